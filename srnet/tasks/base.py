@@ -1,0 +1,108 @@
+"""What is learned: examples in named splits, their labels, the metric and the shortcut one suspects."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from srnet.errors import UserError
+
+Kind = Literal["ID", "OOD"]
+Metric = Literal["accuracy", "f1"]
+Shortcut = Literal["overlap", "claim"]
+"""Which features a bias model reads: word overlap between the two texts, or the second text (the claim) alone."""
+
+
+@dataclass(frozen=True)
+class Example:
+    id: str
+    text_a: str
+    text_b: str
+    label: int
+    group: str = ""
+    """The sub-case the example belongs to; each has its own score."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Examples under one name, by column."""
+
+    name: str
+    kind: Kind
+    ids: tuple[str, ...]
+    text_a: tuple[str, ...]
+    text_b: tuple[str, ...]
+    labels: np.ndarray = field(repr=False)
+    groups: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, kind: Kind, examples: Sequence[Example]) -> Split:
+        if not examples:
+            raise UserError(f"split '{name}' has no examples", "give it at least one row")
+        return cls(
+            name=name,
+            kind=kind,
+            ids=tuple(e.id for e in examples),
+            text_a=tuple(e.text_a for e in examples),
+            text_b=tuple(e.text_b for e in examples),
+            labels=np.array([e.label for e in examples], dtype=np.int64),
+            groups=tuple(e.group for e in examples),
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(f"{self.name}\0{self.kind}\0".encode())
+        for row in zip(self.ids, self.text_a, self.text_b, self.labels.tolist(), self.groups, strict=True):
+            digest.update(repr(row).encode())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything an experiment needs to know about its data.
+
+    `train` and `dev` are in distribution; only they may train or choose anything. Every split in `tests` is scored.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    metric: Metric
+    shortcut: Shortcut
+    train: Split
+    dev: Split
+    ood: Mapping[str, Split]
+    ood_train: Split | None = None
+
+    def __post_init__(self) -> None:
+        for split in self.splits.values():
+            worst = int(split.labels.max())
+            if worst >= len(self.labels) or split.labels.min() < 0:
+                raise UserError(f"task '{self.name}': split '{split.name}' holds label {worst}, declared: {self.labels}")
+        if len(set(self.train.ids)) != len(self.train):
+            raise UserError(f"task '{self.name}': the train split repeats an example id", "make ids unique")
+
+    @property
+    def splits(self) -> dict[str, Split]:
+        """Every split by name; the OOD training set is there for those who ask for it by name."""
+        extra = {} if self.ood_train is None else {self.ood_train.name: self.ood_train}
+        return {self.train.name: self.train, self.dev.name: self.dev, **self.ood, **extra}
+
+    @property
+    def scored(self) -> tuple[str, ...]:
+        """The splits that results are reported on."""
+        return (self.dev.name, *self.ood)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes whenever any example, label, metric or shortcut of the task does."""
+        digest = hashlib.sha256(repr((self.name, self.labels, self.metric, self.shortcut)).encode())
+        for name in sorted(self.splits):
+            digest.update(self.splits[name].fingerprint().encode())
+        return digest.hexdigest()
