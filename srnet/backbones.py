@@ -1,0 +1,86 @@
+"""Where the pre-trained model comes from: the embedded one, a local folder, or a hub name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
+from transformers import logging as transformers_logging
+
+from srnet.errors import UserError
+
+EMBEDDED = "srnet-tiny"
+_EMBEDDED_FOLDER = Path(__file__).parent / "tasks" / "synthetic" / "backbone"
+DOWNLOAD_VARIABLE = "SRNET_DOWNLOAD"
+
+
+@dataclass(frozen=True)
+class LoadedBackbone:
+    """A classifier on a backbone. `fresh` names the tensors that the checkpoint does not have (the head)."""
+
+    name: str
+    sha256: str
+    model: PreTrainedModel
+    tokenizer: Any
+    fresh: frozenset[str]
+
+    def pretrained(self) -> dict[str, torch.Tensor]:
+        """The backbone's own tensors, without the head."""
+        return {name: t for name, t in self.model.state_dict().items() if name not in self.fresh}
+
+
+def folder_or_name(name: str) -> str:
+    return str(_EMBEDDED_FOLDER) if name == EMBEDDED else name
+
+
+def load_backbone(name: str, labels: tuple[str, ...], seed: int) -> LoadedBackbone:
+    """Load `name` with a head for `labels`, drawn from `seed`. Never runs code from the checkpoint."""
+    source = folder_or_name(name)
+    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": not os.environ.get(DOWNLOAD_VARIABLE)}
+    level = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()  # "some weights are newly initialised" is what we want here
+    try:
+        # `fork_rng`: drawing the head must not disturb anybody else's random numbers
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model, info = AutoModelForSequenceClassification.from_pretrained(
+                source,
+                num_labels=len(labels),
+                id2label=dict(enumerate(labels)),
+                label2id={label: index for index, label in enumerate(labels)},
+                output_loading_info=True,
+                use_safetensors=True,
+                **options,
+            )
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"backbone '{name}' cannot be loaded ({str(error).splitlines()[0]})",
+            f"give a folder with a safetensors checkpoint, or set {DOWNLOAD_VARIABLE}=1 to allow a download",
+        ) from error
+    finally:
+        transformers_logging.set_verbosity(level)
+    fresh = frozenset(info["missing_keys"])
+    state = {key: tensor for key, tensor in model.state_dict().items() if key not in fresh}
+    return LoadedBackbone(name, hash_tensors(state), model, tokenizer, fresh)
+
+
+@lru_cache(maxsize=32)
+def backbone_hash(name: str) -> str:
+    """The identity of a backbone is the content of its tensors, not its name."""
+    return load_backbone(name, ("a", "b"), seed=0).sha256
+
+
+def hash_tensors(tensors: dict[str, torch.Tensor]) -> str:
+    digest = hashlib.sha256()
+    for key in sorted(tensors):
+        tensor = tensors[key].detach().cpu().contiguous()
+        digest.update(f"{key}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+        digest.update(tensor.view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

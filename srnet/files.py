@@ -1,0 +1,106 @@
+"""Writing files so that a reader sees all of one or none of it."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from srnet.errors import UserError
+
+_EXPLAINED = {
+    errno.ENOSPC: ("no space left", "free some space or choose another folder"),
+    errno.EDQUOT: ("disk quota exceeded", "free some space or choose another folder"),
+    errno.EROFS: ("read-only file system", "choose a folder you can write to"),
+    errno.EACCES: ("permission denied", "choose a folder you can write to"),
+    errno.EPERM: ("operation not permitted", "choose a folder you can write to"),
+    errno.ENOTDIR: ("a file stands where a folder is needed", "choose another folder"),
+    errno.EEXIST: ("a file stands where a folder is needed", "choose another folder"),
+}
+
+
+def explained(error: OSError, path: Path | str) -> UserError | None:
+    """The user's version of a file-system error, if it is one a user can mend."""
+    if error.errno not in _EXPLAINED:
+        return None
+    problem, fix = _EXPLAINED[error.errno]
+    return UserError(f"cannot write {error.filename or path}: {problem}", fix)
+
+
+@contextmanager
+def writing(path: Path | str) -> Iterator[None]:
+    """Turn a full or read-only disk into one line for the user."""
+    try:
+        yield
+    except OSError as error:
+        known = explained(error, path)
+        if known is None:
+            raise
+        raise known from error
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Temp file beside the target, fsync, rename."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    sync_folder(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    write_bytes(path, text.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read as JSON: {error}") from error
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def replace_folder(source: Path, target: Path) -> None:
+    """Put a finished folder in place of another in one rename; the old one is removed afterwards."""
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        old = None
+        if target.exists():
+            old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".old-{target.name}-"))
+            os.rename(target, old / target.name)
+        os.rename(source, target)
+        sync_folder(target.parent)
+        if old is not None:
+            shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,17 @@
+"""The subnetwork itself: the mask as a value, its budget, its place in a model."""
+
+from srnet.masks.budget import check_sparsity, keep_largest, magnitudes, meet_budget, prune_count
+from srnet.masks.mask import Mask
+from srnet.masks.schedule import Schedule
+from srnet.masks.targets import Targets
+
+__all__ = [
+    "Mask",
+    "Schedule",
+    "Targets",
+    "check_sparsity",
+    "keep_largest",
+    "magnitudes",
+    "meet_budget",
+    "prune_count",
+]

@@ -1,0 +1,70 @@
+"""How many weights may stay, and which: budgets met to the weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+
+from srnet.errors import UserError
+from srnet.masks.mask import Mask
+
+Scope = Literal["local", "global"]
+
+
+def check_sparsity(sparsity: float) -> float:
+    if not 0.0 <= sparsity < 1.0:
+        raise UserError(f"sparsity {sparsity:g} is out of range", "it is the share that is pruned: 0 <= sparsity < 1")
+    return sparsity
+
+
+def prune_count(sparsity: float, total: int) -> int:
+    """The number of weights to prune out of `total`; exact halves round to even, as Python's `round` does."""
+    return round(check_sparsity(sparsity) * total)
+
+
+def keep_largest(scores: torch.Tensor, pruned: int, tiebreak: torch.Tensor | None = None) -> torch.Tensor:
+    """True for all but exactly `pruned` entries, the lowest ones.
+
+    Among equal scores the smaller `tiebreak` (a weight's magnitude) goes first, then the earlier entry, so that a tie
+    neither breaks the budget nor wipes out whole rows.
+    """
+    flat = scores.detach().reshape(-1)
+    if pruned <= 0:
+        return torch.ones(scores.shape, dtype=torch.bool, device=scores.device)
+    cut = flat.kthvalue(pruned).values
+    keep = flat > cut
+    tied = (flat == cut).nonzero().squeeze(1)
+    survivors = flat.numel() - pruned - int(keep.sum())
+    if survivors:
+        if tiebreak is not None and tied.numel() > survivors:
+            order = tiebreak.detach().reshape(-1)[tied].argsort(stable=True)
+            tied = tied[order]
+        keep[tied[tied.numel() - survivors :]] = True
+    return keep.reshape(scores.shape)
+
+
+def meet_budget(
+    scores: Mapping[str, torch.Tensor],
+    sparsity: float,
+    scope: Scope = "local",
+    magnitude: Mapping[str, torch.Tensor] | None = None,
+) -> Mask:
+    """The mask that keeps the highest scores: in each matrix (`local`) or over all of them (`global`)."""
+    names = sorted(scores)
+    if scope == "local":
+        return Mask({n: _keep(scores[n], sparsity, magnitude[n] if magnitude else None) for n in names})
+    flat = torch.cat([scores[n].detach().reshape(-1) for n in names])
+    ties = torch.cat([magnitude[n].detach().reshape(-1) for n in names]) if magnitude else None
+    keep = keep_largest(flat, prune_count(sparsity, flat.numel()), ties)
+    parts = keep.split([scores[n].numel() for n in names])
+    return Mask({n: part.reshape(scores[n].shape) for n, part in zip(names, parts, strict=True)})
+
+
+def _keep(scores: torch.Tensor, sparsity: float, tiebreak: torch.Tensor | None) -> torch.Tensor:
+    return keep_largest(scores, prune_count(sparsity, scores.numel()), tiebreak)
+
+
+def magnitudes(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: weight.detach().abs() for name, weight in weights.items()}

@@ -1,0 +1,116 @@
+"""A mask is a value: which weights of which matrices are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import torch
+
+from srnet.errors import UserError
+
+_MAGIC = b"SRNETMASK1\n"
+
+
+class Mask(Mapping[str, torch.Tensor]):
+    """name -> bool tensor, True where the weight is kept. Immutable; equal masks compare equal."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        for name, tensor in tensors.items():
+            if tensor.dtype != torch.bool:
+                raise ValueError(f"mask '{name}' must be boolean, not {tensor.dtype}")
+        self._tensors = {name: tensors[name].detach().cpu().clone() for name in sorted(tensors)}
+
+    # --- a mapping -------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        return self._tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mask) or list(self) != list(other):
+            return False
+        return all(self[name].shape == other[name].shape and torch.equal(self[name], other[name]) for name in self)
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
+
+    def __repr__(self) -> str:
+        return f"Mask({len(self)} matrices, {self.total:,} weights, sparsity {self.sparsity:.4f})"
+
+    # --- counting --------------------------------------------------------------------------------------------------
+
+    @property
+    def total(self) -> int:
+        return sum(tensor.numel() for tensor in self.values())
+
+    @property
+    def kept(self) -> int:
+        return sum(int(tensor.sum()) for tensor in self.values())
+
+    @property
+    def sparsity(self) -> float:
+        """The share of weights that is pruned, counted."""
+        return 1.0 - self.kept / self.total if self.total else 0.0
+
+    def sparsities(self) -> dict[str, float]:
+        return {name: 1.0 - int(tensor.sum()) / tensor.numel() for name, tensor in self.items()}
+
+    # --- making and combining --------------------------------------------------------------------------------------
+
+    @classmethod
+    def ones_like(cls, weights: Mapping[str, torch.Tensor]) -> Mask:
+        return cls({name: torch.ones(weight.shape, dtype=torch.bool) for name, weight in weights.items()})
+
+    def union(self, other: Mask) -> Mask:
+        return self._combine(other, torch.logical_or)
+
+    def intersection(self, other: Mask) -> Mask:
+        return self._combine(other, torch.logical_and)
+
+    def _combine(self, other: Mask, operation: Callable[..., torch.Tensor]) -> Mask:
+        if {name: t.shape for name, t in self.items()} != {name: t.shape for name, t in other.items()}:
+            raise ValueError("the two masks do not cover the same matrices")
+        return Mask({name: operation(self[name], other[name]) for name in self})
+
+    def apply(self, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """`m * W` for the masked matrices; everything else passes through untouched."""
+        missing = [name for name in self if name not in weights or weights[name].shape != self[name].shape]
+        if missing:
+            raise UserError(f"the mask does not fit this model: {missing[0]} is missing or has another shape")
+        kept = {name: torch.where(mask.to(weights[name].device), weights[name], 0) for name, mask in self.items()}
+        return {**weights, **kept}
+
+    # --- bytes -----------------------------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """Header with names and shapes, one bit a weight, and a checksum over both."""
+        header = json.dumps({name: list(tensor.shape) for name, tensor in self.items()}).encode()
+        flat = [tensor.numpy().reshape(-1) for tensor in self.values()]
+        bits = np.packbits(np.concatenate(flat)).tobytes() if flat else b""
+        body = len(header).to_bytes(8, "little") + header + bits
+        return _MAGIC + hashlib.sha256(body).digest() + body
+
+    @classmethod
+    def from_bytes(cls, data: bytes, source: str = "mask") -> Mask:
+        body = data[len(_MAGIC) + 32 :]
+        if not data.startswith(_MAGIC):
+            raise UserError(f"{source} is not a mask file")
+        if hashlib.sha256(body).digest() != data[len(_MAGIC) : len(_MAGIC) + 32]:
+            raise UserError(f"{source} is truncated or altered: its checksum does not match", "restore the file")
+        size = int.from_bytes(body[:8], "little")
+        shapes: dict[str, list[int]] = json.loads(body[8 : 8 + size])
+        counts = {name: int(np.prod(shape, dtype=np.int64)) for name, shape in shapes.items()}
+        bits = np.unpackbits(np.frombuffer(body, np.uint8, offset=8 + size), count=sum(counts.values()))
+        tensors, start = {}, 0
+        for name, shape in shapes.items():
+            flat = torch.from_numpy(bits[start : start + counts[name]].astype(bool))
+            tensors[name], start = flat.reshape(shape), start + counts[name]
+        return cls(tensors)

@@ -1,0 +1,105 @@
+"""The mask inside a model: a parametrisation of the weight, so that any architecture works untouched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+
+from srnet.masks.mask import Mask
+from srnet.masks.scores import cut_between
+
+
+class _StraightThrough(torch.autograd.Function):
+    """Forward: W where score >= phi, else 0. Backward: d score = W * dL/dW' for every entry, pruned ones included."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: torch.Tensor, weight: torch.Tensor, phi: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(weight)
+        return torch.where(scores >= phi, weight, 0.0)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        (weight,) = ctx.saved_tensors
+        return weight * grads[0], None, None
+
+
+class ScoreMask(nn.Module):
+    """A trainable mask over a frozen weight."""
+
+    phi: torch.Tensor
+
+    def __init__(self, scores: torch.Tensor, phi: float) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(scores)
+        self.register_buffer("phi", torch.tensor(phi, dtype=scores.dtype, device=scores.device))
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return cast(torch.Tensor, _StraightThrough.apply(self.scores, weight, self.phi))
+
+    def binary(self) -> torch.Tensor:
+        """The mask the forward pass uses right now."""
+        return self.scores.detach() >= self.phi
+
+    @torch.no_grad()
+    def set_cut(self, keep: torch.Tensor) -> None:
+        """Move phi (and tied scores, by one unit in the last place) so that exactly `keep` stays."""
+        self.phi.copy_(cut_between(self.scores, keep.to(self.scores.device)))
+
+
+class FixedMask(nn.Module):
+    """A mask that does not train, over a weight that may."""
+
+    keep: torch.Tensor
+
+    def __init__(self, keep: torch.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("keep", keep)
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return torch.where(self.keep, weight, 0.0)
+
+
+def weight_name(module_name: str) -> str:
+    return f"{module_name}.weight"
+
+
+def attach(layers: Mapping[str, nn.Module], masks: Mapping[str, nn.Module]) -> None:
+    """Put each layer's mask (by weight name) on its weight."""
+    for name, layer in layers.items():
+        # unsafe: skips a check that would run the mask on the weight once more; shapes are equal by construction
+        parametrize.register_parametrization(layer, "weight", masks[weight_name(name)], unsafe=True)
+
+
+def detach(layers: Mapping[str, nn.Module], *, bake: bool) -> None:
+    """Take the masks off. `bake` leaves m * W behind, otherwise W comes back as it was."""
+    for layer in layers.values():
+        if parametrize.is_parametrized(layer, "weight"):
+            parametrize.remove_parametrizations(layer, "weight", leave_parametrized=bake)
+
+
+def attached(layers: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
+    """Weight name -> the mask module on it."""
+    found = {}
+    for name, layer in layers.items():
+        if parametrize.is_parametrized(layer, "weight"):
+            found[weight_name(name)] = cast(Any, layer).parametrizations["weight"][0]
+    return found
+
+
+def raw_weights(layers: Mapping[str, nn.Module]) -> dict[str, torch.Tensor]:
+    """Weight name -> the unmasked weight, with or without a mask on it."""
+    result = {}
+    for name, layer in layers.items():
+        masked = parametrize.is_parametrized(layer, "weight")
+        result[weight_name(name)] = cast(Any, layer).parametrizations["weight"].original if masked else layer.weight
+    return result
+
+
+def current_mask(layers: Mapping[str, nn.Module]) -> Mask:
+    """The mask that the attached modules apply right now."""
+    modules = attached(layers)
+    return Mask({name: m.binary() if isinstance(m, ScoreMask) else cast(FixedMask, m).keep for name, m in modules.items()})

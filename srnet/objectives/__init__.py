@@ -1,0 +1,17 @@
+"""Losses: pure functions of (logits, labels, bias, teacher), all in log space."""
+
+from srnet.objectives.base import OBJECTIVES, Objective, get_objective
+from srnet.objectives.ce import cross_entropy
+from srnet.objectives.confreg import confidence_regularisation
+from srnet.objectives.poe import product_of_experts
+from srnet.objectives.reweight import example_reweighting
+
+__all__ = [
+    "OBJECTIVES",
+    "Objective",
+    "confidence_regularisation",
+    "cross_entropy",
+    "example_reweighting",
+    "get_objective",
+    "product_of_experts",
+]

@@ -1,0 +1,23 @@
+"""Confidence regularisation (Eq. 4): imitate a teacher, smoothed where the example is biased."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional as F
+
+from srnet.objectives.base import bias_degree, need, objective
+from srnet.objectives.poe import LOG_FLOOR
+
+
+def scaled_teacher(teacher: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
+    """S(p_t, beta) = p_t^(1-beta) / sum_k p_t,k^(1-beta), computed as a softmax of (1-beta) log p_t."""
+    return F.softmax((1.0 - beta)[:, None] * teacher.clamp_min(LOG_FLOOR), dim=-1)
+
+
+@objective("confreg", bias=True, teacher=True)
+def confidence_regularisation(
+    logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor | None = None, teacher: torch.Tensor | None = None
+) -> torch.Tensor:
+    """- S(p_t, beta) log p_m"""
+    target = scaled_teacher(need(teacher, "teacher"), bias_degree(need(bias, "bias"), labels))
+    return -(target * F.log_softmax(logits, dim=-1)).sum(-1).mean()
