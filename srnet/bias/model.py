@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold
+from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -57,7 +57,7 @@ def fit_bias_model(
         raise UserError(f"{folds} folds do not fit {len(y)} examples", "choose at least 2 and at most that many")
     x = features(task.train, shortcut, vectors)
     crossed = np.full((len(y), classes), -np.inf)
-    for seen, unseen in KFold(folds, shuffle=True, random_state=0).split(x):
+    for seen, unseen in StratifiedKFold(folds, shuffle=True, random_state=0).split(x, y):
         crossed[unseen] = _fit_predict(x[seen], y[seen], x[unseen], classes)
     result = {task.train.name: BiasPredictions(task.train.ids, crossed)}
     for name, split in task.splits.items():

@@ -1,0 +1,150 @@
+"""A subnetwork one can keep: a folder with a mask, what differs from the backbone, and a JSON that names the backbone.
+
+    subnetwork.json     backbone and its hash, labels, counted sparsity, a checksum for every file
+    mask.bits           one bit a weight (absent for a full model)
+    weights.safetensors tensors that differ from the backbone, the head among them; of a masked matrix only kept values
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from transformers import PreTrainedModel
+
+from srnet.backbones import LoadedBackbone, load_backbone
+from srnet.errors import UserError
+from srnet.files import read_json, replace_folder, sha256, write_bytes, write_json
+from srnet.masks import Mask
+
+FORMAT = 1
+CARD, MASK, WEIGHTS = "subnetwork.json", "mask.bits", "weights.safetensors"
+
+
+@dataclass(frozen=True)
+class Subnetwork:
+    """A model as a value: a backbone, the tensors in which it differs, and a mask over some of them.
+
+    A full model is one without a mask.
+    """
+
+    backbone: str
+    backbone_sha256: str
+    labels: tuple[str, ...]
+    weights: dict[str, torch.Tensor]
+    mask: Mask | None = None
+
+    @classmethod
+    def of(cls, base: LoadedBackbone, labels: tuple[str, ...], state: dict[str, torch.Tensor], mask: Mask | None) -> Subnetwork:
+        """Keep what differs from the backbone; pruned entries do not count as a difference."""
+        original = base.pretrained()
+        masked = mask.apply(state) if mask is not None else state
+        expected = mask.apply(original | {n: state[n] for n in mask if n not in original}) if mask is not None else original
+        differs = {n: t for n, t in masked.items() if n not in original or not torch.equal(t.cpu(), expected[n].cpu())}
+        return cls(base.name, base.sha256, labels, {n: t.detach().cpu().clone() for n, t in differs.items()}, mask)
+
+    @property
+    def sparsity(self) -> float:
+        return 0.0 if self.mask is None else self.mask.sparsity
+
+    def base(self, backbone: str | None = None) -> LoadedBackbone:
+        """Load the backbone and make sure that it is the one this subnetwork was cut from."""
+        base = load_backbone(backbone or self.backbone, self.labels, seed=0)
+        if base.sha256 != self.backbone_sha256:
+            raise UserError(
+                f"backbone '{base.name}' has hash {base.sha256[:12]}, the subnetwork needs {self.backbone_sha256[:12]}",
+                "give the folder of the original backbone",
+            )
+        return base
+
+    def state(self, base: LoadedBackbone) -> dict[str, torch.Tensor]:
+        """All tensors of the model, pruned entries zero."""
+        state = {**base.model.state_dict(), **self.weights}
+        return state if self.mask is None else self.mask.apply(state)
+
+    def model(self, base: LoadedBackbone) -> PreTrainedModel:
+        """An ordinary model with the mask baked in."""
+        base.model.load_state_dict(self.state(base))
+        return base.model.eval()
+
+    # --- files -----------------------------------------------------------------------------------------------------
+
+    def write_into(self, folder: Path) -> None:
+        """Write the files; the caller answers for atomicity."""
+        if self.mask is not None:
+            write_bytes(folder / MASK, self.mask.to_bytes())
+        write_bytes(folder / WEIGHTS, save(self._packed()))
+        files = [name for name in (MASK, WEIGHTS) if (folder / name).exists()]
+        card = {
+            "format": FORMAT,
+            "backbone": self.backbone,
+            "backbone_sha256": self.backbone_sha256,
+            "labels": list(self.labels),
+            "sparsity": self.sparsity,
+            "weights_total": self.mask.total if self.mask else None,
+            "weights_kept": self.mask.kept if self.mask else None,
+            "files": {name: sha256(folder / name) for name in files},
+        }
+        write_json(folder / CARD, card)
+
+    def save(self, folder: Path) -> None:
+        """Write a new folder, whole or not at all."""
+        folder = Path(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".staging-"))
+        try:
+            self.write_into(staging)
+            staging.chmod(0o755)
+            replace_folder(staging, folder)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def _packed(self) -> dict[str, torch.Tensor]:
+        mask = self.mask or {}
+        return {n: (t[mask[n]] if n in mask else t).contiguous() for n, t in self.weights.items()}
+
+    @classmethod
+    def load(cls, folder: Path) -> Subnetwork:
+        folder = Path(folder)
+        card = _checked_card(folder)
+        mask = Mask.from_bytes((folder / MASK).read_bytes(), str(folder / MASK)) if MASK in card["files"] else None
+        try:
+            weights = load((folder / WEIGHTS).read_bytes())
+        except SafetensorError as error:
+            raise UserError(f"{folder / WEIGHTS} is not a safetensors file: {error}") from error
+        for name in mask or {}:
+            if name in weights and mask is not None:
+                dense = torch.zeros(mask[name].shape, dtype=weights[name].dtype)
+                dense[mask[name]] = weights[name]
+                weights[name] = dense
+        return cls(card["backbone"], card["backbone_sha256"], tuple(card["labels"]), weights, mask)
+
+
+def _checked_card(folder: Path) -> dict[str, Any]:
+    if not (folder / CARD).is_file():
+        raise UserError(f"{folder} holds no {CARD}", "give the folder of a saved subnetwork")
+    card = read_json(folder / CARD)
+    if not isinstance(card, dict) or card.get("format") != FORMAT:
+        raise UserError(f"{folder / CARD} has an unknown format", "it was written by another version of srnet")
+    for name, digest in card["files"].items():
+        path = folder / name
+        if not path.is_file():
+            raise UserError(f"{path} is missing", "restore the file")
+        if sha256(path) != digest:
+            raise UserError(f"{path} is truncated or altered: its checksum does not match", "restore the file")
+    return card
+
+
+def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrainedModel:
+    """An ordinary Hugging Face model with the subnetwork's logits.
+
+    `backbone` says where the backbone lies if not where the subnetwork's JSON says; its hash must match either way.
+    """
+    subnetwork = Subnetwork.load(Path(folder))
+    return subnetwork.model(subnetwork.base(backbone))

@@ -1,0 +1,121 @@
+"""The protocol of a pruner, and the one place where pruners are registered.
+
+A `Pruner` is a frozen description, part of an experiment's identity. A `Method` is what acts during one training run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import torch
+from torch import nn
+
+from srnet.errors import choose
+from srnet.masks import Mask, check_sparsity
+from srnet.masks.parametrization import FixedMask, attach, current_mask, weight_name
+from srnet.masks.targets import Targets
+
+Snapshot = dict[str, torch.Tensor]
+"""What a run yields at one moment: weights by name, masks by name with the prefix `mask:`."""
+
+MASK_PREFIX = "mask:"
+
+
+def snapshot_of(weights: dict[str, torch.Tensor], mask: Mask | None) -> Snapshot:
+    masks = {} if mask is None else {MASK_PREFIX + name: tensor for name, tensor in mask.items()}
+    return {**{name: t.detach().cpu().clone() for name, t in weights.items()}, **masks}
+
+
+def split_snapshot(snapshot: Snapshot) -> tuple[dict[str, torch.Tensor], Mask | None]:
+    masks = {n.removeprefix(MASK_PREFIX): t for n, t in snapshot.items() if n.startswith(MASK_PREFIX)}
+    weights = {n: t for n, t in snapshot.items() if not n.startswith(MASK_PREFIX)}
+    return weights, Mask(masks) if masks else None
+
+
+def plain_state(model: nn.Module) -> dict[str, torch.Tensor]:
+    """The model's unmasked tensors under their ordinary names, whether or not masks sit on them."""
+    state = {}
+    for name, tensor in model.state_dict().items():
+        head, mark, tail = name.partition(".parametrizations.weight.")
+        if not mark:
+            state[name] = tensor
+        elif tail == "original":
+            state[weight_name(head)] = tensor
+    return state
+
+
+class Method:
+    """Plain training of every weight, under a fixed mask if there is one. Pruners override what they do otherwise."""
+
+    def __init__(self, mask: Mask | None = None) -> None:
+        self._mask = mask
+        self.model: nn.Module
+        self.total_steps: int
+        self.emit: Callable[[float, Snapshot], None] = lambda level, snapshot: None
+        """Where methods that yield several sparsities in one run hand each of them out."""
+
+    def prepare(self, model: nn.Module, total_steps: int) -> None:
+        """Put masks on and decide what trains. Called once, before the optimiser is made."""
+        self.model, self.total_steps = model, total_steps
+        if self._mask is not None:
+            self.layers = Targets(tuple(name.removesuffix(".weight") for name in self._mask), ()).find(model)
+            device = next(model.parameters()).device
+            attach(self.layers, {name: FixedMask(keep.to(device)) for name, keep in self._mask.items()})
+
+    def after_step(self, step: int) -> dict[str, float]:
+        """Called after each optimiser step; what it returns is logged."""
+        return {}
+
+    def stop_at(self) -> int:
+        """The step after which nothing more is needed."""
+        return self.total_steps
+
+    def may_select(self, step: int) -> bool:
+        """Whether a checkpoint taken at `step` may be the result."""
+        return True
+
+    def snapshot(self) -> Snapshot:
+        mask = None if self._mask is None else current_mask(self.layers)
+        return snapshot_of(plain_state(self.model), mask)
+
+
+# --- descriptions --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pruner:
+    """What to prune and how. Subclasses register themselves under `name`."""
+
+    name: ClassVar[str]
+    trains: ClassVar[bool] = True
+    sparsity: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_sparsity(self.sparsity)
+
+    def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
+        """What acts during training; `fine_tuned` says whether the model had seen the task before."""
+        raise TypeError(f"{self.name} does not train")
+
+    def mask(self, model: nn.Module) -> Mask:
+        """The mask of a pruner that does not train."""
+        raise TypeError(f"{self.name} finds its mask by training")
+
+    def shared_run(self) -> Pruner:
+        """The description of the training run, the same for every sparsity that the run yields."""
+        return self
+
+
+PRUNERS: dict[str, type[Pruner]] = {}
+P = TypeVar("P", bound=type[Pruner])
+
+
+def register(pruner: P) -> P:
+    PRUNERS[pruner.name] = pruner
+    return pruner
+
+
+def get_pruner(name: str) -> type[Pruner]:
+    return PRUNERS[choose("pruner", name, PRUNERS)]

@@ -1,0 +1,118 @@
+"""Iterative magnitude pruning, with and without rewinding. One run yields every sparsity on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, cast
+
+import torch
+from torch import nn
+
+from srnet.errors import UserError, choose
+from srnet.masks import Mask, Targets, meet_budget
+from srnet.masks.budget import Scope
+from srnet.masks.parametrization import FixedMask, attach, attached, current_mask, raw_weights
+from srnet.pruners.base import Method, Pruner, Snapshot, plain_state, register, snapshot_of
+
+LEVEL_DIGITS = 6
+
+
+@register
+@dataclass(frozen=True)
+class IMP(Pruner):
+    """Algorithm 1: prune `step_sparsity` of the original weights every `interval` of the run and train in between."""
+
+    name: ClassVar[str] = "imp"
+    rewinds: ClassVar[bool] = False
+    sparsity: float = 0.5
+    step_sparsity: float = 0.1
+    interval: float = 0.1
+    scope: Scope = "local"
+    targets: Targets = Targets()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choose("scope", self.scope, ("local", "global"))
+        if not 0.0 < self.step_sparsity < 1.0 or not 0.0 < self.interval <= 1.0:
+            raise UserError("step_sparsity and interval are shares between 0 and 1")
+        if self.sparsity not in self.levels():
+            raise UserError(
+                f"{self.name} cannot stop at sparsity {self.sparsity:g} in steps of {self.step_sparsity:g}",
+                f"choose one of: {', '.join(f'{level:g}' for level in self.levels())}",
+            )
+
+    def levels(self) -> tuple[float, ...]:
+        """10 %, 20 %, ... 90 %: every level that leaves a weight and fits into the run; 100 % is never one."""
+        count = min(round(1.0 / self.step_sparsity), round(1.0 / self.interval))
+        levels = (round(n * self.step_sparsity, LEVEL_DIGITS) for n in range(1, count + 1))
+        return tuple(level for level in levels if level < 1.0)
+
+    def shared_run(self) -> IMP:
+        """The one run that yields this and every other level."""
+        return replace(self, sparsity=self.levels()[-1])
+
+    def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
+        return _Iterations(self)
+
+
+@register
+@dataclass(frozen=True)
+class RewoundIMP(IMP):
+    """`imp-rw`: the mask right after the prune, on the weights the run started from."""
+
+    name: ClassVar[str] = "imp-rw"
+    rewinds: ClassVar[bool] = True
+
+
+class _Iterations(Method):
+    """At t = 0, dt, 2 dt, ...: hand out the level that was just trained, then prune the next one."""
+
+    def __init__(self, pruner: IMP) -> None:
+        super().__init__()
+        self.pruner = pruner
+
+    def prepare(self, model: nn.Module, total_steps: int) -> None:
+        self.model, self.total_steps = model, total_steps
+        self.interval = max(1, round(self.pruner.interval * total_steps))
+        self.original = {name: t.detach().clone() for name, t in plain_state(model).items()}
+        self.layers = self.pruner.targets.find(model)
+        ones = Mask.ones_like(raw_weights(self.layers))
+        device = next(model.parameters()).device
+        attach(self.layers, {name: FixedMask(keep.to(device)) for name, keep in ones.items()})
+        self._prune(0)
+
+    def stop_at(self) -> int:
+        # a rewound level is complete when it is pruned, so the training after the last prune is not needed
+        return max(1, self.interval * (len(self.pruner.levels()) - self.pruner.rewinds))
+
+    def after_step(self, step: int) -> dict[str, float]:
+        if step % self.interval or step > self.stop_at():
+            return {}
+        done = step // self.interval
+        if not self.pruner.rewinds:
+            self.emit(self.pruner.levels()[done - 1], self.snapshot())
+        if done < len(self.pruner.levels()):
+            self._prune(done)
+        return {"mask/sparsity": current_mask(self.layers).sparsity}
+
+    def _prune(self, index: int) -> None:
+        level = self.pruner.levels()[index]
+        weights = {name: weight.detach() for name, weight in raw_weights(self.layers).items()}
+        old = current_mask(self.layers)
+        keep = smallest_remaining(weights, old, level, self.pruner.scope)
+        for name, module in attached(self.layers).items():
+            cast(FixedMask, module).keep.copy_(keep[name])
+        if self.pruner.rewinds:
+            self.emit(level, snapshot_of(self.original, keep))
+
+    def may_select(self, step: int) -> bool:
+        return False  # Algorithm 1 returns a level when its time has come; there is nothing to choose
+
+    def snapshot(self) -> Snapshot:
+        return snapshot_of(plain_state(self.model), current_mask(self.layers))
+
+
+def smallest_remaining(weights: dict[str, torch.Tensor], mask: Mask, sparsity: float, scope: Scope) -> Mask:
+    """Prune the smallest of the remaining weights until `sparsity` is met; what is pruned stays pruned."""
+    scores = {name: weight.abs().masked_fill(~mask[name].to(weight.device), -1.0) for name, weight in weights.items()}
+    return meet_budget(scores, sparsity, scope)

@@ -1,0 +1,109 @@
+"""Mask training: the weights are frozen, only the scores behind the mask learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import torch
+from torch import nn
+
+from srnet.errors import UserError, choose
+from srnet.masks import Mask, Schedule, Targets, magnitudes, meet_budget
+from srnet.masks.budget import Scope
+from srnet.masks.parametrization import ScoreMask, attach, attached, current_mask, raw_weights
+from srnet.masks.scores import Init, initial_scores
+from srnet.pruners.base import Method, Pruner, Snapshot, plain_state, register, snapshot_of
+
+
+@register
+@dataclass(frozen=True)
+class MaskTraining(Pruner):
+    """Algorithm 2 of the paper.
+
+    `initial_sparsity` below `sparsity` turns on the cubic schedule, which the paper uses with `init="soft"`.
+    """
+
+    name: ClassVar[str] = "mask"
+    sparsity: float = 0.5
+    init: Init = "hard"
+    initial_sparsity: float | None = None
+    ramp: float = 0.7
+    """The share of the run after which the final sparsity is reached; only checkpoints after it count."""
+    scope: Scope = "local"
+    phi: float = 0.01
+    alpha: float = 2.0
+    refresh_every: int = 10
+    """Steps between two adjustments of the threshold. It is also adjusted before every evaluation."""
+    targets: Targets = Targets()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choose("mask initialisation", self.init, ("hard", "soft"))
+        choose("scope", self.scope, ("local", "global"))
+        if self.alpha < 1.0 or self.phi <= 0.0:
+            raise UserError(f"alpha {self.alpha:g} must be at least 1 and phi {self.phi:g} positive")
+        if self.refresh_every < 1:
+            raise UserError(f"refresh_every must be at least 1, not {self.refresh_every}")
+        self.schedule()
+
+    def schedule(self) -> Schedule:
+        start = self.sparsity if self.initial_sparsity is None else self.initial_sparsity
+        return Schedule(start, self.sparsity, self.ramp)
+
+    def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
+        # On a fine-tuned model ID dev favours early, biased masks: only the last 30 % of the run is eligible (B.3.3).
+        return _Training(self, select_after=0.7 if fine_tuned else 0.0, eval_every=eval_every)
+
+
+class _Training(Method):
+    def __init__(self, pruner: MaskTraining, select_after: float, eval_every: int) -> None:
+        super().__init__()
+        self.pruner, self.schedule = pruner, pruner.schedule()
+        self.select_after, self.eval_every = select_after, eval_every
+        self._previous: Mask | None = None
+
+    def prepare(self, model: nn.Module, total_steps: int) -> None:
+        self.model, self.total_steps = model, total_steps
+        for parameter in model.parameters():
+            parameter.requires_grad = False
+        self.layers = self.pruner.targets.find(model)
+        weights = raw_weights(self.layers)
+        start = meet_budget(magnitudes(weights), self.schedule.at(0.0), self.pruner.scope)
+        attach(self.layers, {name: self._score_mask(weights[name], start[name]) for name in weights})
+        self._refresh(0)
+
+    def _score_mask(self, weight: torch.Tensor, keep: torch.Tensor) -> ScoreMask:
+        scores = initial_scores(weight, keep.to(weight.device), self.pruner.init, self.pruner.phi, self.pruner.alpha)
+        return ScoreMask(scores, self.pruner.phi)
+
+    def _masks(self) -> dict[str, ScoreMask]:
+        return cast(dict[str, ScoreMask], attached(self.layers))
+
+    def _refresh(self, step: int) -> Mask:
+        """Move the thresholds so that the sparsity of this moment is met to the weight."""
+        scores = {name: mask.scores.detach() for name, mask in self._masks().items()}
+        sparsity = self.schedule.at(step / self.total_steps)
+        keep = meet_budget(scores, sparsity, self.pruner.scope, magnitudes(raw_weights(self.layers)))
+        for name, mask in self._masks().items():
+            mask.set_cut(keep[name])
+        return keep
+
+    def after_step(self, step: int) -> dict[str, float]:
+        if step % self.pruner.refresh_every and step % self.eval_every and step != self.total_steps:
+            return {}
+        drifted = current_mask(self.layers).sparsity
+        keep = self._refresh(step)
+        flips = self._flips(keep) / self.pruner.refresh_every
+        return {"mask/sparsity": keep.sparsity, "mask/drift": drifted - keep.sparsity, "mask/flips_per_step": flips}
+
+    def _flips(self, keep: Mask) -> int:
+        before, self._previous = self._previous, keep
+        return 0 if before is None else sum(int((keep[n] != before[n]).sum()) for n in keep)
+
+    def may_select(self, step: int) -> bool:
+        progress = step / self.total_steps
+        return progress >= self.select_after and self.schedule.reached(progress)
+
+    def snapshot(self) -> Snapshot:
+        return snapshot_of(plain_state(self.model), current_mask(self.layers))

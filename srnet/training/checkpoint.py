@@ -1,0 +1,125 @@
+"""Resumable checkpoints in safe formats, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+
+from srnet.errors import UserError
+from srnet.files import read_json, replace_folder, write_bytes, write_json
+
+_TENSORS, _STATE = "tensors.safetensors", "state.json"
+
+
+def trained_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """What training changes: parameters with a gradient, and the buffers of the masks (phi, keep)."""
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    buffers = {name: b for name, b in model.named_buffers() if ".parametrizations." in name}
+    return {**trained, **buffers}
+
+
+def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    state = optimizer.state_dict()["state"]
+    return {f"{index}.{name}": value for index, slots in state.items() for name, value in slots.items()}
+
+
+def write_checkpoint(
+    folder: Path,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scheduler: Any,
+    trainer_state: str,
+    best: dict[str, torch.Tensor],
+    notes: dict[str, Any],
+) -> None:
+    """`best` is the result so far, `notes` are small values that go into JSON."""
+    tensors = {f"model/{name}": t for name, t in trained_tensors(model).items()}
+    tensors |= {f"optimizer/{name}": t for name, t in _optimizer_tensors(optimizer).items()}
+    tensors |= {f"best/{name}": t for name, t in best.items()}
+    tensors["rng/torch"] = torch.random.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["rng/cuda"] = torch.cuda.random.get_rng_state()
+    numpy_state = np.random.get_state(legacy=True)
+    tensors["rng/numpy"] = torch.from_numpy(np.asarray(numpy_state[1], dtype=np.int64))
+    state = {"notes": notes, "scheduler": {k: v for k, v in scheduler.state_dict().items() if _is_plain(v)}}
+    state["numpy"] = [numpy_state[0], *(float(v) for v in numpy_state[2:])]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".staging-"))
+    try:
+        write_bytes(staging / _TENSORS, save({k: t.detach().cpu().contiguous() for k, t in tensors.items()}))
+        write_json(staging / _STATE, state)
+        write_bytes(staging / "trainer_state.json", trainer_state.encode())
+        replace_folder(staging, folder)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except TypeError:
+        return False
+    return True
+
+
+def readable(folder: Path) -> bool:
+    """Whether a checkpoint is there and whole; anything else means starting over."""
+    try:
+        load_file(folder / _TENSORS)
+        read_json(folder / _STATE)
+        read_json(folder / "trainer_state.json")
+    except (OSError, SafetensorError, UserError):
+        return False
+    return True
+
+
+class Checkpoint:
+    """A checkpoint that was read, to be put back piece by piece."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tensors = load_file(folder / _TENSORS)
+        self._state = read_json(folder / _STATE)
+
+    def _under(self, prefix: str) -> dict[str, torch.Tensor]:
+        return {n.removeprefix(prefix): t for n, t in self._tensors.items() if n.startswith(prefix)}
+
+    @property
+    def best(self) -> dict[str, torch.Tensor]:
+        return self._under("best/")
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        return dict(self._state["notes"])
+
+    @torch.no_grad()
+    def restore_model(self, model: torch.nn.Module) -> None:
+        saved = self._under("model/")
+        for name, tensor in trained_tensors(model).items():
+            tensor.copy_(saved[name])
+
+    def restore_optimizer(self, optimizer: torch.optim.Optimizer, scheduler: Any) -> None:
+        state = optimizer.state_dict()
+        slots: dict[int, dict[str, torch.Tensor]] = {}
+        for name, tensor in self._under("optimizer/").items():
+            index, slot = name.split(".", 1)
+            slots.setdefault(int(index), {})[slot] = tensor
+        optimizer.load_state_dict({**state, "state": slots})
+        scheduler.load_state_dict({**scheduler.state_dict(), **self._state["scheduler"]})
+        for group, rate in zip(optimizer.param_groups, self._state["scheduler"]["_last_lr"], strict=True):
+            group["lr"] = rate
+
+    def restore_rng(self) -> None:
+        torch.random.set_rng_state(self._tensors["rng/torch"])
+        if torch.cuda.is_available() and "rng/cuda" in self._tensors:
+            torch.cuda.random.set_rng_state(self._tensors["rng/cuda"])
+        name, position, has_gauss, cached = self._state["numpy"]
+        keys = self._tensors["rng/numpy"].numpy().astype(np.uint32)
+        np.random.set_state((name, keys, int(position), int(has_gauss), cached))

@@ -1,0 +1,88 @@
+"""Token ids and batches: grouped by length, padded to the longest, never to a fixed length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from srnet.tasks.base import Split
+
+
+@dataclass(frozen=True)
+class Encoded(Dataset[int]):
+    """A tokenised split. Indexing gives the row's number; `collate` turns numbers into a padded batch."""
+
+    columns: dict[str, list[np.ndarray]]
+    labels: np.ndarray
+    lengths: np.ndarray
+    pad: dict[str, int]
+    extras: dict[str, torch.Tensor]
+    """Per-example tensors the objective needs: bias and teacher log-probabilities."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+    def collate(self, rows: Sequence[int]) -> dict[str, torch.Tensor]:
+        longest = int(self.lengths[rows].max())
+        batch: dict[str, torch.Tensor] = {}
+        for name, column in self.columns.items():
+            padded = np.full((len(rows), longest), self.pad[name], dtype=np.int64)
+            for position, row in enumerate(rows):
+                padded[position, : self.lengths[row]] = column[row]
+            batch[name] = torch.from_numpy(padded)
+        mask = np.arange(longest)[None, :] < self.lengths[rows][:, None]
+        batch["attention_mask"] = torch.from_numpy(mask.astype(np.int64))
+        batch["labels"] = torch.from_numpy(self.labels[rows])
+        return batch | {name: tensor[rows] for name, tensor in self.extras.items()}
+
+
+def encode(
+    split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.ndarray] | None = None
+) -> Encoded:
+    pairs = (list(split.text_a), list(split.text_b)) if any(split.text_b) else (list(split.text_a),)
+    tokens = tokenizer(*pairs, truncation=True, max_length=max_length, return_attention_mask=False)
+    columns = {name: [np.asarray(row, dtype=np.int32) for row in rows] for name, rows in tokens.items()}
+    lengths = np.array([len(row) for row in columns["input_ids"]])
+    pad = {name: tokenizer.pad_token_id if name == "input_ids" else 0 for name in columns}
+    tensors = {name: torch.from_numpy(np.asarray(a, dtype=np.float32)) for name, a in (extras or {}).items()}
+    return Encoded(columns, split.labels, lengths, pad, tensors)
+
+
+def training_order(lengths: np.ndarray, batch_size: int, steps: int, seed: int) -> np.ndarray:
+    """The rows of every batch of the whole run, shape (steps, batch_size).
+
+    Each pass is shuffled, cut into pools of 50 batches, and each pool sorted by length before it is cut into batches,
+    which are shuffled again. The order is a pure function of its arguments, so a resumed run continues the same one.
+    """
+    rng, batches = np.random.default_rng(seed), []
+    leftover = np.empty(0, dtype=np.int64)
+    while sum(len(b) for b in batches) < steps:
+        rows = np.concatenate([leftover, rng.permutation(len(lengths))])
+        usable = len(rows) // batch_size * batch_size
+        rows, leftover = rows[:usable], rows[usable:]
+        pools = [rows[start : start + 50 * batch_size] for start in range(0, usable, 50 * batch_size)]
+        grouped = [pool[np.argsort(lengths[pool], kind="stable")].reshape(-1, batch_size) for pool in pools]
+        batches += [rng.permutation(pool) for pool in grouped]
+    return np.concatenate(batches)[:steps]
+
+
+def token_batches(lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:
+    """Rows of similar length, as many to a batch as fit into `max_tokens` after padding."""
+    batches: list[np.ndarray] = []
+    order = np.argsort(lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        stop = start + 1
+        while stop < len(order) and (stop + 1 - start) * lengths[order[stop]] <= max_tokens:
+            stop += 1
+        batches.append(order[start:stop])
+        start = stop
+    return batches

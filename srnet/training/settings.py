@@ -1,0 +1,39 @@
+"""How long and how fast to train."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from srnet.errors import UserError
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """AdamW without weight decay, linear decay, clipping at 1.0, as in the paper."""
+
+    learning_rate: float = 5e-5
+    epochs: float = 3.0
+    """Passes over the training data; ignored where `steps` is given."""
+    steps: int | None = None
+    batch_size: int = 32
+    warmup: float = 0.0
+    """The share of the run in which the learning rate climbs."""
+    eval_every: int = 1000
+    """Steps between evaluations on ID dev; a resumable checkpoint is written at each of them."""
+    max_length: int = 128
+    max_grad_norm: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "epochs", "batch_size", "eval_every", "max_length"):
+            if getattr(self, name) <= 0:
+                raise UserError(f"{name} must be positive, not {getattr(self, name):g}")
+        if self.steps is not None and self.steps < 1:
+            raise UserError(f"steps must be at least 1, not {self.steps}")
+        if not 0.0 <= self.warmup < 1.0:
+            raise UserError(f"warmup {self.warmup:g} is out of range", "it is a share of the run: 0 <= warmup < 1")
+
+    def total_steps(self, examples: int) -> int:
+        """t_max: optimisation steps of the whole run."""
+        return self.steps if self.steps is not None else math.ceil(self.epochs * examples / self.batch_size)

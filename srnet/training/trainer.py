@@ -1,0 +1,212 @@
+"""One training run on `transformers.Trainer`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import (
+    PrinterCallback,
+    ProgressCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+
+from srnet.files import writing
+from srnet.objectives import Objective
+from srnet.pruners.base import Method, Snapshot
+from srnet.training.checkpoint import Checkpoint, readable, write_checkpoint
+from srnet.training.data import Encoded, training_order
+from srnet.training.predict import predict
+from srnet.training.settings import TrainingSettings
+
+Watch = Callable[[int, int, dict[str, float]], None]
+"""Told (step, total, latest figures) as a run goes on."""
+
+
+@dataclass
+class Result:
+    """The chosen snapshot, where it was found, and what was logged on the way."""
+
+    snapshot: Snapshot
+    step: int
+    dev_score: float
+    log: list[dict[str, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything one training needs. `folder` holds its checkpoints and tracker files."""
+
+    model: nn.Module
+    method: Method
+    objective: Objective
+    settings: TrainingSettings
+    train: Encoded
+    dev: Encoded
+    score: Callable[[np.ndarray], float]
+    """The task's metric on ID dev, from logits. Nothing else ever chooses a checkpoint."""
+    folder: Path
+    report_to: tuple[str, ...] = ()
+    watch: Watch | None = None
+
+
+class _MethodCallback(TrainerCallback):
+    """Lets the method act after each optimiser step, and stops when it needs no more of them."""
+
+    def __init__(self, run: Run, total: int) -> None:
+        self.run, self.total, self.figures = run, total, {}  # type: ignore[var-annotated]
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        step, method = state.global_step, self.run.method
+        self.figures |= method.after_step(step)
+        if step % self.run.settings.eval_every == 0 or step >= method.stop_at():
+            control.should_evaluate = control.should_save = control.should_log = True
+        if step >= method.stop_at():
+            control.should_training_stop = True
+        if self.run.watch is not None:
+            self.run.watch(step, method.stop_at(), self.figures)
+
+    def on_log(
+        self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **kw: Any
+    ) -> None:
+        self.figures |= {name: float(v) for name, v in (logs or {}).items() if isinstance(v, (int, float))}
+
+
+class SubnetworkTrainer(Trainer):
+    """`Trainer` with our objective, our batch order, evaluation by tokens, and atomic checkpoints."""
+
+    def __init__(self, run: Run, total: int, args: TrainingArguments) -> None:
+        self.run, self.order = run, training_order(run.train.lengths, run.settings.batch_size, total, run.settings.seed)
+        self.best: Snapshot = {}
+        self.best_step, self.best_score = 0, -math.inf
+        callback = _MethodCallback(run, total)
+        super().__init__(model=run.model, args=args, train_dataset=run.train, callbacks=[callback])  # type: ignore[arg-type]
+        self.loss_is_scaled_for_ga = False
+        self.model_accepts_loss_kwargs = False
+        for noisy in (PrinterCallback, ProgressCallback):
+            self.remove_callback(noisy)
+        self._figures = callback.figures
+        self._restored: Checkpoint | None = None
+
+    # --- batches and loss ------------------------------------------------------------------------------------------
+
+    def get_train_dataloader(self) -> Any:
+        loader = torch.utils.data.DataLoader(
+            self.run.train,
+            batch_sampler=self.order.tolist(),
+            collate_fn=self.run.train.collate,
+            pin_memory=torch.cuda.is_available(),
+        )
+        return self.accelerator.prepare(loader)
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        inputs = dict(inputs)
+        labels, bias, teacher = inputs.pop("labels"), inputs.pop("bias", None), inputs.pop("teacher", None)
+        outputs = model(**inputs)
+        loss = self.run.objective.loss(outputs.logits.float(), labels, bias=bias, teacher=teacher)
+        return (loss, outputs) if return_outputs else loss
+
+    # --- evaluation and selection ----------------------------------------------------------------------------------
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        score, step = self.run.score(predict(self.run.model, self.run.dev)), self.state.global_step
+        metrics = {"eval_score": score}
+        if score > self.best_score and self.run.method.may_select(step):
+            self.best, self.best_step, self.best_score = self.run.method.snapshot(), step, score
+        self.log({**metrics, **{k: v for k, v in self._figures.items() if k.startswith("mask/")}})
+        return metrics
+
+    # --- checkpoints -----------------------------------------------------------------------------------------------
+
+    @property
+    def checkpoint_folder(self) -> Path:
+        return self.run.folder / "checkpoint"
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        if self.optimizer is None or not self.args.should_save:
+            return
+        notes = {"best_step": self.best_step, "best_score": self.best_score, "best": bool(self.best)}
+        state = json.dumps(asdict(self.state), default=str)
+        with writing(self.checkpoint_folder):
+            write_checkpoint(
+                self.checkpoint_folder, self.run.model, self.optimizer, self.lr_scheduler, state, self.best, notes
+            )
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        self._restored = Checkpoint(Path(resume_from_checkpoint))
+        self._restored.restore_model(self.run.model)
+        notes = self._restored.notes
+        if notes["best"]:
+            self.best, self.best_step, self.best_score = self._restored.best, notes["best_step"], notes["best_score"]
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is not None and self._restored is not None and self.optimizer is not None:
+            self._restored.restore_optimizer(self.optimizer, self.lr_scheduler)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        if checkpoint is not None and self._restored is not None:
+            self._restored.restore_rng()
+
+
+def _arguments(run: Run, total: int) -> TrainingArguments:
+    settings = run.settings
+    return TrainingArguments(
+        output_dir=str(run.folder),
+        max_steps=total,
+        per_device_train_batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        warmup_steps=round(settings.warmup * total),
+        weight_decay=0.0,
+        max_grad_norm=settings.max_grad_norm,
+        lr_scheduler_type="linear",
+        seed=settings.seed,
+        eval_strategy="no",  # the method's callback decides, so that the last step is always evaluated
+        save_strategy="no",
+        logging_steps=max(1, min(50, settings.eval_every)),
+        report_to=list(run.report_to) or "none",
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        logging_nan_inf_filter=False,
+        log_level="error",
+    )
+
+
+def train(run: Run) -> Result:
+    """Train, resuming from `run.folder` if an earlier attempt left a whole checkpoint there."""
+    total = run.settings.total_steps(len(run.train))
+    run.method.prepare(run.model, total)
+    # transformers only refuses data it cannot infer a length from; nothing is lost by being strict ourselves
+    trainer = SubnetworkTrainer(run, total, _arguments(run, total))
+    folder = trainer.checkpoint_folder
+    resume = readable(folder)
+    if not resume:
+        shutil.rmtree(folder, ignore_errors=True)
+    if not (resume and _finished(folder, run.method.stop_at())):
+        trainer.train(resume_from_checkpoint=str(folder) if resume else None)
+    else:
+        trainer._load_from_checkpoint(str(folder))
+        trainer.state = TrainerState.load_from_json(str(folder / "trainer_state.json"))
+    if not trainer.best:  # no checkpoint was eligible (a run shorter than one evaluation): take the end of the run
+        trainer.best, trainer.best_step = run.method.snapshot(), trainer.state.global_step
+    return Result(trainer.best, trainer.best_step, trainer.best_score, trainer.state.log_history)
+
+
+def _finished(folder: Path, stop_at: int) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return bool(json.loads((folder / "trainer_state.json").read_text())["global_step"] >= stop_at)
+    return False
