@@ -45,6 +45,7 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int) -> LoadedBackbo
     options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": not os.environ.get(DOWNLOAD_VARIABLE)}
     level = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # "some weights are newly initialised" is what we want here
+    transformers_logging.disable_progress_bar()
     try:
         # `fork_rng`: drawing the head must not disturb anybody else's random numbers
         with torch.random.fork_rng(devices=[]):

@@ -61,7 +61,7 @@ def write_bytes(path: Path, data: bytes) -> None:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
-    sync_folder(path.parent)
+    _sync(path.parent)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -79,8 +79,38 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path} cannot be read as JSON: {error}") from error
 
 
-def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """A staging folder beside `target` that takes its place in one rename when the block ends well.
+
+    A folder that stood there is removed afterwards; if the block fails, it is untouched.
+    """
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".new-{target.name}-"))
+        try:
+            yield staging
+            staging.chmod(0o755)
+            for path in staging.rglob("*"):
+                _sync(path)
+            _swap(staging, target)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def _swap(staging: Path, target: Path) -> None:
+    old = None
+    if target.exists():
+        old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".old-{target.name}-"))
+        os.rename(target, old / target.name)
+    os.rename(staging, target)
+    _sync(target.parent)
+    if old is not None:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -90,17 +120,3 @@ def sync_folder(folder: Path) -> None:
 def sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def replace_folder(source: Path, target: Path) -> None:
-    """Put a finished folder in place of another in one rename; the old one is removed afterwards."""
-    with writing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        old = None
-        if target.exists():
-            old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".old-{target.name}-"))
-            os.rename(target, old / target.name)
-        os.rename(source, target)
-        sync_folder(target.parent)
-        if old is not None:
-            shutil.rmtree(old, ignore_errors=True)

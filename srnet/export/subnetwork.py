@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from transformers import PreTrainedModel
 
 from srnet.backbones import LoadedBackbone, load_backbone
 from srnet.errors import UserError
-from srnet.files import read_json, replace_folder, sha256, write_bytes, write_json
+from srnet.files import new_folder, read_json, sha256, write_bytes, write_json
 from srnet.masks import Mask
 
 FORMAT = 1
@@ -95,15 +93,8 @@ class Subnetwork:
 
     def save(self, folder: Path) -> None:
         """Write a new folder, whole or not at all."""
-        folder = Path(folder)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".staging-"))
-        try:
+        with new_folder(Path(folder)) as staging:
             self.write_into(staging)
-            staging.chmod(0o755)
-            replace_folder(staging, folder)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
 
     def _packed(self) -> dict[str, torch.Tensor]:
         mask = self.mask or {}

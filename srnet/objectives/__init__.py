@@ -1,6 +1,6 @@
 """Losses: pure functions of (logits, labels, bias, teacher), all in log space."""
 
-from srnet.objectives.base import OBJECTIVES, Objective, get_objective
+from srnet.objectives.base import OBJECTIVES, RegisteredLoss, get_objective
 from srnet.objectives.ce import cross_entropy
 from srnet.objectives.confreg import confidence_regularisation
 from srnet.objectives.poe import product_of_experts
@@ -8,7 +8,7 @@ from srnet.objectives.reweight import example_reweighting
 
 __all__ = [
     "OBJECTIVES",
-    "Objective",
+    "RegisteredLoss",
     "confidence_regularisation",
     "cross_entropy",
     "example_reweighting",

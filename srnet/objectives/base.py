@@ -24,27 +24,27 @@ class Loss(Protocol):
 
 
 @dataclass(frozen=True)
-class Objective:
+class RegisteredLoss:
     name: str
     loss: Loss
     needs_bias: bool
     needs_teacher: bool
 
 
-OBJECTIVES: dict[str, Objective] = {}
+OBJECTIVES: dict[str, RegisteredLoss] = {}
 
 
 def objective(name: str, *, bias: bool = False, teacher: bool = False) -> Callable[[Loss], Loss]:
     """Register a loss under the name users type."""
 
     def register(loss: Loss) -> Loss:
-        OBJECTIVES[name] = Objective(name, loss, bias, teacher)
+        OBJECTIVES[name] = RegisteredLoss(name, loss, bias, teacher)
         return loss
 
     return register
 
 
-def get_objective(name: str) -> Objective:
+def get_objective(name: str) -> RegisteredLoss:
     return OBJECTIVES[choose("objective", name, OBJECTIVES)]
 
 

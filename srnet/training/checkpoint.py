@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from srnet.errors import UserError
-from srnet.files import read_json, replace_folder, write_bytes, write_json
+from srnet.files import new_folder, read_json, write_bytes, write_json
 
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
 
@@ -51,15 +49,10 @@ def write_checkpoint(
     tensors["rng/numpy"] = torch.from_numpy(np.asarray(numpy_state[1], dtype=np.int64))
     state = {"notes": notes, "scheduler": {k: v for k, v in scheduler.state_dict().items() if _is_plain(v)}}
     state["numpy"] = [numpy_state[0], *(float(v) for v in numpy_state[2:])]
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".staging-"))
-    try:
+    with new_folder(folder) as staging:
         write_bytes(staging / _TENSORS, save({k: t.detach().cpu().contiguous() for k, t in tensors.items()}))
         write_json(staging / _STATE, state)
         write_bytes(staging / "trainer_state.json", trainer_state.encode())
-        replace_folder(staging, folder)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _is_plain(value: Any) -> bool:

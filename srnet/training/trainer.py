@@ -24,8 +24,7 @@ from transformers import (
     TrainingArguments,
 )
 
-from srnet.files import writing
-from srnet.objectives import Objective
+from srnet.objectives import RegisteredLoss
 from srnet.pruners.base import Method, Snapshot
 from srnet.training.checkpoint import Checkpoint, readable, write_checkpoint
 from srnet.training.data import Encoded, training_order
@@ -52,7 +51,7 @@ class Run:
 
     model: nn.Module
     method: Method
-    objective: Objective
+    objective: RegisteredLoss
     settings: TrainingSettings
     train: Encoded
     dev: Encoded
@@ -142,10 +141,9 @@ class SubnetworkTrainer(Trainer):
             return
         notes = {"best_step": self.best_step, "best_score": self.best_score, "best": bool(self.best)}
         state = json.dumps(asdict(self.state), default=str)
-        with writing(self.checkpoint_folder):
-            write_checkpoint(
-                self.checkpoint_folder, self.run.model, self.optimizer, self.lr_scheduler, state, self.best, notes
-            )
+        write_checkpoint(
+            self.checkpoint_folder, self.run.model, self.optimizer, self.lr_scheduler, state, self.best, notes
+        )
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         self._restored = Checkpoint(Path(resume_from_checkpoint))

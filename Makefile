@@ -1,0 +1,36 @@
+# Every target sets up its own .venv the first time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench clean
+
+help:  ## what there is to make
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --progress-bar off --constraint constraints.txt --editable ".[dev]"
+	@touch $(READY)
+
+setup: $(READY)  ## install srnet and its tools into .venv
+
+demo: $(READY)  ## find a sparse and robust subnetwork on the embedded benchmark
+	$(BIN)/srnet demo
+
+test: $(READY)  ## run the test suite
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2
+
+lint: $(READY)  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)  ## ratios measured side by side, also in benchmarks/results.json
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

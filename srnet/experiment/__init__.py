@@ -1,0 +1,40 @@
+"""Expressions, their identity, the store and the engine that runs them."""
+
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes import (
+    CE,
+    BiasModel,
+    ConfReg,
+    Evaluate,
+    FineTune,
+    ModelNode,
+    Node,
+    Objective,
+    PoE,
+    Pretrained,
+    Prune,
+    Reweight,
+    Rewind,
+    load_task,
+)
+from srnet.experiment.store import Store, default_store
+
+__all__ = [
+    "CE",
+    "BiasModel",
+    "ConfReg",
+    "Engine",
+    "Evaluate",
+    "FineTune",
+    "ModelNode",
+    "Node",
+    "Objective",
+    "PoE",
+    "Pretrained",
+    "Prune",
+    "Reweight",
+    "Rewind",
+    "Store",
+    "default_store",
+    "load_task",
+]

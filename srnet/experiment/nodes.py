@@ -1,0 +1,273 @@
+"""An experiment is an expression. Nothing runs when it is built; `execute` runs what the store does not have yet.
+
+    pt     = Pretrained("srnet-tiny", SyntheticTask("inference"), seed=0)
+    ft     = FineTune(pt, CE())                                   # A_std(f(pt))
+    subnet = Prune(ft, MaskTraining(sparsity=0.7), PoE(bias))     # P_poe^mask(f(ft))
+    ticket = FineTune(Rewind(subnet, pt), CE())                   # A_std(f(M(.) * pt))
+    scores = Evaluate(subnet)                                     # E_ID, E_OOD
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, Protocol
+
+from srnet.backbones import backbone_hash
+from srnet.errors import UserError
+from srnet.experiment.identity import key_of
+from srnet.objectives import get_objective
+from srnet.pruners import MaskTraining, Pruner
+from srnet.tasks.base import Shortcut, Task
+from srnet.training import TrainingSettings
+
+
+class TaskSpec(Protocol):
+    """A small frozen description from which a task can be loaded, again and again the same."""
+
+    @property
+    def name(self) -> str: ...
+
+    def load(self) -> Task: ...
+
+
+@lru_cache(maxsize=8)
+def load_task(spec: TaskSpec) -> Task:
+    return spec.load()
+
+
+@dataclass(frozen=True)
+class Node:
+    """A step of an experiment, identified by what it says."""
+
+    @cached_property
+    def key(self) -> str:
+        return key_of(self)
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        values = (getattr(self, f.name) for f in dataclasses.fields(self))
+        return tuple(node for value in values for node in _nodes_in(value))
+
+    @property
+    def label(self) -> str:
+        """What a person calls this step."""
+        return type(self).__name__.lower()
+
+
+def _nodes_in(value: Any) -> list[Node]:
+    if isinstance(value, Node):
+        return [value]
+    return [node for node in (value.bias, value.teacher) if node is not None] if isinstance(value, Objective) else []
+
+
+# --- the shortcut --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BiasModel(Node):
+    """A cross-fitted linear model that sees nothing but the shortcut."""
+
+    task: TaskSpec
+    shortcut: Shortcut | None = None
+    """Which features; the task's own suspicion if not given."""
+    vectors: str | None = None
+    """The backbone whose input embeddings serve as word vectors; None uses words alone."""
+    folds: int = 5
+
+    def content(self) -> dict[str, str]:
+        content = {"data": load_task(self.task).fingerprint}
+        return content if self.vectors is None else content | {"vectors_sha256": backbone_hash(self.vectors)}
+
+    @property
+    def label(self) -> str:
+        return f"bias model for {self.task.name}"
+
+
+# --- objectives ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A registered loss together with the nodes it learns from."""
+
+    name: str
+    bias: BiasModel | None = None
+    teacher: Evaluate | None = None
+
+    def __post_init__(self) -> None:
+        loss = get_objective(self.name)
+        for needed, given, what in (
+            (loss.needs_bias, self.bias, "bias model"),
+            (loss.needs_teacher, self.teacher, "teacher"),
+        ):
+            if needed != (given is not None):
+                raise UserError(f"objective '{self.name}' {'needs a' if needed else 'takes no'} {what}")
+
+
+def CE() -> Objective:
+    return Objective("ce")
+
+
+def PoE(bias: BiasModel) -> Objective:
+    return Objective("poe", bias)
+
+
+def Reweight(bias: BiasModel) -> Objective:
+    return Objective("reweight", bias)
+
+
+def ConfReg(bias: BiasModel, teacher: ModelNode) -> Objective:
+    """`teacher` is a model trained with CE; its predictions on the training data are computed once and kept."""
+    return Objective("confreg", bias, Evaluate(teacher, (load_task(teacher.task_spec).train.name,)))
+
+
+# --- models --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ModelNode(Node):
+    """A node whose artifact is a model: a subnetwork folder."""
+
+    @property
+    def pretrained(self) -> Pretrained:
+        """The raw model at the root of the expression."""
+        return next(parent for parent in self.parents if isinstance(parent, ModelNode)).pretrained
+
+    @property
+    def task_spec(self) -> TaskSpec:
+        return self.pretrained.task
+
+    @property
+    def fine_tuned(self) -> bool:
+        """Whether the weights have been trained on the task."""
+        return False
+
+
+@dataclass(frozen=True)
+class Pretrained(ModelNode):
+    """f(pt): the backbone with a head drawn from `seed`."""
+
+    backbone: str
+    task: TaskSpec
+    seed: int = 0
+
+    def content(self) -> dict[str, str]:
+        return {"backbone_sha256": backbone_hash(self.backbone), "data": load_task(self.task).fingerprint}
+
+    @property
+    def pretrained(self) -> Pretrained:
+        return self
+
+    @property
+    def label(self) -> str:
+        return f"{self.backbone} on {self.task.name}"
+
+
+@dataclass(frozen=True)
+class FineTune(ModelNode):
+    """A_L(f): train every weight, under the parent's mask if it has one."""
+
+    parent: ModelNode
+    objective: Objective = field(default_factory=CE)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+    @property
+    def fine_tuned(self) -> bool:
+        return True
+
+    @property
+    def label(self) -> str:
+        return f"fine-tune ({self.objective.name}), seed {self.training.seed}"
+
+
+@dataclass(frozen=True)
+class PruneRun(ModelNode):
+    """One run of a method that yields every sparsity on its way; `Prune` picks from it."""
+
+    parent: ModelNode
+    pruner: Pruner
+    objective: Objective
+    training: TrainingSettings
+
+    @property
+    def label(self) -> str:
+        return f"{self.pruner.name} ({self.objective.name}), every level, seed {self.training.seed}"
+
+
+@dataclass(frozen=True)
+class Prune(ModelNode):
+    """P_L^p(f): find a mask."""
+
+    parent: ModelNode
+    pruner: Pruner = field(default_factory=MaskTraining)
+    objective: Objective = field(default_factory=CE)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+    def __post_init__(self) -> None:
+        if not self.pruner.trains and self.objective != CE():
+            raise UserError(f"pruner '{self.pruner.name}' does not train, so it takes no objective")
+
+    @property
+    def levels(self) -> PruneRun | None:
+        """The shared run this level is picked from, for pruners that have one."""
+        if not hasattr(self.pruner, "levels"):
+            return None
+        return PruneRun(self.parent, self.pruner.shared_run(), self.objective, self.training)
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        return (self.levels,) if self.levels is not None else super().parents
+
+    @property
+    def fine_tuned(self) -> bool:
+        return self.parent.fine_tuned
+
+    @property
+    def label(self) -> str:
+        how = f" ({self.objective.name})" if self.pruner.trains else ""
+        return f"{self.pruner.name}{how} at {100 * self.pruner.sparsity:g} %, seed {self.training.seed}"
+
+
+@dataclass(frozen=True)
+class Rewind(ModelNode):
+    """M(f) * theta: the mask of `subnetwork` on the weights of `to`."""
+
+    subnetwork: ModelNode
+    to: ModelNode
+
+    def __post_init__(self) -> None:
+        if self.subnetwork.pretrained != self.to.pretrained:
+            raise UserError("a mask can only be rewound to a model on the same backbone, task and seed")
+
+    @property
+    def fine_tuned(self) -> bool:
+        return self.to.fine_tuned
+
+    @property
+    def label(self) -> str:
+        return f"rewind {self.subnetwork.label}"
+
+
+# --- scores --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Evaluate(Node):
+    """E_d(f): logits and scores of a model on splits of its task; the scored ones if none are named."""
+
+    model: ModelNode
+    splits: tuple[str, ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        task = load_task(self.model.task_spec)
+        for name in self.splits or ():
+            if name not in task.splits:
+                raise UserError(f"task '{task.name}' has no split '{name}'", f"it has: {', '.join(task.splits)}")
+        return self.splits or task.scored
+
+    @property
+    def label(self) -> str:
+        return f"evaluate {self.model.label}"

@@ -1,0 +1,197 @@
+"""Artifacts under one folder, by key: written whole, checked when read, computed by one process at a time.
+
+    artifacts/KEY/   what a node made, with manifest.json
+    work/KEY/        checkpoints of a training under way
+    locks/KEY.lock   held while KEY is computed; the system releases it if the process dies
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from platformdirs import user_cache_path
+
+from srnet.errors import UserError
+from srnet.files import new_folder, read_json, sha256, write_json, writing
+
+MANIFEST = "manifest.json"
+
+
+def default_store() -> Path:
+    return Path(os.environ.get("SRNET_STORE") or user_cache_path("srnet") / "store")
+
+
+@dataclass(frozen=True)
+class Entry:
+    key: str
+    type: str
+    bytes: int
+    created: str
+    seconds: float
+    label: str
+
+
+class Store:
+    def __init__(self, root: Path | str | None = None) -> None:
+        self.root = Path(root) if root is not None else default_store()
+        self._verified: set[str] = set()
+        self.corrupt: dict[str, str] = {}
+        """key -> what was wrong, for artifacts that had to be set aside in this process."""
+
+    def open(self) -> Store:
+        """Make the folders, or say in one line why that is impossible."""
+        with writing(self.root):
+            for folder in (self.artifacts, self.root / "work", self.root / "locks"):
+                folder.mkdir(parents=True, exist_ok=True)
+            if not os.access(self.root / "locks", os.W_OK):
+                raise UserError(f"cannot write {self.root}: permission denied", "choose a folder you can write to")
+            probe = self.root / "locks" / f".probe-{os.getpid()}"
+            probe.write_text("")
+            probe.unlink()
+        return self
+
+    @property
+    def artifacts(self) -> Path:
+        return self.root / "artifacts"
+
+    def path(self, key: str) -> Path:
+        return self.artifacts / key
+
+    def work(self, key: str) -> Path:
+        return self.root / "work" / key
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def has(self, key: str) -> bool:
+        """Whether a whole artifact is there. A damaged one is remembered in `corrupt` and counts as absent."""
+        if key in self._verified:
+            return True
+        if not self.path(key).exists():
+            return False
+        problem = self.problem(key)
+        if problem is not None:
+            self.corrupt[key] = problem
+            return False
+        self._verified.add(key)
+        return True
+
+    def problem(self, key: str) -> str | None:
+        """What is wrong with an artifact's files, or None."""
+        folder = self.path(key)
+        try:
+            files: dict[str, dict[str, Any]] = read_json(folder / MANIFEST)["files"]
+        except (UserError, KeyError, TypeError):
+            return f"{folder / MANIFEST} is missing or unreadable"
+        for name, facts in files.items():
+            path = folder / name
+            if not path.is_file():
+                return f"{path} is missing"
+            if path.stat().st_size != facts["bytes"] or sha256(path) != facts["sha256"]:
+                return f"{path} does not match its checksum"
+        return None
+
+    def manifest(self, key: str) -> dict[str, Any]:
+        return dict(read_json(self.path(key) / MANIFEST))
+
+    def find(self, prefix: str) -> str:
+        """The one key that begins with `prefix`."""
+        found = [entry for entry in self.keys() if entry.startswith(prefix)]
+        if len(found) != 1:
+            what = "no artifact" if not found else f"{len(found)} artifacts"
+            raise UserError(f"{what} in {self.root} with a key that begins with '{prefix}'", "see `srnet store ls`")
+        return found[0]
+
+    def keys(self) -> list[str]:
+        if not self.artifacts.is_dir():
+            return []
+        return sorted(p.name for p in self.artifacts.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+    def entries(self) -> list[Entry]:
+        result = []
+        for key in self.keys():
+            try:
+                facts = self.manifest(key)
+                size = sum(file["bytes"] for file in facts["files"].values())
+                label = facts["label"]
+                result.append(Entry(key, facts["type"], size, facts["created"], facts["seconds"], label))
+            except (UserError, KeyError, TypeError):
+                result.append(Entry(key, "damaged", 0, "", 0.0, "run `srnet store verify`"))
+        return sorted(result, key=lambda entry: entry.created)
+
+    # --- writing ---------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock(self, key: str, on_wait: Any = None) -> Iterator[None]:
+        with writing(self.root):
+            (self.root / "locks").mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.root / "locks" / f"{key}.lock")
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                if on_wait is not None:
+                    on_wait()
+                lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @contextmanager
+    def writing(self, key: str, type: str, label: str, expression: Any, version: str) -> Iterator[Path]:
+        """A folder to fill; it becomes the artifact, manifest and all, when the block ends well."""
+        started = time.monotonic()
+        with new_folder(self.path(key)) as staging:
+            yield staging
+            files = sorted(p for p in staging.rglob("*") if p.is_file())
+            facts = {str(p.relative_to(staging)): {"sha256": sha256(p), "bytes": p.stat().st_size} for p in files}
+            manifest = {
+                "key": key,
+                "type": type,
+                "label": label,
+                "expression": expression,
+                "files": facts,
+                "seconds": round(time.monotonic() - started, 3),
+                "created": datetime.now(UTC).isoformat(timespec="seconds"),
+                "srnet": version,
+            }
+            write_json(staging / MANIFEST, manifest)
+        self._verified.add(key)
+        self.corrupt.pop(key, None)
+        shutil.rmtree(self.work(key), ignore_errors=True)
+
+    # --- housekeeping ----------------------------------------------------------------------------------------------
+
+    def verify(self) -> dict[str, str]:
+        """key -> problem, for every damaged artifact."""
+        problems = {key: self.problem(key) for key in self.keys()}
+        return {key: problem for key, problem in problems.items() if problem is not None}
+
+    def gc(self, unused_days: float | None = None) -> list[Path]:
+        """Remove leftovers of dead processes, damaged artifacts and, if asked, artifacts older than `unused_days`."""
+        doomed = [p for p in self.artifacts.glob(".*")] if self.artifacts.is_dir() else []
+        doomed += [self.path(key) for key in self.verify()]
+        work = self.root / "work"
+        doomed += list(work.iterdir()) if work.is_dir() else []
+        if unused_days is not None:
+            limit = time.time() - unused_days * 86_400
+            doomed += [self.path(k) for k in self.keys() if self.path(k).stat().st_mtime < limit]
+        return [path for path in dict.fromkeys(doomed) if self._remove_if_idle(path)]
+
+    def _remove_if_idle(self, path: Path) -> bool:
+        key = path.name.lstrip(".").removeprefix("new-").removeprefix("old-").split("-")[0]
+        lock = FileLock(self.root / "locks" / f"{key}.lock")
+        try:
+            with lock.acquire(timeout=0):
+                shutil.rmtree(path, ignore_errors=True)
+                return True
+        except Timeout:
+            return False

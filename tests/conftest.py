@@ -1,0 +1,44 @@
+"""Tiny models and tasks that the tests make themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from srnet.experiment import Engine, Pretrained, Store
+from srnet.progress import Reporter
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.tasks.synthetic.pretrain import PretrainSettings, pretrain
+from srnet.training import TrainingSettings
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny_backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A BERT of two layers, width 32, that has seen a few steps of pre-training."""
+    folder = tmp_path_factory.mktemp("backbone") / "tiny"
+    pretrain(folder, PretrainSettings(steps=5, batch_size=8, hidden_size=32, layers=2, heads=2, warmup=2))
+    return str(folder)
+
+
+@pytest.fixture
+def tiny_task() -> SyntheticTask:
+    return SyntheticTask("inference", train_size=200, dev_size=60, ood_size=60)
+
+
+@pytest.fixture
+def tiny_training() -> TrainingSettings:
+    return TrainingSettings(learning_rate=1e-3, steps=20, eval_every=5, batch_size=8)
+
+
+@pytest.fixture
+def raw(tiny_backbone: str, tiny_task: SyntheticTask) -> Pretrained:
+    return Pretrained(tiny_backbone, tiny_task, seed=0)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    return Engine(Store(tmp_path / "store"), Reporter(quiet=True))
