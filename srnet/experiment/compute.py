@@ -204,4 +204,3 @@ def _(node: Evaluate, context: Context, folder: Path) -> None:
 def load_logits(store: Store, node: Evaluate) -> dict[str, np.ndarray]:
     with np.load(store.path(node.key) / "logits.npz", allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
-

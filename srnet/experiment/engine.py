@@ -41,7 +41,9 @@ class Engine:
             if self.store.has(node.key):
                 return
             if node.key in self.store.corrupt:
-                self.reporter.warn(f"artifact {node.key} ({node.label}) is damaged: {self.store.corrupt[node.key]}; computing it again")
+                self.reporter.warn(
+                    f"artifact {node.key} ({node.label}) is damaged: {self.store.corrupt[node.key]}; computing it again"
+                )
             for parent in node.parents:
                 visit(parent)
             ordered[node.key] = node

@@ -16,7 +16,9 @@ def describe(value: Any, *, parents_as_keys: bool = False) -> Any:
     if parents_as_keys and hasattr(value, "key"):
         return value.key
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: describe(getattr(value, f.name), parents_as_keys=parents_as_keys) for f in dataclasses.fields(value)}
+        fields = {
+            f.name: describe(getattr(value, f.name), parents_as_keys=parents_as_keys) for f in dataclasses.fields(value)
+        }
         content = value.content() if hasattr(value, "content") else {}
         return {"type": type(value).__name__, **fields, **content}
     if isinstance(value, (list, tuple)):
@@ -29,9 +31,7 @@ def describe(value: Any, *, parents_as_keys: bool = False) -> Any:
 
 
 def key_of(node: Any) -> str:
-    fields = {
-        f.name: describe(getattr(node, f.name), parents_as_keys=True) for f in dataclasses.fields(node) if f.init
-    }
+    fields = {f.name: describe(getattr(node, f.name), parents_as_keys=True) for f in dataclasses.fields(node) if f.init}
     content = node.content() if hasattr(node, "content") else {}
     text = json.dumps({"schema": SCHEMA, "type": type(node).__name__, **fields, **content}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

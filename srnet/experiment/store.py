@@ -1,8 +1,8 @@
 """Artifacts under one folder, by key: written whole, checked when read, computed by one process at a time.
 
-    artifacts/KEY/   what a node made, with manifest.json
-    work/KEY/        checkpoints of a training under way
-    locks/KEY.lock   held while KEY is computed; the system releases it if the process dies
+artifacts/KEY/   what a node made, with manifest.json
+work/KEY/        checkpoints of a training under way
+locks/KEY.lock   held while KEY is computed; the system releases it if the process dies
 """
 
 from __future__ import annotations

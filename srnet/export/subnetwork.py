@@ -1,8 +1,8 @@
 """A subnetwork one can keep: a folder with a mask, what differs from the backbone, and a JSON that names the backbone.
 
-    subnetwork.json     backbone and its hash, labels, counted sparsity, a checksum for every file
-    mask.bits           one bit a weight (absent for a full model)
-    weights.safetensors tensors that differ from the backbone, the head among them; of a masked matrix only kept values
+subnetwork.json     backbone and its hash, labels, counted sparsity, a checksum for every file
+mask.bits           one bit a weight (absent for a full model)
+weights.safetensors tensors that differ from the backbone, the head among them; of a masked matrix only kept values
 """
 
 from __future__ import annotations
@@ -39,11 +39,15 @@ class Subnetwork:
     mask: Mask | None = None
 
     @classmethod
-    def of(cls, base: LoadedBackbone, labels: tuple[str, ...], state: dict[str, torch.Tensor], mask: Mask | None) -> Subnetwork:
+    def of(
+        cls, base: LoadedBackbone, labels: tuple[str, ...], state: dict[str, torch.Tensor], mask: Mask | None
+    ) -> Subnetwork:
         """Keep what differs from the backbone; pruned entries do not count as a difference."""
         original = base.pretrained()
         masked = mask.apply(state) if mask is not None else state
-        expected = mask.apply(original | {n: state[n] for n in mask if n not in original}) if mask is not None else original
+        expected = (
+            mask.apply(original | {n: state[n] for n in mask if n not in original}) if mask is not None else original
+        )
         differs = {n: t for n, t in masked.items() if n not in original or not torch.equal(t.cpu(), expected[n].cpu())}
         return cls(base.name, base.sha256, labels, {n: t.detach().cpu().clone() for n, t in differs.items()}, mask)
 

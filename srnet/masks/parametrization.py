@@ -102,4 +102,6 @@ def raw_weights(layers: Mapping[str, nn.Module]) -> dict[str, torch.Tensor]:
 def current_mask(layers: Mapping[str, nn.Module]) -> Mask:
     """The mask that the attached modules apply right now."""
     modules = attached(layers)
-    return Mask({name: m.binary() if isinstance(m, ScoreMask) else cast(FixedMask, m).keep for name, m in modules.items()})
+    return Mask(
+        {name: m.binary() if isinstance(m, ScoreMask) else cast(FixedMask, m).keep for name, m in modules.items()}
+    )

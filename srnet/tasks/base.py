@@ -84,7 +84,9 @@ class Task:
         for split in self.splits.values():
             worst = int(split.labels.max())
             if worst >= len(self.labels) or split.labels.min() < 0:
-                raise UserError(f"task '{self.name}': split '{split.name}' holds label {worst}, declared: {self.labels}")
+                raise UserError(
+                    f"task '{self.name}': split '{split.name}' holds label {worst}, declared: {self.labels}"
+                )
         if len(set(self.train.ids)) != len(self.train):
             raise UserError(f"task '{self.name}': the train split repeats an example id", "make ids unique")
 

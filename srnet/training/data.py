@@ -44,9 +44,7 @@ class Encoded(Dataset[int]):
         return batch | {name: tensor[rows] for name, tensor in self.extras.items()}
 
 
-def encode(
-    split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.ndarray] | None = None
-) -> Encoded:
+def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.ndarray] | None = None) -> Encoded:
     pairs = (list(split.text_a), list(split.text_b)) if any(split.text_b) else (list(split.text_a),)
     tokens = tokenizer(*pairs, truncation=True, max_length=max_length, return_attention_mask=False)
     columns = {name: [np.asarray(row, dtype=np.int32) for row in rows] for name, rows in tokens.items()}

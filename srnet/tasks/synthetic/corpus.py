@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from srnet.tasks.synthetic.grammar import Sentence, Words, active, clause, draw_sentence, draw_surface
+from srnet.tasks.synthetic.grammar import Sentence, Words, clause, draw_sentence, draw_surface
 from srnet.tasks.synthetic.lexicon import CLAIM_OPENINGS
 
 

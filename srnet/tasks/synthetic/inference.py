@@ -40,7 +40,9 @@ def _words(rng: Random, premise: Sentence, fact: Fact, *, overlap: bool) -> Word
     own = dict(premise.surface)
     if overlap:
         w |= {concept: own[concept] for concept in fact.concepts}
-    elif rng.random() < 0.5:  # keep the premise's words where there are any: one new word is enough to break the overlap
+    elif (
+        rng.random() < 0.5
+    ):  # keep the premise's words where there are any: one new word is enough to break the overlap
         w |= {concept: own[concept] for concept in fact.concepts if concept in own}
     else:
         w |= {concept: other_words(own)[concept] for concept in fact.concepts if concept in own and rng.random() < 0.5}

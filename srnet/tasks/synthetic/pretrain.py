@@ -84,7 +84,9 @@ def mask_tokens(ids: torch.Tensor, share: float) -> tuple[torch.Tensor, torch.Te
 
 
 def pretrain(
-    out: Path, settings: PretrainSettings | None = None, watch: Callable[[int, int, dict[str, float]], None] | None = None
+    out: Path,
+    settings: PretrainSettings | None = None,
+    watch: Callable[[int, int, dict[str, float]], None] | None = None,
 ) -> list[dict[str, float]]:
     """Train the backbone and write it to `out` with tokenizer and model card. Returns the logged losses."""
     settings = settings or PretrainSettings()
@@ -117,7 +119,9 @@ def pretrain(
     return log
 
 
-def _write(out: Path, model: BertForMaskedLM, tokenizer: Any, settings: PretrainSettings, log: list[dict[str, float]]) -> None:
+def _write(
+    out: Path, model: BertForMaskedLM, tokenizer: Any, settings: PretrainSettings, log: list[dict[str, float]]
+) -> None:
     # trained without dropout (it would blur the copying of words); fine-tuning uses BERT's usual one
     model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.1
     with new_folder(out) as staging:
