@@ -1,3 +1,31 @@
 """Sparse and robust subnetworks inside pre-trained language models."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
 __version__ = "0.1.0"
+
+# Loaded when first used: `srnet --help` must not wait for torch.
+_WHERE = {
+    "CE": "experiment", "PoE": "experiment", "Reweight": "experiment", "ConfReg": "experiment",
+    "BiasModel": "experiment", "Pretrained": "experiment", "FineTune": "experiment", "Prune": "experiment",
+    "Rewind": "experiment", "Evaluate": "experiment", "Engine": "experiment", "Store": "experiment",
+    "MaskTraining": "pruners", "Magnitude": "pruners", "IMP": "pruners", "RewoundIMP": "pruners",
+    "Mask": "masks", "Targets": "masks",
+    "SyntheticTask": "tasks.synthetic", "FilesTask": "tasks.files",
+    "TrainingSettings": "training",
+    "Subnetwork": "export", "load_subnetwork": "export", "save_merged": "export",
+    "UserError": "errors",
+    "demo": "api", "run": "api", "run_recipe": "api", "finetune": "api", "prune": "api", "evaluate": "api",
+    "bias_model": "api", "pretrain": "api", "export_model": "api",
+}  # fmt: skip
+
+__all__ = ["__version__", *_WHERE]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'srnet' has no attribute '{name}'")
+    return getattr(import_module(f"srnet.{_WHERE[name]}"), name)

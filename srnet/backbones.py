@@ -14,10 +14,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 from transformers import logging as transformers_logging
 
 from srnet.errors import UserError
+from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED
 
-EMBEDDED = "srnet-tiny"
 _EMBEDDED_FOLDER = Path(__file__).parent / "tasks" / "synthetic" / "backbone"
-DOWNLOAD_VARIABLE = "SRNET_DOWNLOAD"
 
 
 @dataclass(frozen=True)

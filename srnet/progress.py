@@ -13,6 +13,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 PLAIN_SECONDS = 10.0
 """Without a terminal, how often a running step says where it is."""
 
+SHOWN = (("loss", "loss", ".3f"), ("eval_score", "dev", ".1f"), ("mask/flips_per_step", "flips/step", ".0f"))
+"""The figures of a training worth a glance: logged name, short name, format."""
+
 
 class Reporter:
     """Says which step runs, how far it is, and what was skipped. `quiet` says nothing but warnings."""
@@ -31,10 +34,8 @@ class Reporter:
         if not self.live:
             yield
             return
-        columns = (
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:g}/{task.total:g} {task.fields[figures]}"),
-            TimeElapsedColumn(), TimeRemainingColumn(),
-        )  # fmt: skip
+        counts = TextColumn("{task.completed:g}/{task.total:g} {task.fields[figures]}")
+        columns = (TextColumn("{task.description}"), BarColumn(), counts, TimeElapsedColumn(), TimeRemainingColumn())
         with Progress(*columns, console=self.console, transient=True) as self._progress:
             yield
         self._progress = None
@@ -62,11 +63,7 @@ class Reporter:
 
     def advance(self, done: int, total: int, figures: dict[str, float]) -> None:
         """Called as often as one likes."""
-        shown = " ".join(
-            f"{short} {figures[name]:{spec}}"
-            for name, short, spec in (("loss", "loss", ".3f"), ("eval_score", "dev", ".1f"), ("mask/flips_per_step", "flips/step", ".0f"))
-            if name in figures
-        )  # fmt: skip
+        shown = " ".join(f"{short} {figures[name]:{spec}}" for name, short, spec in SHOWN if name in figures)
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=done, total=total, figures=shown)
         elif not self.quiet and time.monotonic() - self._said > PLAIN_SECONDS:

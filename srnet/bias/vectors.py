@@ -22,7 +22,7 @@ class WordVectors:
         """The backbone's own input embeddings of whole words: static vectors that every backbone brings along."""
         backbone = load_backbone(name, ("a", "b"), seed=0)
         weight = backbone.model.get_input_embeddings().weight.detach().to(torch.float32).numpy()
-        return cls({word: index for word, index in backbone.tokenizer.get_vocab().items()}, weight)
+        return cls(dict(backbone.tokenizer.get_vocab()), weight)
 
     def _rows(self, words: list[str], matrix: np.ndarray) -> np.ndarray:
         rows = [matrix[self._index[w]] if w in self._index else np.zeros(matrix.shape[1], matrix.dtype) for w in words]

@@ -197,7 +197,7 @@ def _(node: Evaluate, context: Context, folder: Path) -> None:
         split = task.splits[name]
         logits[name] = predict(model, encode(split, base.tokenizer, model.config.max_position_embeddings))
         report[name] = {"kind": split.kind, **asdict(score(logits[name], split.labels, split.groups, task.labels))}
-    np.savez(folder / "logits.npz", **logits)
+    np.savez(folder / "logits.npz", **logits)  # type: ignore[arg-type]
     write_json(folder / "scores.json", {"sparsity": subnetwork.sparsity, "splits": report})
 
 

@@ -31,6 +31,8 @@ class TaskSpec(Protocol):
 
     def load(self) -> Task: ...
 
+    def __hash__(self) -> int: ...
+
 
 @lru_cache(maxsize=8)
 def load_task(spec: TaskSpec) -> Task:

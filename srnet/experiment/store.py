@@ -177,7 +177,7 @@ class Store:
 
     def gc(self, unused_days: float | None = None) -> list[Path]:
         """Remove leftovers of dead processes, damaged artifacts and, if asked, artifacts older than `unused_days`."""
-        doomed = [p for p in self.artifacts.glob(".*")] if self.artifacts.is_dir() else []
+        doomed = list(self.artifacts.glob(".*")) if self.artifacts.is_dir() else []
         doomed += [self.path(key) for key in self.verify()]
         work = self.root / "work"
         doomed += list(work.iterdir()) if work.is_dir() else []

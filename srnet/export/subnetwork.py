@@ -7,6 +7,7 @@ weights.safetensors tensors that differ from the backbone, the head among them; 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,7 @@ class Subnetwork:
             self.write_into(staging)
 
     def _packed(self) -> dict[str, torch.Tensor]:
-        mask = self.mask or {}
+        mask: Mapping[str, torch.Tensor] = self.mask or {}
         return {n: (t[mask[n]] if n in mask else t).contiguous() for n, t in self.weights.items()}
 
     @classmethod

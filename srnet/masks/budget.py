@@ -58,7 +58,7 @@ def meet_budget(
     flat = torch.cat([scores[n].detach().reshape(-1) for n in names])
     ties = torch.cat([magnitude[n].detach().reshape(-1) for n in names]) if magnitude else None
     keep = keep_largest(flat, prune_count(sparsity, flat.numel()), ties)
-    parts = keep.split([scores[n].numel() for n in names])
+    parts = torch.split(keep, [scores[n].numel() for n in names])
     return Mask({n: part.reshape(scores[n].shape) for n, part in zip(names, parts, strict=True)})
 
 

@@ -38,7 +38,7 @@ class ScoreMask(nn.Module):
         self.register_buffer("phi", torch.tensor(phi, dtype=scores.dtype, device=scores.device))
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
-        return cast(torch.Tensor, _StraightThrough.apply(self.scores, weight, self.phi))
+        return cast(torch.Tensor, _StraightThrough.apply(self.scores, weight, self.phi))  # type: ignore[no-untyped-call]
 
     def binary(self) -> torch.Tensor:
         """The mask the forward pass uses right now."""
@@ -92,10 +92,12 @@ def attached(layers: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
 
 def raw_weights(layers: Mapping[str, nn.Module]) -> dict[str, torch.Tensor]:
     """Weight name -> the unmasked weight, with or without a mask on it."""
-    result = {}
+    result: dict[str, torch.Tensor] = {}
     for name, layer in layers.items():
         masked = parametrize.is_parametrized(layer, "weight")
-        result[weight_name(name)] = cast(Any, layer).parametrizations["weight"].original if masked else layer.weight
+        result[weight_name(name)] = (
+            cast(Any, layer).parametrizations["weight"].original if masked else cast(torch.Tensor, layer.weight)
+        )
     return result
 
 

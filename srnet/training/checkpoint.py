@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
@@ -45,10 +44,7 @@ def write_checkpoint(
     tensors["rng/torch"] = torch.random.get_rng_state()
     if torch.cuda.is_available():
         tensors["rng/cuda"] = torch.cuda.random.get_rng_state()
-    numpy_state = np.random.get_state(legacy=True)
-    tensors["rng/numpy"] = torch.from_numpy(np.asarray(numpy_state[1], dtype=np.int64))
     state = {"notes": notes, "scheduler": {k: v for k, v in scheduler.state_dict().items() if _is_plain(v)}}
-    state["numpy"] = [numpy_state[0], *(float(v) for v in numpy_state[2:])]
     with new_folder(folder) as staging:
         write_bytes(staging / _TENSORS, save({k: t.detach().cpu().contiguous() for k, t in tensors.items()}))
         write_json(staging / _STATE, state)
@@ -113,6 +109,3 @@ class Checkpoint:
         torch.random.set_rng_state(self._tensors["rng/torch"])
         if torch.cuda.is_available() and "rng/cuda" in self._tensors:
             torch.cuda.random.set_rng_state(self._tensors["rng/cuda"])
-        name, position, has_gauss, cached = self._state["numpy"]
-        keys = self._tensors["rng/numpy"].numpy().astype(np.uint32)
-        np.random.set_state((name, keys, int(position), int(has_gauss), cached))

@@ -30,7 +30,7 @@ class Encoded(Dataset[int]):
     def __getitem__(self, index: int) -> int:
         return index
 
-    def collate(self, rows: Sequence[int]) -> dict[str, torch.Tensor]:
+    def collate(self, rows: Sequence[int] | np.ndarray) -> dict[str, torch.Tensor]:
         longest = int(self.lengths[rows].max())
         batch: dict[str, torch.Tensor] = {}
         for name, column in self.columns.items():
@@ -60,9 +60,10 @@ def training_order(lengths: np.ndarray, batch_size: int, steps: int, seed: int) 
     Each pass is shuffled, cut into pools of 50 batches, and each pool sorted by length before it is cut into batches,
     which are shuffled again. The order is a pure function of its arguments, so a resumed run continues the same one.
     """
-    rng, batches = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    batches: list[np.ndarray] = []
     leftover = np.empty(0, dtype=np.int64)
-    while sum(len(b) for b in batches) < steps:
+    while sum(map(len, batches)) < steps:
         rows = np.concatenate([leftover, rng.permutation(len(lengths))])
         usable = len(rows) // batch_size * batch_size
         rows, leftover = rows[:usable], rows[usable:]

@@ -62,7 +62,7 @@ class Run:
     watch: Watch | None = None
 
 
-class _MethodCallback(TrainerCallback):
+class _MethodCallback(TrainerCallback):  # type: ignore[misc]
     """Lets the method act after each optimiser step, and stops when it needs no more of them."""
 
     def __init__(self, run: Run, total: int) -> None:
@@ -84,7 +84,7 @@ class _MethodCallback(TrainerCallback):
         self.figures |= {name: float(v) for name, v in (logs or {}).items() if isinstance(v, (int, float))}
 
 
-class SubnetworkTrainer(Trainer):
+class SubnetworkTrainer(Trainer):  # type: ignore[misc]
     """`Trainer` with our objective, our batch order, evaluation by tokens, and atomic checkpoints."""
 
     def __init__(self, run: Run, total: int, args: TrainingArguments) -> None:

@@ -18,9 +18,8 @@ def restatement(rng: Random, sentence: Sentence) -> Words:
     if rng.random() < 0.7:
         w |= draw_surface(rng, frozenset(c for c in w if rng.random() < 0.5))
     if not sentence.facts:  # "if X, Y" is restated as "Y if X"
-        words = [word if word not in w else word for word in sentence.words]
         swap = {old: w[concept] for concept, old in sentence.surface}
-        words = [swap.get(word, word) for word in words]
+        words = [swap.get(word, word) for word in sentence.words]
         comma = words.index(",")
         return [*words[comma + 1 :], *words[:comma]]
     facts = sorted(sentence.facts)

@@ -93,10 +93,8 @@ def other_words(surface: Surface) -> Surface:
 def replace_concept(rng: Random, fact: Fact, avoid: frozenset[str]) -> Fact:
     """The same fact with one participant or its verb exchanged for a concept outside `avoid`."""
     slot = rng.choice(("agent", "verb") if fact.patient is None else ("agent", "verb", "patient"))
-    if slot == "verb":
-        pool = _INTRANSITIVE if fact.patient is None else _TRANSITIVE
-    else:
-        pool = _PEOPLE
+    verbs = _INTRANSITIVE if fact.patient is None else _TRANSITIVE
+    pool = verbs if slot == "verb" else _PEOPLE
     new = rng.choice(sorted(pool - avoid - set(fact.concepts)))
     parts = {"agent": fact.agent, "verb": fact.verb, "patient": fact.patient, slot: new}
     return Fact(parts["agent"] or "", parts["verb"] or "", parts["patient"])

@@ -30,7 +30,8 @@ CONTEST_VERBS = (
     ("outscored", "outpointed"),
 )
 
-TRANSITIVE_VERBS = CONTEST_VERBS + (
+TRANSITIVE_VERBS = (
+    *CONTEST_VERBS,
     ("praised", "applauded"),
     ("thanked", "acknowledged"),
     ("helped", "assisted"),

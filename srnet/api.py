@@ -1,0 +1,187 @@
+"""Every command as a function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from srnet.errors import UserError
+from srnet.evaluation import Scores, score
+from srnet.experiment import BiasModel, ConfReg, Engine, Evaluate, FineTune, ModelNode, Objective, Pretrained, Prune
+from srnet.experiment import load_task as _load
+from srnet.experiment.nodes import TaskSpec
+from srnet.experiment.rebuild import stored_model
+from srnet.export import Subnetwork, save_merged
+from srnet.files import read_json
+from srnet.names import EMBEDDED
+from srnet.objectives import get_objective
+from srnet.progress import Reporter
+from srnet.pruners import Pruner
+from srnet.recipes import Recipe, demo_recipe, load_recipe
+from srnet.recipes.toy import FINETUNING, PRUNING, RATES
+from srnet.report import Results, collect, nodes_of, write_report
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.tasks.synthetic.pretrain import PretrainSettings
+from srnet.tasks.synthetic.pretrain import pretrain as _pretrain
+from srnet.training import TrainingSettings, encode, predict
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model in the store and its scores."""
+
+    key: str
+    folder: Path
+    sparsity: float
+    scores: dict[str, Any]
+
+
+def demo(
+    out: Path | str = "srnet-demo",
+    *,
+    task: SyntheticTask | None = None,
+    seeds: int = 1,
+    sparsities: Sequence[float] = (0.5, 0.7, 0.9),
+    steps: int | None = None,
+    engine: Engine | None = None,
+) -> Results:
+    """Find sparse and robust subnetworks on the embedded benchmark and write table, curves and report to `out`."""
+    return run_recipe(demo_recipe(task, seeds, tuple(sparsities), steps), out, engine)
+
+
+def run(spec: Path | str, out: Path | str | None = None, *, engine: Engine | None = None) -> Results:
+    """Run the recipe in a YAML file."""
+    recipe = load_recipe(Path(spec))
+    return run_recipe(recipe, out or f"srnet-{recipe.name}", engine)
+
+
+def run_recipe(recipe: Recipe, out: Path | str, engine: Engine | None = None) -> Results:
+    engine = engine or Engine()
+    out = Path(out)
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file", "choose another folder for the results")
+    engine.execute(nodes_of(recipe))
+    results = collect(recipe, engine.store)
+    write_report(results, out)
+    return results
+
+
+def make_objective(
+    name: str, model: ModelNode, bias: BiasModel | None = None, teacher: ModelNode | None = None
+) -> Objective:
+    """The objective `name` for `model`, with a bias model of its task where it needs one."""
+    loss = get_objective(name)
+    bias = bias or BiasModel(model.task_spec)
+    if loss.needs_teacher:
+        if teacher is None:
+            raise UserError(f"objective '{name}' needs a teacher", "give the key of a model trained with ce")
+        return ConfReg(bias, teacher)
+    return Objective(name, bias if loss.needs_bias else None)
+
+
+def finetune(
+    task: TaskSpec,
+    objective: str = "ce",
+    *,
+    backbone: str = EMBEDDED,
+    training: TrainingSettings | None = None,
+    teacher: str | None = None,
+    engine: Engine | None = None,
+) -> Trained:
+    """Fine-tune a backbone on a task."""
+    engine = engine or Engine()
+    training = training or FINETUNING
+    raw = Pretrained(backbone, task, training.seed)
+    made = make_objective(objective, raw, teacher=stored_model(engine.store, teacher) if teacher else None)
+    return _trained(FineTune(raw, made, training), engine)
+
+
+def prune(
+    model: str | ModelNode,
+    pruner: Pruner,
+    objective: str = "ce",
+    *,
+    training: TrainingSettings | None = None,
+    teacher: str | None = None,
+    engine: Engine | None = None,
+) -> Trained:
+    """Prune a model: a key of the store, or an expression such as `Pretrained(...)`."""
+    engine = engine or Engine()
+    node = stored_model(engine.store, model) if isinstance(model, str) else model
+    if not pruner.trains:
+        return _trained(Prune(node, pruner), engine)
+    seed = node.pretrained.seed
+    training = training or replace(
+        PRUNING, seed=seed, learning_rate=dict(RATES).get(pruner.name, PRUNING.learning_rate)
+    )
+    made = make_objective(objective, node, teacher=stored_model(engine.store, teacher) if teacher else None)
+    return _trained(Prune(node, pruner, made, training), engine)
+
+
+def _trained(node: ModelNode, engine: Engine) -> Trained:
+    evaluation = Evaluate(node)
+    engine.execute([evaluation])
+    report = read_json(engine.store.path(evaluation.key) / "scores.json")
+    return Trained(node.key, engine.store.path(node.key), report["sparsity"], report["splits"])
+
+
+def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine | None = None) -> Trained:
+    """Score a model of the store (by key), or a saved subnetwork folder on `task`."""
+    engine = engine or Engine()
+    if not Path(model).is_dir():
+        if task is not None:
+            raise UserError("a model of the store is scored on its own task", "leave the task out")
+        return _trained(stored_model(engine.store, str(model)), engine)
+    if task is None:
+        raise UserError(f"{model} is a folder", "say which task to score it on")
+    subnetwork, data = Subnetwork.load(Path(model)), _load(task)
+    if subnetwork.labels != data.labels:
+        raise UserError(f"{model} knows the labels {list(subnetwork.labels)}, the task has {list(data.labels)}")
+    base = subnetwork.base()
+    network = subnetwork.model(base)
+    scores: dict[str, Any] = {}
+    for name in data.scored:
+        split = data.splits[name]
+        logits = predict(network, encode(split, base.tokenizer, network.config.max_position_embeddings))
+        scored: Scores = score(logits, split.labels, split.groups, data.labels)
+        scores[name] = {"kind": split.kind, **asdict(scored)}
+    return Trained("", Path(model), subnetwork.sparsity, scores)
+
+
+def bias_model(
+    task: TaskSpec, *, shortcut: Any = None, vectors: str | None = None, folds: int = 5, engine: Engine | None = None
+) -> Trained:
+    """Fit the bias model of a task and say how biased it is."""
+    engine = engine or Engine()
+    shortcut = shortcut or _load(task).shortcut
+    if shortcut == "claim" and vectors is None:
+        vectors = EMBEDDED
+    node = BiasModel(task, shortcut, vectors, folds)
+    engine.execute([node])
+    folder = engine.store.path(node.key)
+    return Trained(node.key, folder, 0.0, read_json(folder / "scores.json"))
+
+
+def pretrain(out: Path | str, settings: PretrainSettings | None = None, reporter: Reporter | None = None) -> Path:
+    """Make the embedded backbone again."""
+    out = Path(out)
+    reporter = reporter or Reporter()
+    with reporter.session(), reporter.step(1, 1, f"pre-train {out.name}"):
+        _pretrain(out, settings, reporter.advance)
+    return out
+
+
+def export_model(key: str, out: Path | str, *, merged: bool = False, engine: Engine | None = None) -> Path:
+    """Copy a model out of the store: as a subnetwork folder, or `merged` into a plain checkpoint."""
+    engine, out = engine or Engine(), Path(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} exists already", "choose a new folder")
+    node = stored_model(engine.store, key)
+    subnetwork = Subnetwork.load(engine.store.path(node.key))
+    if merged:
+        save_merged(subnetwork, out)
+    else:
+        subnetwork.save(out)
+    return out

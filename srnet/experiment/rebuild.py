@@ -1,0 +1,63 @@
+"""From a stored description back to the expression: every artifact says where it came from, and can be built upon."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from srnet.errors import UserError
+from srnet.experiment import nodes
+from srnet.experiment.store import Store
+from srnet.masks import Targets
+from srnet.pruners import PRUNERS
+from srnet.tasks.files import FilesTask
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
+
+_NODES = (
+    nodes.BiasModel,
+    nodes.Objective,
+    nodes.Pretrained,
+    nodes.FineTune,
+    nodes.PruneRun,
+    nodes.Prune,
+    nodes.Rewind,
+    nodes.Evaluate,
+)
+_TYPES: dict[str, Any] = {
+    t.__name__: t for t in (*_NODES, *PRUNERS.values(), Targets, FilesTask, SyntheticTask, TrainingSettings)
+}
+
+
+def rebuild(description: Any) -> Any:
+    """The inverse of `identity.describe`. Only the types above can be built, and nothing is executed."""
+    if isinstance(description, list):
+        return tuple(rebuild(each) for each in description)
+    if not isinstance(description, dict):
+        return description
+    cls = _TYPES.get(description.get("type", ""))
+    if cls is None:
+        raise UserError(f"the stored expression has an unknown type '{description.get('type')}'")
+    names = {f.name for f in dataclasses.fields(cls)}
+    return cls(**{name: rebuild(value) for name, value in description.items() if name in names})
+
+
+def stored_node(store: Store, prefix: str) -> nodes.Node:
+    """The expression behind a key (or the beginning of one)."""
+    key = store.find(prefix)
+    problem = store.problem(key)
+    if problem is not None:
+        raise UserError(f"artifact {key} is damaged: {problem}", "run the command that made it again")
+    node: nodes.Node = rebuild(store.manifest(key)["expression"])
+    if node.key != key:
+        raise UserError(
+            f"artifact {key} no longer matches its data or backbone", "make it again from what is there now"
+        )
+    return node
+
+
+def stored_model(store: Store, prefix: str) -> nodes.ModelNode:
+    node = stored_node(store, prefix)
+    if not isinstance(node, nodes.ModelNode) or isinstance(node, nodes.PruneRun):
+        raise UserError(f"artifact {prefix} is a {type(node).__name__}, not a model", "see `srnet store ls`")
+    return node

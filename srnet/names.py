@@ -1,0 +1,7 @@
+"""Names that more than one room must agree on. Imports nothing heavy, so that `srnet --help` stays quick."""
+
+EMBEDDED = "srnet-tiny"
+"""The backbone that ships with the package."""
+
+DOWNLOAD_VARIABLE = "SRNET_DOWNLOAD"
+"""Set to anything to let a hub name be fetched."""

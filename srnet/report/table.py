@@ -1,0 +1,40 @@
+"""The results as a table in the terminal, and the verdict in one line."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from srnet.report.results import Results, Summary
+
+
+def results_table(results: Results) -> Table:
+    table = Table(title=f"{results.recipe.task.name}, {results.metric} (%)", title_justify="left")
+    table.add_column("model")
+    for name in ("sparsity", f"ID {results.id_split}", *(f"OOD {name}" for name in results.ood_splits)):
+        table.add_column(name, justify="right")
+    table.add_column("SRNet?")
+    splits = (results.id_split, *results.ood_splits)
+    for summary in results.summaries:
+        scores = [str(summary.scores[split]) for split in splits]
+        table.add_row(summary.line.label, f"{100 * summary.sparsity:.2f} %", *scores, answer(summary))
+    table.add_row("majority class", "", *(f"{results.majority[split]:.1f}" for split in splits), "", style="dim")
+    if results.bias_scores is not None:
+        table.add_row("bias model", "", *(f"{results.bias_scores[split]:.1f}" for split in splits), "", style="dim")
+    return table
+
+
+def answer(summary: Summary) -> str:
+    if summary.verdict is None:
+        return ""
+    if not summary.verdict.is_srnet:
+        return "no"
+    return "yes" if summary.verdict.certain else "yes, not certain"
+
+
+def verdict_line(results: Results) -> str:
+    """The sparsest certain SRNet, or the honest absence of one."""
+    found = [s for s in results.summaries if s.verdict is not None and s.verdict.is_srnet]
+    if not found:
+        return "Verdict: no subnetwork keeps 95 % of the full CE model's ID score and beats it out of distribution."
+    best = max(found, key=lambda s: (s.verdict.certain if s.verdict else False, s.sparsity))
+    return f"Verdict: {best.line.label} at {100 * best.sparsity:.1f} % sparsity. {best.verdict}"

@@ -1,0 +1,97 @@
+"""The bias model: nobody is scored by a model that saw them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import srnet.bias.model
+from srnet.bias import BiasPredictions, fit_bias_model
+from srnet.errors import UserError
+from srnet.tasks.base import Example, Split, Task
+from srnet.tasks.synthetic import SyntheticTask
+
+
+def task_of(train: list[int], labels: tuple[str, ...] = ("no", "yes")) -> Task:
+    """Label 1 means that the two texts are equal; ids say which row they are."""
+
+    def split(name: str, kind: str, values: list[int]) -> Split:
+        rows = [Example(f"{name}-{i}", "a b", "a b" if v == 1 else "a c", v) for i, v in enumerate(values)]
+        return Split.of(name, kind, rows)  # type: ignore[arg-type]
+
+    return Task("toy", labels, "accuracy", "overlap", split("train", "ID", train), split("dev", "ID", [0, 1, 1]), {})
+
+
+def test_no_training_example_is_scored_by_a_model_that_saw_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[list[int], list[int]]] = []
+
+    def row_numbers(split: Split, *_: object) -> np.ndarray:
+        return np.array([[int(id.split("-")[1]) + (0 if split.name == "train" else 1000)] for id in split.ids])
+
+    def record(x: np.ndarray, y: np.ndarray, test: np.ndarray, classes: int) -> np.ndarray:
+        calls.append((x[:, 0].tolist(), test[:, 0].tolist()))
+        # the "prediction" names the row it was made for, so that rows put in the wrong place are noticed
+        return np.repeat(test.astype(float), classes, axis=1)
+
+    monkeypatch.setattr(srnet.bias.model, "features", row_numbers)
+    monkeypatch.setattr(srnet.bias.model, "_fit_predict", record)
+    predictions = fit_bias_model(task_of([0, 1] * 10), "overlap", None, folds=5)
+
+    *crossed, dev = calls
+    assert len(crossed) == 5
+    for seen, scored in crossed:
+        assert not set(seen) & set(scored)
+        assert sorted(seen + scored) == list(range(20))
+    assert sorted(row for _, scored in crossed for row in scored) == list(range(20)), "everybody is scored once"
+    assert predictions["train"].log_probs[:, 0].tolist() == list(range(20))
+    assert dev == (list(range(20)), [1000, 1001, 1002]), "other splits are scored by a model that saw all of train"
+
+
+def test_predictions_are_log_probabilities_for_every_split() -> None:
+    task = SyntheticTask("inference", bias=0.95, train_size=400, dev_size=50, ood_size=200).load()
+    predictions = fit_bias_model(task, "overlap", None, folds=4)
+    assert set(predictions) == set(task.splits)
+    for name, each in predictions.items():
+        assert each.ids == task.splits[name].ids
+        np.testing.assert_allclose(np.exp(each.log_probs).sum(axis=1), 1.0)
+
+    def right(name: str) -> float:
+        return float((predictions[name].log_probs.argmax(axis=1) == task.splits[name].labels).mean())
+
+    # it is as good as the shortcut: the dial in distribution, a coin where the shortcut is broken
+    assert right("train") == pytest.approx(0.95, abs=0.03)
+    assert right("challenge") == pytest.approx(0.5, abs=0.1)
+
+
+def test_the_fit_is_deterministic() -> None:
+    first, second = (fit_bias_model(task_of([0, 1] * 8), "overlap", None, folds=2) for _ in range(2))
+    assert np.array_equal(first["train"].log_probs, second["train"].log_probs)
+
+
+def test_a_label_without_examples_has_probability_zero() -> None:
+    predictions = fit_bias_model(task_of([0, 1] * 6, ("no", "yes", "maybe")), "overlap", None, folds=2)["dev"]
+    assert np.isneginf(predictions.log_probs[:, 2]).all()
+    assert np.isfinite(predictions.log_probs[:, :2]).all()
+
+
+def test_predictions_are_found_by_id() -> None:
+    predictions = BiasPredictions(("a", "b", "c"), np.array([[0.0], [1.0], [2.0]]))
+    assert predictions.for_ids(("c", "a", "c")).tolist() == [[2.0], [0.0], [2.0]]
+    with pytest.raises(UserError, match="no prediction for example 'x'"):
+        predictions.for_ids(("a", "x"))
+
+
+def test_one_label_cannot_be_told_from_another() -> None:
+    with pytest.raises(UserError, match="one label only"):
+        fit_bias_model(task_of([1] * 10), "overlap", None, folds=2)
+
+
+@pytest.mark.parametrize("folds", [0, 1, 21])
+def test_folds_that_do_not_fit(folds: int) -> None:
+    with pytest.raises(UserError, match="folds do not fit"):
+        fit_bias_model(task_of([0, 1] * 10), "overlap", None, folds=folds)
+
+
+def test_claims_need_vectors() -> None:
+    with pytest.raises(UserError, match="word vectors"):
+        fit_bias_model(task_of([0, 1] * 10), "claim", None, folds=2)

@@ -1,0 +1,62 @@
+"""The cubic schedule s(t) = s_f + (s_i - s_f)(1 - t/T)^3, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from srnet.errors import UserError
+from srnet.masks import Schedule
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        (0.0, 0.7),
+        (0.25, 0.9 - 0.2 * 27 / 64),  # (3/4)^3 = 27/64
+        (0.5, 0.875),  # 0.9 - 0.2 * 0.125
+        (0.75, 0.9 - 0.2 / 64),
+        (1.0, 0.9),
+    ],
+)
+def test_cubic_by_hand(progress: float, expected: float) -> None:
+    assert Schedule(0.7, 0.9, ramp=1.0).at(progress) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_shorter_ramp_squeezes_the_curve() -> None:
+    short, whole = Schedule(0.7, 0.9, ramp=0.5), Schedule(0.7, 0.9, ramp=1.0)
+    assert short.at(0.25) == pytest.approx(whole.at(0.5))
+
+
+@pytest.mark.parametrize("ramp", [0.3, 0.7, 1.0])
+def test_final_is_reached_exactly_at_the_ramp_and_held(ramp: float) -> None:
+    # the published code never gets to the end of the curve before it saves
+    schedule = Schedule(0.7, 0.9, ramp)
+    assert [schedule.at(t) for t in (ramp, (ramp + 1) / 2, 1.0)] == [0.9, 0.9, 0.9]
+    assert schedule.reached(ramp)
+    assert not schedule.reached(0.95 * ramp)
+
+
+def test_it_only_rises() -> None:
+    values = [Schedule(0.2, 0.9).at(step / 200) for step in range(201)]
+    assert values == sorted(values)
+
+
+def test_fixed_is_reached_from_the_start() -> None:
+    fixed = Schedule.fixed(0.5)
+    assert [fixed.at(t) for t in (0.0, 0.3, 1.0)] == [0.5, 0.5, 0.5]
+    assert fixed.reached(0.0)
+
+
+@pytest.mark.parametrize(
+    ("initial", "final", "ramp", "message"),
+    [
+        (0.9, 0.7, 0.7, "exceeds"),
+        (-0.1, 0.5, 0.7, "out of range"),
+        (0.5, 1.0, 0.7, "out of range"),
+        (0.5, 0.7, 0.0, "ramp"),
+        (0.5, 0.7, 1.1, "ramp"),
+    ],
+)
+def test_nonsense_is_refused(initial: float, final: float, ramp: float, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Schedule(initial, final, ramp)

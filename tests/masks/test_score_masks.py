@@ -1,0 +1,125 @@
+"""The trainable mask: how its scores start (Eq. 1 and 2), its forward pass and its straight-through gradient."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from srnet.masks import Mask
+from srnet.masks.parametrization import (
+    FixedMask,
+    ScoreMask,
+    attach,
+    attached,
+    current_mask,
+    detach,
+    raw_weights,
+)
+from srnet.masks.scores import initial_scores
+
+WEIGHT = torch.tensor([[0.5, -2.0], [3.0, -0.25]])
+KEEP = torch.tensor([[False, True], [True, False]])
+
+
+def layer() -> nn.Linear:
+    linear = nn.Linear(2, 2, bias=False)
+    linear.weight.data.copy_(WEIGHT)
+    return linear
+
+
+def test_hard_initialisation_is_equation_1() -> None:
+    # phi = 0.01, alpha = 2: 0 below the threshold, alpha * phi = 0.02 above
+    scores = initial_scores(WEIGHT, KEEP, "hard", phi=0.01, alpha=2.0)
+    assert torch.equal(scores, torch.tensor([[0.0, 0.02], [0.02, 0.0]]))
+    assert torch.equal(ScoreMask(scores, 0.01).binary(), KEEP)
+
+
+def test_soft_initialisation_is_equation_2() -> None:
+    scores = initial_scores(WEIGHT, KEEP, "soft", phi=0.01, alpha=2.0)
+    assert torch.equal(scores, torch.tensor([[0.5, 2.0], [3.0, 0.25]]))
+    # phi becomes the k-th value: half of the weights stay when it is the third smallest, 2.0
+    mask = ScoreMask(scores, 0.01)
+    mask.set_cut(KEEP)
+    assert mask.phi.item() == 2.0
+    assert torch.equal(mask.binary(), KEEP)
+
+
+def test_scores_do_not_share_memory_with_the_weight() -> None:
+    weight = WEIGHT.abs()
+    initial_scores(weight, KEEP, "soft", 0.01, 2.0).add_(1.0)
+    assert torch.equal(weight, WEIGHT.abs())
+
+
+def test_straight_through_gradient_by_hand() -> None:
+    linear = layer()
+    linear.weight.requires_grad = False
+    mask = ScoreMask(initial_scores(WEIGHT, KEEP, "hard", 0.01, 2.0), 0.01)
+    attach({"l": linear}, {"l.weight": mask})
+    # W' = [[0, -2], [3, 0]], x = (1, 10), so y = (-20, 3)
+    out = linear(torch.tensor([[1.0, 10.0]]))
+    assert out.tolist() == [[-20.0, 3.0]]
+    # L = 2 y_0 + 7 y_1, so dL/dW' = outer((2, 7), (1, 10)) = [[2, 20], [7, 70]]
+    (out * torch.tensor([[2.0, 7.0]])).sum().backward()
+    # d score = W * dL/dW', on the pruned diagonal too: [[0.5 * 2, -2 * 20], [3 * 7, -0.25 * 70]]
+    assert mask.scores.grad is not None
+    assert mask.scores.grad.tolist() == [[1.0, -40.0], [21.0, -17.5]]
+    assert raw_weights({"l": linear})["l.weight"].grad is None
+
+
+def test_the_weight_gets_no_gradient_even_if_somebody_asks_for_one() -> None:
+    linear = layer()
+    attach({"l": linear}, {"l.weight": ScoreMask(torch.ones(2, 2), 0.5)})
+    linear(torch.ones(1, 2)).sum().backward()
+    assert raw_weights({"l": linear})["l.weight"].grad is None
+
+
+def test_a_fixed_mask_trains_the_kept_weights_only() -> None:
+    linear = layer()
+    attach({"l": linear}, {"l.weight": FixedMask(KEEP)})
+    linear(torch.tensor([[1.0, 10.0]])).sum().backward()
+    # dL/dW' = [[1, 10], [1, 10]], cut to the kept entries
+    grad = raw_weights({"l": linear})["l.weight"].grad
+    assert grad is not None
+    assert grad.tolist() == [[0.0, 10.0], [1.0, 0.0]]
+
+
+def test_scores_are_not_clipped() -> None:
+    mask = ScoreMask(torch.tensor([-1e6, 1e6]), 0.01)
+    assert mask.binary().tolist() == [False, True]
+    mask.set_cut(torch.tensor([False, True]))
+    assert mask.scores.tolist() == [-1e6, 1e6]
+
+
+# --- on and off ----------------------------------------------------------------------------------------------------
+
+
+def test_detach_gives_the_weight_back() -> None:
+    linear = layer()
+    attach({"l": linear}, {"l.weight": FixedMask(KEEP)})
+    assert not torch.equal(linear.weight, WEIGHT)
+    detach({"l": linear}, bake=False)
+    assert torch.equal(linear.weight, WEIGHT)
+    assert set(linear.state_dict()) == {"weight"}, "no trace of the mask is left"
+
+
+def test_detach_can_leave_the_masked_weight() -> None:
+    linear = layer()
+    attach({"l": linear}, {"l.weight": FixedMask(KEEP)})
+    detach({"l": linear}, bake=True)
+    assert linear.weight.tolist() == [[0.0, -2.0], [3.0, 0.0]]
+    assert set(linear.state_dict()) == {"weight"}
+
+
+def test_detach_without_a_mask_does_nothing() -> None:
+    linear = layer()
+    detach({"l": linear}, bake=True)
+    assert torch.equal(linear.weight, WEIGHT)
+
+
+def test_looking_at_masked_layers() -> None:
+    layers: dict[str, nn.Module] = {"masked": layer(), "plain": layer()}
+    attach({"masked": layers["masked"]}, {"masked.weight": FixedMask(KEEP)})
+    assert set(attached(layers)) == {"masked.weight"}
+    assert current_mask(layers) == Mask({"masked.weight": KEEP})
+    for weight in raw_weights(layers).values():
+        assert torch.equal(weight, WEIGHT)

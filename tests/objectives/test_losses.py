@@ -1,0 +1,191 @@
+"""Each loss and its gradient: by hand, against a plain-probability formula, and where probabilities are 0 or 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srnet.errors import UserError
+from srnet.objectives import OBJECTIVES, get_objective
+from srnet.objectives.confreg import scaled_teacher
+
+ln = math.log
+
+# Two examples. The model says (3/4, 1/4) about the first, whose label is 0, and (1/2, 1/2) about the second, label 1.
+LOGITS = [[ln(3), 0.0], [0.0, 0.0]]
+LABELS = torch.tensor([0, 1])
+BIAS = [[0.8, 0.2], [0.9, 0.1]]
+"""So beta, the bias model's belief in the truth, is 0.8 and 0.1."""
+
+
+def loss_and_gradient(
+    name: str, bias: list[list[float]] | None = None, teacher: list[list[float]] | None = None
+) -> tuple[float, list[list[float]]]:
+    logits = torch.tensor(LOGITS, requires_grad=True)
+    extra = {key: None if p is None else torch.tensor(p).log() for key, p in (("bias", bias), ("teacher", teacher))}
+    loss = get_objective(name).loss(logits, LABELS, **extra)
+    loss.backward()
+    assert logits.grad is not None
+    return loss.item(), logits.grad.tolist()
+
+
+def assert_gradient(actual: list[list[float]], expected: list[list[float]]) -> None:
+    for row, wanted in zip(actual, expected, strict=True):
+        assert row == pytest.approx(wanted, abs=1e-6)
+
+
+# --- by hand -------------------------------------------------------------------------------------------------------
+
+
+def test_ce_by_hand() -> None:
+    loss, gradient = loss_and_gradient("ce")
+    assert loss == pytest.approx((-ln(3 / 4) - ln(1 / 2)) / 2)
+    # (p - y) / 2
+    assert_gradient(gradient, [[-1 / 8, 1 / 8], [1 / 4, -1 / 4]])
+
+
+def test_poe_by_hand() -> None:
+    loss, gradient = loss_and_gradient("poe", BIAS)
+    # products: (3/4 * 0.8, 1/4 * 0.2) = (0.6, 0.05) -> (12/13, 1/13) and (0.45, 0.05) -> (0.9, 0.1)
+    assert loss == pytest.approx((-ln(12 / 13) - ln(0.1)) / 2)
+    # (product - y) / 2: the example that the bias model gets right teaches little
+    assert_gradient(gradient, [[-1 / 26, 1 / 26], [0.45, -0.45]])
+
+
+def test_reweight_by_hand() -> None:
+    loss, gradient = loss_and_gradient("reweight", BIAS)
+    # weights 1 - beta = 0.2 and 0.9; the mean over two examples. The published code divides by 0.2 + 0.9 instead.
+    assert loss == pytest.approx((0.2 * -ln(3 / 4) + 0.9 * -ln(1 / 2)) / 2)
+    assert_gradient(gradient, [[-0.2 / 8, 0.2 / 8], [0.9 / 4, -0.9 / 4]])
+
+
+def test_confreg_by_hand() -> None:
+    # beta = 1/2 turns p_t^(1-beta) into a square root: (0.8, 0.6) / 1.4 = (4/7, 3/7) and (3, 1) / 4
+    teacher = [[0.64, 0.36], [0.9, 0.1]]
+    loss, gradient = loss_and_gradient("confreg", [[0.5, 0.5], [0.5, 0.5]], teacher)
+    assert loss == pytest.approx((-4 / 7 * ln(3 / 4) - 3 / 7 * ln(1 / 4) + ln(2)) / 2)
+    # (p - S) / 2 with 3/4 - 4/7 = 5/28 and 1/2 - 3/4 = -1/4
+    assert_gradient(gradient, [[5 / 56, -5 / 56], [-1 / 8, 1 / 8]])
+
+
+@pytest.mark.parametrize(
+    ("beta", "expected"),
+    [(0.0, [0.64, 0.36]), (0.5, [4 / 7, 3 / 7]), (1.0, [0.5, 0.5])],  # unbiased: as taught; fully biased: uniform
+)
+def test_scaled_teacher_by_hand(beta: float, expected: list[float]) -> None:
+    scaled = scaled_teacher(torch.tensor([[0.64, 0.36]]).log(), torch.tensor([beta]))
+    assert scaled[0].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+# --- against plain probabilities -----------------------------------------------------------------------------------
+
+Formula = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def normalised(p: torch.Tensor) -> torch.Tensor:
+    return p / p.sum(1, keepdim=True)
+
+
+def of_truth(p: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return torch.stack([row[label] for row, label in zip(p, labels, strict=True)])
+
+
+def plain_confreg(p: torch.Tensor, y: torch.Tensor, bias: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    target = normalised(teacher ** (1 - of_truth(bias, y))[:, None])
+    return -(target * p.log()).sum(1).mean()
+
+
+PLAIN: dict[str, Formula] = {
+    "ce": lambda p, y, bias, teacher: -of_truth(p, y).log().mean(),
+    "poe": lambda p, y, bias, teacher: -of_truth(normalised(p * bias), y).log().mean(),
+    "reweight": lambda p, y, bias, teacher: -((1 - of_truth(bias, y)) * of_truth(p, y).log()).mean(),
+    "confreg": plain_confreg,
+}
+
+
+def test_every_objective_has_a_plain_formula() -> None:
+    assert set(PLAIN) == set(OBJECTIVES), "a new objective needs its formula here"
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    size, classes = draw(st.integers(1, 4)), draw(st.integers(2, 4))
+    row = st.lists(st.floats(-5, 5), min_size=classes, max_size=classes)
+    tables = (torch.tensor(draw(st.lists(row, min_size=size, max_size=size)), dtype=torch.float64) for _ in range(3))
+    labels = draw(st.lists(st.integers(0, classes - 1), min_size=size, max_size=size))
+    logits, bias, teacher = tables
+    return logits, torch.tensor(labels), normalised(bias.exp()), normalised(teacher.exp())
+
+
+@pytest.mark.parametrize("name", sorted(PLAIN))
+@settings(deadline=None, max_examples=30)
+@given(batch=batches())
+def test_loss_and_gradient_match_plain_probabilities(name: str, batch: tuple[torch.Tensor, ...]) -> None:
+    values, labels, bias, teacher = batch
+    logits, again = values.clone().requires_grad_(), values.clone().requires_grad_()
+    ours = OBJECTIVES[name].loss(logits, labels, bias=bias.log(), teacher=teacher.log())
+    plain = PLAIN[name](normalised(again.exp()), labels, bias, teacher)
+    torch.testing.assert_close(ours, plain)
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, logits), torch.autograd.grad(plain, again), rtol=1e-6, atol=1e-9
+    )
+
+
+@settings(deadline=None, max_examples=30)
+@given(batch=batches())
+def test_poe_with_an_ignorant_bias_model_is_ce(batch: tuple[torch.Tensor, ...]) -> None:
+    logits, labels, bias, _ = batch
+    uniform = torch.full_like(bias, 1 / bias.shape[1]).log()
+    torch.testing.assert_close(
+        OBJECTIVES["poe"].loss(logits, labels, bias=uniform), OBJECTIVES["ce"].loss(logits, labels)
+    )
+
+
+# --- certainty -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(OBJECTIVES))
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_certainty_stays_finite(name: str, scale: float) -> None:
+    # every combination of a bias model and a teacher that are certain (log = -inf and 0) and right or wrong
+    certain = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).log()
+    rows = [(label, b, t) for label in (0, 1) for b in (0, 1) for t in (0, 1)]
+    labels, bias, teacher = (torch.tensor(column) for column in zip(*rows, strict=True))
+    logits = (scale * torch.tensor([[1.0, -1.0]])).repeat(len(rows), 1).requires_grad_()
+    loss = OBJECTIVES[name].loss(logits, labels, bias=certain[bias], teacher=certain[teacher])
+    loss.backward()
+    assert logits.grad is not None
+    assert torch.isfinite(loss)
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_poe_learns_nothing_from_what_the_bias_model_is_sure_of() -> None:
+    logits = torch.tensor([[0.0, 0.0]], requires_grad=True)
+    OBJECTIVES["poe"].loss(logits, torch.tensor([0]), bias=torch.tensor([[1.0, 0.0]]).log()).backward()
+    assert logits.grad is not None
+    assert logits.grad.abs().max() < 1e-6
+
+
+# --- the registry --------------------------------------------------------------------------------------------------
+
+
+def test_what_each_objective_needs() -> None:
+    needs = {name: (loss.needs_bias, loss.needs_teacher) for name, loss in OBJECTIVES.items()}
+    assert needs == {"ce": (False, False), "poe": (True, False), "reweight": (True, False), "confreg": (True, True)}
+
+
+@pytest.mark.parametrize("name", sorted(name for name, loss in OBJECTIVES.items() if loss.needs_bias))
+def test_a_missing_bias_model_is_not_ignored(name: str) -> None:
+    # the published IMP runs drop it silently and train plain CE
+    with pytest.raises(ValueError, match="needs"):
+        OBJECTIVES[name].loss(torch.zeros(1, 2), torch.tensor([0]))
+
+
+def test_an_unknown_objective_lists_the_known_ones() -> None:
+    with pytest.raises(UserError, match=r"unknown objective 'focal'.*ce, confreg, poe, reweight"):
+        get_objective("focal")

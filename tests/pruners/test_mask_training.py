@@ -1,0 +1,169 @@
+"""Mask training, driven by hand: noise on the scores stands in for an optimiser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from srnet.errors import UserError
+from srnet.masks.parametrization import ScoreMask, attached, current_mask
+from srnet.pruners import Magnitude, MaskTraining, Method
+from srnet.pruners.base import split_snapshot
+
+TOTAL = 100
+
+
+def prepared(toy: nn.Module, pruner: MaskTraining, *, fine_tuned: bool = False, eval_every: int = 25) -> Method:
+    method = pruner.method(fine_tuned=fine_tuned, eval_every=eval_every)
+    method.prepare(toy, TOTAL)
+    return method
+
+
+def push(method: Method, step: int) -> None:
+    """Move every score, mostly upwards, so that ever more weights pass the threshold: drift."""
+    generator = torch.Generator().manual_seed(step)
+    with torch.no_grad():
+        for mask in attached(method.layers).values():
+            assert isinstance(mask, ScoreMask)
+            mask.scores.add_(0.01 * torch.rand(mask.scores.shape, generator=generator))
+
+
+def pruned(method: Method) -> dict[str, int]:
+    return {name: int((~keep).sum()) for name, keep in current_mask(method.layers).items()}
+
+
+@pytest.mark.parametrize("init", ["hard", "soft"])
+@pytest.mark.parametrize("scope", ["local", "global"])
+def test_it_starts_from_the_magnitude_mask(toy: nn.Module, init: Any, scope: Any) -> None:
+    expected = Magnitude(sparsity=0.7, scope=scope).mask(toy)
+    assert current_mask(prepared(toy, MaskTraining(sparsity=0.7, init=init, scope=scope)).layers) == expected
+
+
+@pytest.mark.parametrize("init", ["hard", "soft"])
+def test_only_scores_train(toy: nn.Module, init: Any) -> None:
+    original = {name: tensor.clone() for name, tensor in toy.state_dict().items()}
+    method = prepared(toy, MaskTraining(sparsity=0.5, init=init))
+    trainable = {name for name, parameter in toy.named_parameters() if parameter.requires_grad}
+    assert trainable == {f"{layer}.parametrizations.weight.0.scores" for layer in ("first", "second")}
+    start = current_mask(method.layers)
+    optimizer = torch.optim.AdamW([p for p in toy.parameters() if p.requires_grad], lr=0.1, weight_decay=0.0)
+    for step in (1, 2, 3):
+        toy(torch.ones(4, 10)).square().sum().backward()
+        optimizer.step()
+        method.after_step(step)
+    weights, _ = split_snapshot(method.snapshot())
+    assert current_mask(method.layers) != start
+    assert all(torch.equal(weights[name], original[name]) for name in original)  # bit for bit, the classifier included
+
+
+def test_the_sparsity_is_exact_at_every_refresh_and_drifts_only_in_between(toy: nn.Module) -> None:
+    method = prepared(toy, MaskTraining(sparsity=0.5, refresh_every=4), eval_every=25)
+    exact = {"first.weight": 50, "second.weight": 10}
+    drifted = set()
+    for step in range(1, TOTAL + 1):
+        push(method, step)
+        drifted |= {step} if pruned(method) != exact else set()
+        log = method.after_step(step)
+        if step % 4 == 0 or step % 25 == 0:  # before an evaluation it is adjusted too
+            assert pruned(method) == exact
+            assert log["mask/sparsity"] == pytest.approx(0.5)
+        else:
+            assert log == {}
+    assert drifted, "the noise was meant to make it drift"
+
+
+def test_the_drift_is_reported(toy: nn.Module) -> None:
+    method = prepared(toy, MaskTraining(sparsity=0.5, refresh_every=1))
+    with torch.no_grad():
+        for mask in attached(method.layers).values():
+            mask.scores.fill_(1.0)  # type: ignore[operator, union-attr]
+    # everything is kept now, 50 points of sparsity away from the target, until the threshold is adjusted
+    assert method.after_step(1)["mask/drift"] == pytest.approx(-0.5)
+    assert pruned(method) == {"first.weight": 50, "second.weight": 10}
+
+
+def test_the_last_step_is_exact_whatever_the_intervals(toy: nn.Module) -> None:
+    method = prepared(toy, MaskTraining(sparsity=0.5, refresh_every=999), eval_every=999)
+    push(method, TOTAL)
+    method.after_step(TOTAL)
+    assert pruned(method) == {"first.weight": 50, "second.weight": 10}
+
+
+# --- which checkpoints count ---------------------------------------------------------------------------------------
+
+
+def first_eligible(method: Method) -> int:
+    eligible = [step for step in range(1, TOTAL + 1) if method.may_select(step)]
+    assert eligible == list(range(eligible[0], TOTAL + 1)), "once eligible, always eligible"
+    return eligible[0]
+
+
+@pytest.mark.parametrize(
+    ("fine_tuned", "gradual", "ramp", "expected"),
+    [
+        (False, False, 0.7, 1),  # a raw model: every checkpoint counts
+        (True, False, 0.7, 70),  # B.3.3: on a fine-tuned one only those after 0.7 t_max
+        (False, True, 0.5, 50),  # gradual: not before the final sparsity is reached
+        (True, True, 0.5, 70),
+        (True, True, 0.9, 90),
+    ],
+)
+def test_eligible_checkpoints(toy: nn.Module, fine_tuned: bool, gradual: bool, ramp: float, expected: int) -> None:
+    pruner = MaskTraining(sparsity=0.9, initial_sparsity=0.7 if gradual else None, init="soft", ramp=ramp)
+    assert first_eligible(prepared(toy, pruner, fine_tuned=fine_tuned)) == expected
+
+
+def test_a_gradual_run_saves_the_final_sparsity(toy: nn.Module) -> None:
+    # the published code saves the initial one: 0.7 -> 0.9 leaves a mask of 69.95 %
+    method = prepared(toy, MaskTraining(sparsity=0.9, initial_sparsity=0.7, init="soft"), eval_every=5)
+    assert pruned(method) == {"first.weight": 70, "second.weight": 14}
+    saved = []
+    for step in range(1, TOTAL + 1):
+        push(method, step)
+        method.after_step(step)
+        if step % 5 == 0 and method.may_select(step):
+            saved.append(split_snapshot(method.snapshot())[1])
+    assert len(saved) == 7  # steps 70, 75, ... 100
+    for mask in saved:
+        assert mask is not None
+        assert {name: int((~keep).sum()) for name, keep in mask.items()} == {"first.weight": 90, "second.weight": 18}
+
+
+def test_a_gradual_run_follows_the_cubic(toy: nn.Module) -> None:
+    pruner = MaskTraining(sparsity=0.9, initial_sparsity=0.5, init="soft", ramp=1.0, refresh_every=50)
+    method = prepared(toy, pruner)
+    method.after_step(50)
+    # 0.9 - 0.4 * 0.5^3 = 0.85
+    assert pruned(method) == {"first.weight": 85, "second.weight": 17}
+
+
+def test_snapshots_do_not_follow_the_scores(toy: nn.Module) -> None:
+    method = prepared(toy, MaskTraining(sparsity=0.5))
+    _, before = split_snapshot(method.snapshot())
+    with torch.no_grad():
+        for mask in attached(method.layers).values():
+            mask.scores.neg_()  # type: ignore[operator, union-attr]
+    method.after_step(TOTAL)
+    _, after = split_snapshot(method.snapshot())
+    assert before is not None
+    assert before == Magnitude(sparsity=0.5).mask(toy)
+    assert before != after
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"init": "medium"}, "mask initialisation"),
+        ({"alpha": 0.5}, "alpha"),
+        ({"phi": 0.0}, "phi"),
+        ({"refresh_every": 0}, "refresh_every"),
+        ({"initial_sparsity": 0.9}, "exceeds"),
+        ({"ramp": 0.0}, "ramp"),
+    ],
+)
+def test_nonsense_is_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        MaskTraining(sparsity=0.5, **wrong)
