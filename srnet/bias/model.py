@@ -53,8 +53,11 @@ def fit_bias_model(
     classes, y = len(task.labels), task.train.labels
     if len(np.unique(y)) < 2:
         raise UserError(f"task '{task.name}': the train split holds one label only", "a bias model needs two")
-    if not 2 <= folds <= len(y):
-        raise UserError(f"{folds} folds do not fit {len(y)} examples", "choose at least 2 and at most that many")
+    rarest = int(np.unique(y, return_counts=True)[1].min())
+    if not 2 <= folds <= rarest:
+        raise UserError(
+            f"{folds} folds do not fit a label with {rarest} training examples", "choose 2 to that many folds"
+        )
     x = features(task.train, shortcut, vectors)
     crossed = np.full((len(y), classes), -np.inf)
     for seen, unseen in StratifiedKFold(folds, shuffle=True, random_state=0).split(x, y):

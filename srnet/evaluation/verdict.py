@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from srnet.evaluation.significance import Interval
@@ -26,7 +27,7 @@ class Verdict:
 
     @property
     def gains_ood(self) -> bool:
-        return all(gain > 0.0 for gain in self.ood_gain.values())
+        return bool(self.ood_gain) and all(gain > 0.0 for gain in self.ood_gain.values())
 
     @property
     def is_srnet(self) -> bool:
@@ -35,11 +36,13 @@ class Verdict:
     @property
     def certain(self) -> bool:
         """Whether the OOD gain's interval lies above zero on every OOD split."""
-        return self.is_srnet and all(interval.above_zero for interval in self.intervals.values())
+        return self.is_srnet and all(
+            name in self.intervals and self.intervals[name].above_zero for name in self.ood_gain
+        )
 
     def __str__(self) -> str:
         gains = ", ".join(f"{name} {self.intervals[name]}" for name in self.ood_gain)
-        kept = f"keeps {100 * self.id_share:.1f} % of ID"
+        kept = f"keeps {math.floor(1000 * self.id_share) / 10:.1f} % of ID"  # rounded down: 94.96 is not 95
         if not self.keeps_id:
             return f"no SRNet: {kept} (95 % needed); {gains}"
         if not self.gains_ood:

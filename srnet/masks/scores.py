@@ -19,12 +19,17 @@ def initial_scores(weight: torch.Tensor, keep: torch.Tensor, init: Init, phi: fl
 def cut_between(scores: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
     """The threshold phi that separates `keep` from the rest, as `scores >= phi`.
 
-    Pruned entries tied with the lowest kept one are lowered in place by one unit in the last place: the cheap compare
-    in the forward pass then gives the exact budget.
+    It lies halfway between the two, so that neither side flips at the slightest update; for scores fresh from Eq. 1
+    with alpha = 2 that is phi itself. Pruned entries tied with the lowest kept one are lowered in place by one unit in
+    the last place: the cheap compare in the forward pass then gives the exact budget.
     """
+    infinity = torch.full((), torch.inf, dtype=scores.dtype, device=scores.device)
     if not bool(keep.any()):
-        return torch.full((), torch.inf, dtype=scores.dtype, device=scores.device)
-    phi = scores[keep].min()
-    tied = (scores >= phi) & ~keep
-    scores[tied] = torch.nextafter(phi, torch.full_like(phi, -torch.inf))
-    return phi
+        return infinity
+    if bool(keep.all()):
+        return -infinity
+    lowest_kept = scores[keep].min()
+    scores[(scores >= lowest_kept) & ~keep] = torch.nextafter(lowest_kept, -infinity)
+    highest_pruned = scores[~keep].max()
+    middle = highest_pruned + (lowest_kept - highest_pruned) / 2
+    return torch.where(middle > highest_pruned, middle, lowest_kept)  # neighbouring floats have nothing in between

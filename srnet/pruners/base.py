@@ -15,7 +15,6 @@ from torch import nn
 from srnet.errors import choose
 from srnet.masks import Mask, check_sparsity
 from srnet.masks.parametrization import FixedMask, attach, current_mask, weight_name
-from srnet.masks.targets import Targets
 
 Snapshot = dict[str, torch.Tensor]
 """What a run yields at one moment: weights by name, masks by name with the prefix `mask:`."""
@@ -60,7 +59,8 @@ class Method:
         """Put masks on and decide what trains. Called once, before the optimiser is made."""
         self.model, self.total_steps = model, total_steps
         if self._mask is not None:
-            self.layers = Targets(tuple(name.removesuffix(".weight") for name in self._mask), ()).find(model)
+            names = [name.removesuffix(".weight") for name in self._mask]
+            self.layers = {name: model.get_submodule(name) for name in names}
             device = next(model.parameters()).device
             attach(self.layers, {name: FixedMask(keep.to(device)) for name, keep in self._mask.items()})
 

@@ -17,6 +17,11 @@ from srnet.pruners.base import Method, Pruner, Snapshot, plain_state, register, 
 LEVEL_DIGITS = 6
 
 
+def whole(value: float) -> int:
+    """Rounded down, but for the noise of floating point."""
+    return int(value + 1e-9)
+
+
 @register
 @dataclass(frozen=True)
 class IMP(Pruner):
@@ -43,7 +48,7 @@ class IMP(Pruner):
 
     def levels(self) -> tuple[float, ...]:
         """10 %, 20 %, ... 90 %: every level that leaves a weight and fits into the run; 100 % is never one."""
-        count = min(round(1.0 / self.step_sparsity), round(1.0 / self.interval))
+        count = min(round(1.0 / self.step_sparsity), whole(1.0 / self.interval))
         levels = (round(n * self.step_sparsity, LEVEL_DIGITS) for n in range(1, count + 1))
         return tuple(level for level in levels if level < 1.0)
 
@@ -73,7 +78,11 @@ class _Iterations(Method):
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         self.model, self.total_steps = model, total_steps
-        self.interval = max(1, round(self.pruner.interval * total_steps))
+        self.interval = whole(self.pruner.interval * total_steps)
+        if self.interval < 1:
+            raise UserError(
+                f"{total_steps} steps are too few for {self.pruner.name}", "give it at least 1 step a level"
+            )
         self.original = {name: t.detach().clone() for name, t in plain_state(model).items()}
         self.layers = self.pruner.targets.find(model)
         ones = Mask.ones_like(raw_weights(self.layers))

@@ -61,7 +61,6 @@ class _Training(Method):
         super().__init__()
         self.pruner, self.schedule = pruner, pruner.schedule()
         self.select_after, self.eval_every = select_after, eval_every
-        self._previous: Mask | None = None
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         self.model, self.total_steps = model, total_steps
@@ -71,7 +70,7 @@ class _Training(Method):
         weights = raw_weights(self.layers)
         start = meet_budget(magnitudes(weights), self.schedule.at(0.0), self.pruner.scope)
         attach(self.layers, {name: self._score_mask(weights[name], start[name]) for name in weights})
-        self._refresh(0)
+        self._previous, self._refreshed = self._refresh(0), 0
 
     def _score_mask(self, weight: torch.Tensor, keep: torch.Tensor) -> ScoreMask:
         scores = initial_scores(weight, keep.to(weight.device), self.pruner.init, self.pruner.phi, self.pruner.alpha)
@@ -94,12 +93,13 @@ class _Training(Method):
             return {}
         drifted = current_mask(self.layers).sparsity
         keep = self._refresh(step)
-        flips = self._flips(keep) / self.pruner.refresh_every
+        flips = self._flips(keep) / (step - self._refreshed)
+        self._refreshed = step
         return {"mask/sparsity": keep.sparsity, "mask/drift": drifted - keep.sparsity, "mask/flips_per_step": flips}
 
     def _flips(self, keep: Mask) -> int:
         before, self._previous = self._previous, keep
-        return 0 if before is None else sum(int((keep[n] != before[n]).sum()) for n in keep)
+        return sum(int((keep[name] != before[name]).sum()) for name in keep)
 
     def may_select(self, step: int) -> bool:
         progress = step / self.total_steps

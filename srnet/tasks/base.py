@@ -38,7 +38,7 @@ class Split:
     text_a: tuple[str, ...]
     text_b: tuple[str, ...]
     labels: np.ndarray = field(repr=False)
-    groups: tuple[str, ...] = ()
+    groups: tuple[str, ...]
 
     @classmethod
     def of(cls, name: str, kind: Kind, examples: Sequence[Example]) -> Split:
@@ -81,12 +81,13 @@ class Task:
     ood_train: Split | None = None
 
     def __post_init__(self) -> None:
+        names = [self.train.name, self.dev.name, *self.ood] + ([self.ood_train.name] if self.ood_train else [])
+        if len(set(names)) != len(names) or any(split.name != name for name, split in self.ood.items()):
+            raise UserError(f"task '{self.name}': splits need names of their own, not {names}")
         for split in self.splits.values():
-            worst = int(split.labels.max())
-            if worst >= len(self.labels) or split.labels.min() < 0:
-                raise UserError(
-                    f"task '{self.name}': split '{split.name}' holds label {worst}, declared: {self.labels}"
-                )
+            bad = split.labels[(split.labels < 0) | (split.labels >= len(self.labels))]
+            if len(bad):
+                raise UserError(f"task '{self.name}': split '{split.name}' holds label {bad[0]}, not in {self.labels}")
         if len(set(self.train.ids)) != len(self.train):
             raise UserError(f"task '{self.name}': the train split repeats an example id", "make ids unique")
 
@@ -104,7 +105,8 @@ class Task:
     @cached_property
     def fingerprint(self) -> str:
         """Changes whenever any example, label, metric or shortcut of the task does."""
-        digest = hashlib.sha256(repr((self.name, self.labels, self.metric, self.shortcut)).encode())
-        for name in sorted(self.splits):
-            digest.update(self.splits[name].fingerprint().encode())
+        roles = (self.train.name, self.dev.name, tuple(self.ood), self.ood_train.name if self.ood_train else None)
+        digest = hashlib.sha256(repr((self.name, self.labels, self.metric, self.shortcut, roles)).encode())
+        for split in self.splits.values():
+            digest.update(split.fingerprint().encode())
         return digest.hexdigest()

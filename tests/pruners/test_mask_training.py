@@ -167,3 +167,14 @@ def test_snapshots_do_not_follow_the_scores(toy: nn.Module) -> None:
 def test_nonsense_is_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         MaskTraining(sparsity=0.5, **wrong)
+
+
+def test_hard_initialisation_leaves_room_on_both_sides_of_phi(toy):
+    # Eq. 1 puts kept scores at 2 phi: a step of a hundredth of phi must not flip anything
+    method = MaskTraining(sparsity=0.5, init="hard").method(fine_tuned=False, eval_every=100)
+    method.prepare(toy, 100)
+    with torch.no_grad():
+        for mask in attached(method.layers).values():
+            assert mask.phi.item() == pytest.approx(0.01)
+            mask.scores.sub_(1e-4)
+    assert current_mask(method.layers).sparsity == 0.5

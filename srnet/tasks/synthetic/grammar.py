@@ -90,14 +90,14 @@ def other_words(surface: Surface) -> Surface:
     return {concept: next(w for w in _SYNONYMS[concept] if w != word) for concept, word in surface.items()}
 
 
-def replace_concept(rng: Random, fact: Fact, avoid: frozenset[str]) -> Fact:
-    """The same fact with one participant or its verb exchanged for a concept outside `avoid`."""
-    slot = rng.choice(("agent", "verb") if fact.patient is None else ("agent", "verb", "patient"))
+def replace_concepts(rng: Random, fact: Fact, avoid: frozenset[str], count: int = 1) -> Fact:
+    """The same fact with `count` of its concepts exchanged for others outside `avoid`."""
     verbs = _INTRANSITIVE if fact.patient is None else _TRANSITIVE
-    pool = verbs if slot == "verb" else _PEOPLE
-    new = rng.choice(sorted(pool - avoid - set(fact.concepts)))
-    parts = {"agent": fact.agent, "verb": fact.verb, "patient": fact.patient, slot: new}
-    return Fact(parts["agent"] or "", parts["verb"] or "", parts["patient"])
+    parts = dict(zip(("agent", "verb", "patient"), fact.concepts, strict=False))
+    for slot in rng.sample(sorted(parts), count):
+        pool = verbs if slot == "verb" else _PEOPLE
+        parts[slot] = rng.choice(sorted(pool - avoid - set(fact.concepts) - set(parts.values())))
+    return Fact(**parts)
 
 
 # --- clauses -------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from srnet.tasks.synthetic.grammar import (
     draw_surface,
     forms_for,
     other_words,
-    replace_concept,
+    replace_concepts,
 )
 
 LABELS = ("not_entailment", "entailment")
@@ -32,7 +32,8 @@ def _fact(rng: Random, premise: Sentence, *, entailed: bool, overlap: bool) -> F
     foils = premise.foils()
     if overlap:
         return rng.choice(foils) if foils else None
-    return replace_concept(rng, rng.choice(foils or sorted(premise.facts)), premise.mentioned)
+    related = rng.choice(foils or sorted(premise.facts))
+    return replace_concepts(rng, related, premise.mentioned, rng.randint(1, len(related.concepts)))
 
 
 def _words(rng: Random, premise: Sentence, fact: Fact, *, overlap: bool) -> Words:

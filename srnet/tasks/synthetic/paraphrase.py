@@ -18,7 +18,7 @@ from srnet.tasks.synthetic.grammar import (
     draw_event,
     draw_surface,
     other_words,
-    replace_concept,
+    replace_concepts,
 )
 
 LABELS = ("not_duplicate", "duplicate")
@@ -28,7 +28,7 @@ NOT_DUPLICATE, DUPLICATE = 0, 1
 def _second_fact(rng: Random, fact: Fact, *, duplicate: bool, overlap: bool) -> Fact:
     if duplicate:
         return fact
-    return fact.swapped() if overlap else replace_concept(rng, fact, frozenset(fact.concepts))
+    return fact.swapped() if overlap else replace_concepts(rng, fact, frozenset(), rng.randint(1, 3))
 
 
 def _second_words(rng: Random, fact: Fact, first: Surface, *, overlap: bool) -> Surface:

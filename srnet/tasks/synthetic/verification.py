@@ -1,8 +1,8 @@
 """Claim verification: does the evidence support or refute the claim, or say nothing about it?
 
 Claims are about asymmetric relations, so a swap of roles refutes. Shortcut: the opening word of a claim, which says
-nothing about its truth, gives the label away in a share `bias` of the in-distribution examples. The challenge set pairs
-every claim with supporting and with refuting evidence, so that the claim alone says nothing.
+nothing about its truth, gives the label away in a share `bias` of the in-distribution examples. In the challenge set it
+is drawn without looking at the label, so that the claim alone says nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 
 from srnet.tasks.base import Example
-from srnet.tasks.synthetic.grammar import FORMS, Fact, adjunct, clause, draw_event, draw_surface, replace_concept
+from srnet.tasks.synthetic.grammar import FORMS, Fact, adjunct, clause, draw_event, draw_surface, replace_concepts
 from srnet.tasks.synthetic.lexicon import CLAIM_OPENINGS
 
 LABELS = ("supports", "refutes", "not_enough_info")
@@ -20,7 +20,7 @@ SUPPORTS, REFUTES, NOT_ENOUGH_INFO = 0, 1, 2
 def _evidence_fact(rng: Random, claim: Fact, label: int) -> Fact:
     if label == SUPPORTS:
         return claim
-    return claim.swapped() if label == REFUTES else replace_concept(rng, claim, frozenset(claim.concepts))
+    return claim.swapped() if label == REFUTES else replace_concepts(rng, claim, frozenset(), rng.randint(1, 3))
 
 
 def _example(rng: Random, id: str, label: int, opening: int) -> Example:
