@@ -14,7 +14,7 @@ from torch import nn
 
 from srnet.errors import choose
 from srnet.masks import Mask, check_sparsity
-from srnet.masks.parametrization import FixedMask, attach, current_mask, weight_name
+from srnet.masks.parametrization import FixedMask, attach, current_mask, raw_weights, weight_name
 
 Snapshot = dict[str, torch.Tensor]
 """What a run yields at one moment: weights by name, masks by name with the prefix `mask:`."""
@@ -61,8 +61,8 @@ class Method:
         if self._mask is not None:
             names = [name.removesuffix(".weight") for name in self._mask]
             self.layers = {name: model.get_submodule(name) for name in names}
-            device = next(model.parameters()).device
-            attach(self.layers, {name: FixedMask(keep.to(device)) for name, keep in self._mask.items()})
+            weights = raw_weights(self.layers)
+            attach(self.layers, {name: FixedMask(keep, weights[name]) for name, keep in self._mask.items()})
 
     def after_step(self, step: int) -> dict[str, float]:
         """Called after each optimiser step; what it returns is logged."""

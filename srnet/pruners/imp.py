@@ -85,9 +85,9 @@ class _Iterations(Method):
             )
         self.original = {name: t.detach().clone() for name, t in plain_state(model).items()}
         self.layers = self.pruner.targets.find(model)
-        ones = Mask.ones_like(raw_weights(self.layers))
-        device = next(model.parameters()).device
-        attach(self.layers, {name: FixedMask(keep.to(device)) for name, keep in ones.items()})
+        weights = raw_weights(self.layers)
+        ones = Mask.ones_like(weights)
+        attach(self.layers, {name: FixedMask(ones[name], weights[name]) for name in ones})
         self._prune(0)
 
     def stop_at(self) -> int:

@@ -1,0 +1,170 @@
+"""The same expression has the same key; anything that could change the result changes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from srnet.backbones import backbone_hash
+from srnet.errors import UserError
+from srnet.experiment import CE, BiasModel, ConfReg, Evaluate, FineTune, PoE, Pretrained, Prune, Reweight, Rewind
+from srnet.experiment.identity import describe, key_of
+from srnet.experiment.nodes import Objective, load_task
+from srnet.masks import Targets
+from srnet.pruners import IMP, Magnitude, MaskTraining, RewoundIMP
+from srnet.tasks.files import FilesTask
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
+
+
+def expression(backbone: str, task: SyntheticTask, training: TrainingSettings) -> Evaluate:
+    raw = Pretrained(backbone, task, seed=0)
+    return Evaluate(Prune(FineTune(raw, CE(), training), MaskTraining(0.7), PoE(BiasModel(task)), training))
+
+
+def test_same_expression_same_key(
+    tiny_backbone: str, tiny_task: SyntheticTask, tiny_training: TrainingSettings
+) -> None:
+    one = expression(tiny_backbone, tiny_task, tiny_training)
+    other = expression(str(tiny_backbone), replace(tiny_task), replace(tiny_training))
+    assert one is not other
+    assert one.key == other.key
+    assert one == other
+
+
+def changed(value: Any) -> Any:
+    """Another valid value of the same field."""
+    if value is None or isinstance(value, str):
+        return {None: 5, "hard": "soft", "local": "global"}[value]
+    return value + 1 if isinstance(value, int) else value * 0.9 + 0.01
+
+
+@pytest.mark.parametrize("name", [f.name for f in dataclasses.fields(TrainingSettings)])
+def test_every_training_setting_counts(name: str, raw: Pretrained) -> None:
+    settings = TrainingSettings()
+    other = replace(settings, **{name: changed(getattr(settings, name))})
+    assert FineTune(raw, training=settings).key != FineTune(raw, training=other).key
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        MaskTraining(0.6),
+        MaskTraining(0.5, init="soft"),
+        MaskTraining(0.5, initial_sparsity=0.2),
+        MaskTraining(0.5, ramp=0.6),
+        MaskTraining(0.5, scope="global"),
+        MaskTraining(0.5, phi=0.02),
+        MaskTraining(0.5, alpha=3.0),
+        MaskTraining(0.5, refresh_every=11),
+        MaskTraining(0.5, targets=Targets(exclude=("classifier",))),
+        Magnitude(0.5),
+        IMP(0.5),
+        RewoundIMP(0.5),
+    ],
+    ids=str,
+)
+def test_every_pruner_setting_counts(other: Any, raw: Pretrained) -> None:
+    assert Prune(raw, MaskTraining(0.5)).key != Prune(raw, other).key
+
+
+def test_task_seed_objective_and_parent_count(raw: Pretrained, tiny_task: SyntheticTask) -> None:
+    bias = BiasModel(tiny_task)
+    tuned = FineTune(raw)
+    nodes = [
+        raw,
+        replace(raw, seed=1),
+        replace(raw, task=replace(tiny_task, bias=0.8)),
+        replace(raw, task=replace(tiny_task, data_seed=1)),
+        tuned,
+        FineTune(raw, PoE(bias)),
+        FineTune(raw, Reweight(bias)),
+        FineTune(raw, PoE(BiasModel(tiny_task, folds=3))),
+        FineTune(raw, ConfReg(bias, tuned)),
+        FineTune(raw, ConfReg(bias, FineTune(replace(raw, seed=1)))),
+        Prune(raw),
+        Prune(tuned),
+        Rewind(Prune(tuned), raw),
+        Rewind(Prune(tuned), tuned),
+        Evaluate(tuned),
+        Evaluate(tuned, ("train",)),
+        bias,
+    ]
+    assert len({node.key for node in nodes}) == len(nodes)
+
+
+def test_the_shared_run_of_imp_does_not_know_the_level(raw: Pretrained) -> None:
+    keys = {node.levels.key for node in (Prune(raw, IMP(0.3)), Prune(raw, IMP(0.9))) if node.levels is not None}
+    assert len(keys) == 1
+
+
+# --- data and backbone ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[FilesTask]:
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.csv").write_text("text_a,text_b,label\nthe cat,a cat,yes\nthe dog,a cat,no\n")
+    yield FilesTask("mine", ("no", "yes"), str(tmp_path / "train.csv"), str(tmp_path / "dev.csv"))
+    load_task.cache_clear()
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_the_content_of_the_data_counts(split: str, files: FilesTask, tiny_backbone: str) -> None:
+    def keys() -> tuple[str, str]:
+        load_task.cache_clear()  # a new process
+        return Pretrained(tiny_backbone, files).key, BiasModel(files).key
+
+    before, path = keys(), Path(getattr(files, split))
+    text = path.read_text()
+    path.write_text(text.replace("the dog,a cat,no", "the dog,a cat,yes"))
+    assert all(a != b for a, b in zip(keys(), before, strict=True))
+    path.write_text(text)
+    assert keys() == before
+
+
+def test_the_content_of_the_backbone_counts(tiny_backbone: str, tiny_task: SyntheticTask, tmp_path: Path) -> None:
+    same, other = tmp_path / "same", tmp_path / "other"
+    for folder in (same, other):
+        shutil.copytree(tiny_backbone, folder)
+    tensors = load_file(other / "model.safetensors")
+    tensors["bert.embeddings.word_embeddings.weight"][7, 3] += 1e-6
+    save_file(tensors, other / "model.safetensors", metadata={"format": "pt"})
+    assert backbone_hash(str(same)) == backbone_hash(tiny_backbone), "the place does not matter"
+    assert backbone_hash(str(other)) != backbone_hash(tiny_backbone)
+    assert BiasModel(tiny_task, "claim", str(other)).key != BiasModel(tiny_task, "claim", str(same)).key
+    assert Pretrained(str(other), tiny_task).key != Pretrained(str(same), tiny_task).key
+
+
+# --- what is no expression -----------------------------------------------------------------------------------------
+
+
+def test_only_plain_values_have_an_identity() -> None:
+    with pytest.raises(TypeError, match="object cannot be part"):
+        describe(object())
+
+
+def test_keys_have_a_schema(raw: Pretrained, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key_of(raw)
+    monkeypatch.setattr("srnet.experiment.identity.SCHEMA", 0)
+    assert key_of(raw) != before
+
+
+def test_objectives_get_what_they_need(tiny_task: SyntheticTask, raw: Pretrained) -> None:
+    for wrong in (lambda: Objective("poe"), lambda: Objective("ce", BiasModel(tiny_task)), lambda: Objective("nope")):
+        with pytest.raises(UserError):
+            wrong()
+    with pytest.raises(UserError, match="takes no objective"):
+        Prune(raw, Magnitude(0.5), PoE(BiasModel(tiny_task)))
+
+
+def test_a_mask_is_rewound_only_to_its_own_backbone(raw: Pretrained) -> None:
+    with pytest.raises(UserError, match="same backbone, task and seed"):
+        Rewind(Prune(raw), replace(raw, seed=1))

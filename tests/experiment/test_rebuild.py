@@ -1,0 +1,99 @@
+"""Every stored expression can be built again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from srnet.errors import UserError
+from srnet.experiment import (
+    CE,
+    BiasModel,
+    ConfReg,
+    Engine,
+    Evaluate,
+    FineTune,
+    PoE,
+    Pretrained,
+    Prune,
+    Reweight,
+    Rewind,
+)
+from srnet.experiment.identity import describe
+from srnet.experiment.nodes import Node, load_task
+from srnet.experiment.rebuild import rebuild, stored_model, stored_node
+from srnet.masks import Targets
+from srnet.pruners import IMP, Magnitude, MaskTraining, RewoundIMP
+from srnet.tasks.files import FilesTask
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
+
+
+@pytest.fixture
+def nodes(raw: Pretrained, tiny_task: SyntheticTask, tiny_backbone: str, tmp_path: Path) -> list[Node]:
+    bias = BiasModel(tiny_task, "overlap", tiny_backbone, folds=3)
+    tuned = FineTune(raw, CE(), TrainingSettings(steps=7, learning_rate=1e-3))
+    masked = Prune(tuned, MaskTraining(0.9, "soft", 0.7, targets=Targets(("query", "key"), "classifier")), PoE(bias))
+    imp = Prune(raw, IMP(0.3, scope="global"), Reweight(bias))
+    assert imp.levels is not None
+    rows = "text_a,text_b,label\na,b,yes\nb,b,no\n"
+    for name in ("train", "dev", "ood"):
+        (tmp_path / f"{name}.csv").write_text(rows)
+    own = FilesTask(
+        "mine",
+        ("no", "yes"),
+        str(tmp_path / "train.csv"),
+        str(tmp_path / "dev.csv"),
+        (("o", str(tmp_path / "ood.csv")),),
+    )
+    return [
+        raw,
+        bias,
+        tuned,
+        masked,
+        imp,
+        imp.levels,
+        Prune(raw, RewoundIMP(0.5)),
+        Prune(tuned, Magnitude(0.25)),
+        FineTune(Rewind(masked, raw), ConfReg(bias, tuned)),
+        Evaluate(masked),
+        Evaluate(tuned, ("train", "dev")),
+        Pretrained(tiny_backbone, own),
+    ]
+
+
+def test_rebuild_inverts_describe(nodes: list[Node]) -> None:
+    for node in nodes:
+        again = rebuild(json.loads(json.dumps(describe(node))))
+        assert again == node
+        assert again.key == node.key
+
+
+def test_only_known_types_are_built() -> None:
+    with pytest.raises(UserError, match="unknown type 'Popen'"):
+        rebuild({"type": "Popen", "args": "true"})
+    with pytest.raises(UserError, match="unknown type"):
+        rebuild({"name": "ce"})
+
+
+def test_from_a_key(engine: Engine, raw: Pretrained, tiny_task: SyntheticTask) -> None:
+    bias = BiasModel(tiny_task)
+    engine.execute([raw, bias])
+    assert stored_node(engine.store, bias.key) == bias
+    assert stored_model(engine.store, raw.key[:8]) == raw
+    with pytest.raises(UserError, match="is a BiasModel, not a model"):
+        stored_model(engine.store, bias.key)
+
+
+def test_a_key_whose_data_changed_is_refused(engine: Engine, tiny_backbone: str, tmp_path: Path) -> None:
+    rows = "text_a,text_b,label\na,b,yes\nb,b,no\n"
+    (tmp_path / "d.csv").write_text(rows)
+    node = Pretrained(tiny_backbone, FilesTask("mine", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv")))
+    engine.execute([node])
+    load_task.cache_clear()
+    (tmp_path / "d.csv").write_text(rows + "c,b,no\n")
+    with pytest.raises(UserError, match="no longer matches its data"):
+        stored_node(engine.store, node.key)
+    load_task.cache_clear()

@@ -1,0 +1,158 @@
+"""A run that is interrupted, wherever, ends exactly as if nothing had happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from srnet.pruners import IMP, MaskTraining, Method, RewoundIMP
+from srnet.pruners.base import Snapshot
+from srnet.training import Result, train
+from srnet.training.trainer import Watch
+
+MakeMethod = Callable[[], Method]
+METHODS: dict[str, MakeMethod] = {
+    "fine-tuning": Method,
+    "mask training": lambda: MaskTraining(0.5, refresh_every=3).method(fine_tuned=True, eval_every=5),
+    "gradual": lambda: MaskTraining(0.8, init="soft", initial_sparsity=0.2).method(fine_tuned=False, eval_every=5),
+    "imp": lambda: IMP(0.5).method(fine_tuned=True, eval_every=5),
+    "imp-rw": lambda: RewoundIMP(0.5).method(fine_tuned=True, eval_every=5),
+}
+
+
+class Interrupted(Exception):
+    pass
+
+
+def stopping_at(stop: int) -> Watch:
+    def watch(step: int, total: int, figures: dict[str, float]) -> None:
+        if step == stop:
+            raise Interrupted
+
+    return watch
+
+
+def same(one: Snapshot, other: Snapshot) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+class Attempts:
+    """Runs in one folder; what a method emits is kept, as the engine keeps it on disk."""
+
+    def __init__(self, make_run: Any, make_method: MakeMethod, folder: Path) -> None:
+        self.make_run, self.make_method, self.folder = make_run, make_method, folder
+        self.levels: dict[float, Snapshot] = {}
+        self.steps: list[int] = []
+
+    def __call__(self, watch: Watch | None = None, **changes: Any) -> Result:
+        method = self.make_method()
+        method.emit = self.levels.__setitem__
+
+        def counting(step: int, total: int, figures: dict[str, float]) -> None:
+            self.steps.append(step)
+            if watch is not None:
+                watch(step, total, figures)
+
+        return train(self.make_run(method, self.folder, watch=counting, **changes))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any, str], tuple[Attempts, Result]]:
+    """Each method's run from beginning to end, made once."""
+    done: dict[str, tuple[Attempts, Result]] = {}
+
+    def run(make_run: Any, name: str) -> tuple[Attempts, Result]:
+        if name not in done:
+            attempts = Attempts(make_run, METHODS[name], tmp_path_factory.mktemp("whole"))
+            done[name] = attempts, attempts()
+        return done[name]
+
+    return run
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_interrupted_runs_end_bit_identical(name: str, make_run: Any, undisturbed: Any, tmp_path: Path) -> None:
+    whole, expected = undisturbed(make_run, name)
+    torch.manual_seed(12345)  # whatever happened in between must not matter
+    broken = Attempts(make_run, METHODS[name], tmp_path / "broken")
+    for stop in (3, 9, 10, 13):  # before the first checkpoint, between two, at one before it is written, and later
+        with pytest.raises(Interrupted):
+            broken(stopping_at(stop))
+    result = broken()
+    assert (result.step, result.dev_score) == (expected.step, expected.dev_score)
+    assert same(result.snapshot, expected.snapshot)
+    assert whole.levels.keys() == broken.levels.keys()
+    assert all(same(whole.levels[level], broken.levels[level]) for level in whole.levels)
+    # it did continue: 1-3, 1-9, 6-10, 6-13, 11-end
+    assert broken.steps == [*range(1, 4), *range(1, 10), *range(6, 11), *range(6, 14), *range(11, whole.steps[-1] + 1)]
+
+
+def test_a_kill_after_the_last_checkpoint_trains_no_more(make_run: Any, undisturbed: Any) -> None:
+    attempts, first = undisturbed(make_run, "mask training")
+    steps = len(attempts.steps)
+    again = attempts()
+    assert len(attempts.steps) == steps
+    assert (again.step, again.dev_score) == (first.step, first.dev_score)
+    assert same(again.snapshot, first.snapshot)
+
+
+def test_interrupted_inside_an_evaluation(make_run: Any, undisturbed: Any, tmp_path: Path) -> None:
+    _, expected = undisturbed(make_run, "mask training")
+    broken = Attempts(make_run, METHODS["mask training"], tmp_path / "broken")
+    scores = iter([50.0])
+
+    def score(logits: Any) -> float:
+        try:
+            return next(scores)
+        except StopIteration:
+            raise Interrupted from None
+
+    with pytest.raises(Interrupted):
+        broken(score=score)
+    assert same(broken().snapshot, expected.snapshot)
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+
+
+def _truncated(folder: Path) -> None:
+    data = (folder / "tensors.safetensors").read_bytes()
+    (folder / "tensors.safetensors").write_bytes(data[: len(data) // 2])
+
+
+def _garbage(folder: Path) -> None:
+    (folder / "state.json").write_bytes(b"\x00\xff{")
+
+
+def _without_state(folder: Path) -> None:
+    (folder / "trainer_state.json").unlink()
+
+
+@pytest.mark.parametrize("damage", [_empty, _truncated, _garbage, _without_state])
+def test_a_damaged_checkpoint_means_starting_over(
+    damage: Callable[[Path], None], make_run: Any, undisturbed: Any, tmp_path: Path
+) -> None:
+    attempts = Attempts(make_run, METHODS["fine-tuning"], tmp_path / "run")
+    with pytest.raises(Interrupted):
+        attempts(stopping_at(7))
+    damage(tmp_path / "run" / "checkpoint")
+    attempts.steps.clear()
+    result = attempts()
+    assert attempts.steps == list(range(1, 21))
+    assert same(result.snapshot, undisturbed(make_run, "fine-tuning")[1].snapshot)
+
+
+def test_leftovers_beside_the_checkpoint_do_no_harm(make_run: Any, tmp_path: Path) -> None:
+    leftover = tmp_path / "run" / ".new-checkpoint-abc"
+    leftover.mkdir(parents=True)
+    save_file({"model/x": torch.zeros(1)}, leftover / "tensors.safetensors")
+    attempts = Attempts(make_run, METHODS["fine-tuning"], tmp_path / "run")
+    attempts()
+    assert attempts.steps == list(range(1, 21))

@@ -1,0 +1,83 @@
+"""The result of a run is chosen by ID dev alone, and for mask training on a fine-tuned model only after 0.7 t_max."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srnet.pruners import IMP, MaskTraining, Method
+from srnet.pruners.base import split_snapshot
+from srnet.training import Result, TrainingSettings, train
+
+EARLY_PEAK = (90.0, 80.0, 70.0, 60.0)
+"""Dev scores at steps 5, 10, 15 and 20 of 20: what a biased mask looks like."""
+
+
+def scores(make_run: Any, method: Method, folder: Path, values: tuple[float, ...]) -> Result:
+    """Train with dev scores that are given instead of measured."""
+    now = 0
+
+    def watch(step: int, total: int, figures: dict[str, float]) -> None:
+        nonlocal now
+        now = step
+
+    return train(make_run(method, folder, watch=watch, score=lambda logits: values[-(-now // 5) - 1]))
+
+
+@pytest.mark.parametrize(
+    ("fine_tuned", "values", "step"),
+    [
+        (True, EARLY_PEAK, 15),  # 10 of 20 is before 0.7
+        (False, EARLY_PEAK, 5),
+        (True, (10.0, 20.0, 30.0, 40.0), 20),
+        (True, (50.0, 50.0, 50.0, 50.0), 15),  # the first of equals
+        (False, (50.0, 60.0, 55.0, 60.0), 10),
+    ],
+)
+def test_mask_training(fine_tuned: bool, values: tuple[float, ...], step: int, make_run: Any, tmp_path: Path) -> None:
+    method = MaskTraining(0.5).method(fine_tuned=fine_tuned, eval_every=5)
+    result = scores(make_run, method, tmp_path, values)
+    assert (result.step, result.dev_score) == (step, values[step // 5 - 1])
+
+
+def test_fine_tuning_takes_the_best_of_all(make_run: Any, tmp_path: Path) -> None:
+    assert scores(make_run, Method(), tmp_path, EARLY_PEAK).step == 5
+
+
+def test_a_gradual_run_is_chosen_only_at_its_final_sparsity(make_run: Any, tmp_path: Path) -> None:
+    pruner = MaskTraining(0.9, init="soft", initial_sparsity=0.7)
+    result = scores(make_run, pruner.method(fine_tuned=False, eval_every=5), tmp_path, EARLY_PEAK)
+    _, mask = split_snapshot(result.snapshot)
+    assert result.step == 15
+    assert mask is not None
+    assert all(int((~keep).sum()) == round(0.9 * keep.numel()) for keep in mask.values())
+
+
+def test_imp_does_not_choose(make_run: Any, tmp_path: Path) -> None:
+    result = scores(make_run, IMP(0.5).method(fine_tuned=True, eval_every=5), tmp_path, EARLY_PEAK)
+    assert result.step == 18  # nine levels of two steps: the training after the 90 % level ends the run
+
+
+def test_the_end_is_always_evaluated(make_run: Any, tmp_path: Path, tiny_training: TrainingSettings) -> None:
+    run = make_run(Method(), tmp_path, settings=replace(tiny_training, steps=7))
+    evaluated = {entry["step"] for entry in train(run).log if "eval_score" in entry}
+    assert evaluated == {5, 7}
+
+
+def test_trackers(make_run: Any, tmp_path: Path) -> None:
+    train(make_run(Method(), tmp_path, report_to=("tensorboard",)))
+    assert [path for path in tmp_path.rglob("events.out.tfevents.*") if path.stat().st_size > 0]
+
+
+def test_progress_is_told(make_run: Any, tmp_path: Path) -> None:
+    told: list[tuple[int, int, dict[str, float]]] = []
+
+    def watch(step: int, total: int, figures: dict[str, float]) -> None:
+        told.append((step, total, dict(figures)))
+
+    train(make_run(MaskTraining(0.5).method(fine_tuned=True, eval_every=5), tmp_path, watch=watch))
+    assert [(step, total) for step, total, _ in told] == [(step, 20) for step in range(1, 21)]
+    assert {"loss", "eval_score", "mask/sparsity", "mask/flips_per_step"} <= told[-1][2].keys()
