@@ -9,7 +9,18 @@ from typing import Any
 
 from srnet.errors import UserError
 from srnet.evaluation import Scores, score
-from srnet.experiment import BiasModel, ConfReg, Engine, Evaluate, FineTune, ModelNode, Objective, Pretrained, Prune
+from srnet.experiment import (
+    BiasModel,
+    ConfReg,
+    Engine,
+    Evaluate,
+    FineTune,
+    ModelNode,
+    Objective,
+    Pretrained,
+    Prune,
+    default_bias,
+)
 from srnet.experiment import load_task as _load
 from srnet.experiment.nodes import TaskSpec
 from srnet.experiment.rebuild import stored_model
@@ -73,7 +84,7 @@ def make_objective(
 ) -> Objective:
     """The objective `name` for `model`, with a bias model of its task where it needs one."""
     loss = get_objective(name)
-    bias = bias or BiasModel(model.task_spec)
+    bias = bias or default_bias(model.task_spec, model.pretrained.backbone)
     if loss.needs_teacher:
         if teacher is None:
             raise UserError(f"objective '{name}' needs a teacher", "give the key of a model trained with ce")
@@ -155,10 +166,9 @@ def bias_model(
 ) -> Trained:
     """Fit the bias model of a task and say how biased it is."""
     engine = engine or Engine()
-    shortcut = shortcut or _load(task).shortcut
-    if shortcut == "claim" and vectors is None:
-        vectors = EMBEDDED
     node = BiasModel(task, shortcut, vectors, folds)
+    if vectors is None and (shortcut or _load(task).shortcut) == "claim":
+        node = replace(node, vectors=EMBEDDED)
     engine.execute([node])
     folder = engine.store.path(node.key)
     return Trained(node.key, folder, 0.0, read_json(folder / "scores.json"))

@@ -175,12 +175,13 @@ def run(
 
 
 def _print_plan(engine: Any, recipe: Any) -> None:
+    from srnet.experiment.nodes import is_training
     from srnet.report import nodes_of
 
     missing = engine.plan(nodes_of(recipe))
     for node in missing:
         out.print(f"{node.key}  {node.label}", markup=False)
-    trainings = sum(type(node).__name__ in ("FineTune", "PruneRun", "Prune") and node.trains for node in missing)
+    trainings = sum(is_training(node) for node in missing)
     out.print(f"{len(missing)} steps to compute, {trainings} of them trainings; nothing was done", markup=False)
 
 
@@ -328,7 +329,8 @@ def bias(
 @app.command()
 def pretrain(
     out_folder: Annotated[Path, typer.Option("--out", help="Where the backbone goes.")],
-    steps: Annotated[int | None, typer.Option(min=1, help="Optimisation steps.")] = None,
+    mlm_steps: Annotated[int | None, typer.Option(min=1, help="Steps of masked language modelling alone.")] = None,
+    pair_steps: Annotated[int | None, typer.Option(min=1, help="Steps that also tell restatements apart.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of weights and text.")] = 0,
     quiet: QuietOption = False,
 ) -> None:
@@ -339,7 +341,7 @@ def pretrain(
 
     if out_folder.exists() and (not out_folder.is_dir() or any(out_folder.iterdir())):
         raise UserError(f"{out_folder} exists already", "choose a new folder")
-    settings = replace(PretrainSettings(), seed=seed, **({} if steps is None else {"steps": steps}))
+    settings = _training(PretrainSettings(), seed=seed, mlm_steps=mlm_steps, pair_steps=pair_steps)
     out.print(f"{api.pretrain(out_folder, settings, Reporter(quiet))}", markup=False)
 
 

@@ -20,7 +20,9 @@ torch.set_num_threads(1)
 def tiny_backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A BERT of two layers, width 32, that has seen a few steps of pre-training."""
     folder = tmp_path_factory.mktemp("backbone") / "tiny"
-    pretrain(folder, PretrainSettings(steps=5, batch_size=8, hidden_size=32, layers=2, heads=2, warmup=2))
+    pretrain(
+        folder, PretrainSettings(mlm_steps=4, pair_steps=2, batch_size=8, hidden_size=32, layers=2, heads=2, warmup=2)
+    )
     return str(folder)
 
 

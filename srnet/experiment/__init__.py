@@ -15,6 +15,7 @@ from srnet.experiment.nodes import (
     Prune,
     Reweight,
     Rewind,
+    default_bias,
     load_task,
 )
 from srnet.experiment.store import Store, default_store
@@ -35,6 +36,7 @@ __all__ = [
     "Reweight",
     "Rewind",
     "Store",
+    "default_bias",
     "default_store",
     "load_task",
 ]

@@ -87,6 +87,11 @@ class BiasModel(Node):
         return f"bias model for {self.task.name}"
 
 
+def default_bias(task: TaskSpec, backbone: str) -> BiasModel:
+    """The task's own suspicion: overlap is measured on words alone, a claim on the backbone's word vectors."""
+    return BiasModel(task, vectors=backbone if load_task(task).shortcut == "claim" else None)
+
+
 # --- objectives ----------------------------------------------------------------------------------------------------
 
 
@@ -273,3 +278,10 @@ class Evaluate(Node):
     @property
     def label(self) -> str:
         return f"evaluate {self.model.label}"
+
+
+def is_training(node: Node) -> bool:
+    """Whether computing the node means training a model: what costs time."""
+    if isinstance(node, Prune):
+        return node.pruner.trains and node.levels is None
+    return isinstance(node, (FineTune, PruneRun))

@@ -58,7 +58,9 @@ class FixedMask(nn.Module):
 
     def __init__(self, keep: torch.Tensor, like: torch.Tensor | None = None) -> None:
         super().__init__()
-        self.register_buffer("keep", keep.float() if like is None else keep.to(like))  # ones and zeros: a plain product is the fastest masking there is
+        self.register_buffer(
+            "keep", keep.float() if like is None else keep.to(like)
+        )  # ones and zeros: a plain product is the fastest masking there is
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         return weight * self.keep

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from srnet.errors import UserError, choose
-from srnet.experiment import BiasModel, ConfReg, FineTune, ModelNode, Objective, Pretrained, Prune, Rewind
+from srnet.experiment import BiasModel, ConfReg, FineTune, ModelNode, Objective, Pretrained, Prune, Rewind, default_bias
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
@@ -81,7 +81,7 @@ class Recipe:
     rates: tuple[tuple[str, float], ...] = ()
     """The learning rate of a pruner where it differs from `pruning`: scores are not weights."""
     bias: BiasModel | None = None
-    """How the shortcut is measured; the task's own suspicion, on words alone, if not given."""
+    """How the shortcut is measured; the task's own suspicion if not given."""
 
     def __post_init__(self) -> None:
         labels = [line.label for line in self.lines]
@@ -94,7 +94,7 @@ class Recipe:
         return [point for line in self.lines for seed in self.seeds for point in self._points(line, seed)]
 
     def bias_model(self) -> BiasModel:
-        return self.bias or BiasModel(self.task)
+        return self.bias or default_bias(self.task, self.backbone)
 
     def full_model(self, seed: int, objective: str = "ce") -> ModelNode:
         raw = Pretrained(self.backbone, self.task, seed)

@@ -38,7 +38,8 @@ def build(cls: Callable[..., Any], values: Any, where: str, **defaults: Any) -> 
 
 def _frozen(value: Any, annotation: Any, where: str) -> Any:
     if isinstance(value, list):
-        return tuple(_frozen(each, "", where) for each in value)
+        inner = "str" if str(annotation).startswith("tuple[str, ...]") else ""
+        return tuple(_frozen(each, inner, where) for each in value)
     if isinstance(value, Mapping):
         return tuple((str(key), _frozen(each, "", where)) for key, each in value.items())
     wanted = str(annotation).split(" | ")[0]
@@ -51,7 +52,7 @@ def _frozen(value: Any, annotation: Any, where: str) -> Any:
     if wanted == "int" and value is not None and (isinstance(value, bool) or not isinstance(value, int)):
         raise UserError(f"{where}: '{value}' is not a whole number")
     if wanted in ("str", "Paradigm", "Metric", "Shortcut") and value is not None and not isinstance(value, str):
-        raise UserError(f"{where}: '{value}' is not text")
+        raise UserError(f"{where}: {value!r} is not text", "put it in quotes")
     return value
 
 

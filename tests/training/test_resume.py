@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from srnet.pruners import IMP, MaskTraining, Method, RewoundIMP
 from srnet.pruners.base import Snapshot
-from srnet.training import Result, train
+from srnet.training import Result, TrainingSettings, train
 from srnet.training.trainer import Watch
 
 MakeMethod = Callable[[], Method]
@@ -23,6 +23,9 @@ METHODS: dict[str, MakeMethod] = {
     "imp": lambda: IMP(0.5).method(fine_tuned=True, eval_every=5),
     "imp-rw": lambda: RewoundIMP(0.5).method(fine_tuned=True, eval_every=5),
 }
+
+FAST = TrainingSettings(learning_rate=1e-2, steps=20, eval_every=5, batch_size=8)
+"""Fast enough for masks to move."""
 
 
 class Interrupted(Exception):
@@ -58,6 +61,8 @@ class Attempts:
             if watch is not None:
                 watch(step, total, figures)
 
+        # a score that always rises: the result is the end of the run, where every disturbance would show
+        changes = {"score": lambda logits: float(self.steps[-1]), "settings": FAST, **changes}
         return train(self.make_run(method, self.folder, watch=counting, **changes))
 
 
@@ -104,7 +109,7 @@ def test_a_kill_after_the_last_checkpoint_trains_no_more(make_run: Any, undistur
 def test_interrupted_inside_an_evaluation(make_run: Any, undisturbed: Any, tmp_path: Path) -> None:
     _, expected = undisturbed(make_run, "mask training")
     broken = Attempts(make_run, METHODS["mask training"], tmp_path / "broken")
-    scores = iter([50.0])
+    scores = iter([0.5])
 
     def score(logits: Any) -> float:
         try:

@@ -1,22 +1,38 @@
-"""Text for pre-training: documents that restate one sentence consistently.
+"""Text for pre-training: pairs of sentences, of which one restates the other or speaks of something else.
 
 To fill a masked word the model must find out who did what to whom in one sentence and carry it over into another
-wording. Unrelated sentences teach nothing of the kind.
+wording. To tell a restatement from another sentence it is enough to see whether the two share their people and verbs:
+no pair ever differs in the roles alone, so the model is never told that roles matter.
 """
 
 from __future__ import annotations
 
 from random import Random
 
-from srnet.tasks.synthetic.grammar import Sentence, Words, clause, draw_sentence, draw_surface
+from srnet.tasks.synthetic.grammar import (
+    Sentence,
+    Surface,
+    Words,
+    clause,
+    draw_event,
+    draw_sentence,
+    draw_surface,
+    replace_concepts,
+)
 from srnet.tasks.synthetic.lexicon import CLAIM_OPENINGS
+
+
+def _some_synonyms(rng: Random, sentence: Sentence) -> Surface:
+    """The words of a sentence, some of them drawn anew."""
+    w = dict(sentence.surface)
+    if rng.random() < 0.7:
+        w |= draw_surface(rng, frozenset(concept for concept in w if rng.random() < 0.5))
+    return w
 
 
 def restatement(rng: Random, sentence: Sentence) -> Words:
     """Another wording of what `sentence` says, with some words exchanged for their synonyms."""
-    w = dict(sentence.surface)
-    if rng.random() < 0.7:
-        w |= draw_surface(rng, frozenset(c for c in w if rng.random() < 0.5))
+    w = _some_synonyms(rng, sentence)
     if not sentence.facts:  # "if X, Y" is restated as "Y if X"
         swap = {old: w[concept] for concept, old in sentence.surface}
         words = [swap.get(word, word) for word in sentence.words]
@@ -39,6 +55,16 @@ def document(rng: Random) -> tuple[str, str]:
     return pair if rng.random() < 0.5 else pair[::-1]
 
 
-def documents(count: int, seed: int) -> list[tuple[str, str]]:
-    rng = Random(f"corpus-{seed}")
-    return [document(rng) for _ in range(count)]
+def related_or_not(rng: Random) -> tuple[str, str, bool]:
+    """A sentence, a clause, and whether the clause restates it. If not, one or more of its concepts are others."""
+    sentence = draw_sentence(rng)
+    while not sentence.facts:
+        sentence = draw_sentence(rng)
+    related = rng.random() < 0.5
+    fact, w = rng.choice(sorted(sentence.facts)), _some_synonyms(rng, sentence)
+    if not related and rng.random() < 0.5:
+        fact = rng.choice(sorted(draw_sentence(rng).facts) or [draw_event(rng)])
+    elif not related:
+        fact = replace_concepts(rng, fact, sentence.mentioned, rng.randint(1, len(fact.concepts)))
+    w |= draw_surface(rng, frozenset(fact.concepts) - w.keys())
+    return sentence.text, " ".join(clause(rng, fact, w)), related

@@ -1,4 +1,4 @@
-"""How the embedded backbone was made: a small BERT, masked language modelling, text of the grammar."""
+"""How the embedded backbone was made: a small BERT, pre-trained on nothing but text of the grammar."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from random import Random
 
 import torch
 from tokenizers import Tokenizer
@@ -14,12 +14,15 @@ from tokenizers.models import WordLevel
 from tokenizers.normalizers import Lowercase
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import TemplateProcessing
-from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
+from torch.nn import functional as F
+from transformers import BertConfig, BertForPreTraining, PreTrainedTokenizerFast
 
 from srnet.files import new_folder, write_text
-from srnet.tasks.synthetic.corpus import documents
+from srnet.names import EMBEDDED
+from srnet.tasks.synthetic.corpus import document, related_or_not
 from srnet.tasks.synthetic.lexicon import vocabulary
 
+Watch = Callable[[int, int, dict[str, float]], None]
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
@@ -27,10 +30,14 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 class PretrainSettings:
     """The defaults are those of the shipped backbone."""
 
-    steps: int = 10_000
+    mlm_steps: int = 7_000
+    """First phase: masked language modelling alone, until the roles are learned."""
+    pair_steps: int = 2_000
+    """Second phase: most batches ask whether the second sentence restates the first, much as BERT was trained."""
+    pair_share: float = 0.7
     batch_size: int = 64
     learning_rate: float = 1e-3
-    warmup: int = 500
+    warmup: int = 200
     mask_share: float = 0.2
     hidden_size: int = 128
     layers: int = 3
@@ -61,7 +68,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def make_model(settings: PretrainSettings, words: int) -> BertForMaskedLM:
+def make_model(settings: PretrainSettings, words: int) -> BertForPreTraining:
     torch.manual_seed(settings.seed)
     config = BertConfig(
         vocab_size=words,
@@ -70,10 +77,11 @@ def make_model(settings: PretrainSettings, words: int) -> BertForMaskedLM:
         num_attention_heads=settings.heads,
         intermediate_size=4 * settings.hidden_size,
         max_position_embeddings=64,
+        # so small a model has nothing to spare: with dropout it does not learn to compare words
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    return BertForMaskedLM(config)
+    return BertForPreTraining(config)
 
 
 def mask_tokens(ids: torch.Tensor, share: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -83,64 +91,88 @@ def mask_tokens(ids: torch.Tensor, share: float) -> tuple[torch.Tensor, torch.Te
     return ids.masked_fill(hidden, SPECIAL.index("[MASK]")), ids.masked_fill(~chosen, -100)
 
 
-def pretrain(
-    out: Path,
-    settings: PretrainSettings | None = None,
-    watch: Callable[[int, int, dict[str, float]], None] | None = None,
-) -> list[dict[str, float]]:
+class _Pretraining:
+    """The model, its text, and one loss for each of the two objectives."""
+
+    def __init__(self, settings: PretrainSettings) -> None:
+        self.settings = settings
+        self.tokenizer = make_tokenizer()
+        self.model = make_model(settings, len(self.tokenizer))
+        self.rng = Random(f"pretrain-{settings.seed}")
+        self.log: list[dict[str, float]] = []
+
+    def mlm_loss(self) -> torch.Tensor:
+        pairs = [document(self.rng) for _ in range(self.settings.batch_size)]
+        inputs = self._encode([a for a, _ in pairs], [b for _, b in pairs])
+        inputs["input_ids"], labels = mask_tokens(inputs["input_ids"], self.settings.mask_share)
+        logits = self.model(**inputs).prediction_logits
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
+
+    def pair_loss(self) -> torch.Tensor:
+        # on whole sentences: behind masks nobody could tell one changed word from a hidden one
+        pairs = [related_or_not(self.rng) for _ in range(self.settings.batch_size)]
+        inputs = self._encode([a for a, _, _ in pairs], [b for _, b, _ in pairs])
+        unrelated = torch.tensor([int(not related) for _, _, related in pairs])
+        return F.cross_entropy(self.model(**inputs).seq_relationship_logits, unrelated)
+
+    def _encode(self, first: list[str], second: list[str]) -> dict[str, torch.Tensor]:
+        return dict(self.tokenizer(first, second, padding=True, return_tensors="pt"))
+
+    def phase(self, steps: int, pair_share: float, watch: Watch | None, done: int) -> None:
+        """Linear warm-up and decay over `steps`."""
+        settings, total = self.settings, self.settings.mlm_steps + self.settings.pair_steps
+        optimizer = torch.optim.AdamW(self.model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: min(1.0, step / settings.warmup) * (1.0 - step / steps)
+        )
+        losses: dict[str, list[float]] = {"mlm": [], "pair": []}
+        for step in range(1, steps + 1):
+            kind = "pair" if self.rng.random() < pair_share else "mlm"
+            loss = self.pair_loss() if kind == "pair" else self.mlm_loss()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad()
+            losses[kind].append(loss.item())
+            if step % 100 == 0 or step == steps:
+                means = {name: sum(values) / len(values) for name, values in losses.items() if values}
+                self.log.append({"step": done + step, **means, "loss": sum(means.values())})
+                losses = {"mlm": [], "pair": []}
+            if watch is not None:
+                watch(done + step, total, self.log[-1] if self.log else {})
+
+
+def pretrain(out: Path, settings: PretrainSettings | None = None, watch: Watch | None = None) -> list[dict[str, float]]:
     """Train the backbone and write it to `out` with tokenizer and model card. Returns the logged losses."""
     settings = settings or PretrainSettings()
-    tokenizer = make_tokenizer()
-    model = make_model(settings, len(tokenizer))
-    pairs = documents(settings.batch_size * settings.steps, settings.seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min(1.0, step / settings.warmup) * (1.0 - step / settings.steps)
-    )
-    log: list[dict[str, float]] = []
-    running = 0.0
-    for step in range(settings.steps):
-        batch = pairs[step * settings.batch_size : (step + 1) * settings.batch_size]
-        inputs = tokenizer([a for a, _ in batch], [b for _, b in batch], padding=True, return_tensors="pt")
-        inputs["input_ids"], labels = mask_tokens(inputs["input_ids"], settings.mask_share)
-        loss = model(**inputs, labels=labels).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        scheduler.step()
-        optimizer.zero_grad()
-        running += loss.item()
-        if (step + 1) % 100 == 0 or step + 1 == settings.steps:
-            log.append({"step": step + 1, "loss": running / ((step % 100) + 1)})
-            running = 0.0
-        if watch is not None:
-            watch(step + 1, settings.steps, log[-1] if log else {})
-    _write(out, model, tokenizer, settings, log)
-    return log
+    run = _Pretraining(settings)
+    run.phase(settings.mlm_steps, 0.0, watch, done=0)
+    run.phase(settings.pair_steps, settings.pair_share, watch, done=settings.mlm_steps)
+    _write(out, run)
+    return run.log
 
 
-def _write(
-    out: Path, model: BertForMaskedLM, tokenizer: Any, settings: PretrainSettings, log: list[dict[str, float]]
-) -> None:
-    # trained without dropout (it would blur the copying of words); fine-tuning uses BERT's usual one
-    model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.1
+def _write(out: Path, run: _Pretraining) -> None:
     with new_folder(out) as staging:
-        model.save_pretrained(staging)
-        tokenizer.save_pretrained(staging)
-        write_text(staging / "README.md", _card(model, settings, log))
+        run.model.save_pretrained(staging)
+        run.tokenizer.save_pretrained(staging)
+        write_text(staging / "README.md", _card(run))
 
 
-def _card(model: BertForMaskedLM, settings: PretrainSettings, log: list[dict[str, float]]) -> str:
-    size = sum(parameter.numel() for parameter in model.parameters())
-    return f"""# srnet-tiny
+def _card(run: _Pretraining) -> str:
+    settings, last = run.settings, run.log[-1]
+    size = sum(parameter.numel() for parameter in run.model.parameters())
+    losses = ", ".join(f"{name} {last[name]:.3f}" for name in ("mlm", "pair") if name in last)
+    return f"""# {EMBEDDED}
 
-A BERT with {settings.layers} layers of width {settings.hidden_size} ({size:,} parameters, {len(vocabulary())} words), pre-trained by masked
-language modelling on text of srnet's own grammar: pairs of sentences in which one restates the other in other words.
-It knows who did what to whom in that grammar and nothing else. It is meant for the embedded benchmark, for tests and for
-demonstrations, not for real text.
+A BERT with {settings.layers} layers of width {settings.hidden_size} ({size:,} parameters, {len(vocabulary())} words),
+pre-trained on text of srnet's own grammar: first by masked language modelling on pairs of sentences that restate each
+other, then also by telling a restatement from another sentence. It knows who did what to whom in that grammar and
+nothing else. It is meant for the embedded benchmark, for tests and for demonstrations, not for real text.
 
 - Made by: `srnet pretrain --out DIR`
 - Settings: `{json.dumps(settings.__dict__)}`
-- Last masked-language-model loss: {log[-1]["loss"]:.4f} at step {int(log[-1]["step"]):,}
+- Last losses: {losses}
 - Licence: Apache-2.0, as the rest of srnet. No outside text or weights went into it.
 """

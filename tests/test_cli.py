@@ -1,0 +1,322 @@
+"""The command line: happy paths print what one needs next, mistakes are one line and exit code 2."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import srnet
+from srnet.cli import main
+from srnet.experiment import Store
+from srnet.export import load_subnetwork
+
+
+@dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Shell:
+    """`srnet ...` in this process, with a tiny task, a tiny backbone and a store of its own."""
+
+    def __init__(self, folder: Path, backbone: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+        self.folder, self.store, self.backbone = folder, folder / "store", backbone
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+        self.task = folder / "task.yaml"
+        self.task.write_text("{name: inference, train_size: 100, dev_size: 50, ood_size: 50}\n")
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("SRNET_STORE", str(self.store))
+
+    def __call__(self, *words: object) -> Outcome:
+        self._monkeypatch.setattr(sys, "argv", ["srnet", *map(str, words)])
+        self._capsys.readouterr()
+        with pytest.raises(SystemExit) as exit:
+            main()
+        captured = self._capsys.readouterr()
+        return Outcome(int(exit.value.code or 0), captured.out, captured.err)
+
+    def fails(self, *words: object) -> str:
+        """The one line that a mistake is answered with."""
+        outcome = self(*words)
+        assert outcome.code == 2, outcome
+        lines = [line for line in outcome.err.splitlines() if not line.startswith("[")]  # but for progress
+        assert len(lines) == 1, outcome.err
+        assert lines[0].startswith("srnet: ")
+        return lines[0]
+
+    def finetune(self, *words: object) -> Outcome:
+        return self("finetune", "--task", self.task, "--backbone", self.backbone, "--steps", 10, *words)
+
+    def key(self) -> str:
+        """A fine-tuned model in the store."""
+        return str(self.finetune("--json", "--quiet").json["key"])
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path, tiny_backbone: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Shell:
+    return Shell(tmp_path, tiny_backbone, monkeypatch, capsys)
+
+
+# --- what works ----------------------------------------------------------------------------------------------------
+
+
+def test_finetune_prune_evaluate_export(shell: Shell) -> None:
+    tuned = shell.finetune()
+    assert tuned.code == 0, tuned.err
+    assert "fine-tune (ce)" in tuned.err, "progress goes to stderr"
+    found = re.search(r"key (\w{16})", tuned.out)
+    assert found
+    key = found[1]
+
+    pruned = shell("prune", key[:8], "--sparsity", 0.7, "--objective", "poe", "--steps", 10, "--json", "-q")
+    assert (pruned.code, pruned.err) == (0, "")
+    subnetwork = pruned.json
+    assert subnetwork["sparsity"] == pytest.approx(0.7, abs=1e-3)
+    assert {name: split["kind"] for name, split in subnetwork["scores"].items()} == {"dev": "ID", "challenge": "OOD"}
+
+    again = shell("evaluate", subnetwork["key"], "--json")
+    assert again.err == "", "nothing was computed"
+    assert again.json == subnetwork
+
+    assert shell("export", subnetwork["key"], "--subnetwork", "sub").out.strip() == "sub"
+    assert shell("export", subnetwork["key"], "--merged", "merged").code == 0
+    assert load_subnetwork("sub").config.num_labels == 2
+    assert (shell.folder / "merged" / "model.safetensors").is_file()
+    scored = shell("evaluate", "sub", "--task", shell.task, "--json")
+    assert scored.json["scores"] == subnetwork["scores"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--pruner", "magnitude", "--sparsity", 0.3, "--scope", "global"),
+        ("--pruner", "imp", "--sparsity", 0.5, "--steps", 10),
+        ("--init", "soft", "--initial-sparsity", 0.2, "--steps", 10, "--target-modules", "query,key"),
+    ],
+    ids=lambda options: options[1],
+)
+def test_prune_the_raw_backbone(options: tuple[object, ...], shell: Shell) -> None:
+    outcome = shell("prune", "--task", shell.task, "--backbone", shell.backbone, "-q", "--json", *options)
+    assert outcome.code == 0, outcome.err
+    wanted = options[3] if "--sparsity" in options else 0.5
+    assert outcome.json["sparsity"] == pytest.approx(wanted, abs=1e-3)
+
+
+def test_confreg_takes_the_key_of_a_teacher(shell: Shell) -> None:
+    key = shell.key()
+    assert shell.finetune("--objective", "confreg", "--teacher", key, "-q").code == 0
+    assert "needs a teacher" in shell.fails("prune", key, "--objective", "confreg", "--steps", 10)
+
+
+def test_bias(shell: Shell) -> None:
+    outcome = shell("bias", "--task", shell.task)
+    assert outcome.code == 0
+    assert {"train", "dev", "challenge"} <= set(outcome.out.split())
+    claims = shell.folder / "claims.yaml"
+    claims.write_text("{name: verification, train_size: 100, dev_size: 50, ood_size: 50}")
+    assert shell("bias", "--task", claims, "--vectors", shell.backbone, "-q").code == 0
+
+
+def test_the_store(shell: Shell) -> None:
+    key = shell.key()
+    assert len(Store(shell.store).keys()) == 3
+    listed = shell("store", "ls")
+    assert str(shell.store) in listed.out.replace("\n", "")
+    assert key[:8] in listed.out
+    shown = shell("store", "show", key[:6]).json
+    assert (shown["key"], shown["type"]) == (key, "FineTune")
+    assert shown["expression"]["training"]["steps"] == 10
+    assert "3 artifacts, all whole" in shell("store", "verify").out
+    (shell.store / "work" / "0123456789abcdef").mkdir(parents=True)
+    assert "removed" in shell("store", "gc").out
+    assert shell("store", "gc").out == ""
+    assert len(Store(shell.store).keys()) == 3
+
+
+def test_pretrain(shell: Shell) -> None:
+    assert shell("pretrain", "--out", "bb", "--steps", 1, "-q").code == 0
+    assert (shell.folder / "bb" / "README.md").is_file()
+    assert "bb exists already" in shell.fails("pretrain", "--out", "bb", "--steps", 1)
+
+
+def test_help_and_version_are_quick() -> None:
+    """They import neither torch nor transformers."""
+    script = (
+        "import sys; from srnet.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as exit: assert not exit.code\n"
+        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
+    )
+    for option, words in (("--version", srnet.__version__), ("--help", "demo")):
+        done = subprocess.run(
+            [sys.executable, "-c", script, option], capture_output=True, text=True, check=True, timeout=60
+        )
+        assert words in done.stdout
+
+
+# --- what does not -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("finetune", "--task", "gossip"), "unknown task 'gossip'; choose one of: inference"),
+        (("finetune", "--task", "gone.yaml"), "gone.yaml cannot be read: No such file"),
+        (("finetune", "--task", "task.yaml", "--objective", "mse"), "unknown objective 'mse'"),
+        (("finetune", "--task", "task.yaml", "--objective", "confreg"), "needs a teacher"),
+        (("finetune", "--task", "task.yaml", "--steps", 0), "steps must be at least 1"),
+        (("finetune", "--task", "task.yaml", "--learning-rate", -1), "learning_rate must be positive"),
+        (("finetune", "--task", "task.yaml", "--backbone", "gone"), "backbone 'gone' cannot be loaded"),
+        (("prune", "--sparsity", "1.0"), "sparsity 1 is out of range"),
+        (("prune", "--sparsity", "-0.1"), "sparsity -0.1 is out of range"),
+        (("prune", "--pruner", "lasso"), "unknown pruner 'lasso'"),
+        (("prune", "--pruner", "imp", "--sparsity", 0.55), "cannot stop at sparsity 0.55"),
+        (("prune", "--pruner", "imp", "--init", "soft"), "pruner 'imp' has no option --init"),
+        (("prune", "--init", "warm"), "unknown mask initialisation 'warm'"),
+        (("prune", "--initial-sparsity", 0.9), "initial sparsity 0.9 exceeds the final 0.5"),
+        (("prune", "0123"), "no artifact in"),
+        (("evaluate", "0123"), "no artifact in"),
+        (("evaluate", "."), "say which task"),
+        (("evaluate", ".", "--task", "task.yaml"), "holds no subnetwork.json"),
+        (("bias", "--task", "task.yaml", "--shortcut", "length"), "unknown shortcut 'length'"),
+        (("bias", "--task", "task.yaml", "--folds", 1), "1 folds do not fit"),
+        (("demo", "--sparsities", "half"), "--sparsities: 'half' is not a list of numbers"),
+        (("demo", "--sparsities", "0.5,1.0"), "sparsity 1 is out of range"),
+        (("demo", "--bias", 2), "bias 2 is out of range"),
+        (("demo", "--out", "task.yaml"), "task.yaml is a file"),
+        (("run", "gone.yaml"), "gone.yaml cannot be read"),
+        (("run", "task.yaml"), "task.yaml: unknown key 'train_size'"),
+        (("export", "0123", "--merged", "x"), "no artifact in"),
+        (("export", "0123"), "--merged DIR or --subnetwork DIR"),
+        (("store", "show", "0123"), "no artifact in"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
+)
+def test_mistakes(words: tuple[object, ...], said: str, shell: Shell) -> None:
+    assert said in shell.fails(*words)
+    assert Store(shell.store).keys() == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("", "data.csv is empty"),
+        ("text_a,text_b,label\n", "data.csv holds no rows"),
+        ("text_a,text_b,label\na,b,yes\nc,d\n", "data.csv, line 3: 2 cells under 3 columns"),
+        ("text_a,text_b,label\na,b,yes\nc,d,perhaps\n", "data.csv, line 3: label 'perhaps' was never declared"),
+    ],
+)
+def test_mistakes_in_the_data(rows: str, said: str, shell: Shell) -> None:
+    (shell.folder / "data.csv").write_text(rows)
+    shell.task.write_text("{name: mine, labels: ['yes', 'no'], train: data.csv, dev: data.csv}")
+    assert said in shell.fails("finetune", "--task", "task.yaml")
+
+
+def test_export_does_not_overwrite(shell: Shell) -> None:
+    key = shell.key()
+    (shell.folder / "mine").mkdir()
+    (shell.folder / "mine" / "thesis.txt").write_text("")
+    assert "mine exists already" in shell.fails("export", key, "--merged", "mine")
+    assert (shell.folder / "mine" / "thesis.txt").exists()
+
+
+def test_a_folder_with_other_labels(shell: Shell) -> None:
+    shell("export", shell.key(), "--subnetwork", "sub")
+    assert "knows the labels" in shell.fails("evaluate", "sub", "--task", "verification")
+
+
+# --- disks ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_where_the_store_should_be(shell: Shell) -> None:
+    shell.store.write_text("")
+    assert f"cannot write {shell.store}" in shell.fails(
+        "finetune", "--task", shell.task, "--backbone", shell.backbone, "--steps", 10
+    )
+
+
+def refusing(code: int) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise OSError(code, os.strerror(code), "somewhere")
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "said"),
+    [
+        ("srnet.files.os.fsync", errno.ENOSPC, "no space left; free some space"),
+        ("srnet.files.os.fsync", errno.EDQUOT, "disk quota exceeded; free some space"),
+        ("srnet.files.tempfile.mkdtemp", errno.EROFS, "read-only file system; choose a folder"),
+        ("srnet.files.tempfile.mkstemp", errno.EACCES, "permission denied; choose a folder"),
+    ],
+)
+def test_a_full_or_read_only_disk(
+    function: str, code: int, said: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = shell.key()
+    prune = ("prune", key, "--pruner", "magnitude", "-q")
+    with monkeypatch.context() as patch:
+        patch.setattr(function, refusing(code))
+        assert said in shell.fails(*prune)
+    store = Store(shell.store)
+    assert len(store.keys()) == 3, "what was there stays"
+    assert store.verify() == {}
+    assert [path.name for path in store.artifacts.iterdir() if path.name.startswith(".")] == []
+    assert shell(*prune).code == 0, "and one goes on from there"
+
+
+def test_a_disk_that_fills_up_during_training(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("srnet.training.checkpoint.write_bytes", refusing(errno.ENOSPC))
+        line = shell.fails("finetune", "--task", shell.task, "--backbone", shell.backbone, "--steps", 10)
+    assert "no space left" in line
+    assert len(Store(shell.store).keys()) == 1, "the raw model had been made"
+    assert shell.finetune("-q").code == 0
+
+
+# --- damage --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def damaged(shell: Shell) -> str:
+    """The key of a fine-tuned model whose weights were altered."""
+    key = shell.key()
+    path = shell.store / "artifacts" / key / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    return key
+
+
+@pytest.mark.parametrize("command", [("prune",), ("evaluate",), ("export", "--merged", "out")], ids=lambda c: c[0])
+def test_a_damaged_model_is_refused_by_name(command: tuple[str, ...], damaged: str, shell: Shell) -> None:
+    line = shell.fails(command[0], damaged, *command[1:])
+    assert f"artifact {damaged} is damaged" in line
+    assert "weights.safetensors does not match its checksum" in line
+
+
+def test_verify_and_gc_of_a_damaged_store(damaged: str, shell: Shell) -> None:
+    outcome = shell("store", "verify")
+    assert outcome.code == 2
+    assert outcome.out.startswith(f"{damaged}: ")
+    assert outcome.err.startswith("srnet: 1 damaged of 3 artifacts")
+    assert damaged in shell("store", "gc").out
+    assert shell("store", "verify").code == 0
+    assert len(Store(shell.store).keys()) == 2, "the others stay"

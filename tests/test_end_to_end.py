@@ -1,0 +1,125 @@
+"""The whole spine on a tiny model: the demonstration, a recipe on own files, the embedded backbone, the Python API."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import srnet
+from srnet.backbones import backbone_hash, folder_or_name
+from srnet.cli import main
+from srnet.experiment import Engine, Store
+from srnet.experiment.nodes import Node
+from srnet.names import EMBEDDED
+from srnet.progress import Reporter
+from srnet.pruners import Magnitude
+from srnet.recipes import Line, Recipe
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
+
+
+@pytest.fixture
+def tiny_demo(tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The embedded backbone and benchmark, but tiny: what a demo costs is not what is tested here."""
+    monkeypatch.setattr("srnet.backbones._EMBEDDED_FOLDER", Path(tiny_backbone))
+    monkeypatch.setattr(SyntheticTask.__init__, "__defaults__", ("inference", 0.9, 200, 60, 60, 0))
+    monkeypatch.chdir(tmp_path)
+    backbone_hash.cache_clear()
+    yield tmp_path
+    backbone_hash.cache_clear()
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["srnet", *words])
+    with pytest.raises(SystemExit) as exit:
+        main()
+    return int(exit.value.code or 0)
+
+
+def refuse(node: Node, *rest: object) -> None:
+    raise AssertionError(f"{node.label} was computed again")
+
+
+def test_the_demonstration_twice(
+    tiny_demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("demo", "--steps", "10", "--sparsities", "0.5,0.9", "--store", "store")
+    assert run(monkeypatch, *command) == 0
+    first = capsys.readouterr()
+    assert "Verdict: " in first.out
+    assert "Report: srnet-demo/report.html" in first.out
+    assert first.err.count("\n") >= 15, "progress is visible"
+    out = tiny_demo / "srnet-demo"
+    assert {path.name for path in out.iterdir()} == {"results.csv", "curves.png", "report.html"}
+    rows = list(csv.DictReader((out / "results.csv").open()))
+    assert {row["kind"] for row in rows} == {"ID", "OOD"}
+    lines = {(row["line"], row["sparsity_target"]) for row in rows}
+    assert len(lines) == 2 + 3 * 2
+    before = (out / "results.csv").read_bytes()
+
+    monkeypatch.setattr("srnet.experiment.engine.compute", refuse)
+    assert run(monkeypatch, *command) == 0
+    again = capsys.readouterr()
+    assert again.err == "", "nothing was computed"
+    assert again.out == first.out
+    assert (out / "results.csv").read_bytes() == before
+
+
+def test_a_recipe_on_own_files(
+    tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [("the lawyer saw the doctor", "the lawyer", "yes"), ("the doctor saw", "the judge", "no")] * 10
+    for name in ("train", "dev", "hard"):
+        lines = [f"{a}\t{b}\t{label}\n" for a, b, label in rows]
+        (tmp_path / f"{name}.tsv").write_text("text_a\ttext_b\tlabel\n" + "".join(lines))
+    (tmp_path / "mine.yaml").write_text(f"""
+task: {{name: own, labels: ["yes", "no"], train: train.tsv, dev: dev.tsv, ood: {{hard: hard.tsv}}}}
+backbone: {tiny_backbone}
+finetuning: {{steps: 4, eval_every: 2, batch_size: 4, max_length: 32}}
+pruning: {{steps: 4, eval_every: 2, batch_size: 4, max_length: 32}}
+lines:
+  - {{label: a, paradigm: a, pruner: mask, prune: poe, sparsities: [0.5]}}
+  - {{label: b, paradigm: b, pruner: magnitude, sparsities: [0.5]}}
+  - {{label: c, paradigm: c, pruner: mask, prune: reweight, sparsities: [0.5]}}
+""")
+    assert run(monkeypatch, "run", "mine.yaml", "--store", "store", "-q") == 0
+    assert "Report: srnet-mine/report.html" in capsys.readouterr().out
+    found = list(csv.DictReader((tmp_path / "srnet-mine" / "results.csv").open()))
+    assert {(row["paradigm"], row["split"], row["kind"]) for row in found} == {
+        (paradigm, split, kind) for paradigm in "abc" for split, kind in (("dev", "ID"), ("hard", "OOD"))
+    }
+
+
+def test_a_recipe_without_ood_files(tiny_backbone: str, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("text_a,text_b,label\n" + "the lawyer,the judge,yes\nthe doctor,a judge,no\n" * 4)
+    task = srnet.FilesTask("own", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv"))
+    training = TrainingSettings(steps=2, eval_every=2, batch_size=4, max_length=32)
+    lines = (Line("full"), Line("magnitude", "a", pruner="magnitude", sparsities=(0.5,)))
+    engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True))
+    results = srnet.run_recipe(Recipe("r", task, lines, tiny_backbone, finetuning=training), tmp_path / "out", engine)
+    assert [summary.verdict for summary in results.summaries] == [None, None]
+    assert "no subnetwork" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_the_embedded_backbone(engine: Engine, tiny_task: SyntheticTask) -> None:
+    folder = Path(folder_or_name(EMBEDDED))
+    assert (folder / "README.md").is_file()
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 8_000_000
+    settings = TrainingSettings(steps=2, eval_every=2, batch_size=4)
+    trained = srnet.finetune(tiny_task, training=settings, engine=engine)
+    pruned = srnet.prune(trained.key, Magnitude(0.5), engine=engine)
+    model = srnet.load_subnetwork(pruned.folder)
+    assert torch.isfinite(torch.cat([p.flatten() for p in model.parameters()])).all()
+    assert pruned.sparsity == pytest.approx(0.5, abs=1e-3)
+
+
+def test_every_public_name_is_there() -> None:
+    assert all(getattr(srnet, name) is not None for name in srnet.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nope'"):
+        _ = srnet.nope
