@@ -133,6 +133,8 @@ def test_bias(shell: Shell) -> None:
     claims = shell.folder / "claims.yaml"
     claims.write_text("{name: verification, train_size: 100, dev_size: 50, ood_size: 50}")
     assert shell("bias", "--task", claims, "--vectors", shell.backbone, "-q").code == 0
+    words = ("--task", claims, "--backbone", shell.backbone, "--objective", "poe", "--steps", 2, "-q")
+    assert shell("finetune", *words).code == 0, "the backbone's own vectors serve where none are named"
 
 
 def test_the_store(shell: Shell) -> None:
@@ -152,9 +154,9 @@ def test_the_store(shell: Shell) -> None:
 
 
 def test_pretrain(shell: Shell) -> None:
-    assert shell("pretrain", "--out", "bb", "--steps", 1, "-q").code == 0
+    assert shell("pretrain", "--out", "bb", "--mlm-steps", 1, "--pair-steps", 1, "-q").code == 0
     assert (shell.folder / "bb" / "README.md").is_file()
-    assert "bb exists already" in shell.fails("pretrain", "--out", "bb", "--steps", 1)
+    assert "bb exists already" in shell.fails("pretrain", "--out", "bb")
 
 
 def test_help_and_version_are_quick() -> None:

@@ -70,6 +70,18 @@ def test_the_demonstration_twice(
     assert (out / "results.csv").read_bytes() == before
 
 
+def test_a_dry_run_does_nothing(
+    tiny_demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("srnet.experiment.engine.compute", refuse)
+    assert run(monkeypatch, "demo", "--dry-run", "--steps", "10", "--store", "store") == 0
+    planned = capsys.readouterr().out.splitlines()
+    # raw, bias model; two full models; six masks; IMP's run and its three levels; one evaluation of each of the eleven
+    assert len(planned) - 1 == 2 + 2 + 6 + 1 + 3 + 11
+    assert planned[-1] == "25 steps to compute, 9 of them trainings; nothing was done"
+    assert list(tiny_demo.iterdir()) == []
+
+
 def test_a_recipe_on_own_files(
     tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

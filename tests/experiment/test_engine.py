@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from srnet.errors import UserError
 from srnet.experiment import BiasModel, ConfReg, Engine, Evaluate, FineTune, PoE, Pretrained, Prune, Store
 from srnet.experiment.engine import compute
 from srnet.experiment.nodes import Node
-from srnet.masks import Mask
 from srnet.progress import Reporter
 from srnet.pruners import IMP, Magnitude, MaskTraining
 from srnet.training import TrainingSettings
@@ -117,18 +117,16 @@ def test_the_teacher_is_asked_once(
     assert len(computed) == 6  # raw, tuned, bias, the teacher's predictions, two students
 
 
-@pytest.mark.parametrize("pruner", [MaskTraining(0.7), IMP(0.7)], ids=lambda p: p.name)
-def test_same_seed_same_mask(
-    pruner: Any, tuned: FineTune, bias: BiasModel, tiny_training: TrainingSettings, tmp_path: Path
-) -> None:
-    node = Prune(tuned, pruner, PoE(bias), tiny_training)
+def test_same_seed_same_mask(tuned: FineTune, bias: BiasModel, tiny_training: TrainingSettings, tmp_path: Path) -> None:
+    fast = replace(tiny_training, learning_rate=1e-2)
+    nodes = [Prune(tuned, pruner, PoE(bias), fast) for pruner in (MaskTraining(0.7), IMP(0.7))]
     masks = []
     for name in ("one", "two"):
         store = Store(tmp_path / name)
-        Engine(store, Reporter(quiet=True)).execute([node])
-        masks.append((store.path(node.key) / "mask.bits").read_bytes())
+        Engine(store, Reporter(quiet=True)).execute(nodes)
+        masks.append([(store.path(node.key) / "mask.bits").read_bytes() for node in nodes])
     assert masks[0] == masks[1]
-    assert Mask.from_bytes(masks[0]).sparsity == pytest.approx(0.7, abs=1e-3)
+    assert masks[0][0] != masks[0][1]
 
 
 def test_pruning_twice_is_refused(raw: Pretrained, engine: Engine) -> None:
