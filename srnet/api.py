@@ -133,7 +133,7 @@ def prune(
 
 def _trained(node: ModelNode, engine: Engine) -> Trained:
     evaluation = Evaluate(node)
-    engine.execute([evaluation])
+    engine.execute([node, evaluation])  # the model too: scores may outlive a model that was damaged or removed
     report = read_json(engine.store.path(evaluation.key) / "scores.json")
     return Trained(node.key, engine.store.path(node.key), report["sparsity"], report["splits"])
 
@@ -155,7 +155,7 @@ def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine 
     scores: dict[str, Any] = {}
     for name in data.scored:
         split = data.splits[name]
-        logits = predict(network, encode(split, base.tokenizer, network.config.max_position_embeddings))
+        logits = predict(network, encode(split, base.tokenizer, base.max_length(TrainingSettings().max_length)))
         scored: Scores = score(logits, split.labels, split.groups, data.labels)
         scores[name] = {"kind": split.kind, **asdict(scored)}
     return Trained("", Path(model), subnetwork.sparsity, scores)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,6 +29,10 @@ class LoadedBackbone:
     model: PreTrainedModel
     tokenizer: Any
     fresh: frozenset[str]
+
+    def max_length(self, wanted: int) -> int:
+        """`wanted`, or less if the backbone has fewer positions."""
+        return int(min(wanted, self.tokenizer.model_max_length, self.model.config.max_position_embeddings))
 
     def pretrained(self) -> dict[str, torch.Tensor]:
         """The backbone's own tensors, without the head."""
@@ -68,13 +73,21 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int) -> LoadedBackbo
         transformers_logging.set_verbosity(level)
     fresh = frozenset(info["missing_keys"])
     state = {key: tensor for key, tensor in model.state_dict().items() if key not in fresh}
-    return LoadedBackbone(name, hash_tensors(state), model, tokenizer, fresh)
+    return LoadedBackbone(name, _identity(state, model.config, tokenizer), model, tokenizer, fresh)
 
 
 @lru_cache(maxsize=32)
 def backbone_hash(name: str) -> str:
-    """The identity of a backbone is the content of its tensors, not its name."""
+    """The identity of a backbone is its content: tensors, settings and vocabulary."""
     return load_backbone(name, ("a", "b"), seed=0).sha256
+
+
+def _identity(state: dict[str, torch.Tensor], config: Any, tokenizer: Any) -> str:
+    """The same tensors under other heads, other activations or another vocabulary are another backbone."""
+    ignored = {"_name_or_path", "transformers_version", "id2label", "label2id", "num_labels", "architectures", "dtype"}
+    settings = {key: value for key, value in config.to_dict().items() if key not in ignored}
+    parts = (hash_tensors(state), json.dumps(settings, sort_keys=True, default=str), tokenizer.get_vocab())
+    return hashlib.sha256(json.dumps([*parts[:2], sorted(parts[2].items())]).encode()).hexdigest()
 
 
 def hash_tensors(tensors: dict[str, torch.Tensor]) -> str:

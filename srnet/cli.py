@@ -10,7 +10,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -35,6 +34,7 @@ store_app = typer.Typer(
 )
 app.add_typer(store_app, name="store")
 out = Console(highlight=False, soft_wrap=True)
+INTERRUPTED = 130
 
 
 class TaskName(StrEnum):
@@ -373,7 +373,10 @@ def store_ls(store: StoreOption = None) -> None:
     from srnet.experiment import Store
 
     opened = Store(store)
-    table = Table("key", "type", "what", "size", "seconds", "made")
+    table = Table()
+    table.add_column("key", no_wrap=True, min_width=16)
+    for name in ("type", "what", "size", "seconds", "made"):
+        table.add_column(name)
     for entry in opened.entries():
         size = f"{entry.bytes / 1e6:.1f} MB"
         table.add_row(entry.key, entry.type, entry.label, size, f"{entry.seconds:.0f}", entry.created)
@@ -429,21 +432,37 @@ def main() -> None:
     """Entry point: one line and exit code 2 for what a user can mend."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        if code == INTERRUPTED:
+            _stopped()
+        sys.exit(code)
     except UserError as error:
         _fail(str(error))
-    except click.exceptions.ClickException as error:
-        _fail(error.format_message())
+    except typer.TyperException as error:
+        _usage(error)
     except OSError as error:
         known = explained(error, "the result")
         if known is None:
             raise
         _fail(str(known))
-    except (KeyboardInterrupt, click.exceptions.Abort):
-        Console(stderr=True).print("stopped; run the same command again to continue", markup=False)
-        sys.exit(130)
+    except (KeyboardInterrupt, typer.Abort):
+        _stopped()
 
 
-def _fail(message: str) -> None:
-    Console(stderr=True, soft_wrap=True, highlight=False).print(f"srnet: {' '.join(message.split())}", markup=False)
+def _stopped() -> None:
+    Console(stderr=True).print("stopped; run the same command again to continue", markup=False)
+    sys.exit(INTERRUPTED)
+
+
+def _usage(error: Any) -> None:
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
+        out.print(context.get_help(), markup=False)
+        sys.exit(2)
+    _fail(error.format_message(), f"{context.command_path} --help" if context is not None else "srnet --help")
+
+
+def _fail(message: str, help: str | None = None) -> None:
+    text = " ".join(message.split()) + (f" (see `{help}`)" if help else "")
+    Console(stderr=True, soft_wrap=True, highlight=False).print(f"srnet: {text}", markup=False)
     sys.exit(2)

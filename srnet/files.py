@@ -21,6 +21,7 @@ _EXPLAINED = {
     errno.EROFS: ("read-only file system", "choose a folder you can write to"),
     errno.EACCES: ("permission denied", "choose a folder you can write to"),
     errno.EPERM: ("operation not permitted", "choose a folder you can write to"),
+    errno.ENOENT: ("no such folder", "choose a folder that can be made"),
     errno.ENOTDIR: ("a file stands where a folder is needed", "choose another folder"),
     errno.EEXIST: ("a file stands where a folder is needed", "choose another folder"),
 }
@@ -92,6 +93,7 @@ def new_folder(target: Path) -> Iterator[Path]:
             yield staging
             staging.chmod(0o755)
             for path in staging.rglob("*"):
+                path.chmod(0o755 if path.is_dir() else 0o644)
                 _sync(path)
             _swap(staging, target)
         finally:

@@ -149,16 +149,17 @@ def _train(
 ) -> Result:
     task, subnetwork = load_task(parent.task_spec), context.subnetwork(parent)
     base = subnetwork.base()
-    dev = task.dev
+    dev, length = task.dev, base.max_length(settings.max_length)
     run = Run(
         model=subnetwork.model(base),
         method=method,
         objective=get_objective(objective.name),
         settings=settings,
-        train=encode(task.train, base.tokenizer, settings.max_length, _extras(objective, task, context.store)),
-        dev=encode(dev, base.tokenizer, settings.max_length),
+        train=encode(task.train, base.tokenizer, length, _extras(objective, task, context.store)),
+        dev=encode(dev, base.tokenizer, length),
         score=lambda logits: 100.0 * METRICS[task.metric](logits.argmax(axis=1), dev.labels),
         folder=context.store.work(node.key),
+        tracker_folder=context.store.root / "runs" / node.key,
         report_to=context.report_to,
         watch=context.reporter.advance,
     )
@@ -192,10 +193,11 @@ def _(node: Evaluate, context: Context, folder: Path) -> None:
     task, subnetwork = load_task(node.model.task_spec), context.subnetwork(node.model)
     base = subnetwork.base()
     model = subnetwork.model(base).to("cuda" if torch.cuda.is_available() else "cpu")
+    length = base.max_length(node.model.max_length)
     logits, report = {}, {}
     for name in node.names:
         split = task.splits[name]
-        logits[name] = predict(model, encode(split, base.tokenizer, model.config.max_position_embeddings))
+        logits[name] = predict(model, encode(split, base.tokenizer, length))
         report[name] = {"kind": split.kind, **asdict(score(logits[name], split.labels, split.groups, task.labels))}
     np.savez(folder / "logits.npz", **logits)  # type: ignore[arg-type]
     write_json(folder / "scores.json", {"sparsity": subnetwork.sparsity, "splits": report})

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from transformers.integrations import get_available_reporting_integrations
+
 from srnet import __version__
+from srnet.errors import choose
 from srnet.experiment.compute import Context, compute
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes import Node
@@ -19,6 +22,10 @@ class Engine:
     reporter: Reporter = field(default_factory=Reporter)
     report_to: tuple[str, ...] = ()
     """Trackers for the trainings, as in `transformers.TrainingArguments`: tensorboard, wandb, ..."""
+
+    def __post_init__(self) -> None:
+        for tracker in self.report_to:
+            choose("tracker", tracker, get_available_reporting_integrations())
 
     def execute(self, targets: Iterable[Node]) -> None:
         """Compute the targets and whatever they need, parents first."""

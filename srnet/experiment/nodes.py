@@ -151,6 +151,12 @@ class ModelNode(Node):
         """Whether the weights have been trained on the task."""
         return False
 
+    @property
+    def max_length(self) -> int:
+        """Where texts are cut: as in the training that made the model."""
+        training = getattr(self, "training", None)
+        return training.max_length if training is not None else TrainingSettings().max_length
+
 
 @dataclass(frozen=True)
 class Pretrained(ModelNode):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from safetensors import SafetensorError
+
+from srnet.errors import UserError
 from srnet.export.subnetwork import Subnetwork
 from srnet.files import new_folder
 
@@ -13,5 +16,8 @@ def save_merged(subnetwork: Subnetwork, folder: Path, backbone: str | None = Non
     base = subnetwork.base(backbone)
     model = subnetwork.model(base)
     with new_folder(folder) as staging:
-        model.save_pretrained(staging)
+        try:
+            model.save_pretrained(staging)
+        except SafetensorError as error:  # how a full disk shows here
+            raise UserError(f"cannot write {folder}: {error}", "free some space or choose another folder") from error
         base.tokenizer.save_pretrained(staging)

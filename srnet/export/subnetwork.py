@@ -7,6 +7,8 @@ weights.safetensors tensors that differ from the backbone, the head among them; 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,7 +96,7 @@ class Subnetwork:
             "weights_kept": self.mask.kept if self.mask else None,
             "files": {name: sha256(folder / name) for name in files},
         }
-        write_json(folder / CARD, card)
+        write_json(folder / CARD, {**card, "sha256": _card_hash(card)})
 
     def save(self, folder: Path) -> None:
         """Write a new folder, whole or not at all."""
@@ -122,12 +124,18 @@ class Subnetwork:
         return cls(card["backbone"], card["backbone_sha256"], tuple(card["labels"]), weights, mask)
 
 
+def _card_hash(card: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
+
+
 def _checked_card(folder: Path) -> dict[str, Any]:
     if not (folder / CARD).is_file():
         raise UserError(f"{folder} holds no {CARD}", "give the folder of a saved subnetwork")
     card = read_json(folder / CARD)
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise UserError(f"{folder / CARD} has an unknown format", "it was written by another version of srnet")
+    if card.pop("sha256", None) != _card_hash(card):
+        raise UserError(f"{folder / CARD} was altered: its checksum does not match", "restore the file")
     for name, digest in card["files"].items():
         path = folder / name
         if not path.is_file():

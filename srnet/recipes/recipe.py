@@ -36,7 +36,10 @@ class Line:
 
     def __post_init__(self) -> None:
         choose("paradigm", self.paradigm, ("full", "a", "b", "c"))
-        get_objective(self.finetune)
+        for objective in (self.finetune, self.isolated, *([] if self.prune is None else [self.prune])):
+            get_objective(objective)
+        if len(set(self.sparsities)) != len(self.sparsities):
+            raise UserError(f"line '{self.label}' names a sparsity twice: {list(self.sparsities)}")
         if (self.paradigm == "full") != (self.pruner is None):
             raise UserError(f"line '{self.label}': a pruner goes with paradigm a, b or c, and only with them")
         if self.pruner is None:
@@ -109,7 +112,7 @@ class Recipe:
         raw = Pretrained(self.backbone, self.task, seed)
         pruner = _make_pruner(line, sparsity)
         # IMP in paradigm b trains from the raw weights; mask training learns the structure from the fine-tuned model
-        from_raw = line.paradigm == "c" or pruner.name == "imp-rw"
+        from_raw = line.paradigm == "c" or (line.paradigm == "b" and pruner.name == "imp-rw")
         start = raw if from_raw else self.full_model(seed, line.finetune)
         if line.prune is None:
             subnetwork = Prune(start, pruner)

@@ -1,11 +1,12 @@
-"""Recipes from YAML: every key is checked, an unknown one is an error."""
+"""Recipes from YAML: every key and every value is checked, and an error names the file and the place."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import types
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -13,58 +14,90 @@ from srnet.errors import UserError
 from srnet.experiment import BiasModel
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED
+from srnet.pruners import get_pruner
 from srnet.recipes.recipe import Line, Recipe
 from srnet.recipes.toy import FINETUNING, PRUNING, RATES
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
+T = TypeVar("T")
+Pairs = tuple[tuple[str, float], ...]
 
-def build(cls: Callable[..., Any], values: Any, where: str, **defaults: Any) -> Any:
-    """A dataclass from a mapping. Lists become tuples, mappings become tuples of pairs."""
+
+def build(cls: type[T], values: Any, where: str, **defaults: Any) -> T:
+    """A dataclass from a mapping, each value converted to its field's type."""
     if not isinstance(values, Mapping):
-        raise UserError(f"{where} must be a mapping, not {type(values).__name__}")
+        raise UserError(f"{where}: a mapping is needed, not {values!r}")
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    unknown = [str(key) for key in values if key not in fields]
-    if unknown:
-        raise UserError(f"{where}: unknown key '{unknown[0]}'", f"known: {', '.join(fields)}")
+    check_keys(values, fields, where)
     required = [n for n, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING]
     missing = [name for name in required if name not in values and name not in defaults]
     if missing:
         raise UserError(f"{where}: key '{missing[0]}' is missing")
-    given = {key: _frozen(value, fields[key].type, f"{where}.{key}") for key, value in values.items()}
-    return cls(**{**defaults, **given})
+    hints = get_type_hints(cls)
+    given = {key: convert(value, hints[key], f"{where}: {key}") for key, value in values.items()}
+    return located(where, lambda: cls(**{**defaults, **given}))  # type: ignore[no-any-return]
 
 
-def _frozen(value: Any, annotation: Any, where: str) -> Any:
-    if isinstance(value, list):
-        inner = "str" if str(annotation).startswith("tuple[str, ...]") else ""
-        return tuple(_frozen(each, inner, where) for each in value)
-    if isinstance(value, Mapping):
-        return tuple((str(key), _frozen(each, "", where)) for key, each in value.items())
-    wanted = str(annotation).split(" | ")[0]
-    # YAML reads 5e-5 as text, for want of a dot
+def located(where: str, make: Any) -> Any:
+    """Whatever `make` objects to is said with its place."""
     try:
-        if wanted == "float" and not isinstance(value, bool) and value is not None:
-            return float(value)
-    except (TypeError, ValueError):
-        raise UserError(f"{where}: '{value}' is not a number") from None
-    if wanted == "int" and value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise UserError(f"{where}: '{value}' is not a whole number")
-    if wanted in ("str", "Paradigm", "Metric", "Shortcut") and value is not None and not isinstance(value, str):
-        raise UserError(f"{where}: {value!r} is not text", "put it in quotes")
-    return value
+        return make()
+    except UserError as error:
+        message = str(error)
+        raise UserError(message if message.startswith(where) else f"{where}: {message}") from None
+
+
+def check_keys(values: Mapping[str, Any], known: Any, where: str) -> None:
+    unknown = [str(key) for key in values if key not in known]
+    if unknown:
+        raise UserError(f"{where}: unknown key '{unknown[0]}'", f"known: {', '.join(known)}")
+
+
+def convert(value: Any, hint: Any, where: str) -> Any:
+    """`value`, as YAML gave it, as the type a field asks for."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any or (origin is Literal and value in arguments):
+        return value
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        return convert(value, next(a for a in arguments if a is not type(None)), where)
+    if origin is tuple:
+        return _tuple(value, arguments, where)
+    if hint is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        try:
+            return float(value)  # YAML reads 5e-5 as text, for want of a dot
+        except ValueError:
+            raise UserError(f"{where}: '{value}' is not a number") from None
+    if hint in (int, str) and isinstance(value, hint) and not isinstance(value, bool):
+        return value
+    names = {int: "a whole number", float: "a number", str: "text (quote it)"}
+    wanted = f"one of {', '.join(map(repr, arguments))}" if origin is Literal else names.get(hint, str(hint))
+    raise UserError(f"{where}: {value!r} is not {wanted}")
+
+
+def _tuple(value: Any, arguments: tuple[Any, ...], where: str) -> tuple[Any, ...]:
+    inner = arguments[0]
+    if get_origin(inner) is tuple:  # pairs are written as a mapping
+        if not isinstance(value, Mapping):
+            raise UserError(f"{where}: a mapping is needed, not {value!r}")
+        return tuple((str(name), convert(each, get_args(inner)[1], f"{where}: {name}")) for name, each in value.items())
+    if not isinstance(value, list):
+        raise UserError(f"{where}: a list is needed, not {value!r}")
+    return tuple(convert(each, inner, where) for each in value)
 
 
 def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
     """A name of the embedded benchmark, a mapping of its dials, or a mapping that describes files."""
     if isinstance(values, str):
-        return SyntheticTask(values)
+        return located(where, lambda: SyntheticTask(values))  # type: ignore[no-any-return]
     if isinstance(values, Mapping) and "train" in values:
-        task: FilesTask = build(FilesTask, values, where)
+        task = build(FilesTask, values, where)
         ood = tuple((name, str(folder / path)) for name, path in task.ood)
         return dataclasses.replace(task, train=str(folder / task.train), dev=str(folder / task.dev), ood=ood)
-    return build(SyntheticTask, values, where)  # type: ignore[no-any-return]
+    return build(SyntheticTask, values, where)
 
 
 def _read_yaml(path: Path) -> Any:
@@ -84,39 +117,45 @@ def load_recipe(path: Path) -> Recipe:
     values = _read_yaml(path)
     if not isinstance(values, Mapping):
         raise UserError(f"{path} must hold a mapping", f"with the keys {', '.join(_KEYS)}")
-    unknown = [str(key) for key in values if key not in _KEYS]
-    if unknown:
-        raise UserError(f"{path}: unknown key '{unknown[0]}'", f"known: {', '.join(_KEYS)}")
+    check_keys(values, _KEYS, str(path))
     for key in ("task", "lines"):
         if key not in values:
             raise UserError(f"{path}: key '{key}' is missing")
-    return _recipe(values, path)
+    return located(str(path), lambda: _recipe(values, path))  # type: ignore[no-any-return]
 
 
 def _recipe(values: Mapping[str, Any], path: Path) -> Recipe:
     task = task_from(values["task"], f"{path}: task", path.parent)
-    lines = values["lines"]
-    if not isinstance(lines, list):
+    if not isinstance(values["lines"], list):
         raise UserError(f"{path}: lines must be a list")
     seeds = values.get("seeds", 1)
-    backbone = values.get("backbone", EMBEDDED)
+    backbone = convert(values.get("backbone", EMBEDDED), str, f"{path}: backbone")
     toy = backbone == EMBEDDED
+    rates = convert(values.get("rates", dict(RATES) if toy else {}), Pairs, f"{path}: rates")
+    for name, _ in rates:
+        get_pruner(name)
+    whole = isinstance(seeds, int) and not isinstance(seeds, bool)
     return Recipe(
         name=str(values.get("name", path.stem)),
         task=task,
-        lines=tuple(build(Line, line, f"{path}: line {n}") for n, line in enumerate(lines, start=1)),
+        lines=tuple(build(Line, line, f"{path}: line {n}") for n, line in enumerate(values["lines"], start=1)),
         backbone=backbone,
-        seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
+        seeds=tuple(range(seeds)) if whole else convert(seeds, tuple[int, ...], f"{path}: seeds"),
         finetuning=_settings(values, "finetuning", FINETUNING if toy else TrainingSettings(), path),
         pruning=_settings(values, "pruning", PRUNING if toy else TrainingSettings(), path),
-        rates=tuple(dict(values.get("rates", dict(RATES) if toy else {})).items()),
-        bias=build(BiasModel, values["bias"], f"{path}: bias", task=task) if "bias" in values else None,
+        rates=rates,
+        bias=_bias(values["bias"], task, f"{path}: bias") if "bias" in values else None,
     )
 
 
 def _settings(values: Mapping[str, Any], key: str, default: TrainingSettings, path: Path) -> TrainingSettings:
-    given = values.get(key, {})
-    return build(TrainingSettings, given, f"{path}: {key}", **dataclasses.asdict(default))  # type: ignore[no-any-return]
+    return build(TrainingSettings, values.get(key, {}), f"{path}: {key}", **dataclasses.asdict(default))
+
+
+def _bias(values: Any, task: TaskSpec, where: str) -> BiasModel:
+    if isinstance(values, Mapping) and "task" in values:
+        raise UserError(f"{where}: the bias model's task is the recipe's", "leave it out")
+    return build(BiasModel, values, where, task=task)
 
 
 def load_task_file(path: Path) -> TaskSpec:

@@ -66,7 +66,7 @@ class Results:
 
 def nodes_of(recipe: Recipe) -> list[Node]:
     """Everything that has to be computed before `collect`: every point and the full CE models they are judged by."""
-    points = [Evaluate(point.node) for point in recipe.points()]
+    points = [node for point in recipe.points() for node in (point.node, Evaluate(point.node))]
     return [*points, *(Evaluate(recipe.full_model(seed)) for seed in recipe.seeds), *_bias_nodes(recipe)]
 
 

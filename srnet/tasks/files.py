@@ -87,8 +87,20 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         raise UserError(f"{path} does not exist", "check the path") from None
     except IsADirectoryError:
         raise UserError(f"{path} is a folder", "give a file") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text (byte {error.start})", "save it as UTF-8") from None
+    except NotADirectoryError:
+        raise UserError(f"{path} does not exist: a file stands in its way", "check the path") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}, line {_undecodable_line(path)}: not UTF-8 text", "save the file as UTF-8") from None
+
+
+def _undecodable_line(path: Path) -> int:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number
+    return 0
 
 
 def _table_rows(path: Path, file: Iterator[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -101,6 +113,9 @@ def _table_rows(path: Path, file: Iterator[str]) -> Iterator[tuple[int, dict[str
         header = next(reader, None)
         if header is None:
             raise UserError(f"{path} is empty", "give it a header and at least one example")
+        twice = [name for name in header if header.count(name) > 1]
+        if twice:
+            raise UserError(f"{path}, line 1: column '{twice[0]}' is named twice", "rename one of them")
         for cells in reader:
             if not cells:
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -41,13 +42,14 @@ class Result:
 
     snapshot: Snapshot
     step: int
-    dev_score: float
+    dev_score: float | None
+    """None where nothing was chosen by it."""
     log: list[dict[str, float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Run:
-    """Everything one training needs. `folder` holds its checkpoints and tracker files."""
+    """Everything one training needs."""
 
     model: nn.Module
     method: Method
@@ -58,7 +60,10 @@ class Run:
     score: Callable[[np.ndarray], float]
     """The task's metric on ID dev, from logits. Nothing else ever chooses a checkpoint."""
     folder: Path
+    """Checkpoints, until the run is over."""
     report_to: tuple[str, ...] = ()
+    tracker_folder: Path | None = None
+    """Where TensorBoard writes, if not beside the checkpoints; it outlives the run."""
     watch: Watch | None = None
 
 
@@ -128,6 +133,7 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         if score > self.best_score and self.run.method.may_select(step):
             self.best, self.best_step, self.best_score = self.run.method.snapshot(), step, score
         self.log({**metrics, **{k: v for k, v in self._figures.items() if k.startswith("mask/")}})
+        self.control: TrainerControl = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
     # --- checkpoints -----------------------------------------------------------------------------------------------
@@ -188,7 +194,8 @@ def train(run: Run) -> Result:
     """Train, resuming from `run.folder` if an earlier attempt left a whole checkpoint there."""
     total = run.settings.total_steps(len(run.train))
     run.method.prepare(run.model, total)
-    # transformers only refuses data it cannot infer a length from; nothing is lost by being strict ourselves
+    if run.tracker_folder is not None:
+        os.environ["TENSORBOARD_LOGGING_DIR"] = str(run.tracker_folder)  # the only way transformers offers
     trainer = SubnetworkTrainer(run, total, _arguments(run, total))
     folder = trainer.checkpoint_folder
     resume = readable(folder)
@@ -201,7 +208,8 @@ def train(run: Run) -> Result:
         trainer.state = TrainerState.load_from_json(str(folder / "trainer_state.json"))
     if not trainer.best:  # no checkpoint was eligible (a run shorter than one evaluation): take the end of the run
         trainer.best, trainer.best_step = run.method.snapshot(), trainer.state.global_step
-    return Result(trainer.best, trainer.best_step, trainer.best_score, trainer.state.log_history)
+    score = trainer.best_score if math.isfinite(trainer.best_score) else None
+    return Result(trainer.best, trainer.best_step, score, trainer.state.log_history)
 
 
 def _finished(folder: Path, stop_at: int) -> bool:

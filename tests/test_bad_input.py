@@ -1,0 +1,242 @@
+"""What users get wrong, and what went wrong once: each ends in one clear line, or in the right result."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srnet import api
+from srnet.backbones import backbone_hash
+from srnet.cli import main
+from srnet.errors import UserError
+from srnet.experiment import CE, Engine, Evaluate, FineTune, Pretrained, Prune, Store
+from srnet.export import load_subnetwork
+from srnet.progress import Reporter
+from srnet.pruners import IMP, Magnitude
+from srnet.recipes import Line, Recipe, load_recipe
+from srnet.tasks.files import FilesTask
+from srnet.training import TrainingSettings
+
+
+def run(monkeypatch: Any, *words: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["srnet", *map(str, words)])
+    with pytest.raises(SystemExit) as exit:
+        main()
+    return int(exit.value.code or 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nonsense",), "No such command 'nonsense'"),
+        (("store", "nonsense"), "No such command 'nonsense'"),
+        (("demo", "--nope"), "No such option: --nope"),
+        (("demo", "--seeds", 0), "greater than or equal to 1"),
+        (("demo", "--task", "gossip"), "gossip"),
+        (("finetune", "--steps", "many"), "--steps"),
+        (("export",), "key"),
+    ],
+)
+def test_usage_mistakes_are_one_line(words: Any, said: str, monkeypatch: Any, capsys: Any) -> None:
+    assert run(monkeypatch, *words) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert err.startswith("srnet: ")
+    assert said in err
+
+
+@pytest.mark.parametrize("words", [(), ("store",)])
+def test_without_a_command_comes_the_help(words: Any, monkeypatch: Any, capsys: Any) -> None:
+    run(monkeypatch, *words)
+    said = capsys.readouterr()
+    assert "Commands" in said.out + said.err
+
+
+def test_ctrl_c_says_how_to_go_on(tiny_backbone: str, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    def interrupt(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("srnet.experiment.engine.compute", interrupt)
+    (tmp_path / "t.yaml").write_text("{name: inference, train_size: 50, dev_size: 20, ood_size: 20}")
+    words = ("finetune", "--task", tmp_path / "t.yaml", "--backbone", tiny_backbone, "--store", tmp_path / "s")
+    assert run(monkeypatch, *words) == 130
+    assert "run the same command again" in capsys.readouterr().err
+
+
+def test_a_damaged_model_is_made_again_though_its_scores_are_there(
+    engine: Engine, tiny_task: Any, tiny_backbone: str, tiny_training: Any
+) -> None:
+    made = api.finetune(tiny_task, backbone=tiny_backbone, training=tiny_training, engine=engine)
+    (made.folder / "weights.safetensors").write_bytes(b"")
+    fresh = Engine(Store(engine.store.root), Reporter(quiet=True))
+    api.finetune(tiny_task, backbone=tiny_backbone, training=tiny_training, engine=fresh)
+    assert Store(engine.store.root).verify() == {}
+
+
+def test_trackers_outlive_the_training(tmp_path: Path, raw: Pretrained, tiny_training: Any) -> None:
+    engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True), ("tensorboard",))
+    engine.execute([FineTune(raw, CE(), tiny_training)])
+    assert list(tmp_path.rglob("events.out.tfevents.*"))
+
+
+def test_an_unknown_tracker_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="nonsense"):
+        Engine(Store(tmp_path / "store"), Reporter(quiet=True), ("nonsense",))
+
+
+def test_texts_longer_than_the_backbone_can_read_are_cut(engine: Engine, tiny_backbone: str, tmp_path: Path) -> None:
+    long = "the lawyer saw the doctor " * 30
+    (tmp_path / "d.csv").write_text("text_a,text_b,label\n" + f"{long},{long},yes\n{long},the doctor,no\n" * 6)
+    task = FilesTask("long", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv"))
+    settings = TrainingSettings(steps=2, eval_every=2, batch_size=4)
+    engine.execute([Evaluate(FineTune(Pretrained(tiny_backbone, task), CE(), settings))])
+
+
+def test_a_backbone_with_other_heads_is_another_backbone(tiny_backbone: str, tmp_path: Path) -> None:
+    shutil.copytree(tiny_backbone, tmp_path / "other")
+    config = json.loads((tmp_path / "other" / "config.json").read_text())
+    (tmp_path / "other" / "config.json").write_text(json.dumps(config | {"num_attention_heads": 4}))
+    assert backbone_hash(str(tmp_path / "other")) != backbone_hash(tiny_backbone)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"labels": ["a", "b"]}, {"labels": ["a"]}, {"labels": None}, {"files": {}}, {"files": None}, {"sparsity": 0.1}],
+    ids=str,
+)
+def test_an_altered_card_is_refused_by_name(change: Any, engine: Engine, raw: Pretrained, tmp_path: Path) -> None:
+    node = Prune(raw, Magnitude(0.5))
+    engine.execute([node])
+    shutil.copytree(engine.store.path(node.key), tmp_path / "sub")
+    card = json.loads((tmp_path / "sub" / "subnetwork.json").read_text())
+    (tmp_path / "sub" / "subnetwork.json").write_text(json.dumps(card | change))
+    with pytest.raises(UserError, match=r"subnetwork\.json"):
+        load_subnetwork(tmp_path / "sub")
+
+
+LINE = "{label: x, paradigm: a, pruner: mask, prune: ce, sparsities: [0.5]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (f"task: inference\nlines: [{LINE}]\nrates: 5", "rates"),
+        (f"task: inference\nlines: [{LINE}]\nrates: {{lasso: 0.1}}", "lasso"),
+        (f"task: inference\nlines: [{LINE}]\nrates: {{mask: fast}}", "rates"),
+        (f"task: inference\nlines: [{LINE}]\nseeds: null", "seeds"),
+        (f"task: inference\nlines: [{LINE}]\nseeds: '3'", "seeds"),
+        (f"task: inference\nlines: [{LINE}]\nseeds: [a]", "seeds"),
+        (f"task: inference\nlines: [{LINE}]\nseeds: true", "seeds"),
+        (f"task: inference\nlines: [{LINE}]\nbackbone: 5", "backbone"),
+        (f"task: inference\nlines: [{LINE}]\nfinetuning: {{learning_rate: null}}", "learning_rate"),
+        (f"task: inference\nlines: [{LINE}]\nbias: {{shortcut: length}}", "length"),
+        (f"task: inference\nlines: [{LINE.replace('[0.5]', '0.5')}]", "sparsities"),
+        (f"task: inference\nlines: [{LINE.replace('[0.5]', '[half]')}]", "sparsities"),
+        (f"task: inference\nlines: [{LINE.replace('[0.5]', '[0.5, 0.5]')}]", "0.5"),
+        (f"task: inference\nlines: [{LINE.replace('prune: ce', 'prune: mse')}]", "mse"),
+        (f"task: inference\nlines: [{LINE.replace('0.5', '1.0')}]", "sparsit"),
+        ("task: gossip\nlines: [{label: x}]", "gossip"),
+        ("task: {name: m, labels: 5, train: a.csv, dev: a.csv}\nlines: [{label: x}]", "labels"),
+        ("task: {name: m, labels: 'yes,no', train: a.csv, dev: a.csv}\nlines: [{label: x}]", "labels"),
+        ("task: {name: m, labels: [a, b], train: a.csv, dev: a.csv, ood: b.csv}\nlines: [{label: x}]", "ood"),
+        ("task: {name: m, labels: [a, b], train: a.csv, dev: a.csv, ood: {h: 5}}\nlines: [{label: x}]", "ood"),
+        ("task: {name: m, labels: [a, b], train: a.csv, dev: null}\nlines: [{label: x}]", "dev"),
+    ],
+)
+def test_mistakes_name_file_and_key(text: str, word: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(UserError) as error:
+        load_recipe(tmp_path / "mine.yaml")
+    assert "mine.yaml" in str(error.value)
+    assert word in str(error.value)
+
+
+def test_rates_and_sparsities_without_a_dot_are_numbers(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        f"task: inference\nlines: [{LINE.replace('[0.5]', '[5e-1]')}]\nrates: {{mask: 1e-3}}\n"
+    )
+    recipe = load_recipe(tmp_path / "mine.yaml")
+    assert recipe.rates == (("mask", 1e-3),)
+    assert recipe.lines[0].sparsities == (0.5,)
+    recipe.points()
+
+
+def test_rewound_imp_in_paradigm_a_starts_from_the_fine_tuned_model(tiny_task: Any) -> None:
+    line = Line("l", "a", pruner="imp-rw", prune="ce", sparsities=(0.5,))
+    (point,) = Recipe("r", tiny_task, (line,)).points()
+    assert isinstance(point.node.parent, FineTune)
+
+
+def test_the_last_step_is_evaluated_once(engine: Engine, raw: Pretrained, tiny_training: Any) -> None:
+    node = FineTune(raw, CE(), replace(tiny_training, steps=10))
+    engine.execute([node])
+    log = json.loads((engine.store.path(node.key) / "training.json").read_text())["log"]
+    assert [entry["step"] for entry in log if "eval_score" in entry] == [5, 10]
+
+
+def test_training_json_is_json(engine: Engine, raw: Pretrained, tiny_training: Any) -> None:
+    node = Prune(raw, IMP(0.5), CE(), tiny_training)
+    engine.execute([node])
+    assert node.levels is not None
+
+    def refuse(text: str) -> None:
+        raise AssertionError(f"{text} is not JSON")
+
+    text = (engine.store.path(node.levels.key) / "training.json").read_text()
+    json.loads(text, parse_constant=refuse)
+
+
+def test_store_ls_shows_whole_keys(engine: Engine, raw: Pretrained, monkeypatch: Any, capsys: Any) -> None:
+    engine.execute([raw])
+    run(monkeypatch, "store", "ls", "--store", engine.store.root)
+    assert raw.key in capsys.readouterr().out
+
+
+def test_the_place_of_a_bad_byte_is_right(tmp_path: Path) -> None:
+    rows = b"text_a,text_b,label\n" + b"aaaa,bbbb,yes\n" * 5000
+    (tmp_path / "d.csv").write_bytes(rows + b"f\xfcr,b,yes\n")
+    with pytest.raises(UserError, match=rf"line 5002|byte {len(rows) + 1}\b"):
+        FilesTask("m", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv")).load()
+
+
+def test_a_path_through_a_file(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("")
+    with pytest.raises(UserError):
+        FilesTask("m", ("no", "yes"), str(tmp_path / "d.csv" / "e.csv"), str(tmp_path / "d.csv")).load()
+
+
+def test_a_column_named_twice(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("text_a,text_b,label,label\na,b,yes,no\n")
+    with pytest.raises(UserError, match="label"):
+        FilesTask("m", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv")).load()
+
+
+def test_a_merged_checkpoint_is_readable_by_others(engine: Engine, raw: Pretrained, tmp_path: Path) -> None:
+    engine.execute([raw])
+    api.export_model(raw.key, tmp_path / "merged", merged=True, engine=engine)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "merged").iterdir()} == {0o644}
+
+
+def test_a_full_disk_while_merging(engine: Engine, raw: Pretrained, tmp_path: Path, monkeypatch: Any) -> None:
+    from safetensors import SafetensorError
+    from transformers import PreTrainedModel
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    engine.execute([raw])
+    monkeypatch.setattr(PreTrainedModel, "save_pretrained", full)
+    with pytest.raises(UserError, match="space"):
+        api.export_model(raw.key, tmp_path / "merged", merged=True, engine=engine)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_a_place_where_nothing_can_be_made() -> None:
+    with pytest.raises(UserError, match="cannot write /proc/nope"):
+        Store("/proc/nope/store").open()
