@@ -100,6 +100,13 @@ def new_folder(target: Path) -> Iterator[Path]:
             shutil.rmtree(staging, ignore_errors=True)
 
 
+def recover_folder(target: Path) -> None:
+    """Undo the first half of a replacement that a kill cut in two."""
+    for aside in target.parent.glob(f".old-{target.name}-*"):
+        if not target.exists() and (aside / target.name).exists():
+            os.rename(aside / target.name, target)
+
+
 def _swap(staging: Path, target: Path) -> None:
     old = None
     if target.exists():

@@ -20,7 +20,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 def draw_curves(results: Results) -> bytes:
     """A PNG: one panel for ID, one for each OOD split. Bands are one standard deviation over seeds."""
     splits = (results.id_split, *results.ood_splits)
-    figure, axes = plt.subplots(1, len(splits), figsize=(5.2 * len(splits), 4.6), squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(
+        1, len(splits), figsize=(5.2 * len(splits), 4.6), squeeze=False, sharey=True, layout="constrained"
+    )
     labels = list(dict.fromkeys(s.line.label for s in results.summaries))
     style = {label: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, label in enumerate(labels)}
     for axis, split in zip(axes[0], splits, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,6 @@ class Results:
     majority: dict[str, float]
     bias_scores: dict[str, float] | None
     """The bias model's own score by split, if the recipe uses one."""
-    seconds: float = 0.0
-    figures: dict[str, str] = field(default_factory=dict)
 
     def csv(self) -> str:
         buffer = io.StringIO()

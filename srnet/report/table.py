@@ -32,9 +32,14 @@ def answer(summary: Summary) -> str:
 
 
 def verdict_line(results: Results) -> str:
-    """The sparsest certain SRNet, or the honest absence of one."""
-    found = [s for s in results.summaries if s.verdict is not None and s.verdict.is_srnet]
+    """The SRNet that gains most and the sparsest one, or the honest absence of any."""
+    judged = [(s, s.verdict) for s in results.summaries if s.verdict is not None]
+    found = [(s, verdict) for s, verdict in judged if verdict.is_srnet]
     if not found:
         return "Verdict: no subnetwork keeps 95 % of the full CE model's ID score and beats it out of distribution."
-    best = max(found, key=lambda s: (s.verdict.certain if s.verdict else False, s.sparsity))
-    return f"Verdict: {best.line.label} at {100 * best.sparsity:.1f} % sparsity. {best.verdict}"
+    certain = [(s, verdict) for s, verdict in found if verdict.certain] or found
+    best, verdict = max(certain, key=lambda pair: min(pair[1].ood_gain.values()))
+    sparsest, _ = max(certain, key=lambda pair: pair[0].sparsity)
+    line = f"Verdict: {best.line.label} at {100 * best.sparsity:.1f} % sparsity. {verdict}."
+    others = f" {len(found)} of {len(judged)} subnetworks are SRNets"
+    return line + (others + "." if sparsest is best else f"{others}; the sparsest is {sparsest.name}.")

@@ -25,6 +25,7 @@ from transformers import (
     TrainingArguments,
 )
 
+from srnet.files import recover_folder
 from srnet.objectives import RegisteredLoss
 from srnet.pruners.base import Method, Snapshot
 from srnet.training.checkpoint import Checkpoint, readable, write_checkpoint
@@ -198,6 +199,7 @@ def train(run: Run) -> Result:
         os.environ["TENSORBOARD_LOGGING_DIR"] = str(run.tracker_folder)  # the only way transformers offers
     trainer = SubnetworkTrainer(run, total, _arguments(run, total))
     folder = trainer.checkpoint_folder
+    recover_folder(folder)
     resume = readable(folder)
     if not resume:
         shutil.rmtree(folder, ignore_errors=True)

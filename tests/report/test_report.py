@@ -180,7 +180,13 @@ def test_no_srnet_is_said_so(results: Results) -> None:
     )
 
 
-def test_the_sparsest_certain_one_is_named(results: Results) -> None:
+def test_the_largest_certain_gain_and_the_sparsest_are_named(results: Results) -> None:
+    line = verdict_line(with_verdicts(results, verdict(79.0, 9.0), verdict(79.0, 5.0), None))
+    assert line.startswith("Verdict: masks at 50.0 % sparsity.")
+    assert line.endswith("2 of 2 subnetworks are SRNets; the sparsest is magnitude, 90 %.")
+
+
+def test_a_certain_one_comes_before_an_uncertain_one(results: Results) -> None:
     certain, uncertain = verdict(79.0, 5.0), verdict(79.0, 5.0, low=-1.0)
     line = verdict_line(with_verdicts(results, certain, uncertain, certain))
     assert line.startswith("Verdict: masks at 50.0 % sparsity. SRNet: keeps 98.7 % of ID")

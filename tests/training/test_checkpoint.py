@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from srnet.files import recover_folder
 from srnet.masks.parametrization import FixedMask, attach
 from srnet.training.checkpoint import Checkpoint, readable, trained_tensors, write_checkpoint
 
@@ -84,3 +85,12 @@ def test_a_failed_write_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: p
         write_checkpoint(tmp_path / "c", *model_and_optimizer(1), "{}", {}, {"which": "new"})
     assert Checkpoint(tmp_path / "c").notes == {"which": "old"}
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_replacement_cut_in_two_is_undone(tmp_path: Path) -> None:
+    # a kill between the two renames leaves the old folder aside and nothing in its place
+    aside = tmp_path / ".old-checkpoint-xyz" / "checkpoint"
+    aside.mkdir(parents=True)
+    (aside / "state.json").write_text("{}")
+    recover_folder(tmp_path / "checkpoint")
+    assert (tmp_path / "checkpoint" / "state.json").read_text() == "{}"
