@@ -25,13 +25,13 @@ from srnet.experiment import load_task as _load
 from srnet.experiment.nodes import TaskSpec
 from srnet.experiment.rebuild import stored_model
 from srnet.export import Subnetwork, save_merged
-from srnet.files import read_json
+from srnet.files import read_json, require_new
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.progress import Reporter
 from srnet.pruners import Pruner
 from srnet.recipes import Recipe, demo_recipe, load_recipe
-from srnet.recipes.toy import FINETUNING, PRUNING, RATES
+from srnet.recipes.toy import finetuning_for, pruning_for
 from srnet.report import Results, collect, nodes_of, write_report
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.tasks.synthetic.pretrain import PretrainSettings
@@ -89,6 +89,8 @@ def make_objective(
         if teacher is None:
             raise UserError(f"objective '{name}' needs a teacher", "give the key of a model trained with ce")
         return ConfReg(bias, teacher)
+    if teacher is not None:
+        raise UserError(f"objective '{name}' takes no teacher")
     return Objective(name, bias if loss.needs_bias else None)
 
 
@@ -103,7 +105,7 @@ def finetune(
 ) -> Trained:
     """Fine-tune a backbone on a task."""
     engine = engine or Engine()
-    training = training or FINETUNING
+    training = training or finetuning_for(backbone)
     raw = Pretrained(backbone, task, training.seed)
     made = make_objective(objective, raw, teacher=stored_model(engine.store, teacher) if teacher else None)
     return _trained(FineTune(raw, made, training), engine)
@@ -122,11 +124,12 @@ def prune(
     engine = engine or Engine()
     node = stored_model(engine.store, model) if isinstance(model, str) else model
     if not pruner.trains:
+        if objective != "ce" or training is not None or teacher is not None:
+            raise UserError(
+                f"pruner '{pruner.name}' does not train", "leave out objective, teacher and training options"
+            )
         return _trained(Prune(node, pruner), engine)
-    seed = node.pretrained.seed
-    training = training or replace(
-        PRUNING, seed=seed, learning_rate=dict(RATES).get(pruner.name, PRUNING.learning_rate)
-    )
+    training = training or replace(pruning_for(node.pretrained.backbone), seed=node.pretrained.seed)
     made = make_objective(objective, node, teacher=stored_model(engine.store, teacher) if teacher else None)
     return _trained(Prune(node, pruner, made, training), engine)
 
@@ -176,7 +179,7 @@ def bias_model(
 
 def pretrain(out: Path | str, settings: PretrainSettings | None = None, reporter: Reporter | None = None) -> Path:
     """Make the embedded backbone again."""
-    out = Path(out)
+    out = require_new(Path(out))
     reporter = reporter or Reporter()
     with reporter.session(), reporter.step(1, 1, f"pre-train {out.name}"):
         _pretrain(out, settings, reporter.advance)
@@ -185,9 +188,7 @@ def pretrain(out: Path | str, settings: PretrainSettings | None = None, reporter
 
 def export_model(key: str, out: Path | str, *, merged: bool = False, engine: Engine | None = None) -> Path:
     """Copy a model out of the store: as a subnetwork folder, or `merged` into a plain checkpoint."""
-    engine, out = engine or Engine(), Path(out)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} exists already", "choose a new folder")
+    engine, out = engine or Engine(), require_new(Path(out))
     node = stored_model(engine.store, key)
     subnetwork = Subnetwork.load(engine.store.path(node.key))
     if merged:

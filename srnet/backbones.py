@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
 from transformers import logging as transformers_logging
 
@@ -22,7 +23,7 @@ _EMBEDDED_FOLDER = Path(__file__).parent / "tasks" / "synthetic" / "backbone"
 
 @dataclass(frozen=True)
 class LoadedBackbone:
-    """A classifier on a backbone. `fresh` names the tensors that the checkpoint does not have (the head)."""
+    """A classifier on a backbone. `fresh` names what is not part of it: the head, and what the checkpoint lacks."""
 
     name: str
     sha256: str
@@ -46,7 +47,7 @@ def folder_or_name(name: str) -> str:
 def load_backbone(name: str, labels: tuple[str, ...], seed: int) -> LoadedBackbone:
     """Load `name` with a head for `labels`, drawn from `seed`. Never runs code from the checkpoint."""
     source = folder_or_name(name)
-    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": not os.environ.get(DOWNLOAD_VARIABLE)}
+    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": os.environ.get(DOWNLOAD_VARIABLE) != "1"}
     level = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # "some weights are newly initialised" is what we want here
     transformers_logging.disable_progress_bar()
@@ -61,17 +62,20 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int) -> LoadedBackbo
                 label2id={label: index for index, label in enumerate(labels)},
                 output_loading_info=True,
                 use_safetensors=True,
+                ignore_mismatched_sizes=True,  # a head for other labels is replaced, not an error
+                dtype=torch.float32,
                 **options,
             )
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(
             f"backbone '{name}' cannot be loaded ({str(error).splitlines()[0]})",
             f"give a folder with a safetensors checkpoint, or set {DOWNLOAD_VARIABLE}=1 to allow a download",
         ) from error
     finally:
         transformers_logging.set_verbosity(level)
-    fresh = frozenset(info["missing_keys"])
+    head = {key for key in model.state_dict() if not key.startswith(f"{model.base_model_prefix}.")}
+    fresh = frozenset(head | set(info["missing_keys"]))
     state = {key: tensor for key, tensor in model.state_dict().items() if key not in fresh}
     return LoadedBackbone(name, _identity(state, model.config, tokenizer), model, tokenizer, fresh)
 

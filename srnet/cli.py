@@ -84,7 +84,9 @@ def _task(text: str) -> Any:
 
 def _training(default: Any, **given: Any) -> Any:
     changed = {name: value for name, value in given.items() if value is not None}
-    if "epochs" in changed and "steps" not in changed:
+    if "epochs" in changed:
+        if "steps" in changed:
+            raise UserError("--steps and --epochs exclude each other", "keep one of them")
         changed["steps"] = None
     return replace(default, **changed)
 
@@ -211,11 +213,11 @@ def finetune(
 ) -> None:
     """Fine-tune a backbone on a task and print its key and scores."""
     from srnet import api
-    from srnet.recipes.toy import FINETUNING
+    from srnet.recipes.toy import finetuning_for
 
     training = _training(
-        FINETUNING, seed=seed, steps=steps, epochs=epochs, learning_rate=learning_rate, batch_size=batch_size,
-        eval_every=eval_every,
+        finetuning_for(backbone), seed=seed, steps=steps, epochs=epochs, learning_rate=learning_rate,
+        batch_size=batch_size, eval_every=eval_every,
     )  # fmt: skip
     engine = _engine(store, quiet, report_to)
     trained = api.finetune(_task(task), objective, backbone=backbone, training=training, teacher=teacher, engine=engine)
@@ -237,8 +239,8 @@ def prune(
         str | None, typer.Option(help="all-linear, a regular expression, or name endings with commas.")
     ] = None,
     exclude_modules: Annotated[str | None, typer.Option(help="As --target-modules; wins over it.")] = None,
-    task: TaskOption = "inference",
-    backbone: BackboneOption = EMBEDDED,
+    task: Annotated[str | None, typer.Option(help="Without a key: as in `srnet finetune`; default inference.")] = None,
+    backbone: Annotated[str | None, typer.Option(help=f"Without a key: default {EMBEDDED}.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Default: the seed of the model.")] = None,
     steps: StepsOption = None,
     epochs: EpochsOption = None,
@@ -261,27 +263,31 @@ def prune(
     from srnet.experiment.rebuild import stored_model
     from srnet.masks import Targets
     from srnet.pruners import get_pruner
-    from srnet.recipes.toy import PRUNING, RATES
+    from srnet.recipes.toy import pruning_for
 
     engine = _engine(store, quiet, report_to)
     given: dict[str, Any] = {"init": init, "initial_sparsity": initial_sparsity, "scope": scope}
     if target_modules is not None or exclude_modules is not None:
-        default = Targets()
-        given["targets"] = Targets(
-            _selector(target_modules, default.modules), _selector(exclude_modules, default.exclude)
-        )
+        usual = Targets()
+        given["targets"] = Targets(_selector(target_modules, usual.modules), _selector(exclude_modules, usual.exclude))
     cls = get_pruner(pruner)
-    options = {name: value for name, value in given.items() if value is not None}
-    unknown = [name for name in options if name not in cls.__dataclass_fields__]
+    chosen = {name: value for name, value in given.items() if value is not None}
+    unknown = [name for name in chosen if name not in cls.__dataclass_fields__]
     if unknown:
         raise UserError(f"pruner '{pruner}' has no option --{unknown[0].replace('_', '-')}")
-    made = cls(sparsity=sparsity, **options)
-    node = stored_model(engine.store, model) if model else Pretrained(backbone, _task(task), seed or 0)
-    default_rate = dict(RATES).get(pruner, PRUNING.learning_rate)
-    training = _training(
-        replace(PRUNING, learning_rate=default_rate), seed=node.pretrained.seed if seed is None else seed, steps=steps,
-        epochs=epochs, learning_rate=learning_rate, batch_size=batch_size, eval_every=eval_every,
-    )  # fmt: skip
+    made = cls(sparsity=sparsity, **chosen)
+    if model is not None and (task is not None or backbone is not None):
+        raise UserError("a stored model has its own task and backbone", "leave out --task and --backbone, or the key")
+    raw = Pretrained(backbone or EMBEDDED, _task(task or "inference"), seed or 0) if model is None else None
+    node = raw or stored_model(engine.store, model or "")
+    options = {
+        "seed": seed, "steps": steps, "epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size,
+        "eval_every": eval_every,
+    }  # fmt: skip
+    training = None
+    if any(value is not None for value in options.values()):
+        default = replace(pruning_for(node.pretrained.backbone), seed=node.pretrained.seed)
+        training = _training(default, **options)
     _print_trained(api.prune(node, made, objective, training=training, teacher=teacher, engine=engine), as_json)
 
 
@@ -339,8 +345,6 @@ def pretrain(
     from srnet.progress import Reporter
     from srnet.tasks.synthetic.pretrain import PretrainSettings
 
-    if out_folder.exists() and (not out_folder.is_dir() or any(out_folder.iterdir())):
-        raise UserError(f"{out_folder} exists already", "choose a new folder")
     settings = _training(PretrainSettings(), seed=seed, mlm_steps=mlm_steps, pair_steps=pair_steps)
     out.print(f"{api.pretrain(out_folder, settings, Reporter(quiet))}", markup=False)
 

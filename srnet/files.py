@@ -80,6 +80,13 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path} cannot be read as JSON: {error}") from error
 
 
+def require_new(folder: Path) -> Path:
+    """Refuse to put a result where something lies already."""
+    if folder.resolve() == Path.cwd() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+        raise UserError(f"{folder} exists already", "choose a new folder")
+    return folder
+
+
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
     """A staging folder beside `target` that takes its place in one rename when the block ends well.

@@ -4,4 +4,4 @@ EMBEDDED = "srnet-tiny"
 """The backbone that ships with the package."""
 
 DOWNLOAD_VARIABLE = "SRNET_DOWNLOAD"
-"""Set to anything to let a hub name be fetched."""
+"""Set to 1 to let a hub name be fetched."""

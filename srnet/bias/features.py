@@ -10,7 +10,6 @@ import numpy as np
 from srnet.bias.vectors import WordVectors
 
 _WORD = re.compile(r"\w+")
-OVERLAP_NAMES = ("all_words_in", "subsequence", "share_in", "mean_similarity", "min_similarity")
 
 
 def words(text: str) -> list[str]:

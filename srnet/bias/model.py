@@ -35,7 +35,10 @@ def features(split: Split, shortcut: Shortcut, vectors: WordVectors | None) -> n
     if shortcut == "overlap":
         return overlap_features(split.text_a, split.text_b, vectors)
     if vectors is None:
-        raise UserError("claim-only features are made of word vectors", "choose vectors='backbone'")
+        raise UserError(
+            "claim-only features are made of word vectors",
+            "name a backbone whose embeddings to use: vectors='srnet-tiny'",
+        )
     return claim_features(split.text_b, vectors)
 
 
@@ -53,6 +56,8 @@ def fit_bias_model(
     classes, y = len(task.labels), task.train.labels
     if len(np.unique(y)) < 2:
         raise UserError(f"task '{task.name}': the train split holds one label only", "a bias model needs two")
+    if not any(task.train.text_b):
+        raise UserError(f"task '{task.name}' has no second text for the shortcut to look at", "give it one")
     rarest = int(np.unique(y, return_counts=True)[1].min())
     if not 2 <= folds <= rarest:
         raise UserError(

@@ -40,9 +40,14 @@ class Verdict:
             name in self.intervals and self.intervals[name].above_zero for name in self.ood_gain
         )
 
+    @property
+    def kept_percent(self) -> str:
+        """Rounded down: 94.96 is not 95."""
+        return f"{math.floor(1000 * self.id_share) / 10:.1f} %"
+
     def __str__(self) -> str:
         gains = ", ".join(f"{name} {self.intervals[name]}" for name in self.ood_gain)
-        kept = f"keeps {math.floor(1000 * self.id_share) / 10:.1f} % of ID"  # rounded down: 94.96 is not 95
+        kept = f"keeps {self.kept_percent} of ID"
         if not self.keeps_id:
             return f"no SRNet: {kept} (95 % needed); {gains}"
         if not self.gains_ood:

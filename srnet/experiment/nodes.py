@@ -151,6 +151,14 @@ class ModelNode(Node):
         """Whether the weights have been trained on the task."""
         return False
 
+    def check_objective(self, objective: Objective) -> None:
+        """A bias model or a teacher of another task would be matched by position, and mean nothing."""
+        tasks = [node.task for node in [objective.bias] if node] + [
+            node.model.task_spec for node in [objective.teacher] if node
+        ]
+        if any(task != self.task_spec for task in tasks):
+            raise UserError(f"objective '{objective.name}' learns from another task than {self.task_spec.name}")
+
     @property
     def max_length(self) -> int:
         """Where texts are cut: as in the training that made the model."""
@@ -185,6 +193,9 @@ class FineTune(ModelNode):
     parent: ModelNode
     objective: Objective = field(default_factory=CE)
     training: TrainingSettings = field(default_factory=TrainingSettings)
+
+    def __post_init__(self) -> None:
+        self.check_objective(self.objective)
 
     @property
     def fine_tuned(self) -> bool:
@@ -221,6 +232,9 @@ class Prune(ModelNode):
     def __post_init__(self) -> None:
         if not self.pruner.trains and self.objective != CE():
             raise UserError(f"pruner '{self.pruner.name}' does not train, so it takes no objective")
+        self.check_objective(self.objective)
+        if self.training.steps is not None:
+            self.pruner.check_steps(self.training.steps)
 
     @property
     def levels(self) -> PruneRun | None:
@@ -240,7 +254,8 @@ class Prune(ModelNode):
     @property
     def label(self) -> str:
         how = f" ({self.objective.name})" if self.pruner.trains else ""
-        return f"{self.pruner.name}{how} at {100 * self.pruner.sparsity:g} %, seed {self.training.seed}"
+        seed = self.training.seed if self.pruner.trains else self.pretrained.seed
+        return f"{self.pruner.name}{how} at {100 * self.pruner.sparsity:g} %, seed {seed}"
 
 
 @dataclass(frozen=True)

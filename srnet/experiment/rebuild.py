@@ -51,7 +51,8 @@ def stored_node(store: Store, prefix: str) -> nodes.Node:
     node: nodes.Node = rebuild(store.manifest(key)["expression"])
     if node.key != key:
         raise UserError(
-            f"artifact {key} no longer matches its data or backbone", "make it again from what is there now"
+            f"artifact {key} no longer matches its data or backbone",
+            "or another version of srnet made it: make it again",
         )
     return node
 

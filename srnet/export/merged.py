@@ -8,11 +8,12 @@ from safetensors import SafetensorError
 
 from srnet.errors import UserError
 from srnet.export.subnetwork import Subnetwork
-from srnet.files import new_folder
+from srnet.files import new_folder, require_new
 
 
 def save_merged(subnetwork: Subnetwork, folder: Path, backbone: str | None = None) -> None:
     """Write what `AutoModelForSequenceClassification.from_pretrained(folder)` reads, with the tokenizer beside it."""
+    require_new(folder)
     base = subnetwork.base(backbone)
     model = subnetwork.model(base)
     with new_folder(folder) as staging:

@@ -103,6 +103,9 @@ class Pruner:
         """The mask of a pruner that does not train."""
         raise TypeError(f"{self.name} finds its mask by training")
 
+    def check_steps(self, total_steps: int) -> None:
+        """Object to a run that is too short."""
+
     def shared_run(self) -> Pruner:
         """The description of the training run, the same for every sparsity that the run yields."""
         return self

@@ -52,6 +52,10 @@ class IMP(Pruner):
         levels = (round(n * self.step_sparsity, LEVEL_DIGITS) for n in range(1, count + 1))
         return tuple(level for level in levels if level < 1.0)
 
+    def check_steps(self, total_steps: int) -> None:
+        if whole(self.interval * total_steps) < 1:
+            raise UserError(f"{total_steps} steps are too few for {self.name}", "give it at least 1 step a level")
+
     def shared_run(self) -> IMP:
         """The one run that yields this and every other level."""
         return replace(self, sparsity=self.levels()[-1])
@@ -78,11 +82,8 @@ class _Iterations(Method):
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         self.model, self.total_steps = model, total_steps
+        self.pruner.check_steps(total_steps)
         self.interval = whole(self.pruner.interval * total_steps)
-        if self.interval < 1:
-            raise UserError(
-                f"{total_steps} steps are too few for {self.pruner.name}", "give it at least 1 step a level"
-            )
         self.original = {name: t.detach().clone() for name, t in plain_state(model).items()}
         self.layers = self.pruner.targets.find(model)
         weights = raw_weights(self.layers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from srnet.recipes.recipe import Line, Recipe
-from srnet.recipes.toy import FINETUNING, PRUNING, RATES
+from srnet.recipes.toy import FINETUNING, PRUNING
 from srnet.tasks.synthetic import SyntheticTask
 
 SPARSITIES = (0.5, 0.7, 0.9)
@@ -34,5 +34,4 @@ def demo_recipe(
         seeds=tuple(range(seeds)),
         finetuning=finetuning,
         pruning=pruning,
-        rates=RATES,
     )

@@ -16,7 +16,7 @@ from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED
 from srnet.pruners import get_pruner
 from srnet.recipes.recipe import Line, Recipe
-from srnet.recipes.toy import FINETUNING, PRUNING, RATES
+from srnet.recipes.toy import finetuning_for, pruning_for
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
@@ -95,8 +95,10 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
         return located(where, lambda: SyntheticTask(values))  # type: ignore[no-any-return]
     if isinstance(values, Mapping) and "train" in values:
         task = build(FilesTask, values, where)
-        ood = tuple((name, str(folder / path)) for name, path in task.ood)
-        return dataclasses.replace(task, train=str(folder / task.train), dev=str(folder / task.dev), ood=ood)
+        # absolute, so that the same files have the same identity wherever the command is typed
+        train, dev = (str((folder / path).resolve()) for path in (task.train, task.dev))
+        ood = tuple((name, str((folder / path).resolve())) for name, path in task.ood)
+        return dataclasses.replace(task, train=train, dev=dev, ood=ood)
     return build(SyntheticTask, values, where)
 
 
@@ -130,8 +132,7 @@ def _recipe(values: Mapping[str, Any], path: Path) -> Recipe:
         raise UserError(f"{path}: lines must be a list")
     seeds = values.get("seeds", 1)
     backbone = convert(values.get("backbone", EMBEDDED), str, f"{path}: backbone")
-    toy = backbone == EMBEDDED
-    rates = convert(values.get("rates", dict(RATES) if toy else {}), Pairs, f"{path}: rates")
+    rates = convert(values.get("rates", {}), Pairs, f"{path}: rates")
     for name, _ in rates:
         get_pruner(name)
     whole = isinstance(seeds, int) and not isinstance(seeds, bool)
@@ -141,15 +142,20 @@ def _recipe(values: Mapping[str, Any], path: Path) -> Recipe:
         lines=tuple(build(Line, line, f"{path}: line {n}") for n, line in enumerate(values["lines"], start=1)),
         backbone=backbone,
         seeds=tuple(range(seeds)) if whole else convert(seeds, tuple[int, ...], f"{path}: seeds"),
-        finetuning=_settings(values, "finetuning", FINETUNING if toy else TrainingSettings(), path),
-        pruning=_settings(values, "pruning", PRUNING if toy else TrainingSettings(), path),
+        finetuning=_settings(values, "finetuning", finetuning_for(backbone), path),
+        pruning=_settings(values, "pruning", pruning_for(backbone), path),
         rates=rates,
         bias=_bias(values["bias"], task, f"{path}: bias") if "bias" in values else None,
     )
 
 
 def _settings(values: Mapping[str, Any], key: str, default: TrainingSettings, path: Path) -> TrainingSettings:
-    return build(TrainingSettings, values.get(key, {}), f"{path}: {key}", **dataclasses.asdict(default))
+    given = values.get(key, {})
+    if isinstance(given, Mapping) and "epochs" in given:
+        if "steps" in given:
+            raise UserError(f"{path}: {key}: epochs and steps exclude each other", "keep one of them")
+        default = dataclasses.replace(default, steps=None)
+    return build(TrainingSettings, given, f"{path}: {key}", **dataclasses.asdict(default))
 
 
 def _bias(values: Any, task: TaskSpec, where: str) -> BiasModel:

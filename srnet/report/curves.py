@@ -48,6 +48,7 @@ def draw_curves(results: Results) -> bytes:
 def _draw_line(axis: Any, summaries: list[Summary], split: str, style: tuple[str, str]) -> None:
     colour, marker = style
     label = summaries[0].line.label
+    summaries = sorted(summaries, key=lambda summary: summary.sparsity)
     scores = [summary.scores[split] for summary in summaries]
     if summaries[0].line.pruner is None:  # a full model has no sparsity to vary: a level across the panel
         axis.axhline(scores[0].mean, color=colour, linestyle="--", linewidth=1.6, label=label)

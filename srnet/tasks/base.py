@@ -68,7 +68,7 @@ class Split:
 class Task:
     """Everything an experiment needs to know about its data.
 
-    `train` and `dev` are in distribution; only they may train or choose anything. Every split in `tests` is scored.
+    `train` and `dev` are in distribution; only they may train or choose anything. `dev` and all of `ood` are scored.
     """
 
     name: str

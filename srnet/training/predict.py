@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import nn
@@ -16,7 +14,7 @@ EVAL_TOKENS = 4096
 
 
 @torch.no_grad()
-def predict(model: nn.Module, data: Encoded, progress: Callable[[int], None] | None = None) -> np.ndarray:
+def predict(model: nn.Module, data: Encoded) -> np.ndarray:
     """Float32 logits in the order of the data. Masks are computed once, not in every forward pass."""
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
@@ -28,7 +26,5 @@ def predict(model: nn.Module, data: Encoded, progress: Callable[[int], None] | N
             if result is None:
                 result = np.empty((len(data), logits.shape[1]), dtype=np.float32)
             result[rows] = logits
-            if progress is not None:
-                progress(len(rows))
     model.train(was_training)
     return np.empty((0, 0), dtype=np.float32) if result is None else result

@@ -29,6 +29,10 @@ class TrainingSettings:
         for name in ("learning_rate", "epochs", "batch_size", "eval_every", "max_length"):
             if getattr(self, name) <= 0:
                 raise UserError(f"{name} must be positive, not {getattr(self, name):g}")
+        if not math.isfinite(self.learning_rate) or not math.isfinite(self.epochs):
+            raise UserError("learning_rate and epochs must be finite")
+        if not 0 <= self.seed < 2**32:
+            raise UserError(f"seed {self.seed} is out of range", "give a whole number from 0 to 4294967295")
         if self.steps is not None and self.steps < 1:
             raise UserError(f"steps must be at least 1, not {self.steps}")
         if not 0.0 <= self.warmup < 1.0:

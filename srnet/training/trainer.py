@@ -7,7 +7,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from srnet.training.data import Encoded, training_order
 from srnet.training.predict import predict
 from srnet.training.settings import TrainingSettings
 
+_TENSORBOARD = "TENSORBOARD_LOGGING_DIR"
 Watch = Callable[[int, int, dict[str, float]], None]
 """Told (step, total, latest figures) as a run goes on."""
 
@@ -195,9 +196,8 @@ def train(run: Run) -> Result:
     """Train, resuming from `run.folder` if an earlier attempt left a whole checkpoint there."""
     total = run.settings.total_steps(len(run.train))
     run.method.prepare(run.model, total)
-    if run.tracker_folder is not None:
-        os.environ["TENSORBOARD_LOGGING_DIR"] = str(run.tracker_folder)  # the only way transformers offers
-    trainer = SubnetworkTrainer(run, total, _arguments(run, total))
+    with _tensorboard_in(run.tracker_folder):
+        trainer = SubnetworkTrainer(run, total, _arguments(run, total))
     folder = trainer.checkpoint_folder
     recover_folder(folder)
     resume = readable(folder)
@@ -208,10 +208,24 @@ def train(run: Run) -> Result:
     else:
         trainer._load_from_checkpoint(str(folder))
         trainer.state = TrainerState.load_from_json(str(folder / "trainer_state.json"))
-    if not trainer.best:  # no checkpoint was eligible (a run shorter than one evaluation): take the end of the run
+    if not trainer.best:  # the method does not choose (IMP), or no evaluation was eligible: the end of the run
         trainer.best, trainer.best_step = run.method.snapshot(), trainer.state.global_step
     score = trainer.best_score if math.isfinite(trainer.best_score) else None
     return Result(trainer.best, trainer.best_step, score, trainer.state.log_history)
+
+
+@contextlib.contextmanager
+def _tensorboard_in(folder: Path | None) -> Iterator[None]:
+    """Say where TensorBoard's files go, in the only way transformers offers; it is read when a trainer is made."""
+    before = os.environ.pop(_TENSORBOARD, None)
+    if folder is not None:
+        os.environ[_TENSORBOARD] = str(folder)
+    try:
+        yield
+    finally:
+        os.environ.pop(_TENSORBOARD, None)
+        if before is not None:
+            os.environ[_TENSORBOARD] = before
 
 
 def _finished(folder: Path, stop_at: int) -> bool:

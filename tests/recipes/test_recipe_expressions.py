@@ -15,7 +15,7 @@ from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
 TASK = SyntheticTask("inference", train_size=20, dev_size=5, ood_size=5)
-FINETUNING, PRUNING = TrainingSettings(steps=7), TrainingSettings(steps=9, learning_rate=1e-2)
+FINETUNING, PRUNING = TrainingSettings(steps=7), TrainingSettings(steps=90, learning_rate=1e-2)
 BIAS = BiasModel(TASK)
 POE = Objective("poe", BIAS)
 

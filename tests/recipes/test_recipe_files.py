@@ -10,7 +10,7 @@ from srnet.errors import UserError
 from srnet.experiment import BiasModel
 from srnet.recipes import Line, load_recipe
 from srnet.recipes.spec import load_task_file
-from srnet.recipes.toy import FINETUNING, PRUNING, RATES
+from srnet.recipes.toy import FINETUNING, PRUNING
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
@@ -60,7 +60,7 @@ def test_a_whole_recipe(tmp_path: Path) -> None:
     )
     assert (recipe.name, recipe.backbone, recipe.seeds) == ("mine", "../models/bert", (3, 1))
     assert recipe.finetuning == TrainingSettings(learning_rate=5e-5, epochs=3.0, batch_size=16)
-    assert recipe.pruning == TrainingSettings(learning_rate=1e-4, steps=100)
+    assert recipe.pruning == TrainingSettings(learning_rate=1e-4, epochs=5, steps=100)
     assert recipe.bias == BiasModel(task, "overlap", None, 3)
 
 
@@ -68,7 +68,7 @@ def test_the_shortest_recipe_has_the_settings_of_the_embedded_backbone(tmp_path:
     recipe = load_recipe(write(tmp_path, "task: paraphrase\nlines: [{label: full}]\nseeds: 2\n"))
     assert recipe.task == SyntheticTask("paraphrase")
     assert (recipe.name, recipe.seeds) == ("mine", (0, 1))
-    assert (recipe.finetuning, recipe.pruning, recipe.rates) == (FINETUNING, PRUNING, RATES)
+    assert (recipe.finetuning, recipe.pruning, recipe.rates) == (FINETUNING, PRUNING, ())
 
 
 def test_numbers_without_a_dot_are_numbers(tmp_path: Path) -> None:

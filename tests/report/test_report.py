@@ -181,17 +181,26 @@ def test_no_srnet_is_said_so(results: Results) -> None:
 
 
 def test_the_largest_certain_gain_and_the_sparsest_are_named(results: Results) -> None:
+    masks, magnitude, other = with_verdicts(results, verdict(79, 9), verdict(79, 5), None).summaries[1:]
+    assert masks.sparsity != magnitude.sparsity
     line = verdict_line(with_verdicts(results, verdict(79.0, 9.0), verdict(79.0, 5.0), None))
-    assert line.startswith("Verdict: masks at 50.0 % sparsity.")
-    assert line.endswith("2 of 2 subnetworks are SRNets; the sparsest is magnitude, 90 %.")
+    assert line.startswith(
+        f"Verdict: {masks.line.label} at {100 * masks.sparsity:.1f} % sparsity. SRNet: keeps 98.7 % of ID"
+    )
+    assert "2 of 2 subnetworks are SRNets" in line
+    line = verdict_line(with_verdicts(results, verdict(79.0, 5.0), verdict(79.0, 9.0), None))
+    assert line.startswith(f"Verdict: {magnitude.line.label} at {100 * magnitude.sparsity:.1f} % sparsity.")
+    assert other.verdict is None
 
 
 def test_a_certain_one_comes_before_an_uncertain_one(results: Results) -> None:
-    certain, uncertain = verdict(79.0, 5.0), verdict(79.0, 5.0, low=-1.0)
-    line = verdict_line(with_verdicts(results, certain, uncertain, certain))
-    assert line.startswith("Verdict: masks at 50.0 % sparsity. SRNet: keeps 98.7 % of ID")
+    certain, uncertain = verdict(79.0, 5.0), verdict(79.0, 8.0, low=-1.0)
+    masks, magnitude, _ = results.summaries[1:]
+    line = verdict_line(with_verdicts(results, certain, uncertain, None))
+    assert line.startswith(f"Verdict: {masks.line.label} at {100 * masks.sparsity:.1f} %")
     line = verdict_line(with_verdicts(results, None, uncertain, None))
-    assert line.startswith("Verdict: magnitude at 90.0 % sparsity. SRNet (gain not certain)")
+    assert line.startswith(f"Verdict: {magnitude.line.label} at")
+    assert "SRNet (gain not certain)" in line
 
 
 def test_the_page_carries_the_verdict(results: Results, tmp_path: Path) -> None:

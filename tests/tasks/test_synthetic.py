@@ -7,13 +7,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import lru_cache
+from random import Random
 
 import pytest
 
 from srnet.errors import UserError
 from srnet.tasks.base import Split, Task
 from srnet.tasks.synthetic import FAMILIES, SyntheticTask
-from srnet.tasks.synthetic.corpus import documents
+from srnet.tasks.synthetic.corpus import document, related_or_not
 from srnet.tasks.synthetic.lexicon import (
     CLAIM_OPENINGS,
     INTRANSITIVE_VERBS,
@@ -204,7 +205,8 @@ def test_every_word_is_in_the_vocabulary(name: str) -> None:
 
 def test_the_vocabulary_covers_pretraining_and_tokenizes_word_by_word() -> None:
     assert len(set(vocabulary())) == len(vocabulary())
-    texts = [text for pair in documents(300, seed=0) for text in pair]
+    rng = Random(0)
+    texts = [text for _ in range(300) for text in (*document(rng), *related_or_not(rng)[:2])]
     tokenizer = make_tokenizer()
     for text in texts:
         assert tokenizer.tokenize(text) == text.split()
@@ -238,9 +240,10 @@ def test_the_hash_seed_of_the_process_does_not_matter() -> None:
     # sets of strings iterate in another order in every process
     code = (
         "from srnet.tasks.synthetic import SyntheticTask, FAMILIES\n"
-        "from srnet.tasks.synthetic.corpus import documents\n"
+        "from random import Random\n"
+        "from srnet.tasks.synthetic.corpus import document\n"
         "specs = [SyntheticTask(name, train_size=60, dev_size=9, ood_size=60) for name in FAMILIES]\n"
-        "print([spec.load().fingerprint for spec in specs], documents(60, 0))"
+        "print([spec.load().fingerprint for spec in specs], [document(Random(i)) for i in range(60)])"
     )
     outputs = {
         subprocess.run(

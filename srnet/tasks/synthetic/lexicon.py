@@ -67,8 +67,3 @@ def vocabulary() -> list[str]:
     pairs = PEOPLE + TRANSITIVE_VERBS + INTRANSITIVE_VERBS
     openings = tuple(word for row in CLAIM_OPENINGS for word in row)
     return [*FUNCTION_WORDS, *(word for pair in pairs for word in pair), *PLACES, *TIMES, *openings]
-
-
-def concept_of() -> dict[str, str]:
-    """Each content word's concept: the first of its two surface words."""
-    return {word: pair[0] for pair in PEOPLE + TRANSITIVE_VERBS + INTRANSITIVE_VERBS for word in pair}
