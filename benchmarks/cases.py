@@ -83,7 +83,7 @@ def training_step() -> Iterator[Ratio]:
         method.after_step(count["step"])
 
     name = "mask-training step, 6 layers of 384"
-    yield compare(name, ours, lambda: step(full, of_full), "<= 1.0", rounds=10, repeat=10)
+    yield compare(name, ours, lambda: step(full, of_full), "<= 1.0", rounds=8, repeat=10)
 
 
 def evaluation() -> Iterator[Ratio]:

@@ -2,7 +2,7 @@
 
 To fill a masked word the model must find out who did what to whom in one sentence and carry it over into another
 wording. To tell a restatement from another sentence it is enough to see whether the two share their people and verbs:
-no pair ever differs in the roles alone, so the model is never told that roles matter.
+pairs hardly ever differ in the roles alone, so the model is not told that roles matter.
 """
 
 from __future__ import annotations
