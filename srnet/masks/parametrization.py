@@ -14,22 +14,25 @@ from srnet.masks.scores import cut_between
 
 
 class _StraightThrough(torch.autograd.Function):
-    """Forward: W where score >= phi, else 0. Backward: d score = W * dL/dW' for every entry, pruned ones included."""
+    """Forward: W where score > cut, else 0. Backward: d score = W * dL/dW' for every entry, pruned ones included."""
 
     @staticmethod
-    def forward(ctx: Any, scores: torch.Tensor, weight: torch.Tensor, phi: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, scores: torch.Tensor, weight: torch.Tensor, cut: float) -> torch.Tensor:
         ctx.save_for_backward(weight)
-        # comparing into a float and multiplying in place is some fifteen times faster on a CPU than `torch.where`
-        return torch.ge(scores, phi, out=torch.empty_like(weight)).mul_(weight)
+        # the backward pass of a rectifier is exactly this, in one vectorised kernel; `torch.where` is 15 times slower
+        return cast(torch.Tensor, torch.ops.aten.threshold_backward(weight, scores.to(weight.dtype), cut))
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        (weight,) = ctx.saved_tensors
-        return weight * grads[0], None, None
+        (weight,), gradient = ctx.saved_tensors, grads[0]
+        if not gradient.is_contiguous():
+            return weight * gradient, None, None
+        # in place: a layer's backward pass has just made this gradient, and nobody else holds it
+        return gradient.mul_(weight), None, None
 
 
 class ScoreMask(nn.Module):
-    """A trainable mask over a frozen weight."""
+    """A trainable mask over a frozen weight: kept where score >= phi."""
 
     phi: torch.Tensor
 
@@ -37,9 +40,18 @@ class ScoreMask(nn.Module):
         super().__init__()
         self.scores = nn.Parameter(scores)
         self.register_buffer("phi", torch.tensor(phi, dtype=scores.dtype, device=scores.device))
+        self._cut: tuple[int, float] = (-1, 0.0)
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
-        return cast(torch.Tensor, _StraightThrough.apply(self.scores, weight, self.phi))  # type: ignore[no-untyped-call]
+        masked = _StraightThrough.apply(self.scores, weight, self._strict_cut())  # type: ignore[no-untyped-call]
+        return cast(torch.Tensor, masked)
+
+    def _strict_cut(self) -> float:
+        """The largest number below phi, so that `score > cut` says `score >= phi`; read anew only when phi has moved."""
+        if self._cut[0] != self.phi._version:
+            below = torch.nextafter(self.phi, torch.full_like(self.phi, -torch.inf))
+            self._cut = (self.phi._version, float(below))
+        return self._cut[1]
 
     def binary(self) -> torch.Tensor:
         """The mask the forward pass uses right now."""
