@@ -47,7 +47,7 @@ class ScoreMask(nn.Module):
         return cast(torch.Tensor, masked)
 
     def _strict_cut(self) -> float:
-        """The largest number below phi, so that `score > cut` says `score >= phi`; read anew only when phi has moved."""
+        """The largest number below phi: `score > cut` then says `score >= phi`. Read anew only when phi moved."""
         if self._cut[0] != self.phi._version:
             below = torch.nextafter(self.phi, torch.full_like(self.phi, -torch.inf))
             self._cut = (self.phi._version, float(below))
