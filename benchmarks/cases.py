@@ -41,8 +41,8 @@ def masked_linear() -> Iterator[Ratio]:
 
             name = f"masked linear 768->{outputs}, {tokens} tokens"
             target = "<= 1.03" if tokens == 4096 else "<= 1.15"
-            repeat = 3 if tokens == 4096 else 30
-            yield compare(name, lambda m=masked: step(m), lambda p=plain: step(p), target, rounds=40, repeat=repeat)
+            rounds, repeat = (12, 2) if tokens == 4096 else (40, 30)
+            yield compare(name, lambda m=masked: step(m), lambda p=plain: step(p), target, rounds=rounds, repeat=repeat)
 
 
 def _bert(layers: int = 6, hidden: int = 384) -> BertForSequenceClassification:
@@ -83,7 +83,7 @@ def training_step() -> Iterator[Ratio]:
         method.after_step(count["step"])
 
     name = "mask-training step, 6 layers of 384"
-    yield compare(name, ours, lambda: step(full, of_full), "<= 1.0", rounds=8, repeat=10)
+    yield compare(name, ours, lambda: step(full, of_full), "<= 1.0", rounds=6, repeat=10)
 
 
 def evaluation() -> Iterator[Ratio]:
@@ -92,7 +92,7 @@ def evaluation() -> Iterator[Ratio]:
     MaskTraining(sparsity=0.5).method(fine_tuned=True, eval_every=1000).prepare(searched, total_steps=100)
     data = _encoded(np.full(256, 28))
     name = "evaluating a subnetwork"
-    yield compare(name, lambda: predict(searched, data), lambda: predict(plain, data), "<= 1.02", rounds=20)
+    yield compare(name, lambda: predict(searched, data), lambda: predict(plain, data), "<= 1.02", rounds=12)
 
 
 def _encoded(lengths: np.ndarray) -> Encoded:
@@ -127,7 +127,7 @@ def batching() -> Iterator[Ratio]:
 
     # the padded step is "ours" in the arithmetic, so that the ratio reads as a speed-up
     name = "length-grouped batches, speed-up over padding to 128"
-    yield compare(name, padded, grouped, ">= 2.0", rounds=8, repeat=3)
+    yield compare(name, padded, grouped, ">= 2.0", rounds=6, repeat=2)
 
 
 CASES = (masked_linear, training_step, evaluation, batching)
