@@ -95,7 +95,9 @@ def test_texts_longer_than_the_backbone_can_read_are_cut(engine: Engine, tiny_ba
     (tmp_path / "d.csv").write_text("text_a,text_b,label\n" + f"{long},{long},yes\n{long},the doctor,no\n" * 6)
     task = FilesTask("long", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv"))
     settings = TrainingSettings(steps=2, eval_every=2, batch_size=4)
-    engine.execute([Evaluate(FineTune(Pretrained(tiny_backbone, task), CE(), settings))])
+    scores = Evaluate(FineTune(Pretrained(tiny_backbone, task), CE(), settings))
+    engine.execute([scores])
+    assert engine.store.has(scores.key)
 
 
 def test_a_backbone_with_other_heads_is_another_backbone(tiny_backbone: str, tmp_path: Path) -> None:
