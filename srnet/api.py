@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from srnet.errors import UserError
-from srnet.evaluation import Scores, score
 from srnet.experiment import (
     BiasModel,
     ConfReg,
@@ -22,6 +21,7 @@ from srnet.experiment import (
     default_bias,
 )
 from srnet.experiment import load_task as _load
+from srnet.experiment.compute import score_splits
 from srnet.experiment.nodes import TaskSpec
 from srnet.experiment.rebuild import stored_model
 from srnet.export import Subnetwork, save_merged
@@ -36,7 +36,7 @@ from srnet.report import Results, collect, nodes_of, write_report
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.tasks.synthetic.pretrain import PretrainSettings
 from srnet.tasks.synthetic.pretrain import pretrain as _pretrain
-from srnet.training import TrainingSettings, encode, predict
+from srnet.training import TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -153,14 +153,7 @@ def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine 
     subnetwork, data = Subnetwork.load(Path(model)), _load(task)
     if subnetwork.labels != data.labels:
         raise UserError(f"{model} knows the labels {list(subnetwork.labels)}, the task has {list(data.labels)}")
-    base = subnetwork.base()
-    network = subnetwork.model(base)
-    scores: dict[str, Any] = {}
-    for name in data.scored:
-        split = data.splits[name]
-        logits = predict(network, encode(split, base.tokenizer, base.max_length(TrainingSettings().max_length)))
-        scored: Scores = score(logits, split.labels, split.groups, data.labels)
-        scores[name] = {"kind": split.kind, **asdict(scored)}
+    _, scores = score_splits(subnetwork, data, data.scored, TrainingSettings().max_length)
     return Trained("", Path(model), subnetwork.sparsity, scores)
 
 

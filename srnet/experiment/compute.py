@@ -190,17 +190,25 @@ def _write(node: ModelNode, parent: Subnetwork, result: Result, folder: Path) ->
 
 @compute.register
 def _(node: Evaluate, context: Context, folder: Path) -> None:
-    task, subnetwork = load_task(node.model.task_spec), context.subnetwork(node.model)
+    subnetwork = context.subnetwork(node.model)
+    logits, report = score_splits(subnetwork, load_task(node.model.task_spec), node.names, node.model.max_length)
+    np.savez(folder / "logits.npz", **logits)  # type: ignore[arg-type]
+    write_json(folder / "scores.json", {"sparsity": subnetwork.sparsity, "splits": report})
+
+
+def score_splits(
+    subnetwork: Subnetwork, task: Task, names: tuple[str, ...], max_length: int
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Logits and scores of a model, by split."""
     base = subnetwork.base()
     model = subnetwork.model(base).to("cuda" if torch.cuda.is_available() else "cpu")
-    length = base.max_length(node.model.max_length)
+    length = base.max_length(max_length)
     logits, report = {}, {}
-    for name in node.names:
+    for name in names:
         split = task.splits[name]
         logits[name] = predict(model, encode(split, base.tokenizer, length))
         report[name] = {"kind": split.kind, **asdict(score(logits[name], split.labels, split.groups, task.labels))}
-    np.savez(folder / "logits.npz", **logits)  # type: ignore[arg-type]
-    write_json(folder / "scores.json", {"sparsity": subnetwork.sparsity, "splits": report})
+    return logits, report
 
 
 def load_logits(store: Store, node: Evaluate) -> dict[str, np.ndarray]:
