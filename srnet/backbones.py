@@ -16,9 +16,10 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 from transformers import logging as transformers_logging
 
 from srnet.errors import UserError
-from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED
+from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
 
-_EMBEDDED_FOLDER = Path(__file__).parent / "tasks" / "synthetic" / "backbone"
+_SYNTHETIC = Path(__file__).parent / "tasks" / "synthetic"
+_SHIPPED = {EMBEDDED: _SYNTHETIC / "backbone", EMBEDDED_OTHER: _SYNTHETIC / "backbone_small"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class LoadedBackbone:
 
 
 def folder_or_name(name: str) -> str:
-    return str(_EMBEDDED_FOLDER) if name == EMBEDDED else name
+    return str(_SHIPPED.get(name, name))
 
 
 def load_backbone(name: str, labels: tuple[str, ...], seed: int) -> LoadedBackbone:

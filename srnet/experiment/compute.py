@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import singledispatch
 from pathlib import Path
@@ -20,12 +21,14 @@ from srnet.experiment.nodes import (
     Evaluate,
     FineTune,
     ModelNode,
+    Moment,
     Node,
     Objective,
     Pretrained,
     Prune,
     PruneRun,
     Rewind,
+    Trajectory,
     load_task,
 )
 from srnet.experiment.store import Store
@@ -33,9 +36,9 @@ from srnet.export import Subnetwork
 from srnet.files import write_json
 from srnet.objectives import get_objective
 from srnet.progress import Reporter
-from srnet.pruners.base import Method, Snapshot, split_snapshot
-from srnet.tasks.base import Task
-from srnet.training import Result, Run, TrainingSettings, encode, predict, train
+from srnet.pruners.base import Method, Moments, Snapshot, split_snapshot
+from srnet.tasks.base import Split, Task, TrainingData, joined
+from srnet.training import Encoded, Result, Run, encode, predict, train
 
 
 @dataclass(frozen=True)
@@ -88,20 +91,29 @@ def _(node: Pretrained, context: Context, folder: Path) -> None:
 @compute.register
 def _(node: FineTune, context: Context, folder: Path) -> None:
     parent = context.subnetwork(node.parent)
-    result = _train(node, node.parent, Method(parent.mask), node.objective, node.training, context)
-    _write(node, parent, result, folder)
+    _write(node, parent, _train(node, Method(parent.mask), context, node.data), folder)
+
+
+@compute.register
+def _(node: Trajectory, context: Context, folder: Path) -> None:
+    _unmasked(context, node.parent)
+    _train_and_keep(node, Moments(node.steps), context, folder)
+
+
+@compute.register
+def _(node: Moment, context: Context, folder: Path) -> None:
+    Subnetwork.load(_kept(context.store.path(node.trajectory.key), node.step)).write_into(folder)
 
 
 @compute.register
 def _(node: Prune, context: Context, folder: Path) -> None:
     if node.levels is not None:
-        level = context.store.path(node.levels.key) / f"level-{node.pruner.sparsity:g}"
-        Subnetwork.load(level).write_into(folder)
+        Subnetwork.load(_kept(context.store.path(node.levels.key), node.pruner.sparsity)).write_into(folder)
         return
     parent = _unmasked(context, node.parent)
     if node.pruner.trains:
         method = node.pruner.method(fine_tuned=node.fine_tuned, eval_every=node.training.eval_every)
-        _write(node, parent, _train(node, node.parent, method, node.objective, node.training, context), folder)
+        _write(node, parent, _train(node, method, context, node.data), folder)
         return
     base = parent.base()
     model = parent.model(base)
@@ -111,21 +123,14 @@ def _(node: Prune, context: Context, folder: Path) -> None:
 
 @compute.register
 def _(node: PruneRun, context: Context, folder: Path) -> None:
-    parent = _unmasked(context, node.parent)
+    _unmasked(context, node.parent)
     method = node.pruner.method(fine_tuned=node.parent.fine_tuned, eval_every=node.training.eval_every)
-    levels = context.store.work(node.key) / "levels"
+    _train_and_keep(node, method, context, folder, node.data)
 
-    def keep(level: float, snapshot: Snapshot) -> None:
-        """A level outlives a kill as soon as it is written; a resumed run writes it again, equal bit for bit."""
-        weights, mask = split_snapshot(snapshot)
-        Subnetwork.of(parent.base(), parent.labels, weights, mask).save(levels / f"level-{level:g}")
 
-    method.emit = keep
-    result = _train(node, node.parent, method, node.objective, node.training, context)
-    for level in sorted(levels.iterdir()):
-        if not level.name.startswith("."):
-            Subnetwork.load(level).write_into(folder / level.name)
-    write_json(folder / "training.json", _story(result))
+def _kept(folder: Path, moment: float) -> Path:
+    """Where a run that yields several models keeps one of them: a sparsity, or a step."""
+    return folder / f"at-{moment:g}"
 
 
 @compute.register
@@ -144,20 +149,48 @@ def _unmasked(context: Context, node: ModelNode) -> Subnetwork:
     return subnetwork
 
 
+def _train_and_keep(
+    node: PruneRun | Trajectory, method: Method, context: Context, folder: Path, data: TrainingData = "id"
+) -> None:
+    """Train, and keep every model that the method hands out on the way."""
+    parent, kept = context.subnetwork(node.parent), context.store.work(node.key) / "kept"
+
+    def keep(moment: float, snapshot: Snapshot) -> None:
+        """It outlives a kill as soon as it is written; a resumed run writes it again, equal bit for bit."""
+        weights, mask = split_snapshot(snapshot)
+        Subnetwork.of(parent.base(), parent.labels, weights, mask).save(_kept(kept, moment))
+
+    method.emit = keep
+    result = _train(node, method, context, data)
+    for each in sorted(kept.iterdir()):
+        if not each.name.startswith("."):
+            Subnetwork.load(each).write_into(folder / each.name)
+    write_json(folder / "training.json", _story(result))
+
+
 def _train(
-    node: Node, parent: ModelNode, method: Method, objective: Objective, settings: TrainingSettings, context: Context
+    node: FineTune | Trajectory | Prune | PruneRun, method: Method, context: Context, data: TrainingData
 ) -> Result:
-    task, subnetwork = load_task(parent.task_spec), context.subnetwork(parent)
+    task, subnetwork, settings = load_task(node.task_spec), context.subnetwork(node.parent), node.training
     base = subnetwork.base()
-    dev, length = task.dev, base.max_length(settings.max_length)
+    length = base.max_length(settings.max_length)
+    splits = task.training_data(data)
+
+    def scored(split: Split) -> tuple[Encoded, Callable[[np.ndarray], float]]:
+        metric, labels = METRICS[task.metric], split.labels
+        return encode(split, base.tokenizer, length), lambda logits: 100.0 * metric(logits.argmax(axis=1), labels)
+
+    dev, score = scored(task.dev)
+    traced = [split.sample(settings.trace) for split in task.ood.values()] if settings.trace else []
     run = Run(
         model=subnetwork.model(base),
         method=method,
-        objective=get_objective(objective.name),
+        objective=get_objective(node.objective.name),
         settings=settings,
-        train=encode(task.train, base.tokenizer, length, _extras(objective, task, context.store)),
-        dev=encode(dev, base.tokenizer, length),
-        score=lambda logits: 100.0 * METRICS[task.metric](logits.argmax(axis=1), dev.labels),
+        train=encode(joined(splits), base.tokenizer, length, _extras(node.objective, splits, context.store)),
+        dev=dev,
+        score=score,
+        trace={split.name: scored(split) for split in traced},
         folder=context.store.work(node.key),
         tracker_folder=context.store.root / "runs" / node.key,
         report_to=context.report_to,
@@ -166,17 +199,26 @@ def _train(
     return train(run)
 
 
-def _extras(objective: Objective, task: Task, store: Store) -> dict[str, np.ndarray]:
+def _extras(objective: Objective, splits: tuple[Split, ...], store: Store) -> dict[str, np.ndarray]:
+    """What the objective learns from beside the labels, in the order of the training data."""
     extras = {}
     if objective.bias is not None:
-        extras["bias"] = bias_predictions(store, objective.bias, task.train.name).for_ids(task.train.ids)
+        parts = [bias_predictions(store, objective.bias, split.name).for_ids(split.ids) for split in splits]
+        extras["bias"] = np.concatenate(parts)
     if objective.teacher is not None:
-        extras["teacher"] = log_softmax(load_logits(store, objective.teacher)[task.train.name], axis=1)
+        logits = load_logits(store, objective.teacher)
+        extras["teacher"] = np.concatenate([log_softmax(logits[split.name], axis=1) for split in splits])
     return extras
 
 
 def _story(result: Result) -> dict[str, Any]:
-    return {"selected_step": result.step, "dev_score": result.dev_score, "log": result.log}
+    return {
+        "selected_step": result.step,
+        "dev_score": result.dev_score,
+        "steps": result.steps,
+        "step_seconds": result.step_seconds,
+        "log": result.log,
+    }
 
 
 def _write(node: ModelNode, parent: Subnetwork, result: Result, folder: Path) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import json
 from typing import Any
 
-SCHEMA = 1
+SCHEMA = 2
 """Raised whenever the same expression would give another result, so that old artifacts are not mistaken for new."""
 
 

@@ -15,11 +15,11 @@ from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 from srnet.backbones import backbone_hash
-from srnet.errors import UserError
+from srnet.errors import UserError, choose
 from srnet.experiment.identity import key_of
 from srnet.objectives import get_objective
 from srnet.pruners import MaskTraining, Pruner
-from srnet.tasks.base import Shortcut, Task
+from srnet.tasks.base import Shortcut, Task, TrainingData
 from srnet.training import TrainingSettings
 
 
@@ -159,6 +159,11 @@ class ModelNode(Node):
         if any(task != self.task_spec for task in tasks):
             raise UserError(f"objective '{objective.name}' learns from another task than {self.task_spec.name}")
 
+    def check_data(self, data: TrainingData, objective: Objective) -> None:
+        choose("training data", data, ("id", "id+ood"))
+        if data == "id+ood" and objective.teacher is not None:
+            raise UserError(f"objective '{objective.name}' has no teacher's answers for OOD training data")
+
     @property
     def max_length(self) -> int:
         """Where texts are cut: as in the training that made the model."""
@@ -193,9 +198,11 @@ class FineTune(ModelNode):
     parent: ModelNode
     objective: Objective = field(default_factory=CE)
     training: TrainingSettings = field(default_factory=TrainingSettings)
+    data: TrainingData = "id"
 
     def __post_init__(self) -> None:
         self.check_objective(self.objective)
+        self.check_data(self.data, self.objective)
 
     @property
     def fine_tuned(self) -> bool:
@@ -203,7 +210,55 @@ class FineTune(ModelNode):
 
     @property
     def label(self) -> str:
-        return f"fine-tune ({self.objective.name}), seed {self.training.seed}"
+        until = ", until it stalls" if self.training.patience is not None else ""
+        return f"fine-tune ({self.objective.name}{_with(self.data)}){until}, seed {self.training.seed}"
+
+
+def _with(data: TrainingData) -> str:
+    return ", with OOD data" if data == "id+ood" else ""
+
+
+@dataclass(frozen=True)
+class Trajectory(ModelNode):
+    """One fine-tuning that keeps the model as it was at several steps; `Moment` picks from it."""
+
+    parent: ModelNode
+    objective: Objective
+    training: TrainingSettings
+    steps: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        self.check_objective(self.objective)
+        if not self.steps or min(self.steps) < 1:
+            raise UserError(f"moments of a fine-tuning are steps from 1 on, not {list(self.steps)}")
+
+    @property
+    def label(self) -> str:
+        return f"fine-tune ({self.objective.name}) to step {max(self.steps)}, seed {self.training.seed}"
+
+
+@dataclass(frozen=True)
+class Moment(ModelNode):
+    """f(theta_t): the model as it was at one step of a fine-tuning, whatever its score."""
+
+    trajectory: Trajectory
+    step: int
+
+    def __post_init__(self) -> None:
+        if self.step not in self.trajectory.steps:
+            raise UserError(f"step {self.step} was not kept", f"kept: {list(self.trajectory.steps)}")
+
+    @property
+    def fine_tuned(self) -> bool:
+        return True
+
+    @property
+    def training(self) -> TrainingSettings:
+        return self.trajectory.training
+
+    @property
+    def label(self) -> str:
+        return f"step {self.step} of {self.trajectory.label}"
 
 
 @dataclass(frozen=True)
@@ -214,10 +269,11 @@ class PruneRun(ModelNode):
     pruner: Pruner
     objective: Objective
     training: TrainingSettings
+    data: TrainingData = "id"
 
     @property
     def label(self) -> str:
-        return f"{self.pruner.name} ({self.objective.name}), every level, seed {self.training.seed}"
+        return f"{self.pruner.name} ({self.objective.name}{_with(self.data)}), every level, seed {self.training.seed}"
 
 
 @dataclass(frozen=True)
@@ -228,11 +284,13 @@ class Prune(ModelNode):
     pruner: Pruner = field(default_factory=MaskTraining)
     objective: Objective = field(default_factory=CE)
     training: TrainingSettings = field(default_factory=TrainingSettings)
+    data: TrainingData = "id"
 
     def __post_init__(self) -> None:
         if not self.pruner.trains and self.objective != CE():
             raise UserError(f"pruner '{self.pruner.name}' does not train, so it takes no objective")
         self.check_objective(self.objective)
+        self.check_data(self.data, self.objective)
         if self.training.steps is not None:
             self.pruner.check_steps(self.training.steps)
 
@@ -241,7 +299,7 @@ class Prune(ModelNode):
         """The shared run this level is picked from, for pruners that have one."""
         if not hasattr(self.pruner, "levels"):
             return None
-        return PruneRun(self.parent, self.pruner.shared_run(), self.objective, self.training)
+        return PruneRun(self.parent, self.pruner.shared_run(), self.objective, self.training, self.data)
 
     @property
     def parents(self) -> tuple[Node, ...]:
@@ -253,7 +311,7 @@ class Prune(ModelNode):
 
     @property
     def label(self) -> str:
-        how = f" ({self.objective.name})" if self.pruner.trains else ""
+        how = f" ({self.objective.name}{_with(self.data)})" if self.pruner.trains else ""
         seed = self.training.seed if self.pruner.trains else self.pretrained.seed
         return f"{self.pruner.name}{how} at {100 * self.pruner.sparsity:g} %, seed {seed}"
 
@@ -305,4 +363,4 @@ def is_training(node: Node) -> bool:
     """Whether computing the node means training a model: what costs time."""
     if isinstance(node, Prune):
         return node.pruner.trains and node.levels is None
-    return isinstance(node, (FineTune, PruneRun))
+    return isinstance(node, (FineTune, Trajectory, PruneRun))

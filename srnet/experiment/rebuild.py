@@ -19,6 +19,8 @@ _NODES = (
     nodes.Objective,
     nodes.Pretrained,
     nodes.FineTune,
+    nodes.Trajectory,
+    nodes.Moment,
     nodes.PruneRun,
     nodes.Prune,
     nodes.Rewind,
@@ -59,6 +61,6 @@ def stored_node(store: Store, prefix: str) -> nodes.Node:
 
 def stored_model(store: Store, prefix: str) -> nodes.ModelNode:
     node = stored_node(store, prefix)
-    if not isinstance(node, nodes.ModelNode) or isinstance(node, nodes.PruneRun):
+    if not isinstance(node, nodes.ModelNode) or isinstance(node, (nodes.PruneRun, nodes.Trajectory)):
         raise UserError(f"artifact {prefix} is a {type(node).__name__}, not a model", "see `srnet store ls`")
     return node

@@ -12,7 +12,7 @@ from typing import ClassVar, TypeVar
 import torch
 from torch import nn
 
-from srnet.errors import choose
+from srnet.errors import UserError, choose
 from srnet.masks import Mask, check_sparsity
 from srnet.masks.parametrization import FixedMask, attach, current_mask, raw_weights, weight_name
 
@@ -79,6 +79,30 @@ class Method:
     def snapshot(self) -> Snapshot:
         mask = None if self._mask is None else current_mask(self.layers)
         return snapshot_of(plain_state(self.model), mask)
+
+
+class Moments(Method):
+    """Plain training that hands out the model as it is at each of `steps`, and ends at the last of them."""
+
+    def __init__(self, steps: tuple[int, ...]) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def prepare(self, model: nn.Module, total_steps: int) -> None:
+        super().prepare(model, total_steps)
+        if max(self.steps) > total_steps:
+            raise UserError(f"a training of {total_steps} steps never comes to step {max(self.steps)}")
+
+    def stop_at(self) -> int:
+        return max(self.steps)
+
+    def after_step(self, step: int) -> dict[str, float]:
+        if step in self.steps:
+            self.emit(step, self.snapshot())
+        return {}
+
+    def may_select(self, step: int) -> bool:
+        return False
 
 
 # --- descriptions --------------------------------------------------------------------------------------------------

@@ -1,25 +1,53 @@
-"""A recipe is data: which models to make on which task, at which sparsities, with which seeds."""
+"""A recipe is data: which models to make on which task, at which sparsities, with which seeds, and how to draw them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from srnet.errors import UserError, choose
-from srnet.experiment import BiasModel, ConfReg, FineTune, ModelNode, Objective, Pretrained, Prune, Rewind, default_bias
+from srnet.experiment import (
+    BiasModel,
+    ConfReg,
+    FineTune,
+    ModelNode,
+    Moment,
+    Objective,
+    Pretrained,
+    Prune,
+    Rewind,
+    Trajectory,
+    default_bias,
+    load_task,
+)
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
-from srnet.pruners import get_pruner
+from srnet.pruners import Pruner, get_pruner
+from srnet.tasks.base import TrainingData
 from srnet.training import TrainingSettings
 
 Paradigm = Literal["full", "a", "b", "c"]
 """`full`: no pruning. (a) prune a fine-tuned model. (b) prune, rewind, fine-tune in isolation. (c) no fine-tuning."""
 
+Axis = Literal["sparsity", "start", "length"]
+"""What a figure varies along its lines."""
+
+Start = float | Literal["auto"]
+"""When the search begins: after this share of the fine-tuning, or `auto`, when ID dev no longer rises."""
+
+_UNUSED: dict[Paradigm, tuple[str, ...]] = {
+    "full": ("prune", "isolated", "sparsities", "options", "starts", "lengths", "data"),
+    "a": ("isolated",),
+    "b": ("starts", "lengths"),
+    "c": ("finetune", "isolated", "starts"),
+}
+"""What a paradigm has no use for. Saying it anyway is an error, not a wish that nobody hears."""
+
 
 @dataclass(frozen=True)
 class Line:
-    """One curve of a figure: the same method at several sparsities."""
+    """One curve of a figure: the same method at several sparsities, starts or lengths."""
 
     label: str
     paradigm: Paradigm = "full"
@@ -28,48 +56,78 @@ class Line:
     pruner: str | None = None
     prune: str | None = None
     """The objective of the pruning."""
-    isolated: str = "ce"
-    """Paradigm b: the objective of the fine-tuning after rewinding."""
+    isolated: str | None = None
+    """Paradigm b: the objective of the fine-tuning after rewinding; ce if not said."""
     sparsities: tuple[float, ...] = ()
     options: tuple[tuple[str, Any], ...] = ()
     """Further options of the pruner."""
+    starts: tuple[Start, ...] = (1.0,)
+    """Paradigm a: when the search begins, as shares of the fine-tuning."""
+    lengths: tuple[float, ...] = (1.0,)
+    """How long the pruning trains, in terms of the recipe's `pruning`."""
+    data: TrainingData = "id"
+    """What the pruning trains on; `id+ood` gives an upper bound."""
+    backbone: str | None = None
+    """Another backbone than the recipe's."""
 
     def __post_init__(self) -> None:
         choose("paradigm", self.paradigm, ("full", "a", "b", "c"))
-        for objective in (self.finetune, self.isolated, *([] if self.prune is None else [self.prune])):
-            get_objective(objective)
-        if len(set(self.sparsities)) != len(self.sparsities):
-            raise UserError(f"line '{self.label}' names a sparsity twice: {list(self.sparsities)}")
+        choose("training data", self.data, ("id", "id+ood"))
+        for objective in (self.finetune, self.isolated, self.prune):
+            if objective is not None:
+                get_objective(objective)
         if (self.paradigm == "full") != (self.pruner is None):
             raise UserError(f"line '{self.label}': a pruner goes with paradigm a, b or c, and only with them")
-        if self.pruner is None:
-            return
-        pruner = get_pruner(self.pruner)
+        defaults = {f.name: f.default for f in fields(self)}
+        for name in _UNUSED[self.paradigm]:
+            if getattr(self, name) != defaults[name]:
+                raise UserError(
+                    f"line '{self.label}': paradigm {self.paradigm} has no use for '{name}'", "leave it out"
+                )
+        self._check_values()
+        if self.pruner is not None:
+            self._check_pruner()
+
+    def _check_values(self) -> None:
+        for name in ("sparsities", "starts", "lengths"):
+            values = getattr(self, name)
+            if len(set(values)) != len(values):
+                raise UserError(f"line '{self.label}' names one of its {name} twice: {list(values)}")
+        if any(start != "auto" and not 0.0 <= start <= 1.0 for start in self.starts):
+            raise UserError(f"line '{self.label}': starts are shares of the fine-tuning, from 0 to 1, or auto")
+        if any(length <= 0.0 for length in self.lengths):
+            raise UserError(f"line '{self.label}': lengths must be positive")
+
+    def _check_pruner(self) -> None:
+        pruner = get_pruner(self.pruner or "")
         if not self.sparsities:
             raise UserError(f"line '{self.label}' names no sparsities", "add e.g. sparsities: [0.5, 0.7]")
         if pruner.trains != (self.prune is not None):
             raise UserError(
                 f"line '{self.label}': pruner '{self.pruner}' {'needs' if pruner.trains else 'takes no'} objective"
             )
+        if not pruner.trains and (self.data != "id" or self.lengths != (1.0,)):
+            raise UserError(f"line '{self.label}': pruner '{self.pruner}' does not train", "leave out data and lengths")
         for sparsity in self.sparsities:
-            _make_pruner(self, sparsity)
+            self.make_pruner(sparsity)
 
-
-def _make_pruner(line: Line, sparsity: float) -> Any:
-    try:
-        return get_pruner(line.pruner or "")(sparsity=sparsity, **dict(line.options))
-    except TypeError as error:
-        raise UserError(f"line '{line.label}': {str(error).split('() ')[-1]}") from None
+    def make_pruner(self, sparsity: float) -> Pruner:
+        try:
+            return get_pruner(self.pruner or "")(sparsity=sparsity, **dict(self.options))
+        except TypeError as error:
+            raise UserError(f"line '{self.label}': {str(error).split('() ')[-1]}") from None
 
 
 @dataclass(frozen=True)
 class Point:
-    """One model of a recipe: a line, a sparsity, a seed."""
+    """One model of a recipe: a line, a seed, and where on the line."""
 
     line: Line
     seed: int
     sparsity: float
     node: ModelNode
+    start: Start = 1.0
+    length: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -85,6 +143,15 @@ class Recipe:
     """The learning rate of a pruner where it differs from `pruning`: scores are not weights."""
     bias: BiasModel | None = None
     """How the shortcut is measured; the task's own suspicion if not given."""
+    finetuning_of: tuple[tuple[str, TrainingSettings], ...] = ()
+    """By objective, where it is fine-tuned otherwise than with `finetuning`."""
+    stopping: TrainingSettings | None = None
+    """The fine-tuning of lines that start `auto`: with `patience`."""
+    with_ood: TrainingSettings | None = None
+    """The pruning of lines with OOD training data, if it differs from `pruning`."""
+    axis: Axis = "sparsity"
+    title: str = ""
+    """What the figure shows, in a few words."""
 
     def __post_init__(self) -> None:
         labels = [line.label for line in self.lines]
@@ -92,43 +159,74 @@ class Recipe:
             raise UserError(f"recipe '{self.name}' needs lines with labels of their own, not {labels}")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise UserError(f"recipe '{self.name}' needs at least one seed, each once")
+        starts_itself = any("auto" in line.starts for line in self.lines)
+        if starts_itself and (self.stopping is None or self.stopping.patience is None):
+            raise UserError(
+                f"recipe '{self.name}': a line starts auto, but nothing says when", "set stopping: patience"
+            )
 
     def points(self) -> list[Point]:
         return [point for line in self.lines for seed in self.seeds for point in self._points(line, seed)]
 
-    def bias_model(self) -> BiasModel:
-        return self.bias or default_bias(self.task, self.backbone)
+    def bias_model(self, backbone: str | None = None) -> BiasModel:
+        return self.bias or default_bias(self.task, backbone or self.backbone)
 
-    def full_model(self, seed: int, objective: str = "ce") -> ModelNode:
-        raw = Pretrained(self.backbone, self.task, seed)
-        return FineTune(raw, self._objective(objective, seed), replace(self.finetuning, seed=seed))
+    def full_model(self, seed: int, objective: str = "ce", backbone: str | None = None) -> ModelNode:
+        raw = Pretrained(backbone or self.backbone, self.task, seed)
+        return FineTune(raw, self._objective(objective, raw), self._finetuning(objective, seed))
 
     def _points(self, line: Line, seed: int) -> list[Point]:
         if line.pruner is None:
-            return [Point(line, seed, 0.0, self.full_model(seed, line.finetune))]
-        return [Point(line, seed, sparsity, self._subnetwork(line, seed, sparsity)) for sparsity in line.sparsities]
+            return [Point(line, seed, 0.0, self.full_model(seed, line.finetune, line.backbone))]
+        return [
+            Point(line, seed, sparsity, self._subnetwork(line, seed, sparsity, start, length), start, length)
+            for sparsity in line.sparsities
+            for start in line.starts
+            for length in line.lengths
+        ]
 
-    def _subnetwork(self, line: Line, seed: int, sparsity: float) -> ModelNode:
-        raw = Pretrained(self.backbone, self.task, seed)
-        pruner = _make_pruner(line, sparsity)
+    def _subnetwork(self, line: Line, seed: int, sparsity: float, start: Start, length: float) -> ModelNode:
+        raw = Pretrained(line.backbone or self.backbone, self.task, seed)
+        pruner = line.make_pruner(sparsity)
         # IMP in paradigm b trains from the raw weights; mask training learns the structure from the fine-tuned model
         from_raw = line.paradigm == "c" or (line.paradigm == "b" and pruner.name == "imp-rw")
-        start = raw if from_raw else self.full_model(seed, line.finetune)
+        model = raw if from_raw else self._start(line, raw, start)
         if line.prune is None:
-            subnetwork = Prune(start, pruner)
+            subnetwork = Prune(model, pruner)
         else:
-            rate = dict(self.rates).get(pruner.name, self.pruning.learning_rate)
-            subnetwork = Prune(
-                start, pruner, self._objective(line.prune, seed), replace(self.pruning, seed=seed, learning_rate=rate)
-            )
+            training = self._pruning(line, pruner, seed, length)
+            subnetwork = Prune(model, pruner, self._objective(line.prune, raw), training, line.data)
         if line.paradigm != "b":
             return subnetwork
-        return FineTune(
-            Rewind(subnetwork, raw), self._objective(line.isolated, seed), replace(self.finetuning, seed=seed)
-        )
+        isolated = line.isolated or "ce"
+        return FineTune(Rewind(subnetwork, raw), self._objective(isolated, raw), self._finetuning(isolated, raw.seed))
 
-    def _objective(self, name: str, seed: int) -> Objective:
+    def _start(self, line: Line, raw: Pretrained, start: Start) -> ModelNode:
+        """The model that is pruned: raw, somewhere on its way, or fine-tuned."""
+        objective = self._objective(line.finetune, raw)
+        if start == "auto":
+            return FineTune(raw, objective, replace(self.stopping or self.finetuning, seed=raw.seed))
+        training = self._finetuning(line.finetune, raw.seed)
+        steps = {s: self.step_at(s, training) for s in line.starts if s != "auto" and 0.0 < s < 1.0}
+        if start not in steps:
+            return FineTune(raw, objective, training) if start == 1.0 else raw
+        return Moment(Trajectory(raw, objective, training, tuple(sorted(set(steps.values())))), steps[start])
+
+    def step_at(self, share: float, training: TrainingSettings) -> int:
+        return max(1, round(share * training.total_steps(len(load_task(self.task).train))))
+
+    def _finetuning(self, objective: str, seed: int) -> TrainingSettings:
+        return replace(dict(self.finetuning_of).get(objective, self.finetuning), seed=seed)
+
+    def _pruning(self, line: Line, pruner: Pruner, seed: int, length: float) -> TrainingSettings:
+        usual = self.with_ood or self.pruning if line.data == "id+ood" else self.pruning
+        steps = None if usual.steps is None else max(1, round(length * usual.steps))
+        rate = dict(self.rates).get(pruner.name, usual.learning_rate)
+        return replace(usual, seed=seed, learning_rate=rate, steps=steps, epochs=length * usual.epochs)
+
+    def _objective(self, name: str, raw: Pretrained) -> Objective:
         loss = get_objective(name)
+        bias = self.bias_model(raw.backbone)
         if loss.needs_teacher:
-            return ConfReg(self.bias_model(), self.full_model(seed))
-        return Objective(name, self.bias_model() if loss.needs_bias else None)
+            return ConfReg(bias, self.full_model(raw.seed, backbone=raw.backbone))
+        return Objective(name, bias if loss.needs_bias else None)

@@ -98,7 +98,8 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
         # absolute, so that the same files have the same identity wherever the command is typed
         train, dev = (str((folder / path).resolve()) for path in (task.train, task.dev))
         ood = tuple((name, str((folder / path).resolve())) for name, path in task.ood)
-        return dataclasses.replace(task, train=train, dev=dev, ood=ood)
+        ood_train = None if task.ood_train is None else str((folder / task.ood_train).resolve())
+        return dataclasses.replace(task, train=train, dev=dev, ood=ood, ood_train=ood_train)
     return build(SyntheticTask, values, where)
 
 

@@ -1,4 +1,4 @@
-"""Settings for the embedded benchmark and its backbone, looked for on ID dev only.
+"""The `toy` profile: the embedded benchmark and its backbones, with settings looked for on ID dev only.
 
 Fine-tuning is short on purpose, as the paper's is beside its mask training: the budget is part of the benchmark. The
 learning rate of the scores goes with the length of the run: twice as much costs ID score.
@@ -6,17 +6,37 @@ learning rate of the scores goes with the length of the run: twice as much costs
 
 from __future__ import annotations
 
-from srnet.names import EMBEDDED
+from dataclasses import replace
+
+from srnet.experiment.nodes import TaskSpec
+from srnet.names import EMBEDDED, EMBEDDED_OTHER
+from srnet.recipes.setup import Setup
 from srnet.training import TrainingSettings
 
 FINETUNING = TrainingSettings(learning_rate=2e-4, steps=300, warmup=0.05, eval_every=100)
-PRUNING = TrainingSettings(learning_rate=5e-4, steps=1200, warmup=0.05, eval_every=150)
+PRUNING = TrainingSettings(learning_rate=5e-4, steps=1200, warmup=0.05, eval_every=150, trace=500)
+STOPPING = replace(FINETUNING, eval_every=25, patience=3, min_gain=0.5)
+"""Fine-tuning that ends when ID dev has not risen by half a point for 75 steps."""
+
+
+def toy_setup(task: TaskSpec, backbone: str = EMBEDDED) -> Setup:
+    return Setup(
+        task=task,
+        backbone=backbone,
+        finetuning=FINETUNING,
+        pruning=PRUNING,
+        stopping=STOPPING,
+        with_ood=PRUNING,
+        sparsities=(0.5, 0.7),
+        sparsities_of={"fig2": (0.5, 0.7, 0.9)},
+        other_backbones=(EMBEDDED_OTHER,),
+    )
 
 
 def finetuning_for(backbone: str) -> TrainingSettings:
     """What to start from where the user says nothing: the paper's settings for a real backbone."""
-    return FINETUNING if backbone == EMBEDDED else TrainingSettings(epochs=3)
+    return FINETUNING if backbone in (EMBEDDED, EMBEDDED_OTHER) else TrainingSettings(epochs=3)
 
 
 def pruning_for(backbone: str) -> TrainingSettings:
-    return PRUNING if backbone == EMBEDDED else TrainingSettings(epochs=5)
+    return PRUNING if backbone in (EMBEDDED, EMBEDDED_OTHER) else TrainingSettings(epochs=5)

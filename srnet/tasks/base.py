@@ -14,6 +14,8 @@ from srnet.errors import UserError
 
 Kind = Literal["ID", "OOD"]
 Metric = Literal["accuracy", "f1"]
+TrainingData = Literal["id", "id+ood"]
+"""What a training sees: the ID training data, or the OOD training data as well (an upper bound)."""
 Shortcut = Literal["overlap", "claim"]
 """Which features a bias model reads: word overlap between the two texts, or the second text (the claim) alone."""
 
@@ -57,11 +59,32 @@ class Split:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def sample(self, size: int) -> Split:
+        """At most `size` rows, always the same ones, drawn from the whole split."""
+        rows = np.sort(np.random.default_rng(0).permutation(len(self))[:size])
+        ids, text_a, text_b, groups = (
+            tuple(column[row] for row in rows) for column in (self.ids, self.text_a, self.text_b, self.groups)
+        )
+        return Split(self.name, self.kind, ids, text_a, text_b, self.labels[rows], groups)
+
     def fingerprint(self) -> str:
         digest = hashlib.sha256(f"{self.name}\0{self.kind}\0".encode())
         for row in zip(self.ids, self.text_a, self.text_b, self.labels.tolist(), self.groups, strict=True):
             digest.update(repr(row).encode())
         return digest.hexdigest()
+
+
+def joined(splits: Sequence[Split]) -> Split:
+    """The rows of several splits, one after another, under the name of the first."""
+    return Split(
+        name=splits[0].name,
+        kind=splits[0].kind,
+        ids=tuple(id for split in splits for id in split.ids),
+        text_a=tuple(text for split in splits for text in split.text_a),
+        text_b=tuple(text for split in splits for text in split.text_b),
+        labels=np.concatenate([split.labels for split in splits]),
+        groups=tuple(group for split in splits for group in split.groups),
+    )
 
 
 @dataclass(frozen=True)
@@ -79,6 +102,9 @@ class Task:
     dev: Split
     ood: Mapping[str, Split]
     ood_train: Split | None = None
+    """Out-of-distribution examples to train on, for those who ask for an upper bound. Never scored."""
+    ood_copies: int = 1
+    """How often they are repeated when they join the training data."""
 
     def __post_init__(self) -> None:
         names = [self.train.name, self.dev.name, *self.ood] + ([self.ood_train.name] if self.ood_train else [])
@@ -88,6 +114,8 @@ class Task:
             bad = split.labels[(split.labels < 0) | (split.labels >= len(self.labels))]
             if len(bad):
                 raise UserError(f"task '{self.name}': split '{split.name}' holds label {bad[0]}, not in {self.labels}")
+        if self.ood_copies < 1:
+            raise UserError(f"task '{self.name}': ood_copies must be at least 1, not {self.ood_copies}")
         if len(set(self.train.ids)) != len(self.train):
             raise UserError(f"task '{self.name}': the train split repeats an example id", "make ids unique")
 
@@ -97,6 +125,14 @@ class Task:
         extra = {} if self.ood_train is None else {self.ood_train.name: self.ood_train}
         return {self.train.name: self.train, self.dev.name: self.dev, **self.ood, **extra}
 
+    def training_data(self, data: TrainingData) -> tuple[Split, ...]:
+        """The splits to train on, one after another, each as often as it counts."""
+        if data == "id":
+            return (self.train,)
+        if self.ood_train is None:
+            raise UserError(f"task '{self.name}' has no OOD training data", "give it an ood_train split")
+        return (self.train, *[self.ood_train] * self.ood_copies)
+
     @property
     def scored(self) -> tuple[str, ...]:
         """The splits that results are reported on."""
@@ -105,7 +141,8 @@ class Task:
     @cached_property
     def fingerprint(self) -> str:
         """Changes whenever any example, label, metric or shortcut of the task does."""
-        roles = (self.train.name, self.dev.name, tuple(self.ood), self.ood_train.name if self.ood_train else None)
+        extra = (self.ood_train.name, self.ood_copies) if self.ood_train else None
+        roles = (self.train.name, self.dev.name, tuple(self.ood), extra)
         digest = hashlib.sha256(repr((self.name, self.labels, self.metric, self.shortcut, roles)).encode())
         for split in self.splits.values():
             digest.update(split.fingerprint().encode())

@@ -16,7 +16,7 @@ SUFFIXES = (".csv", ".tsv", ".jsonl")
 
 @dataclass(frozen=True)
 class FilesTask:
-    """Files with one example a row. Every OOD file is scored; none of them trains or chooses anything."""
+    """Files with one example a row. Every file under `ood` is scored; none of them trains or chooses anything."""
 
     name: str
     labels: tuple[str, ...]
@@ -24,6 +24,10 @@ class FilesTask:
     dev: str
     ood: tuple[tuple[str, str], ...] = ()
     """(name, path) of each out-of-distribution test file."""
+    ood_train: str | None = None
+    """Out-of-distribution examples to train on, used only where an upper bound is asked for."""
+    ood_copies: int = 1
+    """How often they are repeated then."""
     text_a: str = "text_a"
     text_b: str | None = "text_b"
     """The second text's column; None for single sentences."""
@@ -38,7 +42,7 @@ class FilesTask:
         choose("shortcut", self.shortcut, ("overlap", "claim"))
         if len(set(self.labels)) != len(self.labels) or len(self.labels) < 2:
             raise UserError(f"task '{self.name}' needs at least two different labels, not {list(self.labels)}")
-        taken = {"train", "dev"} & {name for name, _ in self.ood}
+        taken = {"train", "dev", "ood_train"} & {name for name, _ in self.ood}
         if taken:
             raise UserError(f"an OOD file cannot be called '{taken.pop()}'", "choose another name for it")
 
@@ -51,6 +55,8 @@ class FilesTask:
             train=self._split("train", "ID", Path(self.train)),
             dev=self._split("dev", "ID", Path(self.dev)),
             ood={name: self._split(name, "OOD", Path(path)) for name, path in self.ood},
+            ood_train=None if self.ood_train is None else self._split("ood_train", "OOD", Path(self.ood_train)),
+            ood_copies=self.ood_copies,
         )
 
     def _split(self, name: str, kind: Kind, path: Path) -> Split:

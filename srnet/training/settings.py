@@ -23,6 +23,12 @@ class TrainingSettings:
     """Steps between evaluations on ID dev; a resumable checkpoint is written at each of them."""
     max_length: int = 128
     max_grad_norm: float = 1.0
+    patience: int | None = None
+    """Stop after this many evaluations in a row without a gain on ID dev; None trains to the end."""
+    min_gain: float = 0.5
+    """With `patience`: the points by which ID dev must rise to count as a gain."""
+    trace: int = 0
+    """Examples of each OOD split that are scored at every evaluation, for curves. They never choose anything."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -31,6 +37,10 @@ class TrainingSettings:
                 raise UserError(f"{name} must be positive, not {getattr(self, name):g}")
         if not math.isfinite(self.learning_rate) or not math.isfinite(self.epochs):
             raise UserError("learning_rate and epochs must be finite")
+        if self.patience is not None and self.patience < 1:
+            raise UserError(f"patience must be at least 1, not {self.patience}")
+        if self.min_gain < 0.0 or self.trace < 0:
+            raise UserError("min_gain and trace cannot be negative")
         if not 0 <= self.seed < 2**32:
             raise UserError(f"seed {self.seed} is out of range", "give a whole number from 0 to 4294967295")
         if self.steps is not None and self.steps < 1:

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -32,6 +33,7 @@ from srnet.training.checkpoint import Checkpoint, readable, write_checkpoint
 from srnet.training.data import Encoded, training_order
 from srnet.training.predict import predict
 from srnet.training.settings import TrainingSettings
+from srnet.training.stopping import stalled
 
 _TENSORBOARD = "TENSORBOARD_LOGGING_DIR"
 Watch = Callable[[int, int, dict[str, float]], None]
@@ -46,6 +48,10 @@ class Result:
     step: int
     dev_score: float | None
     """None where nothing was chosen by it."""
+    steps: int = 0
+    """Optimisation steps the run took: what it cost."""
+    step_seconds: float | None = None
+    """Seconds a step, evaluations included, of the steps taken in this process; None if it took none."""
     log: list[dict[str, float]] = field(default_factory=list)
 
 
@@ -63,6 +69,8 @@ class Run:
     """The task's metric on ID dev, from logits. Nothing else ever chooses a checkpoint."""
     folder: Path
     """Checkpoints, until the run is over."""
+    trace: dict[str, tuple[Encoded, Callable[[np.ndarray], float]]] = field(default_factory=dict)
+    """What else is scored at every evaluation, for curves: it is logged and chooses nothing."""
     report_to: tuple[str, ...] = ()
     tracker_folder: Path | None = None
     """Where TensorBoard writes, if not beside the checkpoints; it outlives the run."""
@@ -134,8 +142,14 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         metrics = {"eval_score": score}
         if score > self.best_score and self.run.method.may_select(step):
             self.best, self.best_step, self.best_score = self.run.method.snapshot(), step, score
-        self.log({**metrics, **{k: v for k, v in self._figures.items() if k.startswith("mask/")}})
+        traced = {
+            f"trace/{name}": judge(predict(self.run.model, data)) for name, (data, judge) in self.run.trace.items()
+        }
+        masks = {name: value for name, value in self._figures.items() if name.startswith("mask/")}
+        self.log({**metrics, **traced, **masks})
         self.control: TrainerControl = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        if _stalled(self.run.settings, self.state):
+            self.control.should_training_stop = True
         return metrics
 
     # --- checkpoints -----------------------------------------------------------------------------------------------
@@ -203,7 +217,9 @@ def train(run: Run) -> Result:
     resume = readable(folder)
     if not resume:
         shutil.rmtree(folder, ignore_errors=True)
-    if not (resume and _finished(folder, run.method.stop_at())):
+    before = TrainerState.load_from_json(str(folder / "trainer_state.json")).global_step if resume else 0
+    started = time.monotonic()
+    if not (resume and _finished(folder, run)):
         trainer.train(resume_from_checkpoint=str(folder) if resume else None)
     else:
         trainer._load_from_checkpoint(str(folder))
@@ -211,7 +227,9 @@ def train(run: Run) -> Result:
     if not trainer.best:  # the method does not choose (IMP), or no evaluation was eligible: the end of the run
         trainer.best, trainer.best_step = run.method.snapshot(), trainer.state.global_step
     score = trainer.best_score if math.isfinite(trainer.best_score) else None
-    return Result(trainer.best, trainer.best_step, score, trainer.state.log_history)
+    steps = trainer.state.global_step
+    pace = (time.monotonic() - started) / (steps - before) if steps > before else None
+    return Result(trainer.best, trainer.best_step, score, steps, pace, trainer.state.log_history)
 
 
 @contextlib.contextmanager
@@ -228,7 +246,13 @@ def _tensorboard_in(folder: Path | None) -> Iterator[None]:
             os.environ[_TENSORBOARD] = before
 
 
-def _finished(folder: Path, stop_at: int) -> bool:
-    with contextlib.suppress(OSError, ValueError):
-        return bool(json.loads((folder / "trainer_state.json").read_text())["global_step"] >= stop_at)
-    return False
+def _finished(folder: Path, run: Run) -> bool:
+    state = TrainerState.load_from_json(str(folder / "trainer_state.json"))
+    return state.global_step >= run.method.stop_at() or _stalled(run.settings, state)
+
+
+def _stalled(settings: TrainingSettings, state: TrainerState) -> bool:
+    if settings.patience is None:
+        return False
+    scores = [entry["eval_score"] for entry in state.log_history if "eval_score" in entry]
+    return stalled(scores, settings.patience, settings.min_gain)

@@ -1,0 +1,43 @@
+"""What a profile says about one task: the data, the backbone, and every setting that a figure needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from srnet.experiment.nodes import TaskSpec
+from srnet.recipes.recipe import Start
+from srnet.training import TrainingSettings
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Sparsities, starts and lengths are what the paper's figures vary; the rest is how to train."""
+
+    task: TaskSpec
+    backbone: str
+    finetuning: TrainingSettings
+    pruning: TrainingSettings
+    stopping: TrainingSettings
+    """Fine-tuning that ends by the early-stopping rule."""
+    with_ood: TrainingSettings
+    """Pruning with OOD training data."""
+    finetuning_of: tuple[tuple[str, TrainingSettings], ...] = ()
+    sparsities: tuple[float, ...] = (0.2, 0.5, 0.7, 0.9)
+    sparsities_of: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """By figure, where it shows others."""
+    starts: tuple[Start, ...] = (0.0, 0.25, 0.5, 0.75, 1.0, "auto")
+    timing_sparsity: float = 0.7
+    lengths: tuple[float, ...] = (1 / 3, 2 / 3, 1.0)
+    ablation_length: float = 1.0
+    """How long the runs of the initialisation and schedule ablation are."""
+    high_sparsity: float = 0.9
+    other_backbones: tuple[str, ...] = ()
+
+    def shown(self, figure: str) -> tuple[float, ...]:
+        return self.sparsities_of.get(figure, self.sparsities)
+
+
+def only(values: Sequence[float] | None, usual: tuple[float, ...]) -> tuple[float, ...]:
+    """The user's values, or the usual ones."""
+    return tuple(values) if values else usual
