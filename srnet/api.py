@@ -174,8 +174,10 @@ def pretrain(out: Path | str, settings: PretrainSettings | None = None, reporter
     """Make the embedded backbone again."""
     out = require_new(Path(out))
     reporter = reporter or Reporter()
-    with reporter.session(), reporter.step(1, 1, f"pre-train {out.name}"):
-        _pretrain(out, settings, reporter.advance)
+    with reporter.session():
+        step = reporter.begin(1, 1, f"pre-train {out.name}")
+        _pretrain(out, settings, step.advance)
+        step.finish()
     return out
 
 

@@ -27,12 +27,17 @@ _EXPLAINED = {
 }
 
 
+class DiskFull(UserError):
+    """No space is left: whatever is tried next will fail as well."""
+
+
 def explained(error: OSError, path: Path | str) -> UserError | None:
     """The user's version of a file-system error, if it is one a user can mend."""
     if error.errno not in _EXPLAINED:
         return None
     problem, fix = _EXPLAINED[error.errno]
-    return UserError(f"cannot write {error.filename or path}: {problem}", fix)
+    kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else UserError
+    return kind(f"cannot write {error.filename or path}: {problem}", fix)
 
 
 @contextmanager

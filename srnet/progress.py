@@ -1,4 +1,4 @@
-"""What a person sees while hours pass: a live bar on a terminal, plain lines elsewhere."""
+"""What a person sees while hours pass: live bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,16 +17,45 @@ SHOWN = (("loss", "loss", ".3f"), ("eval_score", "dev", ".1f"), ("mask/flips_per
 """The figures of a training worth a glance: logged name, short name, format."""
 
 
+class Step:
+    """One step under way; several may be at once."""
+
+    def __init__(self, reporter: Reporter, title: str) -> None:
+        self._reporter, self.title = reporter, title
+        self._started = self._said = time.monotonic()
+        self._bar: TaskID | None = None
+        if reporter.progress is not None:
+            self._bar = reporter.progress.add_task(title.replace("[", r"\["), total=1, figures="")
+
+    def advance(self, done: int, total: int, figures: dict[str, float]) -> None:
+        """Called as often as one likes."""
+        shown = " ".join(f"{short} {figures[name]:{spec}}" for name, short, spec in SHOWN if name in figures)
+        if self._reporter.progress is not None and self._bar is not None:
+            self._reporter.progress.update(self._bar, completed=done, total=total, figures=shown)
+        elif not self._reporter.quiet and time.monotonic() - self._said > PLAIN_SECONDS:
+            self._said = time.monotonic()
+            self._reporter.say(f"{self.title}  {done}/{total} {shown}")
+            sys.stderr.flush()
+
+    def finish(self) -> None:
+        self._reporter.say(f"{self.title}  {time.monotonic() - self._started:.0f} s")
+        self.drop()
+
+    def drop(self) -> None:
+        """Take the bar away without a word."""
+        if self._reporter.progress is not None and self._bar is not None:
+            self._reporter.progress.remove_task(self._bar)
+        self._bar = None
+
+
 class Reporter:
-    """Says which step runs, how far it is, and what was skipped. `quiet` says nothing but warnings."""
+    """Says which steps run, how far they are, and what was skipped. `quiet` says nothing but warnings."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
         self.quiet = quiet
         self.live = self.console.is_terminal and not quiet
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
-        self._title, self._started, self._said = "", 0.0, 0.0
+        self.progress: Progress | None = None
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -36,9 +65,12 @@ class Reporter:
             return
         counts = TextColumn("{task.completed:g}/{task.total:g} {task.fields[figures]}")
         columns = (TextColumn("{task.description}"), BarColumn(), counts, TimeElapsedColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=self.console, transient=True) as self._progress:
+        with Progress(*columns, console=self.console, transient=True) as self.progress:
             yield
-        self._progress = None
+        self.progress = None
+
+    def begin(self, number: int, total: int, title: str) -> Step:
+        return Step(self, f"[{number}/{total}] {title}")
 
     def say(self, text: str) -> None:
         if not self.quiet:
@@ -46,27 +78,3 @@ class Reporter:
 
     def warn(self, text: str) -> None:
         self.console.print(f"warning: {text}", markup=False)
-
-    @contextmanager
-    def step(self, number: int, total: int, title: str) -> Iterator[None]:
-        self._title = f"[{number}/{total}] {title}"
-        self._started = self._said = time.monotonic()
-        if self._progress is not None:
-            self._task = self._progress.add_task(self._title.replace("[", r"\["), total=1, figures="")
-        try:
-            yield
-            self.say(f"{self._title}  {time.monotonic() - self._started:.0f} s")
-        finally:
-            if self._progress is not None and self._task is not None:
-                self._progress.remove_task(self._task)
-            self._task = None
-
-    def advance(self, done: int, total: int, figures: dict[str, float]) -> None:
-        """Called as often as one likes."""
-        shown = " ".join(f"{short} {figures[name]:{spec}}" for name, short, spec in SHOWN if name in figures)
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=done, total=total, figures=shown)
-        elif not self.quiet and time.monotonic() - self._said > PLAIN_SECONDS:
-            self._said = time.monotonic()
-            self.say(f"{self._title}  {done}/{total} {shown}")
-            sys.stderr.flush()

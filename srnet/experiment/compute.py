@@ -35,17 +35,17 @@ from srnet.experiment.store import Store
 from srnet.export import Subnetwork
 from srnet.files import write_json
 from srnet.objectives import get_objective
-from srnet.progress import Reporter
 from srnet.pruners.base import Method, Moments, Snapshot, split_snapshot
 from srnet.tasks.base import Split, Task, TrainingData, joined
 from srnet.training import Encoded, Result, Run, encode, predict, train
+from srnet.training.trainer import Watch
 
 
 @dataclass(frozen=True)
 class Context:
     store: Store
-    reporter: Reporter
     report_to: tuple[str, ...] = ()
+    watch: Watch | None = None
 
     def subnetwork(self, node: ModelNode) -> Subnetwork:
         return Subnetwork.load(self.store.path(node.key))
@@ -194,7 +194,7 @@ def _train(
         folder=context.store.work(node.key),
         tracker_folder=context.store.root / "runs" / node.key,
         report_to=context.report_to,
-        watch=context.reporter.advance,
+        watch=context.watch,
     )
     return train(run)
 

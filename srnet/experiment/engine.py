@@ -1,4 +1,4 @@
-"""Executes expressions in this process: what the store has is never computed again."""
+"""The engine: plans what an expression needs, and has it computed. What the store has is never computed again."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 
 from transformers.integrations import get_available_reporting_integrations
 
-from srnet import __version__
 from srnet.errors import choose
-from srnet.experiment.compute import Context, compute
-from srnet.experiment.identity import describe
+from srnet.experiment.engines import Crew, hire, run
 from srnet.experiment.nodes import Node
 from srnet.experiment.store import Store
 from srnet.progress import Reporter
@@ -18,23 +16,33 @@ from srnet.progress import Reporter
 
 @dataclass
 class Engine:
+    """`name` says where the work is done: in this process, in a pool of processes, or by Ray.
+
+    A script that uses `pool` must be importable: keep its calls under `if __name__ == "__main__":`.
+    """
+
     store: Store = field(default_factory=Store)
     reporter: Reporter = field(default_factory=Reporter)
     report_to: tuple[str, ...] = ()
     """Trackers for the trainings, as in `transformers.TrainingArguments`: tensorboard, wandb, ..."""
+    name: str = "local"
+    workers: int | None = None
+    """How many trainings at once, for pool and ray; by default one a core."""
 
     def __post_init__(self) -> None:
         for tracker in self.report_to:
             choose("tracker", tracker, get_available_reporting_integrations())
+        hire.check(self.name, self.workers)
 
     def execute(self, targets: Iterable[Node]) -> None:
-        """Compute the targets and whatever they need, parents first."""
+        """Compute the targets and whatever they need."""
         self.store.open()
         missing = self.plan(targets)
+        if not missing:
+            return
+        crew: Crew = hire.crew(self.name, self.workers, self.store, self.report_to)
         with self.reporter.session():
-            for number, node in enumerate(missing, start=1):
-                with self.reporter.step(number, len(missing), node.label):
-                    self._ensure(node)
+            run(missing, crew, self.reporter)
 
     def plan(self, targets: Iterable[Node]) -> list[Node]:
         """The distinct nodes that have to be computed, in an order that respects their parents."""
@@ -58,15 +66,3 @@ class Engine:
         for target in targets:
             visit(target)
         return list(ordered.values())
-
-    def _ensure(self, node: Node) -> None:
-        def waiting() -> None:
-            self.reporter.say(f"waiting for another process that computes {node.key}")
-
-        with self.store.lock(node.key, on_wait=waiting):
-            if self.store.has(node.key):  # another process was faster
-                return
-            context = Context(self.store, self.reporter, self.report_to)
-            expression = describe(node)
-            with self.store.writing(node.key, type(node).__name__, node.label, expression, __version__) as folder:
-                compute(node, context, folder)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,6 +38,10 @@ class Entry:
     created: str
     seconds: float
     label: str
+
+
+class Busy(Exception):
+    """Another process computes the artifact."""
 
 
 class Store:
@@ -130,13 +134,16 @@ class Store:
     # --- writing ---------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def lock(self, key: str, on_wait: Any = None) -> Iterator[None]:
+    def lock(self, key: str, on_wait: Callable[[], None] | None = None, *, wait: bool = True) -> Iterator[None]:
+        """Held by one process at a time. If another has it: wait for it, or raise `Busy`."""
         with writing(self.root):
             (self.root / "locks").mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.root / "locks" / f"{key}.lock")
             try:
                 lock.acquire(timeout=0)
             except Timeout:
+                if not wait:
+                    raise Busy(key) from None
                 if on_wait is not None:
                     on_wait()
                 lock.acquire()

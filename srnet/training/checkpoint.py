@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,19 @@ def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tens
     return {f"{index}.{name}": value for index, slots in state.items() for name, value in slots.items()}
 
 
+def random_state() -> dict[str, torch.Tensor]:
+    """Where this process's random numbers are."""
+    state = {"torch": torch.random.get_rng_state()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.random.get_rng_state()
+    return state
+
+
+def _random_names(rank: int) -> str:
+    """The main process's have no number: a run of one process writes the same names as the first of many."""
+    return f"rng{rank or ''}/"
+
+
 def write_checkpoint(
     folder: Path,
     model: torch.nn.Module,
@@ -36,14 +50,17 @@ def write_checkpoint(
     trainer_state: str,
     best: dict[str, torch.Tensor],
     notes: dict[str, Any],
+    randoms: Sequence[dict[str, torch.Tensor]] | None = None,
 ) -> None:
-    """`best` is the result so far, `notes` are small values that go into JSON."""
+    """`best` is the result so far, `notes` are small values that go into JSON.
+
+    `randoms` are the random states of all ranks that share the run; without them it is this process's alone.
+    """
     tensors = {f"model/{name}": t for name, t in trained_tensors(model).items()}
     tensors |= {f"optimizer/{name}": t for name, t in _optimizer_tensors(optimizer).items()}
     tensors |= {f"best/{name}": t for name, t in best.items()}
-    tensors["rng/torch"] = torch.random.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["rng/cuda"] = torch.cuda.random.get_rng_state()
+    for rank, random in enumerate([random_state()] if randoms is None else randoms):
+        tensors |= {_random_names(rank) + name: t for name, t in random.items()}
     state = {"notes": notes, "scheduler": {k: v for k, v in scheduler.state_dict().items() if _is_plain(v)}}
     with new_folder(folder) as staging:
         write_bytes(staging / _TENSORS, save({k: t.detach().cpu().contiguous() for k, t in tensors.items()}))
@@ -105,7 +122,10 @@ class Checkpoint:
         for group, rate in zip(optimizer.param_groups, self._state["scheduler"]["_last_lr"], strict=True):
             group["lr"] = rate
 
-    def restore_rng(self) -> None:
-        torch.random.set_rng_state(self._tensors["rng/torch"])
-        if torch.cuda.is_available() and "rng/cuda" in self._tensors:
-            torch.cuda.random.set_rng_state(self._tensors["rng/cuda"])
+    def restore_rng(self, rank: int = 0) -> None:
+        """A rank that was not there when the checkpoint was written keeps the numbers it has."""
+        saved = self._under(_random_names(rank))
+        if "torch" in saved:
+            torch.random.set_rng_state(saved["torch"])
+        if torch.cuda.is_available() and "cuda" in saved:
+            torch.cuda.random.set_rng_state(saved["cuda"])

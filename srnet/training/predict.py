@@ -8,23 +8,32 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from srnet.training.data import Encoded, token_batches
+from srnet.training.distributed import ALONE, Ranks
 
 EVAL_TOKENS = 4096
 """Tokens in an evaluation batch, padding included."""
 
 
 @torch.no_grad()
-def predict(model: nn.Module, data: Encoded) -> np.ndarray:
-    """Float32 logits in the order of the data. Masks are computed once, not in every forward pass."""
+def predict(model: nn.Module, data: Encoded, ranks: Ranks = ALONE) -> np.ndarray:
+    """Float32 logits in the order of the data. Masks are computed once, not in every forward pass.
+
+    `ranks` divide the batches among them, and each gets all logits, equal to those of one process; `model` is the plain
+    model even so, for nothing has to be averaged here.
+    """
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
-    result: np.ndarray | None = None
+    pieces: list[tuple[np.ndarray, np.ndarray]] = []
     with parametrize.cached():
-        for rows in token_batches(data.lengths, EVAL_TOKENS):
+        for rows in token_batches(data.lengths, EVAL_TOKENS)[ranks.rank :: ranks.world]:
             inputs = {k: v.to(device) for k, v in data.collate(rows).items() if k not in {"labels", *data.extras}}
-            logits = model(**inputs).logits.float().cpu().numpy()
-            if result is None:
-                result = np.empty((len(data), logits.shape[1]), dtype=np.float32)
-            result[rows] = logits
+            pieces.append((rows, model(**inputs).logits.float().cpu().numpy()))
     model.train(was_training)
-    return np.empty((0, 0), dtype=np.float32) if result is None else result
+    return _in_order(ranks.gather(pieces), len(data))
+
+
+def _in_order(pieces: list[tuple[np.ndarray, np.ndarray]], count: int) -> np.ndarray:
+    result = np.empty((count, pieces[0][1].shape[1] if pieces else 0), dtype=np.float32)
+    for rows, logits in pieces:
+        result[rows] = logits
+    return result

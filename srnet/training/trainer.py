@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,13 @@ from transformers import (
     TrainingArguments,
 )
 
+from srnet.errors import UserError
 from srnet.files import recover_folder
 from srnet.objectives import RegisteredLoss
 from srnet.pruners.base import Method, Snapshot
-from srnet.training.checkpoint import Checkpoint, readable, write_checkpoint
+from srnet.training.checkpoint import Checkpoint, random_state, readable, trained_tensors, write_checkpoint
 from srnet.training.data import Encoded, training_order
+from srnet.training.distributed import Ranks, backend, connect, on_cpu
 from srnet.training.predict import predict
 from srnet.training.settings import TrainingSettings
 from srnet.training.stopping import stalled
@@ -102,12 +104,15 @@ class _MethodCallback(TrainerCallback):  # type: ignore[misc]
 class SubnetworkTrainer(Trainer):  # type: ignore[misc]
     """`Trainer` with our objective, our batch order, evaluation by tokens, and atomic checkpoints."""
 
-    def __init__(self, run: Run, total: int, args: TrainingArguments) -> None:
-        self.run, self.order = run, training_order(run.train.lengths, run.settings.batch_size, total, run.settings.seed)
+    def __init__(self, run: Run, total: int, args: TrainingArguments, ranks: Ranks) -> None:
+        self.run, self.ranks = run, ranks
+        self.order = training_order(run.train.lengths, run.settings.batch_size, total, run.settings.seed)
         self.best: Snapshot = {}
         self.best_step, self.best_score = 0, -math.inf
         callback = _MethodCallback(run, total)
         super().__init__(model=run.model, args=args, train_dataset=run.train, callbacks=[callback])  # type: ignore[arg-type]
+        # Our losses are means over the batch. A Trainer that thought they were sums over `num_items_in_batch` would
+        # multiply them by the number of ranks (`average_tokens_across_devices`).
         self.loss_is_scaled_for_ga = False
         self.model_accepts_loss_kwargs = False
         for noisy in (PrinterCallback, ProgressCallback):
@@ -120,11 +125,12 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
     def get_train_dataloader(self) -> Any:
         loader = torch.utils.data.DataLoader(
             self.run.train,
-            batch_sampler=self.order.tolist(),
+            batch_sampler=self.order[:, self.ranks.rank :: self.ranks.world].tolist(),
             collate_fn=self.run.train.collate,
             pin_memory=torch.cuda.is_available(),
         )
-        return self.accelerator.prepare(loader)
+        # `prepare` would divide the batches among the ranks a second time; the Trainer moves them to the device itself
+        return self.accelerator.prepare(loader) if self.ranks.world == 1 else loader
 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -137,14 +143,20 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
 
     # --- evaluation and selection ----------------------------------------------------------------------------------
 
+    def _score(self, data: Encoded, judge: Callable[[np.ndarray], float]) -> float:
+        """Judged once, by the main process, so that all ranks decide alike."""
+        logits = predict(self.run.model, data, self.ranks)
+        return self.ranks.on_main(lambda: judge(logits))
+
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        score, step = self.run.score(predict(self.run.model, self.run.dev)), self.state.global_step
+        # Every rank gets the same gradients, clips and steps by itself, and so arrives at the same weights, but for a
+        # last bit where their hardware differs. Results are taken here, so here it must not differ.
+        self.ranks.align(trained_tensors(self.run.model).values())
+        score, step = self._score(self.run.dev, self.run.score), self.state.global_step
         metrics = {"eval_score": score}
         if score > self.best_score and self.run.method.may_select(step):
             self.best, self.best_step, self.best_score = self.run.method.snapshot(), step, score
-        traced = {
-            f"trace/{name}": judge(predict(self.run.model, data)) for name, (data, judge) in self.run.trace.items()
-        }
+        traced = {f"trace/{name}": self._score(data, judge) for name, (data, judge) in self.run.trace.items()}
         masks = {name: value for name, value in self._figures.items() if name.startswith("mask/")}
         self.log({**metrics, **traced, **masks})
         self.control: TrainerControl = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
@@ -159,12 +171,14 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         return self.run.folder / "checkpoint"
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        if self.optimizer is None or not self.args.should_save:
+        if self.optimizer is None:
             return
         notes = {"best_step": self.best_step, "best_score": self.best_score, "best": bool(self.best)}
         state = json.dumps(asdict(self.state), default=str)
-        write_checkpoint(
-            self.checkpoint_folder, self.run.model, self.optimizer, self.lr_scheduler, state, self.best, notes
+        randoms = self.ranks.gather([random_state()])
+        folder, run, optimizer, scheduler = self.checkpoint_folder, self.run, self.optimizer, self.lr_scheduler
+        self.ranks.on_main(
+            lambda: write_checkpoint(folder, run.model, optimizer, scheduler, state, self.best, notes, randoms)
         )
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
@@ -180,15 +194,15 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         if checkpoint is not None and self._restored is not None:
-            self._restored.restore_rng()
+            self._restored.restore_rng(self.ranks.rank)
 
 
-def _arguments(run: Run, total: int) -> TrainingArguments:
+def _arguments(run: Run, total: int, ranks: Ranks) -> TrainingArguments:
     settings = run.settings
-    return TrainingArguments(
+    arguments = TrainingArguments(
         output_dir=str(run.folder),
         max_steps=total,
-        per_device_train_batch_size=settings.batch_size,
+        per_device_train_batch_size=ranks.share(settings.batch_size),
         learning_rate=settings.learning_rate,
         warmup_steps=round(settings.warmup * total),
         weight_decay=0.0,
@@ -203,20 +217,54 @@ def _arguments(run: Run, total: int) -> TrainingArguments:
         remove_unused_columns=False,
         logging_nan_inf_filter=False,
         log_level="error",
+        log_level_replica="error",
+        **(_shared_arguments() if ranks.world > 1 else {}),
     )
+    if arguments.world_size != ranks.world:  # each would train by itself, and all of them write to one folder
+        raise UserError(
+            f"{ranks.world} processes were started, but transformers sees {arguments.world_size}",
+            "start them with torchrun or accelerate launch",
+        )
+    return arguments
+
+
+def _shared_arguments() -> dict[str, Any]:
+    """What a training needs that several ranks share."""
+    return {
+        # without `use_cpu` a Trainer on a machine without GPUs does not notice that it was launched with others
+        "use_cpu": on_cpu(),
+        "ddp_backend": backend(),
+        # A parameter that no output depends on (a pooler nobody asks) must not end the run. This also keeps the
+        # gradients' buckets as they were made, and so the order of summation, when a run is resumed.
+        "ddp_find_unused_parameters": True,
+        # the buffers are masks and thresholds, which each rank sets by the same rule; they may be as large as the model
+        "ddp_broadcast_buffers": False,
+    }
 
 
 def train(run: Run) -> Result:
-    """Train, resuming from `run.folder` if an earlier attempt left a whole checkpoint there."""
+    """Train, resuming from `run.folder` if an earlier attempt left a whole checkpoint there.
+
+    Under `torchrun` every rank calls this with the same run, and every rank gets the same result: that of one process
+    with the same settings, up to the order of summation and the noise of dropout. `settings.batch_size` is the batch of
+    all ranks together. Only the main process writes, emits, watches and reports.
+    """
+    ranks = connect()
+    if not ranks.is_main:
+        run = replace(run, watch=None, report_to=())
+    with _emitting_on_main(run.method, ranks):
+        return _train(run, ranks)
+
+
+def _train(run: Run, ranks: Ranks) -> Result:
     total = run.settings.total_steps(len(run.train))
+    arguments = _arguments(run, total, ranks)
     run.method.prepare(run.model, total)
     with _tensorboard_in(run.tracker_folder):
-        trainer = SubnetworkTrainer(run, total, _arguments(run, total))
+        trainer = SubnetworkTrainer(run, total, arguments, ranks)
+    ranks.own_noise(run.settings.seed)
     folder = trainer.checkpoint_folder
-    recover_folder(folder)
-    resume = readable(folder)
-    if not resume:
-        shutil.rmtree(folder, ignore_errors=True)
+    resume = ranks.on_main(lambda: _whole_checkpoint(folder))
     before = TrainerState.load_from_json(str(folder / "trainer_state.json")).global_step if resume else 0
     started = time.monotonic()
     if not (resume and _finished(folder, run)):
@@ -228,8 +276,31 @@ def train(run: Run) -> Result:
         trainer.best, trainer.best_step = run.method.snapshot(), trainer.state.global_step
     score = trainer.best_score if math.isfinite(trainer.best_score) else None
     steps = trainer.state.global_step
-    pace = (time.monotonic() - started) / (steps - before) if steps > before else None
-    return Result(trainer.best, trainer.best_step, score, steps, pace, trainer.state.log_history)
+    seconds = (time.monotonic() - started) / (steps - before) if steps > before else None
+    ranks.wait()  # whoever is told the result may delete the folder: all must have read what they need from it
+    pace, log = ranks.on_main(lambda: (seconds, trainer.state.log_history))  # the clocks of the ranks differ
+    return Result(trainer.best, trainer.best_step, score, steps, pace, log)
+
+
+def _whole_checkpoint(folder: Path) -> bool:
+    """Whether there is one to resume from; what is left of a broken one is removed."""
+    recover_folder(folder)
+    if readable(folder):
+        return True
+    shutil.rmtree(folder, ignore_errors=True)
+    return False
+
+
+@contextlib.contextmanager
+def _emitting_on_main(method: Method, ranks: Ranks) -> Iterator[None]:
+    """Every rank's method hands out the same snapshots; let the main process's be the ones that are kept."""
+    emit = method.emit
+    if ranks.world > 1:
+        method.emit = lambda level, snapshot: ranks.on_main(lambda: emit(level, snapshot))
+    try:
+        yield
+    finally:
+        method.emit = emit
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import pytest
 
 from srnet.errors import UserError
 from srnet.experiment import BiasModel, ConfReg, Engine, Evaluate, FineTune, PoE, Pretrained, Prune, Store
-from srnet.experiment.engine import compute
+from srnet.experiment.compute import compute
 from srnet.experiment.nodes import Node
 from srnet.progress import Reporter
 from srnet.pruners import IMP, Magnitude, MaskTraining
@@ -26,7 +26,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
         compute(node, *args)
         nodes.append(node)
 
-    monkeypatch.setattr("srnet.experiment.engine.compute", spy)
+    monkeypatch.setattr("srnet.experiment.work.compute", spy)
     return nodes
 
 

@@ -1,0 +1,38 @@
+"""A crew by its name."""
+
+from __future__ import annotations
+
+import os
+
+from srnet.errors import UserError, choose
+from srnet.experiment.engines.scheduler import Crew
+from srnet.experiment.store import Store
+
+ENGINES = ("local", "pool", "ray")
+
+
+def cores() -> int:
+    """The cores this process may use, which in a container or under a batch system are not all there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check(name: str, workers: int | None) -> None:
+    choose("engine", name, ENGINES)
+    if workers is not None and workers < 1:
+        raise UserError(f"{workers} workers cannot do anything", "give at least 1")
+    if name == "local" and workers not in (None, 1):
+        raise UserError("engine 'local' is this one process", "choose --engine pool or ray for several workers")
+
+
+def crew(name: str, workers: int | None, store: Store, report_to: tuple[str, ...]) -> Crew:
+    if name == "pool":
+        from srnet.experiment.engines.pool import Pool
+
+        return Pool(workers or cores(), cores(), store, report_to)
+    if name == "ray":
+        from srnet.experiment.engines.ray import RayCrew
+
+        return RayCrew(workers, store, report_to)
+    from srnet.experiment.engines.local import Local
+
+    return Local(store, report_to)

@@ -1,0 +1,184 @@
+"""A pool of processes on this machine, which divide its cores. One that dies is replaced; the others do not notice."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from srnet.errors import UserError
+from srnet.experiment.engines.scheduler import Outcome
+from srnet.experiment.nodes import Node
+from srnet.experiment.store import Busy, Store
+from srnet.experiment.work import ensure
+from srnet.training.trainer import Watch
+
+SPAWN = multiprocessing.get_context("spawn")  # a forked torch may hang in the locks of its threads
+PROGRESS_SECONDS = 0.2
+
+
+class Pool:
+    def __init__(self, workers: int, cores: int, store: Store, report_to: tuple[str, ...]) -> None:
+        threads = max(1, cores // workers)
+        self._workers = [_Worker(index, threads, store.root, report_to) for index in range(workers)]
+
+    @property
+    def size(self) -> int:
+        return len(self._workers)
+
+    def start(self, node: Node, *, wait: bool, watch: Watch, say: Callable[[str], None]) -> None:
+        next(worker for worker in self._workers if worker.node is None).give(node, wait, watch, say)
+
+    def outcomes(self) -> Iterable[Outcome]:
+        while True:
+            at_work = {worker.connection: worker for worker in self._workers if worker.node is not None}
+            found = [outcome for ready in wait(list(at_work)) for outcome in at_work[ready].read()]  # type: ignore[index]
+            if found:
+                return found
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.stop()
+
+
+class _Worker:
+    """The parent's end of one process. It is started when it is first needed, and again after a death."""
+
+    def __init__(self, index: int, threads: int, root: Path, report_to: tuple[str, ...]) -> None:
+        self.index, self.threads, self.root, self.report_to = index, threads, root, report_to
+        self.node: Node | None = None
+        self.connection: Connection
+        self._process: Any = None
+        self._watch: Watch
+        self._say: Callable[[str], None]
+
+    def give(self, node: Node, wait: bool, watch: Watch, say: Callable[[str], None]) -> None:
+        if self._process is None or not self._process.is_alive():
+            self._begin()
+        self.node, self._watch, self._say = node, watch, say
+        with contextlib.suppress(BrokenPipeError):  # it died just now; `read` will see it
+            self.connection.send((node, wait))
+
+    def _begin(self) -> None:
+        self.connection, theirs = SPAWN.Pipe()
+        arguments = (theirs, self.root, self.report_to, self.threads)
+        self._process = SPAWN.Process(target=_serve, args=arguments, daemon=True, name=f"srnet-worker-{self.index}")
+        with _environment(self.index, self.threads):
+            self._process.start()
+        theirs.close()  # so that the end of the process is the end of the pipe
+
+    def read(self) -> list[Outcome]:
+        """Handle one message; the outcome if it was one."""
+        node = self.node
+        assert node is not None
+        try:
+            kind, content = self.connection.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            self.node = None
+            return [Outcome(node, "died")]
+        if kind == "progress":
+            self._watch(*content)
+            return []
+        if kind == "waiting":
+            self._say(content)
+            return []
+        self.node = None
+        return [Outcome(node, kind, content)]
+
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        if self.node is None:
+            with contextlib.suppress(OSError):
+                self.connection.send(None)
+            self._process.join(timeout=2)
+        self._process.terminate()
+        self._process.join()
+        self.connection.close()
+
+
+@contextlib.contextmanager
+def _environment(index: int, threads: int) -> Iterator[None]:
+    """What a worker must know before it imports torch: its share of the cores, and its GPU where there are several."""
+    import torch
+
+    chosen = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    if torch.cuda.is_available() and "CUDA_VISIBLE_DEVICES" not in os.environ:
+        chosen["CUDA_VISIBLE_DEVICES"] = str(index % torch.cuda.device_count())
+    before = {name: os.environ.get(name) for name in chosen}
+    os.environ.update(chosen)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+# --- in the worker -------------------------------------------------------------------------------------------------
+
+
+def _serve(connection: Connection, root: Path, report_to: tuple[str, ...], threads: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    import torch
+
+    torch.set_num_threads(threads)
+    store = Store(root).open()
+    while True:
+        try:
+            message = connection.recv()
+        except EOFError:
+            return
+        if message is None:
+            return
+        node, may_wait = message
+        connection.send(_attempt(node, may_wait, store, report_to, connection))
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _attempt(
+    node: Node, may_wait: bool, store: Store, report_to: tuple[str, ...], connection: Connection
+) -> tuple[str, Any]:
+    last = 0.0
+
+    def watch(done: int, total: int, figures: dict[str, float]) -> None:
+        nonlocal last
+        if time.monotonic() - last > PROGRESS_SECONDS:
+            last = time.monotonic()
+            connection.send(("progress", (done, total, figures)))
+
+    def waiting() -> None:
+        connection.send(("waiting", f"waiting for another process that computes {node.key}"))
+
+    return attempt(lambda: ensure(node, store, report_to, watch, waiting, wait=may_wait))
+
+
+def attempt(action: Callable[[], None]) -> tuple[str, BaseException | None]:
+    """Status and error of a computation, fit to travel to another process."""
+    try:
+        action()
+    except Busy:
+        return "busy", None
+    except UserError as error:
+        return "failed", error
+    except Exception:
+        return "failed", RuntimeError(traceback.format_exc())
+    return "done", None

@@ -1,0 +1,140 @@
+"""Who computes what, when: parents first, nothing twice, a dead worker's node again, and the rest goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from srnet.errors import UserError
+from srnet.experiment.nodes import Node
+from srnet.files import DiskFull
+from srnet.progress import Reporter, Step
+from srnet.training.trainer import Watch
+
+ATTEMPTS = 3
+"""How often a node is tried whose worker dies. It continues from its last checkpoint each time."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`busy`: another process computes the node. `died`: the worker is gone, nobody knows why."""
+
+    node: Node
+    status: Literal["done", "busy", "died", "failed"]
+    error: BaseException | None = None
+
+
+class Crew(Protocol):
+    """Workers that compute nodes, each one at a time."""
+
+    @property
+    def size(self) -> int:
+        """How many nodes can be under way at once."""
+        ...
+
+    def start(self, node: Node, *, wait: bool, watch: Watch, say: Callable[[str], None]) -> None:
+        """Give a node to a free worker. Unless `wait`, a node that another process computes comes back as busy."""
+        ...
+
+    def outcomes(self) -> Iterable[Outcome]:
+        """What happened since the last call; waits until something did."""
+        ...
+
+    def close(self) -> None:
+        """Send everybody home at once."""
+        ...
+
+
+def run(nodes: list[Node], crew: Crew, reporter: Reporter) -> None:
+    """Compute `nodes`, which are in an order that respects their parents. Raises the first error at the end."""
+    schedule = _Schedule(nodes, crew, reporter)
+    try:
+        schedule.run()
+    finally:
+        schedule.drop_bars()
+        crew.close()
+    schedule.raise_error()
+
+
+class _Schedule:
+    def __init__(self, nodes: list[Node], crew: Crew, reporter: Reporter) -> None:
+        self.crew, self.reporter, self.total = crew, reporter, len(nodes)
+        self.waiting = {node.key: node for node in nodes}
+        planned = set(self.waiting)
+        self.needs = {node.key: {p.key for p in node.parents} & planned for node in nodes}
+        self.steps: dict[str, Step] = {}
+        self.attempts: dict[str, int] = {}
+        self.busy: set[str] = set()
+        self.errors: dict[str, BaseException] = {}
+        self.skipped: list[Node] = []
+        self.begun = 0
+        self.stopped = False
+
+    def run(self) -> None:
+        while self.waiting or self.steps:
+            self._give_out()
+            if not self.steps:
+                return  # what still waits, waits for something that failed
+            for outcome in self.crew.outcomes():
+                self._take(outcome)
+
+    def _give_out(self) -> None:
+        while len(self.steps) < self.crew.size and not self.stopped:
+            node = self._next()
+            if node is None:
+                return
+            del self.waiting[node.key]
+            if node.key not in self.attempts:
+                self.attempts[node.key] = 1
+                self.begun += 1
+            step = self.steps[node.key] = self.reporter.begin(self.begun, self.total, node.label)
+            self.crew.start(node, wait=node.key in self.busy, watch=step.advance, say=self.reporter.say)
+
+    def _next(self) -> Node | None:
+        """The first node whose parents are there; one that another process is at only when nothing else is left."""
+        ready = [node for key, node in self.waiting.items() if not self.needs[key]]
+        free = [node for node in ready if node.key not in self.busy]
+        if free:
+            return free[0]
+        return ready[0] if ready and not self.steps else None
+
+    def _take(self, outcome: Outcome) -> None:
+        node, step = outcome.node, self.steps.pop(outcome.node.key)
+        if outcome.status == "done":
+            step.finish()
+            self.busy.clear()  # time has passed: perhaps the others are free now
+            for needs in self.needs.values():
+                needs.discard(node.key)
+            return
+        step.drop()
+        if outcome.status == "busy":
+            self.busy.add(node.key)
+            self.waiting[node.key] = node
+        elif outcome.status == "died" and self.attempts[node.key] < ATTEMPTS:
+            self.attempts[node.key] += 1
+            self.reporter.warn(f"the worker that computed {node.label} died; trying again from its last checkpoint")
+            self.waiting = {node.key: node, **self.waiting}
+        else:
+            self._fail(node, outcome.error or UserError(f"{node.label}: its worker died {ATTEMPTS} times"))
+
+    def _fail(self, node: Node, error: BaseException) -> None:
+        self.errors[node.key] = error
+        self.reporter.warn(f"{node.label} failed: {str(error).splitlines()[0] if str(error) else error!r}")
+        lost = {node.key}
+        for key, other in list(self.waiting.items()):  # parents stand before their children
+            if any(parent.key in lost for parent in other.parents):
+                lost.add(key)
+                self.skipped.append(self.waiting.pop(key))
+        self.stopped = self.stopped or isinstance(error, DiskFull)  # everybody would fail, after hours of work
+
+    def drop_bars(self) -> None:
+        for step in self.steps.values():
+            step.drop()
+
+    def raise_error(self) -> None:
+        if not self.errors:
+            return
+        if self.skipped:
+            self.reporter.warn(f"{len(self.skipped)} steps that need what failed were left out")
+        raise next(iter(self.errors.values()))

@@ -1,0 +1,29 @@
+"""One node, computed by one process at a time: what every engine does in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from srnet import __version__
+from srnet.experiment.compute import Context, compute
+from srnet.experiment.identity import describe
+from srnet.experiment.nodes import Node
+from srnet.experiment.store import Store
+from srnet.training.trainer import Watch
+
+
+def ensure(
+    node: Node,
+    store: Store,
+    report_to: tuple[str, ...] = (),
+    watch: Watch | None = None,
+    on_wait: Callable[[], None] | None = None,
+    *,
+    wait: bool = True,
+) -> None:
+    """Compute `node` unless the store has it. If another process is at it: wait, or raise `Busy`."""
+    with store.lock(node.key, on_wait=on_wait, wait=wait):
+        if store.has(node.key):  # another process was faster
+            return
+        with store.writing(node.key, type(node).__name__, node.label, describe(node), __version__) as folder:
+            compute(node, Context(store, report_to, watch), folder)

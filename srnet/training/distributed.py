@@ -1,0 +1,126 @@
+"""The processes that share one training, started by `torchrun` or `accelerate launch`.
+
+Every rank holds the whole model, takes an equal share of each batch, and must come to the same decisions as the others.
+What only one of them may do (write, judge, report) the main process does, and tells the others how it went.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import torch
+from torch import distributed as dist
+
+from srnet.errors import UserError
+
+T = TypeVar("T")
+
+PATIENCE = timedelta(hours=2)
+"""How long a rank waits for the others. One that dies is noticed at once, by the launcher; this is for a slow one."""
+
+
+def on_cpu() -> bool:
+    """Whether the ranks compute on the CPU; `ACCELERATE_USE_CPU` is how `accelerate launch --cpu` says so."""
+    return not torch.cuda.is_available() or os.environ.get("ACCELERATE_USE_CPU", "").lower() in {"1", "true", "yes"}
+
+
+def backend() -> str:
+    return "gloo" if on_cpu() else "nccl"
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those that share the work. Every method but `is_main` and `share` is called by all of them."""
+
+    rank: int = 0
+    world: int = 1
+
+    @property
+    def is_main(self) -> bool:
+        return self.rank == 0
+
+    def share(self, batch_size: int) -> int:
+        """How much of a batch each rank takes: the same, or the mean of their gradients would not be the batch's."""
+        if batch_size % self.world:
+            raise UserError(
+                f"a batch of {batch_size} cannot be divided equally among {self.world} processes",
+                f"choose a batch size that is a multiple of {self.world}, or start another number of processes",
+            )
+        return batch_size // self.world
+
+    def gather(self, mine: list[T]) -> list[T]:
+        """What all ranks have, in the order of the ranks."""
+        if self.world == 1:
+            return mine
+        parts: list[Any] = [None] * self.world
+        dist.all_gather_object(parts, mine)
+        return [each for part in parts for each in part]
+
+    def on_main(self, act: Callable[[], T]) -> T:
+        """Act on the main process alone. All wait for it and get what came of it, be it a value or an error."""
+        if self.world == 1:
+            return act()
+        outcome: list[Any] = [None, None]
+        failure: Exception | None = None
+        if self.is_main:
+            try:
+                outcome[0] = act()
+            except Exception as error:
+                failure = error
+                outcome[1] = (isinstance(error, UserError), str(error) or repr(error))
+        dist.broadcast_object_list(outcome, src=0)
+        if failure is not None:
+            raise failure
+        if outcome[1] is not None:
+            by_user, problem = outcome[1]
+            raise UserError(problem) if by_user else RuntimeError(f"the main process failed: {problem}")
+        return cast(T, outcome[0])
+
+    def wait(self) -> None:
+        """Go on only when all have come here."""
+        self.gather([])
+
+    @torch.no_grad()
+    def align(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Give every rank the main process's values."""
+        if self.world == 1:
+            return
+        for tensor in tensors:
+            value = tensor.detach().clone()
+            dist.broadcast(value, src=0)
+            if not self.is_main:
+                # not broadcast in place: only `copy_` counts as a change for those who remember a tensor's version
+                tensor.copy_(value)
+
+    def own_noise(self, seed: int) -> None:
+        """Seed dropout differently on each rank.
+
+        A Trainer seeds all of them alike, and then the first example of every rank would lose the same units. This is
+        why a shared run equals a run of one process only for models without dropout; the main process keeps its seed.
+        """
+        if not self.is_main:
+            torch.manual_seed(int(np.random.SeedSequence([seed, self.rank]).generate_state(1, np.uint64)[0]))
+
+
+ALONE = Ranks()
+
+
+def connect() -> Ranks:
+    """Join the processes this one was started with, once; a process that was started alone stays alone."""
+    if dist.is_available() and not dist.is_initialized() and _launched():
+        if not on_cpu():
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group(backend(), timeout=PATIENCE)
+    if not dist.is_available() or not dist.is_initialized():
+        return ALONE
+    return Ranks(dist.get_rank(), dist.get_world_size())
+
+
+def _launched() -> bool:
+    # a WORLD_SIZE alone is no launch: batch systems set it too
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and {"RANK", "LOCAL_RANK"} <= os.environ.keys()

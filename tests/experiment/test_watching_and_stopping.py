@@ -1,0 +1,145 @@
+"""Early stopping and traces on what really lies in the store: they end and log, and decide nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from srnet.errors import UserError
+from srnet.evaluation import METRICS
+from srnet.experiment import FineTune, ModelNode, PoE, Pretrained, Prune, load_task
+from srnet.experiment.nodes import BiasModel
+from srnet.export import Subnetwork
+from srnet.pruners import IMP, MaskTraining, RewoundIMP
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings, encode, predict
+
+TRACED = 25
+
+
+def story(made: Any, node: ModelNode) -> dict[str, Any]:
+    made(node)
+    return json.loads((made.store.path(node.key) / "training.json").read_text())  # type: ignore[no-any-return]
+
+
+def logged(told: dict[str, Any], name: str) -> dict[int, float]:
+    return {entry["step"]: entry[name] for entry in told["log"] if name in entry}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".safetensors", ".bits")}
+
+
+def score(subnetwork: Subnetwork, split: Any, metric: str) -> float:
+    base = subnetwork.base()
+    logits = predict(subnetwork.model(base), encode(split, base.tokenizer, 64))
+    return 100.0 * METRICS[metric](logits.argmax(axis=1), split.labels)
+
+
+# --- traces --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["fine-tuning", "mask", "paraphrase"])
+def test_a_trace_is_the_score_on_a_sample_and_leaves_the_result_alone(
+    kind: str, made: Any, raw: Pretrained, tiny_task: SyntheticTask, tiny_training: TrainingSettings
+) -> None:
+    if kind == "paraphrase":  # its metric is F1
+        raw = replace(raw, task=replace(tiny_task, name="paraphrase"))
+    task, fast = load_task(raw.task), replace(tiny_training, learning_rate=1e-2)
+    nodes: list[ModelNode] = []
+    for trace in (0, TRACED):
+        training = replace(fast, trace=trace)
+        nodes.append(
+            Prune(raw, MaskTraining(0.5), training=training) if kind == "mask" else FineTune(raw, training=training)
+        )
+    without, traced = (story(made, node) for node in nodes)
+
+    assert nodes[0].key != nodes[1].key
+    assert files(made.store.path(nodes[0].key)) == files(made.store.path(nodes[1].key)) != {}
+    for figure in ("selected_step", "dev_score", "steps"):
+        assert without[figure] == traced[figure]
+    assert logged(without, "eval_score") == logged(traced, "eval_score")
+
+    assert logged(without, "trace/challenge") == {}
+    curve = logged(traced, "trace/challenge")
+    assert list(curve) == [5, 10, 15, 20]
+    sample = task.ood["challenge"].sample(TRACED)
+    assert len(sample) == TRACED
+    assert curve[traced["selected_step"]] == pytest.approx(score(made(nodes[1]), sample, task.metric))
+    assert [name for entry in traced["log"] for name in entry if name.startswith("trace/")] == 4 * ["trace/challenge"]
+
+
+def test_a_trace_sees_no_more_than_there_is(made: Any, raw: Pretrained, tiny_training: TrainingSettings) -> None:
+    node = FineTune(raw, training=replace(tiny_training, steps=5, trace=10_000))
+    told, task = story(made, node), load_task(raw.task)
+    (value,) = logged(told, "trace/challenge").values()
+    assert value == pytest.approx(score(made(node), task.ood["challenge"], task.metric))
+
+
+# --- stopping ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hasty(tiny_training: TrainingSettings) -> TrainingSettings:
+    """No gain is ever enough: of four evaluations a patience of 1 lives to see two."""
+    return replace(tiny_training, patience=1, min_gain=100.0)
+
+
+def test_a_fine_tuning_that_stalls_says_where_it_ended(made: Any, raw: Pretrained, hasty: TrainingSettings) -> None:
+    for patience, end in ((1, 10), (2, 15), (3, 20), (4, 20)):
+        told = story(made, FineTune(raw, training=replace(hasty, patience=patience)))
+        scores = logged(told, "eval_score")
+        assert told["steps"] == max(scores) == end
+        assert told["selected_step"] == max(scores, key=lambda step: (scores[step], -step))
+        assert told["dev_score"] == max(scores.values())
+
+
+def test_stopping_leaves_the_beginning_alone(made: Any, raw: Pretrained, hasty: TrainingSettings) -> None:
+    stopped = story(made, FineTune(raw, training=hasty))
+    whole = story(made, FineTune(raw, training=replace(hasty, patience=None)))
+    assert whole["steps"] == 20
+    scores = logged(whole, "eval_score")
+    assert logged(stopped, "eval_score") == {step: scores[step] for step in (5, 10)}
+    for step, rate in logged(stopped, "learning_rate").items():
+        assert rate == logged(whole, "learning_rate")[step], "the schedule is that of the whole run"
+
+
+PRUNERS = [
+    MaskTraining(0.9, "soft", initial_sparsity=0.7),
+    MaskTraining(0.9),
+    IMP(0.9),
+    RewoundIMP(0.9),
+]
+
+
+@pytest.mark.parametrize("pruner", PRUNERS, ids=["gradual", "mask", "imp", "imp-rw"])
+def test_stopping_never_leaves_a_pruning_half_done(
+    pruner: Any, made: Any, tuned: FineTune, bias: BiasModel, hasty: TrainingSettings
+) -> None:
+    # refused in words that name the reason, or pruned to the end: both are right
+    try:
+        mask = made(Prune(tuned, pruner, PoE(bias), hasty)).mask
+    except UserError as error:
+        assert "patience" in str(error)  # noqa: PT017
+        return
+    for name, keep in mask.items():
+        assert int((~keep).sum()) == round(0.9 * keep.numel()), name
+
+
+def test_a_moved_mask_is_still_chosen_late(made: Any, tuned: FineTune, hasty: TrainingSettings) -> None:
+    # only the last 30 % of the run are eligible on a fine-tuned model, so ending at step 10 of 20 would choose nothing
+    try:
+        told = story(made, Prune(tuned, MaskTraining(0.5), training=hasty))
+    except UserError as error:
+        assert "patience" in str(error)  # noqa: PT017
+        return
+    assert told["selected_step"] >= 14
+    assert told["dev_score"] is not None
+    assert np.isfinite(told["dev_score"])
+    assert torch.is_tensor(next(iter(made(Prune(tuned, MaskTraining(0.5), training=hasty)).weights.values())))
