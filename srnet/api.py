@@ -15,14 +15,18 @@ from srnet.experiment import (
     Evaluate,
     FineTune,
     ModelNode,
+    Node,
     Objective,
     Pretrained,
     Prune,
+    Store,
     default_bias,
+    every_node,
 )
 from srnet.experiment import load_task as _load
 from srnet.experiment.compute import score_splits
-from srnet.experiment.nodes import TaskSpec
+from srnet.experiment.estimate import Estimate, estimate
+from srnet.experiment.nodes import TaskSpec, is_training
 from srnet.experiment.rebuild import stored_model
 from srnet.export import Subnetwork, save_merged
 from srnet.files import read_json, require_new
@@ -30,9 +34,19 @@ from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.progress import Reporter
 from srnet.pruners import Pruner
-from srnet.recipes import Recipe, demo_recipe, load_recipe
+from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
 from srnet.recipes.toy import finetuning_for, pruning_for
-from srnet.report import Results, collect, nodes_of, write_report
+from srnet.report import (
+    Finding,
+    Page,
+    Results,
+    Section,
+    check_claims,
+    collect,
+    mask_pictures,
+    nodes_of,
+    write_report,
+)
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.tasks.synthetic.pretrain import PretrainSettings
 from srnet.tasks.synthetic.pretrain import pretrain as _pretrain
@@ -69,14 +83,111 @@ def run(spec: Path | str, out: Path | str | None = None, *, engine: Engine | Non
 
 
 def run_recipe(recipe: Recipe, out: Path | str, engine: Engine | None = None) -> Results:
-    engine = engine or Engine()
-    out = Path(out)
+    """Run a recipe and write its report to `out`."""
+    return _report([recipe], Path(out), engine or Engine(), recipe.name, f"srnet {recipe.name}").sections[0].results
+
+
+def reproduce(order: Order, out: Path | str | None = None, *, engine: Engine | None = None) -> Page:
+    """Run figures of the paper, check its claims on them, and write one report."""
+    engine, recipes = engine or Engine(), order.recipes()
+    title = f"{', '.join(order.figures)}, profile {order.profile}"
+    return _report(recipes, folder_of(order, out), engine, title, order.command(), order)
+
+
+def folder_of(order: Order, out: Path | str | None) -> Path:
+    return Path(out or f"srnet-{'-'.join(order.figures)}")
+
+
+def _report(
+    recipes: Sequence[Recipe], out: Path, engine: Engine, title: str, command: str, order: Order | None = None
+) -> Page:
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file", "choose another folder for the results")
-    engine.execute(nodes_of(recipe))
-    results = collect(recipe, engine.store)
-    write_report(results, out)
-    return results
+    engine.execute([node for recipe in recipes for node in nodes_of(recipe)])
+    sections = [
+        Section(
+            collect(recipe, engine.store),
+            mask_pictures(recipe, engine.store),
+            command if order is None else order.command(recipe.name),
+        )
+        for recipe in recipes
+    ]
+    findings = [] if order is None else [found for found in _findings(recipes, engine.store) if found.parts]
+    page = Page(title, command, sections, findings)
+    write_report(page, out)
+    return page
+
+
+def claims(order: Order, engine: Engine | None = None) -> list[Finding]:
+    """The paper's claims, on what the store has of the order's figures. Nothing is computed."""
+    return _findings(order.recipes(), (engine or Engine()).store)
+
+
+def _findings(recipes: Sequence[Recipe], store: Store) -> list[Finding]:
+    tasks = dict.fromkeys(recipe.task for recipe in recipes)
+    return [f for task in tasks for f in check_claims([r for r in recipes if r.task == task], store)]
+
+
+def plain_finding(finding: Finding) -> dict[str, Any]:
+    """A finding as JSON."""
+    return {
+        "task": finding.task,
+        "claim": finding.claim.name,
+        "statement": finding.claim.statement,
+        "source": finding.claim.source,
+        "answer": finding.answer,
+        "seeds": finding.seeds,
+        "note": finding.note,
+        "figures": [
+            {
+                "what": part.what,
+                "difference": part.interval.difference,
+                "low": part.interval.low,
+                "high": part.interval.high,
+                "level": part.interval.level,
+                "bar": part.bar,
+                "answer": part.answer,
+            }
+            for part in finding.parts
+        ],
+    }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do."""
+
+    steps: list[tuple[Node, bool]]
+    """Every distinct step, and whether the store has it."""
+    figures: list[str]
+    """One line a figure."""
+    estimate: Estimate
+
+    @property
+    def summary(self) -> str:
+        missing = sum(not stored for _, stored in self.steps)
+        trainings = [stored for node, stored in self.steps if is_training(node)]
+        counted = f"{len(trainings)} distinct trainings, {sum(trainings)} of them stored; {missing} steps to compute"
+        return f"{counted}, {self.estimate}" if self.estimate.trainings else counted
+
+
+def plan(recipes: Sequence[Recipe], engine: Engine | None = None) -> Plan:
+    """What the recipes need, what the store has of it, and how long the rest would take."""
+    engine = engine or Engine()
+    wanted = {recipe: every_node(nodes_of(recipe)) for recipe in recipes}
+    missing = engine.plan([node for nodes in wanted.values() for node in nodes.values()])
+    todo = {node.key for node in missing}
+    every = {key: node for nodes in wanted.values() for key, node in nodes.items()}
+    figures = [_figure_line(recipe, nodes, todo) for recipe, nodes in wanted.items()]
+    return Plan([(node, key not in todo) for key, node in every.items()], figures, estimate(missing, engine.store))
+
+
+def _figure_line(recipe: Recipe, nodes: dict[str, Node], todo: set[str]) -> str:
+    trainings = [key for key, node in nodes.items() if is_training(node)]
+    left = sum(key in todo for key in trainings)
+    return (
+        f"{recipe.name} on {recipe.task.name}: {len(recipe.points())} models, {len(trainings)} trainings, {left} to do"
+    )
 
 
 def make_objective(

@@ -11,11 +11,12 @@ import pytest
 import torch
 
 import srnet
+import srnet.backbones
 from srnet.backbones import backbone_hash, folder_or_name
 from srnet.cli import main
 from srnet.experiment import Engine, Store
 from srnet.experiment.nodes import Node
-from srnet.names import EMBEDDED
+from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.progress import Reporter
 from srnet.pruners import Magnitude
 from srnet.recipes import Line, Recipe
@@ -26,7 +27,8 @@ from srnet.training import TrainingSettings
 @pytest.fixture
 def tiny_demo(tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The embedded backbone and benchmark, but tiny: what a demo costs is not what is tested here."""
-    monkeypatch.setattr("srnet.backbones._EMBEDDED_FOLDER", Path(tiny_backbone))
+    for name in (EMBEDDED, EMBEDDED_OTHER):
+        monkeypatch.setitem(srnet.backbones._SHIPPED, name, Path(tiny_backbone))
     monkeypatch.setattr(SyntheticTask.__init__, "__defaults__", ("inference", 0.9, 200, 60, 60, 0))
     monkeypatch.chdir(tmp_path)
     backbone_hash.cache_clear()

@@ -6,9 +6,35 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.metrics import f1_score
 
 from srnet.tasks.base import Metric
+
+# Every metric is a function of the confusion counts, so that a bootstrap can judge thousands of resamples at once.
+# The last two axes of a count array are (true class, predicted class).
+
+
+def confusion(predictions: np.ndarray, labels: np.ndarray, classes: int | None = None) -> np.ndarray:
+    size = classes or int(max(predictions.max(), labels.max())) + 1
+    return np.bincount(labels * size + predictions, minlength=size * size).reshape(size, size)
+
+
+def accuracy_of(counts: np.ndarray) -> np.ndarray:
+    return np.asarray(np.trace(counts, axis1=-2, axis2=-1) / counts.sum(axis=(-2, -1)))
+
+
+def weighted_f1_of(counts: np.ndarray) -> np.ndarray:
+    """The F1 of each class, weighted by how many examples it has. A class never true nor predicted counts as 0."""
+    right = np.diagonal(counts, axis1=-2, axis2=-1)
+    true, predicted = counts.sum(axis=-1), counts.sum(axis=-2)
+    f1 = 2.0 * right / np.maximum(true + predicted, 1e-12)
+    return np.asarray((f1 * true).sum(axis=-1) / true.sum(axis=-1))
+
+
+METRICS: dict[Metric, Callable[[np.ndarray], np.ndarray]] = {"accuracy": accuracy_of, "f1": weighted_f1_of}
+
+
+def measure(metric: Metric, predictions: np.ndarray, labels: np.ndarray) -> float:
+    return float(METRICS[metric](confusion(predictions, labels)))
 
 
 def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
@@ -16,11 +42,7 @@ def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def weighted_f1(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """The F1 of each class, weighted by how many examples it has."""
-    return float(f1_score(labels, predictions, average="weighted", zero_division=0.0))
-
-
-METRICS: dict[Metric, Callable[[np.ndarray, np.ndarray], float]] = {"accuracy": accuracy, "f1": weighted_f1}
+    return measure("f1", predictions, labels)
 
 
 @dataclass(frozen=True)
@@ -48,10 +70,10 @@ def score(logits: np.ndarray, labels: np.ndarray, groups: tuple[str, ...], label
     }
     present = [index for index in range(len(label_names)) if (labels == index).any()]
     return Scores(
-        metrics={name: _percent(metric(predictions, labels)) for name, metric in METRICS.items()},
+        metrics={name: _percent(measure(name, predictions, labels)) for name in METRICS},
         groups=by_group,
         recall={label_names[i]: _percent(accuracy(predictions[labels == i], labels[labels == i])) for i in present},
-        majority={name: _percent(metric(constant, labels)) for name, metric in METRICS.items()},
+        majority={name: _percent(measure(name, constant, labels)) for name in METRICS},
         examples=len(labels),
     )
 

@@ -1,11 +1,19 @@
-"""How sure we are: spread over seeds, and a paired bootstrap over examples."""
+"""How sure we are: spread over seeds, and a paired bootstrap over seeds and examples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+
+from srnet.evaluation.metrics import METRICS
+from srnet.tasks.base import Metric
+
+SAMPLES = 1000
+_CHUNK = 2_000_000
+"""Cells of the table of resamples that are in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -35,32 +43,95 @@ class Interval:
     def above_zero(self) -> bool:
         return self.low > 0.0
 
+    @property
+    def below_zero(self) -> bool:
+        return self.high < 0.0
+
     def __str__(self) -> str:
         return f"{self.difference:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"
+
+
+@dataclass(frozen=True)
+class Term:
+    """One model's part in a contrast: `weight` times its score on `split`, one array of predictions a seed."""
+
+    weight: float
+    split: str
+    predictions: Sequence[np.ndarray]
+
+
+def contrast(
+    terms: Sequence[Term],
+    labels: Mapping[str, np.ndarray],
+    metric: Metric,
+    samples: int = SAMPLES,
+    level: float = 0.95,
+) -> Interval:
+    """Interval of a weighted sum of scores, in percent points.
+
+    A resample draws seeds, and examples of each split, with replacement. All terms of one split see the very same
+    examples, and all terms the very same seeds, so that what they share cancels out.
+    """
+    seeds = {len(term.predictions) for term in terms}
+    if len(seeds) != 1:
+        raise ValueError("all sides need the same seeds")
+    count = seeds.pop()
+    drawn_seeds = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), size=samples) / count
+    everything, draws = 0.0, np.zeros(samples)
+    for stream, split in enumerate(dict.fromkeys(term.split for term in terms), start=1):
+        here = [term for term in terms if term.split == split]
+        for whole, resampled, term in zip(*_scores(here, labels[split], metric, samples, stream), here, strict=True):
+            everything += term.weight * float(whole.mean())
+            draws += term.weight * (resampled * drawn_seeds).sum(axis=1)
+    low, high = 100.0 * np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(100.0 * everything, float(low), float(high), level)
+
+
+def _scores(
+    terms: Sequence[Term], labels: np.ndarray, metric: Metric, samples: int, stream: int
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """For each term: its scores by seed, and its scores by resample and seed."""
+    classes = 1 + int(max(labels.max(), *(seed.max() for term in terms for seed in term.predictions)))
+    cells = [_cells(labels, seed, classes) for term in terms for seed in term.predictions]
+    table = np.concatenate(cells, axis=1)  # (examples, models * classes * classes)
+    measured = [_judge(np.ones((1, len(labels)), dtype=np.float32) @ table, classes, metric)]
+    step = max(1, _CHUNK // len(labels))
+    for start in range(0, samples, step):
+        counts = _resamples(min(step, samples - start), len(labels), stream, start)
+        measured.append(_judge(counts @ table, classes, metric))
+    scores = np.concatenate(measured)  # (1 + samples, models)
+    ends = np.cumsum([len(term.predictions) for term in terms])
+    parts = np.split(scores, ends[:-1], axis=1)
+    return [part[0] for part in parts], [part[1:] for part in parts]
+
+
+@lru_cache(maxsize=8)
+def _resamples(rows: int, examples: int, stream: int, start: int) -> np.ndarray:
+    """How often each example is drawn, one row a resample. The same draws serve every contrast."""
+    rng = np.random.default_rng((stream, start))
+    drawn = rng.integers(0, examples, (rows, examples)) + examples * np.arange(rows)[:, None]
+    counts: np.ndarray = np.bincount(drawn.ravel(), minlength=rows * examples).reshape(rows, examples)
+    return counts.astype(np.float32)
+
+
+def _cells(labels: np.ndarray, predictions: np.ndarray, classes: int) -> np.ndarray:
+    """One row an example: a 1 in the cell of the confusion table that it falls into."""
+    cells: np.ndarray = np.eye(classes * classes, dtype=np.float32)[labels * classes + predictions]
+    return cells
+
+
+def _judge(counts: np.ndarray, classes: int, metric: Metric) -> np.ndarray:
+    return np.asarray(METRICS[metric](counts.reshape(len(counts), -1, classes, classes).astype(np.float64)))
 
 
 def paired_bootstrap(
     ours: Sequence[np.ndarray],
     theirs: Sequence[np.ndarray],
     labels: np.ndarray,
-    metric: Callable[[np.ndarray, np.ndarray], float],
-    samples: int = 1000,
+    metric: Metric,
+    samples: int = SAMPLES,
     level: float = 0.95,
 ) -> Interval:
-    """Interval of "ours minus theirs" in percent points.
-
-    Each element is one seed's predictions on the same examples. A resample draws seeds, and examples, with replacement,
-    and scores both models on the very same draw.
-    """
-    if len(ours) != len(theirs):
-        raise ValueError("both sides need the same seeds")
-    rng, count = np.random.default_rng(0), len(labels)
-
-    def difference(seeds: np.ndarray, rows: np.ndarray) -> float:
-        gaps = [metric(ours[s][rows], labels[rows]) - metric(theirs[s][rows], labels[rows]) for s in seeds]
-        return 100.0 * float(np.mean(gaps))
-
-    everything = difference(np.arange(len(ours)), np.arange(count))
-    draws = [difference(rng.integers(0, len(ours), len(ours)), rng.integers(0, count, count)) for _ in range(samples)]
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(everything, float(low), float(high), level)
+    """Interval of "ours minus theirs". Each element is one seed's predictions on the same examples."""
+    terms = (Term(1.0, "split", ours), Term(-1.0, "split", theirs))
+    return contrast(terms, {"split": labels}, metric, samples, level)

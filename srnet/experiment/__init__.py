@@ -18,6 +18,7 @@ from srnet.experiment.nodes import (
     Rewind,
     Trajectory,
     default_bias,
+    every_node,
     load_task,
 )
 from srnet.experiment.store import Store, default_store
@@ -42,5 +43,6 @@ __all__ = [
     "Trajectory",
     "default_bias",
     "default_store",
+    "every_node",
     "load_task",
 ]

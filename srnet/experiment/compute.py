@@ -15,7 +15,7 @@ from scipy.special import log_softmax
 from srnet.backbones import load_backbone
 from srnet.bias import BiasPredictions, WordVectors, fit_bias_model
 from srnet.errors import UserError
-from srnet.evaluation import METRICS, score
+from srnet.evaluation import measure, score
 from srnet.experiment.nodes import (
     BiasModel,
     Evaluate,
@@ -177,8 +177,10 @@ def _train(
     splits = task.training_data(data)
 
     def scored(split: Split) -> tuple[Encoded, Callable[[np.ndarray], float]]:
-        metric, labels = METRICS[task.metric], split.labels
-        return encode(split, base.tokenizer, length), lambda logits: 100.0 * metric(logits.argmax(axis=1), labels)
+        labels = split.labels
+        return encode(
+            split, base.tokenizer, length
+        ), lambda logits: 100.0 * measure(task.metric, logits.argmax(axis=1), labels)
 
     dev, score = scored(task.dev)
     traced = [split.sample(settings.trace) for split in task.ood.values()] if settings.trace else []

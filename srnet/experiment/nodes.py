@@ -10,6 +10,7 @@ scores = Evaluate(subnet)                                     # E_ID, E_OOD
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
@@ -57,6 +58,11 @@ class Node:
         """What a person calls this step."""
         return type(self).__name__.lower()
 
+    @property
+    def formula(self) -> str:
+        """The step in the paper's algebra: A trains, P prunes, M is the mask, E evaluates, pt is the raw model."""
+        return type(self).__name__
+
 
 def _nodes_in(value: Any) -> list[Node]:
     if isinstance(value, Node):
@@ -81,6 +87,10 @@ class BiasModel(Node):
     def content(self) -> dict[str, str]:
         content = {"data": load_task(self.task).fingerprint}
         return content if self.vectors is None else content | {"vectors_sha256": backbone_hash(self.vectors)}
+
+    @property
+    def formula(self) -> str:
+        return "bias"
 
     @property
     def label(self) -> str:
@@ -187,6 +197,10 @@ class Pretrained(ModelNode):
         return self
 
     @property
+    def formula(self) -> str:
+        return "pt"
+
+    @property
     def label(self) -> str:
         return f"{self.backbone} on {self.task.name}"
 
@@ -209,9 +223,18 @@ class FineTune(ModelNode):
         return True
 
     @property
+    def formula(self) -> str:
+        until = "^auto" if self.training.patience is not None else ""
+        return f"A_{_subscript(self.objective, self.data)}{until}({self.parent.formula})"
+
+    @property
     def label(self) -> str:
         until = ", until it stalls" if self.training.patience is not None else ""
         return f"fine-tune ({self.objective.name}{_with(self.data)}){until}, seed {self.training.seed}"
+
+
+def _subscript(objective: Objective, data: TrainingData) -> str:
+    return objective.name if data == "id" else f"{objective.name}+ood"
 
 
 def _with(data: TrainingData) -> str:
@@ -231,6 +254,10 @@ class Trajectory(ModelNode):
         self.check_objective(self.objective)
         if not self.steps or min(self.steps) < 1:
             raise UserError(f"moments of a fine-tuning are steps from 1 on, not {list(self.steps)}")
+
+    @property
+    def formula(self) -> str:
+        return f"A_{self.objective.name}^{','.join(map(str, self.steps))}({self.parent.formula})"
 
     @property
     def label(self) -> str:
@@ -257,6 +284,10 @@ class Moment(ModelNode):
         return self.trajectory.training
 
     @property
+    def formula(self) -> str:
+        return f"A_{self.trajectory.objective.name}^{self.step}({self.trajectory.parent.formula})"
+
+    @property
     def label(self) -> str:
         return f"step {self.step} of {self.trajectory.label}"
 
@@ -270,6 +301,10 @@ class PruneRun(ModelNode):
     objective: Objective
     training: TrainingSettings
     data: TrainingData = "id"
+
+    @property
+    def formula(self) -> str:
+        return f"P_{_subscript(self.objective, self.data)}^{self.pruner.name}({self.parent.formula})"
 
     @property
     def label(self) -> str:
@@ -310,6 +345,11 @@ class Prune(ModelNode):
         return self.parent.fine_tuned
 
     @property
+    def formula(self) -> str:
+        loss = f"_{_subscript(self.objective, self.data)}" if self.pruner.trains else ""
+        return f"P{loss}^{self.pruner.name} {100 * self.pruner.sparsity:g}%({self.parent.formula})"
+
+    @property
     def label(self) -> str:
         how = f" ({self.objective.name}{_with(self.data)})" if self.pruner.trains else ""
         seed = self.training.seed if self.pruner.trains else self.pretrained.seed
@@ -330,6 +370,10 @@ class Rewind(ModelNode):
     @property
     def fine_tuned(self) -> bool:
         return self.to.fine_tuned
+
+    @property
+    def formula(self) -> str:
+        return f"M({self.subnetwork.formula}) * {self.to.formula}"
 
     @property
     def label(self) -> str:
@@ -355,8 +399,22 @@ class Evaluate(Node):
         return self.splits or task.scored
 
     @property
+    def formula(self) -> str:
+        return f"E({self.model.formula})"
+
+    @property
     def label(self) -> str:
         return f"evaluate {self.model.label}"
+
+
+def every_node(targets: Iterable[Node]) -> dict[str, Node]:
+    """The targets and whatever they need, each once, parents first."""
+    found: dict[str, Node] = {}
+    for target in targets:
+        if target.key not in found:
+            found |= every_node(parent for parent in target.parents if parent.key not in found)
+            found[target.key] = target
+    return found
 
 
 def is_training(node: Node) -> bool:

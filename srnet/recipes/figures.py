@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from srnet.errors import choose
 from srnet.recipes.recipe import Axis, Line, Recipe
@@ -12,6 +13,19 @@ from srnet.recipes.setup import Setup
 SOFT = ("init", "soft")
 FULL_CE = Line("full model (CE)")
 FULL_POE = Line("full model (PoE)", finetune="poe")
+
+# the names of lines, which the claims look up
+MASK_CE, MASK_POE = "mask training (CE)", "mask training (PoE)"
+MASK_REWEIGHT, MASK_CONFREG = "mask training (reweighting)", "mask training (confidence reg.)"
+IMP_CE, IMP_POE = "IMP (CE)", "IMP (PoE)"
+ISOLATED_IMP_CE, ISOLATED_IMP_POE = "IMP (PoE), then fine-tuned (CE)", "IMP (PoE), then fine-tuned (PoE)"
+ISOLATED_MASK_CE, ISOLATED_MASK_POE = "mask (PoE), then fine-tuned (CE)", "mask (PoE), then fine-tuned (PoE)"
+RAW_CE, RAW_POE = "mask training (CE) of the raw model", "mask training (PoE) of the raw model"
+OOD_A, OOD_B, OOD_C = "fine-tuned subnetwork", "raw subnetwork, then fine-tuned", "raw subnetwork"
+START, AUTO_START = "mask training (PoE)", "mask training (PoE), start found by early stopping"
+FIXED, GRADUAL = "fixed", "gradual, from 70 %"
+_MASKS = {"ce": MASK_CE, "poe": MASK_POE, "reweight": MASK_REWEIGHT, "confreg": MASK_CONFREG}
+_IMPS = {"ce": IMP_CE, "poe": IMP_POE}
 
 
 @dataclass(frozen=True)
@@ -22,6 +36,8 @@ class Figure:
     title: str
     lines: Callable[[Setup, tuple[float, ...]], tuple[Line, ...]]
     axis: Axis = "sparsity"
+    tasks: Literal["all", "main", "others"] = "all"
+    """On which tasks the paper shows it: all three, inference alone, or the two others."""
     same_as: str | None = None
     """The figure that shows the same for the paper's main task."""
 
@@ -49,119 +65,122 @@ def get_figure(name: str) -> Figure:
 # --- lines that several figures share ------------------------------------------------------------------------------
 
 
-def _mask(objective: str, sparsities: tuple[float, ...]) -> Line:
-    label = {"ce": "CE", "poe": "PoE", "reweight": "reweighting", "confreg": "confidence reg."}[objective]
-    return Line(f"mask training ({label})", "a", pruner="mask", prune=objective, sparsities=sparsities)
+def _mask(setup: Setup, objective: str, sparsities: tuple[float, ...], **more: Any) -> Line:
+    """Mask training of the fine-tuned model; `more` is what a figure varies."""
+    options = (*setup.mask_options, *more.pop("options", ()))
+    label = more.pop("label", _MASKS[objective])
+    paradigm = more.pop("paradigm", "a")
+    return Line(label, paradigm, pruner="mask", prune=objective, sparsities=sparsities, options=options, **more)
 
 
 def _imp(objective: str, sparsities: tuple[float, ...]) -> Line:
-    return Line(f"IMP ({objective.upper().replace('POE', 'PoE')})", "a", pruner="imp", prune=objective,
-                sparsities=sparsities)  # fmt: skip
+    return Line(_IMPS[objective], "a", pruner="imp", prune=objective, sparsities=sparsities)
 
 
-def _gradual(label: str, start: float, end: float, lengths: tuple[float, ...], backbone: str | None = None) -> Line:
-    options = (SOFT, ("initial_sparsity", start))
-    return Line(label, "a", pruner="mask", prune="poe", sparsities=(end,), options=options, lengths=lengths,
-                backbone=backbone)  # fmt: skip
+def _gradual(setup: Setup, label: str, start: float, end: float, **more: Any) -> Line:
+    return _mask(setup, "poe", (end,), label=label, options=(SOFT, ("initial_sparsity", start)), **more)
 
 
 # --- the figures ---------------------------------------------------------------------------------------------------
 
 
 def _fig2(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    pruned = [make(objective, sparsities) for make in (_mask, _imp) for objective in ("ce", "poe")]
-    return (FULL_CE, FULL_POE, *pruned)
+    masks = [_mask(setup, objective, sparsities) for objective in ("ce", "poe")]
+    return (FULL_CE, FULL_POE, *masks, *(_imp(objective, sparsities) for objective in ("ce", "poe")))
 
 
 def _fig3(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    def from_poe(label: str, pruner: str) -> Line:
-        return Line(label, "a", finetune="poe", pruner=pruner, prune="poe", sparsities=sparsities)
-
     return (
         FULL_CE,
         FULL_POE,
-        from_poe("mask training (PoE) of the PoE model", "mask"),
-        from_poe("IMP (PoE) of the PoE model", "imp"),
-        _mask("poe", sparsities),
+        _mask(setup, "poe", sparsities, label="mask training (PoE) of the PoE model", finetune="poe"),
+        Line("IMP (PoE) of the PoE model", "a", finetune="poe", pruner="imp", prune="poe", sparsities=sparsities),
+        _mask(setup, "poe", sparsities),
     )
 
 
 def _fig4(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    def isolated(name: str, pruner: str, objective: str) -> Line:
-        label = f"{name} (PoE), {'CE' if objective == 'ce' else 'PoE'} fine-tuned"
-        return Line(label, "b", pruner=pruner, prune="poe", isolated=objective, sparsities=sparsities)
+    def imp(label: str, objective: str) -> Line:
+        return Line(label, "b", pruner="imp-rw", prune="poe", isolated=objective, sparsities=sparsities)
 
-    subnetworks = [isolated(name, pruner, objective)
-                   for name, pruner in (("IMP", "imp-rw"), ("mask training", "mask"))
-                   for objective in ("ce", "poe")]  # fmt: skip
-    return (FULL_CE, FULL_POE, *subnetworks)
-
-
-def _fig5(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    def raw(objective: str, label: str) -> Line:
-        return Line(label, "c", pruner="mask", prune=objective, sparsities=sparsities)
+    def mask(label: str, objective: str) -> Line:
+        return _mask(setup, "poe", sparsities, label=label, paradigm="b", isolated=objective)
 
     return (
         FULL_CE,
         FULL_POE,
-        raw("ce", "mask training (CE) of the raw model"),
-        raw("poe", "mask training (PoE) of the raw model"),
-        _mask("poe", sparsities),
+        imp(ISOLATED_IMP_CE, "ce"),
+        imp(ISOLATED_IMP_POE, "poe"),
+        mask(ISOLATED_MASK_CE, "ce"),
+        mask(ISOLATED_MASK_POE, "poe"),
+    )
+
+
+def _fig5(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
+    return (
+        FULL_CE,
+        FULL_POE,
+        _mask(setup, "ce", sparsities, label=RAW_CE, paradigm="c"),
+        _mask(setup, "poe", sparsities, label=RAW_POE, paradigm="c"),
+        _mask(setup, "poe", sparsities),
     )
 
 
 def _fig6(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    common = {"pruner": "mask", "prune": "ce", "sparsities": sparsities, "data": "id+ood"}
+    paradigms = ((OOD_A, "a"), (OOD_B, "b"), (OOD_C, "c"))
     return (
         FULL_CE,
-        Line("fine-tuned subnetwork", "a", **common),  # type: ignore[arg-type]
-        Line("raw subnetwork, then fine-tuned", "b", **common),  # type: ignore[arg-type]
-        Line("raw subnetwork", "c", **common),  # type: ignore[arg-type]
+        *(_mask(setup, "ce", sparsities, label=label, paradigm=p, data="id+ood") for label, p in paradigms),
     )
 
 
 def _fig7(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    def started(label: str, *starts: float | str) -> Line:
-        return Line(label, "a", pruner="mask", prune="poe", sparsities=(setup.timing_sparsity,), starts=starts)  # type: ignore[arg-type]
-
-    fixed = tuple(start for start in setup.starts if start != "auto")
-    return (FULL_CE, started("mask training (PoE) from step t", *fixed),
-            started("mask training (PoE), start found by early stopping", "auto"))  # fmt: skip
+    steps = tuple(start for start in setup.starts if start != "auto")
+    line, auto = (
+        _mask(setup, "poe", (setup.timing_sparsity,), label=label, starts=starts)
+        for label, starts in ((START, steps), (AUTO_START, ("auto",)))
+    )
+    return (FULL_CE, line, auto) if "auto" in setup.starts else (FULL_CE, line)
 
 
 def _fig8(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
     high = setup.high_sparsity
-    fixed = Line("fixed", "a", pruner="mask", prune="poe", sparsities=(high,), lengths=setup.lengths)
-    return (FULL_CE, fixed, _gradual("gradual, from 70 %", 0.7, high, setup.lengths))
+    return (
+        FULL_CE,
+        _mask(setup, "poe", (high,), label=FIXED, lengths=setup.lengths),
+        _gradual(setup, GRADUAL, 0.7, high, lengths=setup.lengths),
+    )
 
 
 def _fig_a1(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    return (FULL_CE, *(_mask(objective, sparsities) for objective in ("ce", "poe", "reweight", "confreg")))
+    return (FULL_CE, *(_mask(setup, objective, sparsities) for objective in ("ce", "poe", "reweight", "confreg")))
 
 
 def _tab5(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
     high, lengths = setup.high_sparsity, (setup.ablation_length,)
-
-    def fixed(label: str, *options: tuple[str, str]) -> Line:
-        return Line(label, "a", pruner="mask", prune="poe", sparsities=(high,), options=options, lengths=lengths)
-
-    gradual = (_gradual(f"gradual, from {100 * start:g} %", start, high, lengths) for start in (0.2, 0.5, 0.7))
-    return (FULL_CE, fixed("fixed, hard"), fixed("fixed, soft", SOFT), *gradual)
+    gradual = (
+        _gradual(setup, f"gradual, from {100 * start:g} %", start, high, lengths=lengths) for start in (0.2, 0.5, 0.7)
+    )
+    return (
+        FULL_CE,
+        _mask(setup, "poe", (high,), label="fixed, hard", lengths=lengths),
+        _mask(setup, "poe", (high,), label="fixed, soft", lengths=lengths, options=(SOFT,)),
+        *gradual,
+    )
 
 
 def _tab6(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    return tuple(line for name in setup.other_backbones for line in _on_backbone(name))
+    return tuple(line for name in setup.other_backbones for line in _on_backbone(setup, name))
 
 
-def _on_backbone(backbone: str) -> tuple[Line, ...]:
+def _on_backbone(setup: Setup, backbone: str) -> tuple[Line, ...]:
     short = backbone.rstrip("/").rsplit("/", 1)[-1]
     return (
         Line(f"{short}: full model (CE)", backbone=backbone),
         Line(f"{short}: full model (PoE)", finetune="poe", backbone=backbone),
-        Line(f"{short}: mask training (PoE)", "a", pruner="mask", prune="poe", sparsities=(0.5, 0.7),
-             backbone=backbone),
-        _gradual(f"{short}: gradual, from 50 %", 0.5, 0.7, (1.0,), backbone),
-    )  # fmt: skip
+        _mask(setup, "poe", (0.5, 0.7), label=f"{short}: mask training (PoE)", backbone=backbone),
+        _gradual(setup, f"{short}: gradual, from 50 %", 0.5, 0.7, backbone=backbone),
+    )
 
 
 FIGURES: dict[str, Figure] = {
@@ -171,13 +190,19 @@ FIGURES: dict[str, Figure] = {
         Figure("fig3", "Subnetworks of the PoE-fine-tuned model", _fig3),
         Figure("fig4", "Subnetworks fine-tuned in isolation", _fig4),
         Figure("fig5", "Subnetworks without fine-tuning", _fig5),
-        Figure("fig6", "With OOD training data: the upper bound", _fig6),
-        Figure("fig7", "When to start the search", _fig7, axis="start"),
+        Figure("fig6", "With OOD training data: the upper bound", _fig6, tasks="main"),
+        Figure("fig7", "When to start the search", _fig7, axis="start", tasks="main"),
         Figure("fig8", "Gradual against fixed sparsity, over the length of the search", _fig8, axis="length"),
         Figure("figA1", "Reweighting and confidence regularisation", _fig_a1),
-        Figure("figA2", "With OOD training data: the upper bound, on every task", _fig6, same_as="fig6"),
-        Figure("figA3", "When to start the search, on every task", _fig7, axis="start", same_as="fig7"),
+        Figure(
+            "figA2",
+            "The upper bound, on the other tasks",
+            _fig6,
+            tasks="others",
+            same_as="fig6",
+        ),
+        Figure("figA3", "The start, on the other tasks", _fig7, axis="start", tasks="others", same_as="fig7"),
         Figure("tab5", "Initialisation and schedule of the sparsity", _tab5),
-        Figure("tab6", "Other backbones", _tab6),
+        Figure("tab6", "Other backbones", _tab6, tasks="main"),
     )
 }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from srnet.experiment.nodes import TaskSpec
 from srnet.recipes.recipe import Start
@@ -33,11 +33,8 @@ class Setup:
     """How long the runs of the initialisation and schedule ablation are."""
     high_sparsity: float = 0.9
     other_backbones: tuple[str, ...] = ()
+    mask_options: tuple[tuple[str, Any], ...] = ()
+    """Options of every mask training."""
 
     def shown(self, figure: str) -> tuple[float, ...]:
         return self.sparsities_of.get(figure, self.sparsities)
-
-
-def only(values: Sequence[float] | None, usual: tuple[float, ...]) -> tuple[float, ...]:
-    """The user's values, or the usual ones."""
-    return tuple(values) if values else usual

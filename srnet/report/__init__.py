@@ -1,21 +1,38 @@
-"""What a person looks at: the table, the curves, the page."""
+"""What a person looks at: the table, the curves, the claims, the page."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from srnet.files import write_bytes, write_text
+from srnet.report.claims import CLAIMS, Finding, check_claims
 from srnet.report.curves import draw_curves
-from srnet.report.page import render_page
-from srnet.report.results import Results, collect, nodes_of
-from srnet.report.table import results_table, verdict_line
+from srnet.report.masks import mask_pictures
+from srnet.report.page import Page, Section, render_page
+from srnet.report.results import Results, collect, csv_text, nodes_of
+from srnet.report.table import findings_table, results_table, verdict_line
 
-__all__ = ["Results", "collect", "nodes_of", "results_table", "verdict_line", "write_report"]
+__all__ = [
+    "CLAIMS",
+    "Finding",
+    "Page",
+    "Results",
+    "Section",
+    "check_claims",
+    "collect",
+    "findings_table",
+    "mask_pictures",
+    "nodes_of",
+    "results_table",
+    "verdict_line",
+    "write_report",
+]
 
 
-def write_report(results: Results, out: Path) -> None:
-    """results.csv, curves.png and report.html in `out`."""
-    picture = draw_curves(results)
-    write_text(out / "results.csv", results.csv())
-    write_bytes(out / "curves.png", picture)
-    write_text(out / "report.html", render_page(results, picture))
+def write_report(page: Page, out: Path) -> None:
+    """results.csv, report.html, and each figure as PNG and PDF, in `out`."""
+    write_text(out / "results.csv", csv_text([section.results for section in page.sections]))
+    for section in page.sections:
+        for format in ("png", "pdf"):
+            write_bytes(out / f"{section.id}.{format}", draw_curves(section.results, format))
+    write_text(out / "report.html", render_page(page))

@@ -1,4 +1,4 @@
-"""Score over sparsity, ID and OOD side by side."""
+"""Figures for a paper: score over sparsity (or start, or length), ID and OOD side by side."""
 
 from __future__ import annotations
 
@@ -10,52 +10,75 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
+from srnet.recipes.recipe import Axis
 from srnet.report.results import Results, Summary
 
 # Okabe and Ito: distinguishable with any kind of colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
+AXES: dict[Axis, str] = {
+    "sparsity": "sparsity (% of weights pruned)",
+    "start": "steps of fine-tuning before the search",
+    "length": "steps of the search",
+}
 
-def draw_curves(results: Results) -> bytes:
-    """A PNG: one panel for ID, one for each OOD split. Bands are one standard deviation over seeds."""
-    splits = (results.id_split, *results.ood_splits)
+
+def colour(index: int) -> str:
+    return COLOURS[index % len(COLOURS)]
+
+
+def by_line(results: Results) -> dict[str, list[Summary]]:
+    """The points of each line, from left to right."""
+    lines: dict[str, list[Summary]] = {}
+    for summary in sorted(results.summaries, key=lambda s: s.x):
+        lines.setdefault(summary.line.label, []).append(summary)
+    return {line.label: lines[line.label] for line in results.recipe.lines}
+
+
+def draw_curves(results: Results, format: str = "png") -> bytes:
+    """One panel for ID, one for each OOD split. Bands are one standard deviation over seeds."""
     figure, axes = plt.subplots(
-        1, len(splits), figsize=(5.2 * len(splits), 4.6), squeeze=False, sharey=True, layout="constrained"
+        1,
+        len(results.splits),
+        figsize=(5.2 * len(results.splits), 4.6),
+        squeeze=False,
+        sharey=True,
+        layout="constrained",
     )
-    labels = list(dict.fromkeys(s.line.label for s in results.summaries))
-    style = {label: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, label in enumerate(labels)}
-    for axis, split in zip(axes[0], splits, strict=True):
-        for label in labels:
-            _draw_line(axis, [s for s in results.summaries if s.line.label == label], split, style[label])
+    for axis, split in zip(axes[0], results.splits, strict=True):
+        for index, summaries in enumerate(by_line(results).values()):
+            _draw_line(axis, summaries, split, colour(index), MARKERS[index % len(MARKERS)])
         kind = "ID" if split == results.id_split else "OOD"
         axis.axhline(results.majority[split], color="#999999", linewidth=1, linestyle=":", label="majority class")
         axis.set_title(f"{kind}: {split}")
-        axis.set_xlabel("sparsity (% of weights pruned)")
+        axis.set_xlabel(AXES[results.recipe.axis])
         axis.grid(color="#e5e5e5", linewidth=0.8)
         axis.set_axisbelow(True)
     axes[0][0].set_ylabel(f"{results.metric} (%)")
     handles, names = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(4, len(names)), frameon=False)
+    figure.legend(handles, names, loc="outside lower center", ncols=min(3, len(names)), frameon=False)
     seeds = len(results.recipe.seeds)
-    figure.suptitle(f"{results.recipe.name}: {results.recipe.task.name}, {seeds} seed{'s' if seeds > 1 else ''}")
+    title = results.recipe.title or results.recipe.name
+    figure.suptitle(f"{title}: {results.recipe.task.name}, {seeds} seed{'s' if seeds > 1 else ''}")
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
+    # without a date the same results give the same bytes
+    figure.savefig(buffer, format=format, dpi=150, metadata={"CreationDate": None} if format == "pdf" else None)
     plt.close(figure)
     return buffer.getvalue()
 
 
-def _draw_line(axis: Any, summaries: list[Summary], split: str, style: tuple[str, str]) -> None:
-    colour, marker = style
+def _draw_line(axis: Any, summaries: list[Summary], split: str, colour: str, marker: str) -> None:
     label = summaries[0].line.label
-    summaries = sorted(summaries, key=lambda summary: summary.sparsity)
     scores = [summary.scores[split] for summary in summaries]
-    if summaries[0].line.pruner is None:  # a full model has no sparsity to vary: a level across the panel
+    if summaries[0].line.pruner is None:  # a full model has nothing to vary: a level across the panel
         axis.axhline(scores[0].mean, color=colour, linestyle="--", linewidth=1.6, label=label)
         axis.axhspan(
             scores[0].mean - scores[0].sd, scores[0].mean + scores[0].sd, color=colour, alpha=0.10, linewidth=0
         )
         return
-    x = [100 * summary.sparsity for summary in summaries]
+    x = [summary.x for summary in summaries]
     axis.plot(x, [s.mean for s in scores], color=colour, marker=marker, linewidth=1.8, markersize=6, label=label)
     axis.fill_between(x, [s.mean - s.sd for s in scores], [s.mean + s.sd for s in scores], color=colour, alpha=0.15)
+    if len(x) == 1 and scores[0].sd:
+        axis.errorbar(x, [scores[0].mean], yerr=[scores[0].sd], color=colour, capsize=3)

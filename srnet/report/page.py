@@ -4,34 +4,91 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import dataclass, field
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
 
 from srnet import __version__
 from srnet.experiment.identity import describe
+from srnet.report import interactive
+from srnet.report.claims import Finding
+from srnet.report.masks import MaskPictures
+from srnet.report.published import SAID, published_table
 from srnet.report.results import Results
 from srnet.report.table import answer, verdict_line
 
 
-def shade(percent: float) -> str:
-    """From orange (0) over white (50) to green (100)."""
-    strength = min(abs(percent - 50.0) / 50.0, 1.0)
-    red, green, blue = (72, 180, 130) if percent >= 50 else (240, 150, 80)
-    mix = [round(255 + (channel - 255) * strength * 0.8) for channel in (red, green, blue)]
-    return f"rgb({mix[0]},{mix[1]},{mix[2]})"
+@dataclass(frozen=True)
+class Section:
+    """One figure on one task."""
+
+    results: Results
+    masks: MaskPictures
+    command: str
+    """What makes it again."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.results.recipe.name}-{self.results.recipe.task.name}"
+
+    @property
+    def title(self) -> str:
+        recipe = self.results.recipe
+        return f"{recipe.name}: {recipe.title or recipe.task.name}" + (f", {recipe.task.name}" if recipe.title else "")
 
 
-def render_page(results: Results, picture: bytes) -> str:
-    template = Environment(autoescape=True).from_string(files("srnet.report").joinpath("page.html").read_text())
-    return template.render(
-        results=results,
-        splits=(results.id_split, *results.ood_splits),
-        picture=base64.b64encode(picture).decode(),
-        verdict=verdict_line(results),
-        found=any(s.verdict is not None and s.verdict.is_srnet for s in results.summaries),
+@dataclass(frozen=True)
+class Page:
+    title: str
+    command: str
+    sections: list[Section]
+    findings: list[Finding] = field(default_factory=list)
+
+
+def render_page(page: Page) -> str:
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+        files("srnet.report").joinpath("page.html").read_text()
+    )
+    pictures: list[interactive.Picture] = []
+
+    def place(picture: interactive.Picture) -> Markup:
+        """A place for a picture; its data goes to the end of the page."""
+        pictures.append({"data": picture["data"], "layout": picture["layout"]})
+        width = picture.get("min_width", 0)
+        style = f' style="min-width:{width}px"' if width else ""
+        return Markup(f'<div class="scroll"><div class="plot" id="plot-{len(pictures) - 1}"{style}></div></div>')
+
+    body = template.render(
+        page=page,
+        place=place,
+        interactive=interactive,
+        verdict_line=verdict_line,
         answer=answer,
-        shade=shade,
-        settings=json.dumps(describe(results.recipe), indent=2),
+        published=published_table,
+        said=SAID,
+        base64=lambda data: base64.b64encode(data).decode(),
+        settings=lambda results: json.dumps(describe(results.recipe), indent=2),
         version=__version__,
     )
+    return body.replace("<!-- pictures -->", _scripts(pictures))
+
+
+def _scripts(pictures: list[interactive.Picture]) -> str:
+    data: Any = json.dumps(pictures).replace("</", "<\\/")  # nothing in the data may close the script
+    # a picture is drawn when it comes into view: a page with hundreds of them opens at once
+    return f"""<script>{get_plotlyjs()}</script>
+<script>
+const pictures = {data};
+const draw = (place) => {{
+  const picture = pictures[Number(place.id.slice(5))];
+  Plotly.newPlot(place, picture.data, picture.layout, {{responsive: true, displaylogo: false}});
+}};
+const watcher = new IntersectionObserver((entries) => entries.forEach((entry) => {{
+  if (entry.isIntersecting) {{ watcher.unobserve(entry.target); draw(entry.target); }}
+}}), {{rootMargin: "600px"}});
+document.querySelectorAll(".plot").forEach((place) => watcher.observe(place));
+</script>"""

@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from srnet.evaluation import METRICS, Spread, Verdict, judge, paired_bootstrap, spread
-from srnet.experiment import BiasModel, Evaluate, Node, Store, load_task
+from srnet.evaluation import Spread, Verdict, judge, measure, paired_bootstrap, spread
+from srnet.experiment import BiasModel, Evaluate, ModelNode, Node, Store, load_task
 from srnet.experiment.compute import load_logits
+from srnet.experiment.cost import training_steps
+from srnet.experiment.nodes import Prune, is_training
 from srnet.files import read_json
-from srnet.recipes.recipe import Line, Point, Recipe
+from srnet.recipes.recipe import Line, Point, Recipe, Start
+from srnet.tasks.base import Task
 
 COLUMNS = (
     "recipe", "task", "backbone", "seed", "line", "paradigm", "pruner", "objective_finetune", "objective_prune",
-    "sparsity_target", "sparsity", "split", "kind", "metric", "value", "key",
+    "objective_isolated", "data", "start", "length", "training_steps", "sparsity_target", "sparsity", "split", "kind",
+    "metric", "value", "key",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A line at one sparsity, over its seeds."""
+    """A line at one sparsity, start and length, over its seeds."""
 
     line: Line
     sparsity_target: float
+    start: Start
+    length: float
+    x: float
+    """Where it stands on the figure's axis."""
     sparsity: float
     """Counted on the masks, mean over seeds."""
+    steps: float
+    """Optimisation steps from the raw backbone to this model, mean over seeds: what it cost."""
     scores: dict[str, Spread]
     """The task's metric by split."""
     groups: dict[str, dict[str, Spread]]
@@ -36,10 +47,28 @@ class Summary:
     recall: dict[str, dict[str, Spread]]
     verdict: Verdict | None
     keys: tuple[str, ...]
+    formula: str
 
     @property
     def name(self) -> str:
-        return self.line.label if self.line.pruner is None else f"{self.line.label}, {100 * self.sparsity_target:g} %"
+        if self.line.pruner is None:
+            return self.line.label
+        parts = [self.line.label, f"{100 * self.sparsity_target:g} %"]
+        if self.line.starts not in ((1.0,), ("auto",)):
+            parts.append(f"started at {100 * float(self.start):g} % of fine-tuning")
+        if self.line.lengths != (1.0,):
+            parts.append(f"{self.x:.0f} steps")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Scores on the way of one training: step -> score by split, mean over seeds."""
+
+    name: str
+    steps: list[int]
+    scores: dict[str, list[float]]
+    seeds: int
 
 
 @dataclass(frozen=True)
@@ -53,19 +82,34 @@ class Results:
     majority: dict[str, float]
     bias_scores: dict[str, float] | None
     """The bias model's own score by split, if the recipe uses one."""
+    traces: list[Trace]
+    """How the searches went, where the figure is about when they start."""
 
-    def csv(self) -> str:
-        buffer = io.StringIO()
-        writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.rows)
-        return buffer.getvalue()
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return (self.id_split, *self.ood_splits)
+
+
+def csv_text(results: Sequence[Results]) -> str:
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for each in results:
+        writer.writerows(each.rows)
+    return buffer.getvalue()
 
 
 def nodes_of(recipe: Recipe) -> list[Node]:
     """Everything that has to be computed before `collect`: every point and the full CE models they are judged by."""
-    points = [node for point in recipe.points() for node in (point.node, Evaluate(point.node))]
-    return [*points, *(Evaluate(recipe.full_model(seed)) for seed in recipe.seeds), *_bias_nodes(recipe)]
+    nodes: list[Node] = []
+    for point in recipe.points():
+        nodes += [point.node, Evaluate(point.node), Evaluate(_reference(recipe, point))]
+    return [*nodes, *_bias_nodes(recipe)]
+
+
+def _reference(recipe: Recipe, point: Point) -> ModelNode:
+    """The full CE model of the same seed and backbone."""
+    return recipe.full_model(point.seed, backbone=point.line.backbone)
 
 
 def _bias_nodes(recipe: Recipe) -> list[BiasModel]:
@@ -78,20 +122,22 @@ def collect(recipe: Recipe, store: Store) -> Results:
     task = load_task(recipe.task)
     points = recipe.points()
     reports = {p: read_json(store.path(Evaluate(p.node).key) / "scores.json") for p in points}
-    groups: dict[tuple[str, float], list[Point]] = {}
+    steps = {p: training_steps(p.node, store) for p in points}
+    groups: dict[tuple[str, float, Start, float], list[Point]] = {}
     for point in points:
-        groups.setdefault((point.line.label, point.sparsity), []).append(point)
-    bias = {name: _bias_scores(store, node, task.metric) for name, node in enumerate(_bias_nodes(recipe))}
+        groups.setdefault((point.line.label, point.sparsity, point.start, point.length), []).append(point)
+    bias = [_bias_scores(store, node, task.metric) for node in _bias_nodes(recipe)]
     any_report = next(iter(reports.values()))["splits"]
     return Results(
         recipe=recipe,
         id_split=task.dev.name,
         ood_splits=tuple(task.ood),
         metric=task.metric,
-        rows=[row for point in points for row in _rows(recipe, point, reports[point])],
-        summaries=[_summary(recipe, store, same, reports) for same in groups.values()],
+        rows=[row for point in points for row in _rows(recipe, point, reports[point], steps[point])],
+        summaries=[_summary(recipe, store, same, reports, steps) for same in groups.values()],
         majority={name: any_report[name]["majority"][task.metric] for name in task.scored},
-        bias_scores=bias.get(0),
+        bias_scores=bias[0] if bias else None,
+        traces=_traces(list(groups.values()), store, task) if recipe.axis == "start" else [],
     )
 
 
@@ -100,18 +146,23 @@ def _bias_scores(store: Store, node: BiasModel, metric: str) -> dict[str, float]
     return {name: report["metrics"][metric] for name, report in scores.items()}
 
 
-def _rows(recipe: Recipe, point: Point, report: dict[str, Any]) -> list[dict[str, Any]]:
+def _rows(recipe: Recipe, point: Point, report: dict[str, Any], steps: int) -> list[dict[str, Any]]:
     line = point.line
     common = {
         "recipe": recipe.name,
         "task": recipe.task.name,
-        "backbone": recipe.backbone,
+        "backbone": line.backbone or recipe.backbone,
         "seed": point.seed,
         "line": line.label,
         "paradigm": line.paradigm,
         "pruner": line.pruner or "",
         "objective_finetune": "" if line.paradigm == "c" else line.finetune,
         "objective_prune": line.prune or "",
+        "objective_isolated": (line.isolated or "ce") if line.paradigm == "b" else "",
+        "data": line.data,
+        "start": point.start if line.paradigm == "a" else "",
+        "length": point.length if line.pruner else "",
+        "training_steps": steps,
         "sparsity_target": point.sparsity,
         "sparsity": report["sparsity"],
         "key": point.node.key,
@@ -128,48 +179,97 @@ def _rows(recipe: Recipe, point: Point, report: dict[str, Any]) -> list[dict[str
     return rows
 
 
-def _summary(recipe: Recipe, store: Store, points: list[Point], reports: dict[Point, dict[str, Any]]) -> Summary:
-    task = load_task(recipe.task)
+def _summary(
+    recipe: Recipe,
+    store: Store,
+    points: list[Point],
+    reports: dict[Point, dict[str, Any]],
+    steps: dict[Point, int],
+) -> Summary:
+    task, point = load_task(recipe.task), points[0]
 
     def over_seeds(split: str, *path: str) -> Spread:
         values = []
-        for point in points:
-            value = reports[point]["splits"][split]
+        for each in points:
+            value = reports[each]["splits"][split]
             for step in path:
                 value = value[step]
             values.append(value)
         return spread(values)
 
-    first = reports[points[0]]["splits"]
+    first = reports[point]["splits"]
     return Summary(
-        line=points[0].line,
-        sparsity_target=points[0].sparsity,
-        sparsity=float(np.mean([reports[point]["sparsity"] for point in points])),
+        line=point.line,
+        sparsity_target=point.sparsity,
+        start=point.start,
+        length=point.length,
+        x=float(np.mean([_position(recipe, each, reports[each], store) for each in points])),
+        sparsity=float(np.mean([reports[each]["sparsity"] for each in points])),
+        steps=float(np.mean([steps[each] for each in points])),
         scores={split: over_seeds(split, "metrics", task.metric) for split in task.scored},
         groups={s: {g: over_seeds(s, "groups", g) for g in first[s]["groups"]} for s in task.scored},
         recall={s: {c: over_seeds(s, "recall", c) for c in first[s]["recall"]} for s in task.scored},
-        verdict=_verdict(recipe, store, points) if points[0].line.pruner is not None and task.ood else None,
-        keys=tuple(point.node.key for point in points),
+        verdict=_verdict(recipe, store, points) if point.line.pruner is not None and task.ood else None,
+        keys=tuple(each.node.key for each in points),
+        formula=point.node.formula,
     )
+
+
+def _position(recipe: Recipe, point: Point, report: dict[str, Any], store: Store) -> float:
+    """On the axis: percent of weights pruned, steps of fine-tuning before the search, or steps of the search."""
+    if recipe.axis == "sparsity" or not isinstance(point.node, Prune):
+        return 100.0 * float(report["sparsity"])
+    before = training_steps(point.node.parent, store)
+    return float(before if recipe.axis == "start" else training_steps(point.node, store) - before)
 
 
 def _verdict(recipe: Recipe, store: Store, points: list[Point]) -> Verdict:
     """Against the full CE model of the same seeds."""
     task = load_task(recipe.task)
-    metric = METRICS[task.metric]
-    ours = [_predictions(store, Evaluate(point.node)) for point in points]
-    full = [_predictions(store, Evaluate(recipe.full_model(point.seed))) for point in points]
+    ours = [predictions(store, point.node) for point in points]
+    full = [predictions(store, _reference(recipe, point)) for point in points]
 
     def mean(side: list[dict[str, np.ndarray]], split: str) -> float:
-        return 100.0 * float(np.mean([metric(seed[split], task.splits[split].labels) for seed in side]))
+        labels = task.splits[split].labels
+        return 100.0 * float(np.mean([measure(task.metric, seed[split], labels) for seed in side]))
 
     intervals = {
-        split: paired_bootstrap([s[split] for s in ours], [s[split] for s in full], task.splits[split].labels, metric)
+        split: paired_bootstrap(
+            [s[split] for s in ours], [s[split] for s in full], task.splits[split].labels, task.metric
+        )
         for split in task.ood
     }
     ood = {split: (mean(ours, split), mean(full, split)) for split in task.ood}
     return judge(mean(ours, task.dev.name), mean(full, task.dev.name), ood, intervals)
 
 
-def _predictions(store: Store, node: Evaluate) -> dict[str, np.ndarray]:
-    return {split: logits.argmax(axis=1) for split, logits in load_logits(store, node).items()}
+def predictions(store: Store, model: ModelNode) -> dict[str, np.ndarray]:
+    return {split: logits.argmax(axis=1) for split, logits in load_logits(store, Evaluate(model)).items()}
+
+
+def _traces(groups: list[list[Point]], store: Store, task: Task) -> list[Trace]:
+    traces = []
+    for points in groups:
+        nodes = [point.node for point in points]
+        if all(is_training(node) for node in nodes) and isinstance(nodes[0], Prune):
+            logs = [_evaluations(store, node, task) for node in nodes]
+            traces.append(_trace(points[0], logs, task))
+    return [trace for trace in traces if trace.steps]
+
+
+def _evaluations(store: Store, node: Node, task: Task) -> dict[int, dict[str, float]]:
+    """step -> score by split, for the evaluations of one training that also looked out of distribution."""
+    log = read_json(store.path(node.key) / "training.json")["log"]
+    names = {"eval_score": task.dev.name, **{f"trace/{split}": split for split in task.ood}}
+    return {
+        int(entry["step"]): {split: entry[name] for name, split in names.items()}
+        for entry in log
+        if all(name in entry for name in names)
+    }
+
+
+def _trace(point: Point, logs: list[dict[int, dict[str, float]]], task: Task) -> Trace:
+    steps = sorted(set.intersection(*(set(log) for log in logs)))
+    scores = {split: [float(np.mean([log[step][split] for log in logs])) for step in steps] for split in task.scored}
+    start = "early stopping" if point.start == "auto" else f"{100 * float(point.start):g} % of fine-tuning"
+    return Trace(f"from {start}", steps, scores, len(logs))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.table import Table
 
+from srnet.report.claims import Finding
 from srnet.report.results import Results, Summary
 
 
 def results_table(results: Results) -> Table:
-    table = Table(title=f"{results.recipe.task.name}, {results.metric} (%)", title_justify="left")
+    table = Table(
+        title=f"{results.recipe.name}: {results.recipe.task.name}, {results.metric} (%)", title_justify="left"
+    )
     table.add_column("model")
     for name in ("sparsity", f"ID {results.id_split}", *(f"OOD {name}" for name in results.ood_splits)):
         table.add_column(name, justify="right")
@@ -16,11 +21,16 @@ def results_table(results: Results) -> Table:
     splits = (results.id_split, *results.ood_splits)
     for summary in results.summaries:
         scores = [str(summary.scores[split]) for split in splits]
-        table.add_row(summary.line.label, f"{100 * summary.sparsity:.2f} %", *scores, answer(summary))
+        table.add_row(_name(results, summary), f"{100 * summary.sparsity:.2f} %", *scores, answer(summary))
     table.add_row("majority class", "", *(f"{results.majority[split]:.1f}" for split in splits), "", style="dim")
     if results.bias_scores is not None:
         table.add_row("bias model", "", *(f"{results.bias_scores[split]:.1f}" for split in splits), "", style="dim")
     return table
+
+
+def _name(results: Results, summary: Summary) -> str:
+    """The line; where the sparsity is not what varies, also what does."""
+    return summary.line.label if results.recipe.axis == "sparsity" else summary.name
 
 
 def answer(summary: Summary) -> str:
@@ -43,3 +53,15 @@ def verdict_line(results: Results) -> str:
     line = f"Verdict: {best.line.label} at {100 * best.sparsity:.1f} % sparsity. {verdict}."
     others = f" {len(found)} of {len(judged)} subnetworks are SRNets"
     return line + (others + "." if sparsest is best else f"{others}; the sparsest is {sparsest.name}.")
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    table = Table(show_lines=True)
+    for name in ("task", "claim", "answer", "figures"):
+        table.add_column(name)
+    for finding in findings:
+        parts = [f"{part.what}: {part.interval}" for part in finding.parts]
+        said = [f"{finding.seeds} seeds"] * (finding.seeds > 1) + parts + [finding.note] * bool(finding.note)
+        statement = f"{finding.claim.name}: {finding.claim.statement} ({finding.claim.source})"
+        table.add_row(finding.task, statement, finding.answer, "\n".join(said))
+    return table

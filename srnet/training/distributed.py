@@ -7,6 +7,7 @@ What only one of them may do (write, judge, report) the main process does, and t
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -118,6 +119,8 @@ def connect() -> Ranks:
         dist.init_process_group(backend(), timeout=PATIENCE)
     if not dist.is_available() or not dist.is_initialized():
         return ALONE
+    # accelerate knows only the old name of an option that torch has renamed
+    warnings.filterwarnings("ignore", message="`broadcast_buffers` is deprecated", category=FutureWarning)
     return Ranks(dist.get_rank(), dist.get_world_size())
 
 

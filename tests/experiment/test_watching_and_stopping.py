@@ -7,12 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
+from sklearn.metrics import accuracy_score, f1_score
 
 from srnet.errors import UserError
-from srnet.evaluation import METRICS
 from srnet.experiment import FineTune, ModelNode, PoE, Pretrained, Prune, load_task
 from srnet.experiment.nodes import BiasModel
 from srnet.export import Subnetwork
@@ -38,8 +36,10 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def score(subnetwork: Subnetwork, split: Any, metric: str) -> float:
     base = subnetwork.base()
-    logits = predict(subnetwork.model(base), encode(split, base.tokenizer, 64))
-    return 100.0 * METRICS[metric](logits.argmax(axis=1), split.labels)
+    answers = predict(subnetwork.model(base), encode(split, base.tokenizer, 64)).argmax(axis=1)
+    if metric == "f1":
+        return 100.0 * float(f1_score(split.labels, answers, average="weighted", zero_division=0.0))
+    return 100.0 * float(accuracy_score(split.labels, answers))
 
 
 # --- traces --------------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def hasty(tiny_training: TrainingSettings) -> TrainingSettings:
 
 
 def test_a_fine_tuning_that_stalls_says_where_it_ended(made: Any, raw: Pretrained, hasty: TrainingSettings) -> None:
-    for patience, end in ((1, 10), (2, 15), (3, 20), (4, 20)):
+    for patience, end in ((1, 10), (2, 15), (4, 20)):
         told = story(made, FineTune(raw, training=replace(hasty, patience=patience)))
         scores = logged(told, "eval_score")
         assert told["steps"] == max(scores) == end
@@ -140,6 +140,4 @@ def test_a_moved_mask_is_still_chosen_late(made: Any, tuned: FineTune, hasty: Tr
         assert "patience" in str(error)  # noqa: PT017
         return
     assert told["selected_step"] >= 14
-    assert told["dev_score"] is not None
-    assert np.isfinite(told["dev_score"])
-    assert torch.is_tensor(next(iter(made(Prune(tuned, MaskTraining(0.5), training=hasty)).weights.values())))
+    assert told["dev_score"] == max(score for step, score in logged(told, "eval_score").items() if step >= 14)

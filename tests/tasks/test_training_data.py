@@ -146,5 +146,5 @@ def test_in_yaml_its_path_starts_from_the_folder(files: FilesTask, tmp_path: Pat
     made = task_from(values, "here", tmp_path)
     assert isinstance(made, FilesTask)
     assert (made.ood_train, made.ood_copies) == ("/data/o.csv", 1)
-    with pytest.raises(UserError, match="ood_copies.*whole number"):
+    with pytest.raises(UserError, match=r"ood_copies.*whole number"):
         task_from({**values, "ood_copies": 1.5}, "here", tmp_path)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from srnet.backbones import load_backbone
@@ -217,13 +217,12 @@ def challenge(tiny_backbone: str, tiny_task: SyntheticTask) -> Any:
 
 @pytest.mark.parametrize("pruned", [False, True], ids=["fine-tuning", "mask training"])
 def test_a_trace_is_logged_and_chooses_nothing(pruned: bool, challenge: Any, make_run: Any, tmp_path: Path) -> None:
-    # what is traced is best where dev is worst and rises when dev stalls: it would choose and stop otherwise
-    told: list[float] = []
+    # it is far above dev, best at the beginning and without a gain ever since: it would choose step 5 and stop at 15
+    curve = iter((190.0, 120.0, 170.0, 180.0))
 
     def judge(logits: np.ndarray) -> float:
         assert logits.shape == (len(challenge), 2)
-        told.append(-PEAK[len(told)])
-        return told[-1]
+        return next(curve)
 
     def run(folder: str, **changes: Any) -> Result:
         method = MaskTraining(0.5).method(fine_tuned=False, eval_every=5) if pruned else Method()
@@ -231,7 +230,8 @@ def test_a_trace_is_logged_and_chooses_nothing(pruned: bool, challenge: Any, mak
 
     without, traced = run("without"), run("with", trace={"challenge": (challenge, judge)})
     logged = {entry["step"]: entry["trace/challenge"] for entry in traced.log if "trace/challenge" in entry}
-    assert logged == {5: -50.0, 10: -60.0, 15: -59.0, 20: -60.4}
+    assert logged == {5: 190.0, 10: 120.0, 15: 170.0, 20: 180.0}
+    assert (traced.steps, traced.step) == (20, 20)
     assert (traced.steps, traced.step, traced.dev_score) == (without.steps, without.step, without.dev_score)
     assert eval_scores(traced) == eval_scores(without)
     assert same(traced.snapshot, without.snapshot)

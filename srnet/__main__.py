@@ -1,0 +1,6 @@
+"""`python -m srnet`, which is also what torchrun starts: `torchrun --nproc-per-node 2 -m srnet reproduce ...`."""
+
+from srnet.cli import main
+
+if __name__ == "__main__":
+    main()

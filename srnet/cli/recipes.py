@@ -1,0 +1,225 @@
+"""Commands that run whole experiments: the demonstration, the paper's figures, your own recipe."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from srnet.cli.app import (
+    DryRunOption,
+    EngineOption,
+    JsonOption,
+    QuietOption,
+    ReportOption,
+    StepsOption,
+    StoreOption,
+    WorkersOption,
+    app,
+    make_engine,
+    numbers,
+    out,
+)
+
+
+class TaskName(StrEnum):
+    inference = "inference"
+    paraphrase = "paraphrase"
+    verification = "verification"
+
+
+class ProfileName(StrEnum):
+    toy = "toy"
+    cpu = "cpu"
+    paper = "paper"
+
+
+@app.command()
+def demo(
+    out_folder: Annotated[Path, typer.Option("--out", help="Where table, curves and report go.")] = Path("srnet-demo"),
+    task: Annotated[TaskName, typer.Option(help="Which task of the embedded benchmark.")] = TaskName.inference,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 1,
+    sparsities: Annotated[str, typer.Option(help="Shares to prune, with commas.")] = "0.5,0.7,0.9",
+    bias: Annotated[float | None, typer.Option(help="Share of training examples that the shortcut gets right.")] = None,
+    train_size: Annotated[int | None, typer.Option(help="Training examples.")] = None,
+    steps: StepsOption = None,
+    dry_run: DryRunOption = False,
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
+    store: StoreOption = None,
+    report_to: ReportOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Find a sparse and robust subnetwork on the embedded benchmark: no network, no GPU, some minutes.
+
+    The full model is fine-tuned on data with a shortcut and falls for it. Pruning it with a debiasing objective finds a
+    subnetwork that does not. Run it again and it continues where it was.
+    """
+    from srnet.api import run_recipe
+    from srnet.recipes import demo_recipe
+    from srnet.tasks.synthetic import SyntheticTask
+
+    dials = {"bias": bias, "train_size": train_size}
+    spec = SyntheticTask(task.value, **{name: value for name, value in dials.items() if value is not None})  # type: ignore[arg-type]
+    recipe = demo_recipe(spec, seeds, numbers(sparsities, "--sparsities"), steps)
+    made = make_engine(store, quiet, report_to, engine, workers)
+    if dry_run:
+        _print_plan(made, [recipe])
+        return
+    _print_results([run_recipe(recipe, out_folder, made)], out_folder)
+
+
+@app.command()
+def run(
+    spec: Annotated[Path, typer.Argument(help="A YAML file with task, lines, seeds and settings.")],
+    out_folder: Annotated[Path | None, typer.Option("--out", help="Default: srnet-NAME in this folder.")] = None,
+    dry_run: DryRunOption = False,
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
+    store: StoreOption = None,
+    report_to: ReportOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Run your own recipe: which models, at which sparsities, with which seeds, on which data."""
+    from srnet.api import run_recipe
+    from srnet.recipes import load_recipe
+
+    recipe = load_recipe(spec)
+    made = make_engine(store, quiet, report_to, engine, workers)
+    if dry_run:
+        _print_plan(made, [recipe])
+        return
+    folder = out_folder or Path(f"srnet-{recipe.name}")
+    _print_results([run_recipe(recipe, folder, made)], folder)
+
+
+ProfileOption = Annotated[
+    ProfileName,
+    typer.Option(help="toy: the embedded benchmark. cpu: your data, a small backbone. paper: the published settings."),
+]
+TasksOption = Annotated[
+    str | None,
+    typer.Option(help="With commas: inference, paraphrase, verification, or YAML files. Default: as in the paper."),
+]
+SeedsOption = Annotated[int, typer.Option(min=1, help="How many seeds.")]
+SparsitiesOption = Annotated[
+    str | None, typer.Option(help="Shares to prune, with commas, where a figure shows several. Default: the profile's.")
+]
+OtherBackboneOption = Annotated[str | None, typer.Option("--backbone", help="Instead of the profile's backbone.")]
+OthersOption = Annotated[str | None, typer.Option(help="For tab6: folders or hub names, with commas.")]
+ScaleOption = Annotated[float, typer.Option(help="Multiply the length of every training, e.g. 0.1 for a trial.")]
+
+
+def _order(
+    figures: list[str], profile: ProfileName, tasks: str | None, seeds: int, sparsities: str | None,
+    backbone: str | None, other_backbones: str | None, scale: float,
+) -> Any:  # fmt: skip
+    from srnet.recipes import Order
+
+    return Order(
+        figures=tuple(figures),
+        profile=profile.value,
+        tasks=tuple(tasks.split(",")) if tasks else (),
+        seeds=tuple(range(seeds)),
+        sparsities=numbers(sparsities, "--sparsities") if sparsities else (),
+        backbone=backbone,
+        other_backbones=tuple(other_backbones.split(",")) if other_backbones else (),
+        scale=scale,
+    )
+
+
+@app.command()
+def reproduce(
+    figures: Annotated[
+        list[str], typer.Argument(help="fig2 ... fig8, figA1, figA2, figA3, tab5, tab6, or all; several are fine.")
+    ],
+    profile: ProfileOption = ProfileName.toy,
+    tasks: TasksOption = None,
+    seeds: SeedsOption = 1,
+    sparsities: SparsitiesOption = None,
+    backbone: OtherBackboneOption = None,
+    other_backbones: OthersOption = None,
+    scale: ScaleOption = 1.0,
+    out_folder: Annotated[Path | None, typer.Option("--out", help="Default: srnet-NAME in this folder.")] = None,
+    dry_run: DryRunOption = False,
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
+    store: StoreOption = None,
+    report_to: ReportOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Reproduce figures and tables of "A Win-win Deal" and check its claims.
+
+    Each distinct training runs once, whichever figures need it, and never again once the store has it. Stop it whenever
+    you like; the same command continues. Start with --dry-run.
+
+    fig2 subnetworks of the CE model, fig3 of the PoE model, fig4 fine-tuned in isolation, fig5 without fine-tuning,
+    fig6 and figA2 with OOD training data, fig7 and figA3 when to start the search, fig8 gradual against fixed sparsity,
+    figA1 other debiasing objectives, tab5 initialisation and schedule, tab6 other backbones.
+    """
+    from srnet import api
+
+    order = _order(figures, profile, tasks, seeds, sparsities, backbone, other_backbones, scale)
+    made = make_engine(store, quiet, report_to, engine, workers)
+    if dry_run:
+        _print_plan(made, order.recipes())
+        return
+    report = api.reproduce(order, out_folder, engine=made)
+    _print_results([section.results for section in report.sections], api.folder_of(order, out_folder))
+    _print_answers(report.findings)
+
+
+@app.command()
+def claims(
+    profile: ProfileOption = ProfileName.toy,
+    tasks: TasksOption = None,
+    seeds: SeedsOption = 3,
+    backbone: OtherBackboneOption = None,
+    scale: ScaleOption = 1.0,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check the paper's claims on what the store holds: holds, does not hold, or not enough evidence.
+
+    Nothing is computed: run `srnet reproduce all --seeds 3` first. A claim holds only if every interval it rests on
+    lies on its side.
+    """
+    from srnet import api
+    from srnet.report import findings_table
+
+    found = api.claims(_order(["all"], profile, tasks, seeds, None, backbone, None, scale), make_engine(store, True))
+    if as_json:
+        out.print_json(json.dumps([api.plain_finding(finding) for finding in found]))
+        return
+    out.print(findings_table(found))
+
+
+def _print_results(results: list[Any], folder: Path) -> None:
+    from srnet.report import results_table, verdict_line
+
+    for each in results:
+        out.print(results_table(each))
+        out.print(verdict_line(each), markup=False)
+    out.print(f"Report: {folder / 'report.html'}", markup=False)
+
+
+def _print_answers(findings: list[Any]) -> None:
+    for finding in findings:
+        note = f" ({finding.note})" if finding.note else ""
+        out.print(f"{finding.task}, {finding.claim.name}: {finding.answer}{note}", markup=False)
+    if findings:
+        out.print("The figures behind each answer: in the report, and from `srnet claims`.", markup=False)
+
+
+def _print_plan(engine: Any, recipes: list[Any]) -> None:
+    from srnet.api import plan
+
+    made = plan(recipes, engine)
+    for node, stored in made.steps:
+        out.print(f"{node.key}  {'stored' if stored else 'to do '}  {node.label}:  {node.formula}", markup=False)
+    for line in made.figures:
+        out.print(line, markup=False)
+    out.print(f"{made.summary}; nothing was done", markup=False)

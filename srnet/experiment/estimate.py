@@ -1,0 +1,122 @@
+"""How long a plan will take, from the pace of trainings that were measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import torch
+
+from srnet.backbones import load_backbone
+from srnet.errors import UserError
+from srnet.experiment.nodes import (
+    FineTune,
+    Node,
+    Pretrained,
+    Prune,
+    PruneRun,
+    Trajectory,
+    is_training,
+    load_task,
+)
+from srnet.experiment.store import Store
+from srnet.files import read_json
+from srnet.training import TrainingSettings, encode
+
+TRAININGS = ("FineTune", "Trajectory", "Prune", "PruneRun")
+CALIBRATION_STEPS = 4
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """`steps` and `seconds` of the trainings; evaluations and the like come on top."""
+
+    trainings: int
+    steps: int
+    seconds: float
+    stored: int
+    """How many stored trainings the pace was taken from; 0 if it was measured just now."""
+
+    def __str__(self) -> str:
+        basis = f"the pace of {self.stored} stored trainings" if self.stored else "a few steps measured just now"
+        return f"about {spoken(self.seconds)} for {self.steps:,} training steps, by {basis}"
+
+
+def spoken(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def estimate(nodes: Sequence[Node], store: Store) -> Estimate:
+    trainings = [node for node in nodes if is_training(node)]
+    paces = _stored_paces(store)
+    measured: dict[tuple[str, int], float] = {}
+    seconds, total, used = 0.0, 0, set()
+    for node in trainings:
+        assert isinstance(node, (FineTune, Trajectory, Prune, PruneRun))
+        place = (node.pretrained.backbone, node.training.batch_size)
+        if place in paces:
+            used.add(place)
+            pace = median(paces[place])
+        else:
+            pace = measured.setdefault(place, 0.0) or _measure(node.pretrained, node.training)
+            measured[place] = pace
+        steps = training_length(node)
+        seconds, total = seconds + steps * pace, total + steps
+    return Estimate(len(trainings), total, seconds, sum(len(paces[place]) for place in used))
+
+
+def training_length(node: FineTune | Trajectory | Prune | PruneRun) -> int:
+    """Steps of a training that was not run yet: at most, where it may stop early."""
+    if isinstance(node, Trajectory):
+        return max(node.steps)
+    examples = sum(len(split) for split in load_task(node.task_spec).training_data(node.data))
+    return node.training.total_steps(examples)
+
+
+def _stored_paces(store: Store) -> dict[tuple[str, int], list[float]]:
+    """(backbone, batch size) -> seconds a step of every training in the store."""
+    paces: dict[tuple[str, int], list[float]] = {}
+    for entry in store.entries():
+        if entry.type not in TRAININGS:
+            continue
+        try:
+            expression = store.manifest(entry.key)["expression"]
+            pace = read_json(store.path(entry.key) / "training.json")["step_seconds"]
+            place = (_backbone(expression), expression["training"]["batch_size"])
+        except (UserError, KeyError, TypeError):
+            continue  # picked from a run, or older than these figures
+        if pace:
+            paces.setdefault(place, []).append(pace)
+    return paces
+
+
+def _backbone(expression: dict[str, Any]) -> str:
+    while "backbone" not in expression:
+        expression = expression["parent"] if "parent" in expression else expression["to"]
+    return str(expression["backbone"])
+
+
+def _measure(raw: Pretrained, settings: TrainingSettings) -> float:
+    """Seconds of a forward, backward and optimiser step of this backbone on this data."""
+    task = load_task(raw.task)
+    base = load_backbone(raw.backbone, task.labels, raw.seed)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = base.model.to(device)
+    data = encode(task.train.sample(settings.batch_size), base.tokenizer, base.max_length(settings.max_length))
+    batch = {name: value.to(device) for name, value in data.collate(range(len(data))).items()}
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
+    times = []
+    for _ in range(CALIBRATION_STEPS):
+        started = time.perf_counter()
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+    return median(times[1:])

@@ -1,0 +1,183 @@
+"""The page's interactive pictures, as plain data for plotly.js."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from srnet.report.curves import AXES, by_line, colour
+from srnet.report.masks import MatrixTable, OverlapTable
+from srnet.report.results import Results, Summary, Trace
+
+Picture = dict[str, Any]
+
+FONT = {"family": "system-ui, sans-serif", "size": 13, "color": "#1d2330"}
+GRID = "#e8ebf0"
+MARKERS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
+
+
+def _layout(title: str, x: str, y: str, **more: Any) -> dict[str, Any]:
+    axis = {"gridcolor": GRID, "zeroline": False, "linecolor": "#b9c0cc", "ticks": "outside"}
+    return {
+        "title": {"text": title, "font": {"size": 15}, "x": 0.02},
+        "font": FONT,
+        "margin": {"l": 56, "r": 12, "t": 44, "b": 48},
+        "paper_bgcolor": "#fff",
+        "plot_bgcolor": "#fff",
+        "xaxis": {**axis, "title": {"text": x}},
+        "yaxis": {**axis, "title": {"text": y}},
+        "legend": {"orientation": "h", "y": -0.24, "x": 0, "font": {"size": 12}},
+        "hoverlabel": {"align": "left"},
+        "height": 470,
+        **more,
+    }
+
+
+def _faded(colour: str, alpha: float) -> str:
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{alpha})"
+
+
+# --- curves --------------------------------------------------------------------------------------------------------
+
+
+def curves(results: Results) -> list[Picture]:
+    """One picture a split: the lines with their bands, the full models as levels."""
+    lines = by_line(results)
+    varied = [s.x for s in results.summaries if s.line.pruner is not None] or [0.0, 100.0]
+    pad = 0.06 * (max(varied) - min(varied)) or 1.0
+    ends = [min(varied) - pad, max(varied) + pad]
+    pictures = []
+    for split in results.splits:
+        traces: list[dict[str, Any]] = []
+        for index, (label, summaries) in enumerate(lines.items()):
+            make = _level if summaries[0].line.pruner is None else _curve
+            traces += make(label, summaries, split, index, ends)
+        traces.append(_majority(results.majority[split], ends))
+        kind = "ID" if split == results.id_split else "OOD"
+        layout = _layout(f"{kind}: {split}", AXES[results.recipe.axis], f"{results.metric} (%)")
+        pictures.append({"data": traces, "layout": layout})
+    return pictures
+
+
+def _hover(summary: Summary, split: str) -> str:
+    score = summary.scores[split]
+    lines = [f"<b>{summary.name}</b>", f"{split}: {score} ({score.seeds} seed{'s' if score.seeds > 1 else ''})"]
+    if summary.line.pruner is not None:
+        lines.append(f"sparsity {100 * summary.sparsity:.2f} %, counted on the mask")
+    if summary.verdict is not None:
+        gains = ", ".join(f"{name} {interval}" for name, interval in summary.verdict.intervals.items())
+        lines += [f"keeps {summary.verdict.kept_percent} of ID", f"OOD minus full CE model: {gains}"]
+    lines += [f"{summary.steps:,.0f} training steps", *(f"key {key}" for key in summary.keys)]
+    return "<br>".join(lines)
+
+
+def _band(x: list[float], low: list[float], high: list[float], colour: str, group: str) -> dict[str, Any]:
+    return {
+        "x": [*x, *reversed(x)], "y": [*high, *reversed(low)], "fill": "toself", "fillcolor": _faded(colour, 0.14),
+        "line": {"width": 0}, "mode": "lines", "hoverinfo": "skip", "showlegend": False, "legendgroup": group,
+    }  # fmt: skip
+
+
+def _curve(label: str, summaries: list[Summary], split: str, index: int, ends: list[float]) -> list[dict[str, Any]]:
+    x, scores = [s.x for s in summaries], [s.scores[split] for s in summaries]
+    low, high = [s.mean - s.sd for s in scores], [s.mean + s.sd for s in scores]
+    line = {
+        "x": x, "y": [s.mean for s in scores], "name": label, "legendgroup": label, "mode": "lines+markers",
+        "line": {"color": colour(index), "width": 2}, "marker": {"size": 9, "symbol": MARKERS[index % len(MARKERS)]},
+        "hovertemplate": "%{text}<extra></extra>", "text": [_hover(s, split) for s in summaries],
+    }  # fmt: skip
+    if len(x) == 1:
+        line["error_y"] = {"type": "data", "array": [scores[0].sd]}
+        return [line]
+    return [_band(x, low, high, colour(index), label), line]
+
+
+def _level(label: str, summaries: list[Summary], split: str, index: int, ends: list[float]) -> list[dict[str, Any]]:
+    score, text = summaries[0].scores[split], _hover(summaries[0], split)
+    line = {
+        "x": ends, "y": [score.mean] * 2, "name": label, "legendgroup": label, "mode": "lines",
+        "line": {"color": colour(index), "width": 2, "dash": "dash"}, "hovertemplate": "%{text}<extra></extra>",
+        "text": [text, text],
+    }  # fmt: skip
+    return [_band(ends, [score.mean - score.sd] * 2, [score.mean + score.sd] * 2, colour(index), label), line]
+
+
+def _majority(value: float, ends: list[float]) -> dict[str, Any]:
+    return {
+        "x": ends, "y": [value] * 2, "name": "majority class", "mode": "lines",
+        "line": {"color": "#999999", "width": 1, "dash": "dot"},
+        "hovertemplate": f"majority class {value:.1f}<extra></extra>",
+    }  # fmt: skip
+
+
+def traces(results: Results) -> list[Picture]:
+    """How the searches went: score over the steps of the search, one line a start."""
+    pictures = []
+    for split in results.splits if results.traces else ():
+        data = [_trace(trace, split, index) for index, trace in enumerate(results.traces)]
+        layout = _layout(f"{split}, during the search", "steps of the search", f"{results.metric} (%)")
+        pictures.append({"data": data, "layout": layout})
+    return pictures
+
+
+def _trace(trace: Trace, split: str, index: int) -> dict[str, Any]:
+    return {
+        "x": trace.steps, "y": trace.scores[split], "name": trace.name, "mode": "lines+markers",
+        "line": {"color": colour(index), "width": 2}, "marker": {"size": 6},
+        "hovertemplate": f"{trace.name}<br>step %{{x}}: %{{y:.1f}}<extra></extra>",
+    }  # fmt: skip
+
+
+# --- heat maps -----------------------------------------------------------------------------------------------------
+
+
+def _heat_map(
+    title: str,
+    columns: list[str],
+    rows: list[str],
+    cells: list[list[float | None]],
+    unit: str,
+    colours: Any,
+    digits: int = 0,
+) -> Picture:
+    """Percentages, from 0 to 100."""
+    data = {
+        "type": "heatmap", "x": columns, "y": rows, "z": cells, "zmin": 0, "zmax": 100, "colorscale": colours,
+        "text": [["" if v is None else f"{v:.{digits}f}" for v in row] for row in cells], "texttemplate": "%{text}",
+        "textfont": {"size": 11}, "hovertemplate": "%{y}<br>%{x}<br>%{z:.1f}" + unit + "<extra></extra>",
+        "xgap": 1, "ygap": 1, "colorbar": {"thickness": 10, "len": 0.9},
+    }  # fmt: skip
+    layout = _layout(title, "", "", height=190 + 24 * len(rows))
+    layout["margin"] = {"l": 8, "r": 8, "t": 44, "b": 8}
+    layout["xaxis"] |= {"automargin": True, "tickangle": -35, "type": "category", "showgrid": False}
+    layout["yaxis"] |= {"automargin": True, "autorange": "reversed", "type": "category", "showgrid": False}
+    return {"data": [data], "layout": layout, "min_width": 220 + 46 * len(columns)}
+
+
+DIVERGING = [[0, "#e08a3c"], [0.5, "#ffffff"], [1, "#3f9e73"]]
+SEQUENTIAL = [[0, "#ffffff"], [1, "#0072B2"]]
+
+
+def sub_cases(results: Results) -> list[Picture]:
+    """Accuracy by sub-case and model, one picture a split that has sub-cases."""
+    pictures = []
+    for split in results.splits:
+        groups = list(results.summaries[0].groups[split])
+        if groups:
+            cells: list[list[float | None]] = [[s.groups[split][g].mean for s in results.summaries] for g in groups]
+            kind = "ID" if split == results.id_split else "OOD"
+            title = f"{kind} {split}: accuracy by sub-case"
+            names = [s.name for s in results.summaries]
+            pictures.append(_heat_map(title, names, groups, cells, " %", DIVERGING))
+    return pictures
+
+
+def overlap_picture(table: OverlapTable) -> Picture:
+    title = f"{100 * table.sparsity:g} % sparse: kept weights in common (chance {table.chance:.1f} %)"
+    return _heat_map(title, table.labels, table.labels, table.shared, " % in common", SEQUENTIAL, 1)
+
+
+def matrix_picture(table: MatrixTable) -> Picture:
+    title = f"{100 * table.sparsity:g} % sparse: percent pruned, by matrix"
+    cells: list[list[float | None]] = [[*row] for row in table.pruned]
+    return _heat_map(title, table.labels, table.matrices, cells, " % pruned", SEQUENTIAL, 1)

@@ -1,0 +1,354 @@
+"""Every figure of the paper is the algebra that the paper writes under it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srnet.errors import UserError
+from srnet.experiment import (
+    CE,
+    BiasModel,
+    ConfReg,
+    Engine,
+    Evaluate,
+    FineTune,
+    Moment,
+    Pretrained,
+    Prune,
+    Rewind,
+    Store,
+    Trajectory,
+)
+from srnet.experiment.identity import describe
+from srnet.experiment.nodes import ModelNode, Node, Objective, is_training
+from srnet.names import EMBEDDED, EMBEDDED_OTHER
+from srnet.pruners import IMP, MaskTraining, RewoundIMP
+from srnet.recipes.figures import FIGURES, get_figure
+from srnet.recipes.recipe import Recipe
+from srnet.recipes.setup import Setup
+from srnet.recipes.toy import FINETUNING, PRUNING, STOPPING, toy_setup
+from srnet.report import nodes_of
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
+
+
+def small(name: str) -> SyntheticTask:
+    return SyntheticTask(name, train_size=50, dev_size=10, ood_size=10)
+
+
+TASK = small("inference")
+BIAS = BiasModel(TASK)
+POE, REWEIGHT = Objective("poe", BIAS), Objective("reweight", BIAS)
+SEED = 3
+
+RAW = Pretrained(EMBEDDED, TASK, SEED)
+TUNING, SEARCH = replace(FINETUNING, seed=SEED), replace(PRUNING, seed=SEED)
+FULL, FULL_POE = FineTune(RAW, CE(), TUNING), FineTune(RAW, POE, TUNING)
+CE_LINE, POE_LINE = {"full model (CE)": [FULL]}, {"full model (PoE)": [FULL_POE]}
+
+
+@pytest.fixture(autouse=True)
+def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backbone is its name here: expressions and keys do not need the weights."""
+    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name: f"hash of {name}")
+
+
+def lines(name: str, setup: Setup | None = None, seeds: tuple[int, ...] = (SEED,)) -> dict[str, list[ModelNode]]:
+    """The models of a figure by line."""
+    recipe = get_figure(name).recipe(setup or toy_setup(TASK), seeds)
+    found: dict[str, list[ModelNode]] = {}
+    for point in recipe.points():
+        found.setdefault(point.line.label, []).append(point.node)
+    return found
+
+
+def masks(model: ModelNode, objective: Objective, *sparsities: float, **options: Any) -> list[Prune]:
+    return [Prune(model, MaskTraining(s, **options), objective, SEARCH) for s in sparsities]
+
+
+def lasting(steps: int, node: Prune) -> Prune:
+    return replace(node, training=replace(node.training, steps=steps))
+
+
+def without_epochs(nodes: dict[str, list[ModelNode]]) -> dict[str, list[Prune | ModelNode]]:
+    """Where `steps` are given nobody reads `epochs`."""
+
+    def clean(node: ModelNode) -> ModelNode:
+        if not isinstance(node, Prune):
+            return node
+        assert node.training.steps is not None
+        return replace(node, training=replace(node.training, epochs=SEARCH.epochs))
+
+    return {label: [clean(node) for node in each] for label, each in nodes.items()}
+
+
+# --- figure by figure ----------------------------------------------------------------------------------------------
+
+
+def test_fig2_prunes_the_model_fine_tuned_with_ce() -> None:
+    sparsities = (0.5, 0.7, 0.9)
+    assert lines("fig2") == {
+        **CE_LINE,
+        **POE_LINE,
+        "mask training (CE)": masks(FULL, CE(), *sparsities),
+        "mask training (PoE)": masks(FULL, POE, *sparsities),
+        "IMP (CE)": [Prune(FULL, IMP(s), CE(), SEARCH) for s in sparsities],
+        "IMP (PoE)": [Prune(FULL, IMP(s), POE, SEARCH) for s in sparsities],
+    }
+
+
+def test_fig3_prunes_the_model_fine_tuned_with_poe() -> None:
+    assert lines("fig3") == {
+        **CE_LINE,
+        **POE_LINE,
+        "mask training (PoE) of the PoE model": masks(FULL_POE, POE, 0.5, 0.7),
+        "IMP (PoE) of the PoE model": [Prune(FULL_POE, IMP(s), POE, SEARCH) for s in (0.5, 0.7)],
+        "mask training (PoE)": masks(FULL, POE, 0.5, 0.7),
+    }
+
+
+def test_fig4_rewinds_to_the_raw_weights_and_trains_in_isolation() -> None:
+    imp = [Prune(RAW, RewoundIMP(s), POE, SEARCH) for s in (0.5, 0.7)]
+    mask = masks(FULL, POE, 0.5, 0.7)
+
+    def isolated(found: Iterable[Prune], objective: Objective) -> list[FineTune]:
+        return [FineTune(Rewind(subnetwork, RAW), objective, TUNING) for subnetwork in found]
+
+    assert lines("fig4") == {
+        **CE_LINE,
+        **POE_LINE,
+        "IMP (PoE), CE fine-tuned": isolated(imp, CE()),
+        "IMP (PoE), PoE fine-tuned": isolated(imp, POE),
+        "mask training (PoE), CE fine-tuned": isolated(mask, CE()),
+        "mask training (PoE), PoE fine-tuned": isolated(mask, POE),
+    }
+
+
+def test_fig5_prunes_the_raw_model() -> None:
+    assert lines("fig5") == {
+        **CE_LINE,
+        **POE_LINE,
+        "mask training (CE) of the raw model": masks(RAW, CE(), 0.5, 0.7),
+        "mask training (PoE) of the raw model": masks(RAW, POE, 0.5, 0.7),
+        "mask training (PoE)": masks(FULL, POE, 0.5, 0.7),
+    }
+
+
+@pytest.mark.parametrize("name", ["fig6", "figA2"])
+def test_fig6_finds_masks_with_ood_data_and_fine_tunes_them_without(name: str) -> None:
+    def found(model: ModelNode) -> list[Prune]:
+        return [replace(node, data="id+ood") for node in masks(model, CE(), 0.5, 0.7)]
+
+    assert lines(name) == {
+        **CE_LINE,
+        "fine-tuned subnetwork": found(FULL),
+        "raw subnetwork, then fine-tuned": [FineTune(Rewind(n, RAW), CE(), TUNING, "id") for n in found(FULL)],
+        "raw subnetwork": found(RAW),
+    }
+
+
+@pytest.mark.parametrize("name", ["fig7", "figA3"])
+def test_fig7_starts_at_moments_of_one_fine_tuning(name: str) -> None:
+    assert (FINETUNING.steps, STOPPING.patience) == (300, 3)
+    on_the_way = Trajectory(RAW, CE(), TUNING, (75, 150, 225))
+    starts = [RAW, *(Moment(on_the_way, step) for step in (75, 150, 225)), FULL]
+    stopped = FineTune(RAW, CE(), replace(STOPPING, seed=SEED))
+    assert lines(name) == {
+        **CE_LINE,
+        "mask training (PoE) from step t": [node for start in starts for node in masks(start, POE, 0.7)],
+        "mask training (PoE), start found by early stopping": masks(stopped, POE, 0.7),
+    }
+    points = get_figure(name).recipe(toy_setup(TASK), (SEED,)).points()
+    assert [point.start for point in points[1:]] == [0.0, 0.25, 0.5, 0.75, 1.0, "auto"]
+    assert get_figure(name).axis == "start"
+
+
+def test_fig8_is_fixed_against_gradual_over_the_length() -> None:
+    (fixed,), (gradual,) = masks(FULL, POE, 0.9), masks(FULL, POE, 0.9, init="soft", initial_sparsity=0.7)
+    assert PRUNING.steps == 1200
+    assert without_epochs(lines("fig8")) == {
+        **CE_LINE,
+        "fixed": [lasting(steps, fixed) for steps in (400, 800, 1200)],
+        "gradual, from 70 %": [lasting(steps, gradual) for steps in (400, 800, 1200)],
+    }
+    points = get_figure("fig8").recipe(toy_setup(TASK), (SEED,)).points()
+    assert [point.length for point in points[1:]] == 2 * [1 / 3, 2 / 3, 1.0]
+    assert get_figure("fig8").axis == "length"
+
+
+def test_fig_a1_has_the_teacher_of_its_own_seed() -> None:
+    found = lines("figA1")
+    assert found == {
+        **CE_LINE,
+        "mask training (CE)": masks(FULL, CE(), 0.5, 0.7),
+        "mask training (PoE)": masks(FULL, POE, 0.5, 0.7),
+        "mask training (reweighting)": masks(FULL, REWEIGHT, 0.5, 0.7),
+        "mask training (confidence reg.)": masks(FULL, ConfReg(BIAS, FULL), 0.5, 0.7),
+    }
+    for node in lines("figA1", seeds=(0, 5))["mask training (confidence reg.)"]:
+        assert isinstance(node, Prune)
+        assert node.objective.teacher is not None
+        assert node.objective.teacher.model == node.parent
+        assert node.pretrained.seed == node.training.seed
+
+
+def test_tab5_has_five_ways_to_begin_and_to_go_on() -> None:
+    soft = {"init": "soft"}
+    assert without_epochs(lines("tab5")) == {
+        **CE_LINE,
+        "fixed, hard": masks(FULL, POE, 0.9),
+        "fixed, soft": masks(FULL, POE, 0.9, **soft),
+        "gradual, from 20 %": masks(FULL, POE, 0.9, initial_sparsity=0.2, **soft),
+        "gradual, from 50 %": masks(FULL, POE, 0.9, initial_sparsity=0.5, **soft),
+        "gradual, from 70 %": masks(FULL, POE, 0.9, initial_sparsity=0.7, **soft),
+    }
+    shorter = lines("tab5", replace(toy_setup(TASK), ablation_length=0.5))
+    trainings = [node.training.steps for label, (node,) in shorter.items() if label != "full model (CE)"]  # type: ignore[attr-defined]
+    assert trainings == 5 * [600]
+
+
+def test_tab6_is_another_backbone_throughout() -> None:
+    claims = small("verification")  # its shortcut is read off vectors
+    raw, bias = Pretrained(EMBEDDED_OTHER, claims, SEED), BiasModel(claims, vectors=EMBEDDED_OTHER)
+    poe = Objective("poe", bias)
+    full = FineTune(raw, CE(), TUNING)
+    gradual = MaskTraining(0.7, "soft", initial_sparsity=0.5)
+    assert without_epochs(lines("tab6", toy_setup(claims))) == {
+        "srnet-small: full model (CE)": [full],
+        "srnet-small: full model (PoE)": [FineTune(raw, poe, TUNING)],
+        "srnet-small: mask training (PoE)": masks(full, poe, 0.5, 0.7),
+        "srnet-small: gradual, from 50 %": [Prune(full, gradual, poe, SEARCH)],
+    }
+    recipe = get_figure("tab6").recipe(toy_setup(claims), (SEED,))
+    assert recipe.full_model(SEED, backbone=EMBEDDED_OTHER) == full
+    assert recipe.bias_model(EMBEDDED_OTHER) == bias
+
+
+def test_tab6_is_judged_by_models_of_its_own_backbone(tmp_path: Path) -> None:
+    claims = small("verification")
+    recipe = get_figure("tab6").recipe(toy_setup(claims), (SEED,))
+    plan = Engine(Store(tmp_path / "store")).plan(nodes_of(recipe))
+    assert {node.pretrained.backbone for node in plan if isinstance(node, ModelNode)} == {EMBEDDED_OTHER}
+    assert {node.vectors for node in plan if isinstance(node, BiasModel)} == {EMBEDDED_OTHER}
+    assert Evaluate(recipe.full_model(SEED, backbone=EMBEDDED_OTHER)) in plan
+
+
+def test_each_other_backbone_has_lines_of_its_own() -> None:
+    setup = replace(toy_setup(TASK), other_backbones=("hub/bert-large", "/models/roberta/"))
+    found = lines("tab6", setup)
+    assert [label.split(":")[0] for label in found] == 4 * ["bert-large"] + 4 * ["roberta"]
+    for label, nodes in found.items():
+        wanted = setup.other_backbones[label.startswith("roberta")]
+        assert {node.pretrained.backbone for node in nodes} == {wanted}
+
+
+# --- settings reach their place ------------------------------------------------------------------------------------
+
+
+def test_each_setting_is_used_where_it_belongs() -> None:
+    setup = Setup(
+        task=TASK,
+        backbone="b",
+        finetuning=TrainingSettings(steps=100, learning_rate=1e-1),
+        pruning=TrainingSettings(steps=200, learning_rate=1e-2),
+        stopping=TrainingSettings(steps=300, patience=2, learning_rate=1e-3),
+        with_ood=TrainingSettings(steps=400, learning_rate=1e-4),
+        finetuning_of=(("poe", TrainingSettings(steps=500, learning_rate=1e-5)),),
+        sparsities=(0.3,),
+        timing_sparsity=0.4,
+        high_sparsity=0.8,
+        other_backbones=("other",),
+    )
+    raw = Pretrained("b", TASK, 1)
+
+    def seeded(settings: TrainingSettings) -> TrainingSettings:
+        return replace(settings, seed=1)
+
+    full = FineTune(raw, CE(), seeded(setup.finetuning))
+    full_poe = FineTune(raw, POE, seeded(setup.finetuning_of[0][1]))
+    fig4 = lines("fig4", setup, (1,))
+    assert [fig4["full model (CE)"], fig4["full model (PoE)"]] == [[full], [full_poe]]
+    (found,) = fig4["mask training (PoE), PoE fine-tuned"]
+    masked = Prune(full, MaskTraining(0.3), POE, seeded(setup.pruning))
+    assert found == FineTune(Rewind(masked, raw), POE, full_poe.training), "as that objective is always fine-tuned"
+    assert lines("fig3", setup, (1,))["IMP (PoE) of the PoE model"] == [
+        Prune(full_poe, IMP(0.3), POE, seeded(setup.pruning))
+    ]
+    (with_ood,) = lines("fig6", setup, (1,))["raw subnetwork"]
+    assert with_ood == Prune(raw, MaskTraining(0.3), CE(), seeded(setup.with_ood), "id+ood")
+    fig7 = lines("fig7", setup, (1,))
+    (stopped,) = fig7["mask training (PoE), start found by early stopping"]
+    assert stopped == Prune(FineTune(raw, CE(), seeded(setup.stopping)), MaskTraining(0.4), POE, seeded(setup.pruning))
+    assert [len(nodes) for nodes in fig7.values()] == [1, 5, 1]
+    assert {node.pruner.sparsity for node in lines("tab5", setup, (1,))["fixed, soft"]} == {0.8}  # type: ignore[attr-defined]
+
+
+def test_the_user_may_choose_the_sparsities() -> None:
+    recipe = get_figure("fig5").recipe(toy_setup(TASK), (0,), (0.1,))
+    assert {point.sparsity for point in recipe.points()} == {0.0, 0.1}
+
+
+def test_unknown_figures_list_the_known_ones() -> None:
+    with pytest.raises(UserError, match=r"unknown recipe 'fig9'; choose one of: fig2, fig3.*tab5, tab6"):
+        get_figure("fig9")
+
+
+# --- all of them ---------------------------------------------------------------------------------------------------
+
+
+def recipes(task: SyntheticTask, seeds: tuple[int, ...] = (0,)) -> dict[str, Recipe]:
+    return {name: figure.recipe(toy_setup(task), seeds) for name, figure in FIGURES.items()}
+
+
+every_task = pytest.mark.parametrize("task", ["inference", "paraphrase", "verification"])
+
+
+@every_task
+def test_every_figure_builds_for_every_task(task: str) -> None:
+    for name, recipe in recipes(small(task), (0, 1)).items():
+        points = recipe.points()
+        assert {point.seed for point in points} == {0, 1}
+        assert recipe.name == name
+        for point in points:
+            assert (point.node.pretrained.seed, point.node.task_spec) == (point.seed, recipe.task)
+        places = [(p.line.label, p.seed, p.sparsity, p.start, p.length) for p in points]
+        assert len(set(places)) == len(points) == len({p.node for p in points}), "no model is shown twice"
+
+
+@pytest.mark.parametrize(("name", "same_as"), [("figA2", "fig6"), ("figA3", "fig7")])
+def test_the_appendix_costs_nothing_more(name: str, same_as: str) -> None:
+    extra, main = (
+        {point.node.key for point in get_figure(figure).recipe(toy_setup(TASK), (0, 1)).points()}
+        for figure in (name, same_as)
+    )
+    assert extra == main
+    chosen = replace(toy_setup(TASK), sparsities_of={same_as: (0.2,)})
+    assert lines(name, chosen) == lines(same_as, chosen)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> list[Node]:
+    """Everything there is to compute for all figures of one task and one seed."""
+    points = [point.node for recipe in recipes(TASK).values() for point in recipe.points()]
+    return Engine(Store(tmp_path / "store")).plan([Evaluate(node) for node in points])
+
+
+def test_all_figures_together_are_fewer_than_a_hundred_trainings(plan: list[Node]) -> None:
+    trainings = [node for node in plan if is_training(node)]
+    alone = sum(len(recipe.points()) for recipe in recipes(TASK).values())
+    assert len(trainings) < min(100, alone), "figures share what they can"
+    full = [node for node in trainings if isinstance(node, FineTune) and isinstance(node.parent, Pretrained)]
+    assert len(full) == 2 + 2 + 1, "CE and PoE on both backbones, and the one that stops early"
+    assert len([node for node in trainings if isinstance(node, Trajectory)]) == 1
+
+
+def test_what_says_the_same_is_the_same(plan: list[Node]) -> None:
+    # 1 and 1.0 are equal in Python, but not in a key
+    assert len(set(plan)) == len({node.key for node in plan}) == len(plan)
+    assert len({json.dumps(describe(node), sort_keys=True) for node in plan}) == len(plan)
