@@ -32,7 +32,7 @@ from srnet.export import Subnetwork, save_merged
 from srnet.files import read_json, require_new
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
-from srnet.progress import Reporter
+from srnet.progress import Reporter, helps
 from srnet.pruners import Pruner
 from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
 from srnet.recipes.toy import finetuning_for, pruning_for
@@ -114,7 +114,8 @@ def _report(
     ]
     findings = [] if order is None else [found for found in _findings(recipes, engine.store) if found.parts]
     page = Page(title, command, sections, findings)
-    write_report(page, out)
+    if not helps():
+        write_report(page, out)
     return page
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +16,11 @@ PLAIN_SECONDS = 10.0
 
 SHOWN = (("loss", "loss", ".3f"), ("eval_score", "dev", ".1f"), ("mask/flips_per_step", "flips/step", ".0f"))
 """The figures of a training worth a glance: logged name, short name, format."""
+
+
+def helps() -> bool:
+    """Whether this process was started together with others and is not the first: then it says nothing."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0"
 
 
 class Step:
@@ -53,8 +59,8 @@ class Reporter:
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self.quiet = quiet
-        self.live = self.console.is_terminal and not quiet
+        self.quiet = quiet or helps()
+        self.live = self.console.is_terminal and not self.quiet
         self.progress: Progress | None = None
 
     @contextmanager

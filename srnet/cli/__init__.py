@@ -14,6 +14,7 @@ from srnet.cli import models, recipes, store  # noqa: F401  each adds its comman
 from srnet.cli.app import app, out
 from srnet.errors import UserError
 from srnet.files import explained
+from srnet.progress import helps
 
 INTERRUPTED = 130
 
@@ -61,5 +62,5 @@ def _usage(error: Any) -> None:
 
 def _fail(message: str, help: str | None = None) -> None:
     text = " ".join(message.split()) + (f" (see `{help}`)" if help else "")
-    Console(stderr=True, soft_wrap=True, highlight=False).print(f"srnet: {text}", markup=False)
+    Console(stderr=True, soft_wrap=True, highlight=False, quiet=helps()).print(f"srnet: {text}", markup=False)
     sys.exit(2)

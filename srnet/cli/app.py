@@ -11,6 +11,7 @@ from rich.console import Console
 
 from srnet.errors import UserError
 from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED
+from srnet.progress import helps
 
 # transformers and torch take seconds to import, so commands import what they need when they run
 
@@ -22,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-out = Console(highlight=False, soft_wrap=True)
+out = Console(highlight=False, soft_wrap=True, quiet=helps())
 
 StoreOption = Annotated[
     Path | None, typer.Option("--store", help="Folder of results; also SRNET_STORE. Default: your cache folder.")

@@ -41,11 +41,17 @@ from srnet.training import Encoded, Result, Run, encode, predict, train
 from srnet.training.trainer import Watch
 
 
+class Helped(Exception):
+    """A helping process has done its part."""
+
+
 @dataclass(frozen=True)
 class Context:
     store: Store
     report_to: tuple[str, ...] = ()
     watch: Watch | None = None
+    helps: bool = False
+    """Whether this process only helps another one to train, which then writes the result."""
 
     def subnetwork(self, node: ModelNode) -> Subnetwork:
         return Subnetwork.load(self.store.path(node.key))
@@ -198,7 +204,10 @@ def _train(
         report_to=context.report_to,
         watch=context.watch,
     )
-    return train(run)
+    result = train(run)
+    if context.helps:
+        raise Helped
+    return result
 
 
 def _extras(objective: Objective, splits: tuple[Split, ...], store: Store) -> dict[str, np.ndarray]:

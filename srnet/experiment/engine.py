@@ -9,9 +9,10 @@ from transformers.integrations import get_available_reporting_integrations
 
 from srnet.errors import choose
 from srnet.experiment.engines import Crew, hire, run
-from srnet.experiment.nodes import Node
+from srnet.experiment.nodes import Node, every_node
 from srnet.experiment.store import Store
 from srnet.progress import Reporter
+from srnet.training.distributed import connect
 
 
 @dataclass
@@ -36,11 +37,15 @@ class Engine:
 
     def execute(self, targets: Iterable[Node]) -> None:
         """Compute the targets and whatever they need."""
+        targets = list(targets)
         self.store.open()
-        missing = self.plan(targets)
+        ranks = connect()
+        keys = ranks.on_main(lambda: [node.key for node in self.plan(targets)])  # the others would plan a moment later
+        every = every_node(targets)
+        missing = [every[key] for key in keys]
         if not missing:
             return
-        crew: Crew = hire.crew(self.name, self.workers, self.store, self.report_to)
+        crew: Crew = hire.crew(self.name, self.workers, self.store, self.report_to, ranks)
         with self.reporter.session():
             run(missing, crew, self.reporter)
 

@@ -63,7 +63,7 @@ def estimate(nodes: Sequence[Node], store: Store) -> Estimate:
             used.add(place)
             pace = median(paces[place])
         else:
-            pace = measured.setdefault(place, 0.0) or _measure(node.pretrained, node.training)
+            pace = measured.setdefault(place, 0.0) or measure_step(node.pretrained, node.training)
             measured[place] = pace
         steps = training_length(node)
         seconds, total = seconds + steps * pace, total + steps
@@ -101,7 +101,7 @@ def _backbone(expression: dict[str, Any]) -> str:
     return str(expression["backbone"])
 
 
-def _measure(raw: Pretrained, settings: TrainingSettings) -> float:
+def measure_step(raw: Pretrained, settings: TrainingSettings) -> float:
     """Seconds of a forward, backward and optimiser step of this backbone on this data."""
     task = load_task(raw.task)
     base = load_backbone(raw.backbone, task.labels, raw.seed)

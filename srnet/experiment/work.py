@@ -18,12 +18,19 @@ def ensure(
     report_to: tuple[str, ...] = (),
     watch: Watch | None = None,
     on_wait: Callable[[], None] | None = None,
+    before: Callable[[bool], None] | None = None,
     *,
     wait: bool = True,
 ) -> None:
-    """Compute `node` unless the store has it. If another process is at it: wait, or raise `Busy`."""
+    """Compute `node` unless the store has it. If another process is at it: wait, or raise `Busy`.
+
+    `before` is told, under the lock, whether there is anything to do.
+    """
     with store.lock(node.key, on_wait=on_wait, wait=wait):
-        if store.has(node.key):  # another process was faster
+        needed = not store.has(node.key)  # another process may have been faster
+        if before is not None:
+            before(needed)
+        if not needed:
             return
         with store.writing(node.key, type(node).__name__, node.label, describe(node), __version__) as folder:
             compute(node, Context(store, report_to, watch), folder)

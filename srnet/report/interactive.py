@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from srnet.report.curves import AXES, by_line, colour
@@ -46,6 +47,8 @@ def curves(results: Results) -> list[Picture]:
     varied = [s.x for s in results.summaries if s.line.pruner is not None] or [0.0, 100.0]
     pad = 0.06 * (max(varied) - min(varied)) or 1.0
     ends = [min(varied) - pad, max(varied) + pad]
+    means = [s.scores[split].mean for s in results.summaries for split in results.splits]
+    bottom = 5.0 * math.floor(min(*means, *results.majority.values()) / 5.0) - 2.5
     pictures = []
     for split in results.splits:
         traces: list[dict[str, Any]] = []
@@ -55,6 +58,7 @@ def curves(results: Results) -> list[Picture]:
         traces.append(_majority(results.majority[split], ends))
         kind = "ID" if split == results.id_split else "OOD"
         layout = _layout(f"{kind}: {split}", AXES[results.recipe.axis], f"{results.metric} (%)")
+        layout["yaxis"]["range"] = [bottom, 102.5]  # the same in every panel, so that ID and OOD can be compared
         pictures.append({"data": traces, "layout": layout})
     return pictures
 

@@ -6,6 +6,7 @@ What only one of them may do (write, judge, report) the main process does, and t
 
 from __future__ import annotations
 
+import atexit
 import os
 import warnings
 from collections.abc import Callable, Iterable
@@ -117,6 +118,7 @@ def connect() -> Ranks:
         if not on_cpu():
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         dist.init_process_group(backend(), timeout=PATIENCE)
+        atexit.register(dist.destroy_process_group)
     if not dist.is_available() or not dist.is_initialized():
         return ALONE
     # accelerate knows only the old name of an option that torch has renamed

@@ -39,7 +39,7 @@ class TrainingSettings:
             raise UserError("learning_rate and epochs must be finite")
         if self.patience is not None and self.patience < 1:
             raise UserError(f"patience must be at least 1, not {self.patience}")
-        if self.min_gain < 0.0 or self.trace < 0:
+        if not self.min_gain >= 0.0 or self.trace < 0:  # not: NaN is no bar either
             raise UserError("min_gain and trace cannot be negative")
         if not 0 <= self.seed < 2**32:
             raise UserError(f"seed {self.seed} is out of range", "give a whole number from 0 to 4294967295")

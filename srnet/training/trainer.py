@@ -225,6 +225,7 @@ def _arguments(run: Run, total: int, ranks: Ranks) -> TrainingArguments:
             f"{ranks.world} processes were started, but transformers sees {arguments.world_size}",
             "start them with torchrun or accelerate launch",
         )
+    arguments._n_gpu = min(1, arguments.n_gpu)  # a process uses one GPU: DataParallel would copy masks at every step
     return arguments
 
 

@@ -29,7 +29,16 @@ from srnet.experiment.identity import describe
 from srnet.experiment.nodes import ModelNode, Node, Objective, is_training
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.pruners import IMP, MaskTraining, RewoundIMP
-from srnet.recipes.figures import FIGURES, get_figure
+from srnet.recipes.figures import (
+    AUTO_START,
+    FIGURES,
+    ISOLATED_IMP_CE,
+    ISOLATED_IMP_POE,
+    ISOLATED_MASK_CE,
+    ISOLATED_MASK_POE,
+    START,
+    get_figure,
+)
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.setup import Setup
 from srnet.recipes.toy import FINETUNING, PRUNING, STOPPING, toy_setup
@@ -123,10 +132,10 @@ def test_fig4_rewinds_to_the_raw_weights_and_trains_in_isolation() -> None:
     assert lines("fig4") == {
         **CE_LINE,
         **POE_LINE,
-        "IMP (PoE), CE fine-tuned": isolated(imp, CE()),
-        "IMP (PoE), PoE fine-tuned": isolated(imp, POE),
-        "mask training (PoE), CE fine-tuned": isolated(mask, CE()),
-        "mask training (PoE), PoE fine-tuned": isolated(mask, POE),
+        ISOLATED_IMP_CE: isolated(imp, CE()),
+        ISOLATED_IMP_POE: isolated(imp, POE),
+        ISOLATED_MASK_CE: isolated(mask, CE()),
+        ISOLATED_MASK_POE: isolated(mask, POE),
     }
 
 
@@ -161,8 +170,8 @@ def test_fig7_starts_at_moments_of_one_fine_tuning(name: str) -> None:
     stopped = FineTune(RAW, CE(), replace(STOPPING, seed=SEED))
     assert lines(name) == {
         **CE_LINE,
-        "mask training (PoE) from step t": [node for start in starts for node in masks(start, POE, 0.7)],
-        "mask training (PoE), start found by early stopping": masks(stopped, POE, 0.7),
+        START: [node for start in starts for node in masks(start, POE, 0.7)],
+        AUTO_START: masks(stopped, POE, 0.7),
     }
     points = get_figure(name).recipe(toy_setup(TASK), (SEED,)).points()
     assert [point.start for point in points[1:]] == [0.0, 0.25, 0.5, 0.75, 1.0, "auto"]
@@ -274,7 +283,7 @@ def test_each_setting_is_used_where_it_belongs() -> None:
     full_poe = FineTune(raw, POE, seeded(setup.finetuning_of[0][1]))
     fig4 = lines("fig4", setup, (1,))
     assert [fig4["full model (CE)"], fig4["full model (PoE)"]] == [[full], [full_poe]]
-    (found,) = fig4["mask training (PoE), PoE fine-tuned"]
+    (found,) = fig4[ISOLATED_MASK_POE]
     masked = Prune(full, MaskTraining(0.3), POE, seeded(setup.pruning))
     assert found == FineTune(Rewind(masked, raw), POE, full_poe.training), "as that objective is always fine-tuned"
     assert lines("fig3", setup, (1,))["IMP (PoE) of the PoE model"] == [
@@ -283,10 +292,26 @@ def test_each_setting_is_used_where_it_belongs() -> None:
     (with_ood,) = lines("fig6", setup, (1,))["raw subnetwork"]
     assert with_ood == Prune(raw, MaskTraining(0.3), CE(), seeded(setup.with_ood), "id+ood")
     fig7 = lines("fig7", setup, (1,))
-    (stopped,) = fig7["mask training (PoE), start found by early stopping"]
+    (stopped,) = fig7[AUTO_START]
     assert stopped == Prune(FineTune(raw, CE(), seeded(setup.stopping)), MaskTraining(0.4), POE, seeded(setup.pruning))
     assert [len(nodes) for nodes in fig7.values()] == [1, 5, 1]
     assert {node.pruner.sparsity for node in lines("tab5", setup, (1,))["fixed, soft"]} == {0.8}  # type: ignore[attr-defined]
+
+
+def test_options_of_every_mask_training_reach_every_mask_training() -> None:
+    setup = replace(toy_setup(TASK), mask_options=(("scope", "global"), ("refresh_every", 3)))
+    count = 0
+    for figure in FIGURES.values():
+        for point in figure.recipe(setup, (0,)).points():
+            node: Any = point.node.parent.subnetwork if point.line.paradigm == "b" else point.node  # type: ignore[attr-defined]
+            if isinstance(node, Prune) and isinstance(node.pruner, MaskTraining):
+                count += 1
+                assert (node.pruner.scope, node.pruner.refresh_every) == ("global", 3), (figure.name, point.line.label)
+    assert count > 30
+
+
+def test_without_a_start_by_itself_there_is_no_such_line() -> None:
+    assert list(lines("fig7", replace(toy_setup(TASK), starts=(0.0, 1.0)))) == ["full model (CE)", START]
 
 
 def test_the_user_may_choose_the_sparsities() -> None:

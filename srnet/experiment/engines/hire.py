@@ -7,6 +7,7 @@ import os
 from srnet.errors import UserError, choose
 from srnet.experiment.engines.scheduler import Crew
 from srnet.experiment.store import Store
+from srnet.training.distributed import Ranks
 
 ENGINES = ("local", "pool", "ray")
 
@@ -24,7 +25,13 @@ def check(name: str, workers: int | None) -> None:
         raise UserError("engine 'local' is this one process", "choose --engine pool or ray for several workers")
 
 
-def crew(name: str, workers: int | None, store: Store, report_to: tuple[str, ...]) -> Crew:
+def crew(name: str, workers: int | None, store: Store, report_to: tuple[str, ...], ranks: Ranks) -> Crew:
+    if ranks.world > 1:
+        if name != "local":
+            raise UserError(f"engine '{name}' cannot run under torchrun", "use --engine local there")
+        from srnet.experiment.engines.team import Team
+
+        return Team(ranks, store, report_to)
     if name == "pool":
         from srnet.experiment.engines.pool import Pool
 

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from transformers import BertConfig, BertForPreTraining, PreTrainedTokenizerFast
 
 from srnet.files import new_folder, write_text
-from srnet.names import EMBEDDED
+from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.tasks.synthetic.corpus import document, related_or_not
 from srnet.tasks.synthetic.lexicon import vocabulary
 
@@ -164,14 +164,15 @@ def _card(run: _Pretraining) -> str:
     settings, last = run.settings, run.log[-1]
     size = sum(parameter.numel() for parameter in run.model.parameters())
     losses = ", ".join(f"{name} {last[name]:.3f}" for name in ("mlm", "pair") if name in last)
-    return f"""# {EMBEDDED}
+    options = "" if settings.layers == PretrainSettings.layers else f" --layers {settings.layers}"
+    return f"""# {EMBEDDED if not options else EMBEDDED_OTHER}
 
 A BERT with {settings.layers} layers of width {settings.hidden_size} ({size:,} parameters, {len(vocabulary())} words),
 pre-trained on text of srnet's own grammar: first by masked language modelling on pairs of sentences that restate each
 other, then also by telling a restatement from another sentence. It knows who did what to whom in that grammar and
 nothing else. It is meant for the embedded benchmark, for tests and for demonstrations, not for real text.
 
-- Made by: `srnet pretrain --out DIR`
+- Made by: `srnet pretrain --out DIR{options}`
 - Settings: `{json.dumps(settings.__dict__)}`
 - Last losses: {losses}
 - Licence: Apache-2.0, as the rest of srnet. No outside text or weights went into it.
