@@ -18,7 +18,9 @@ _WHERE = {
     "TrainingSettings": "training",
     "Subnetwork": "export", "load_subnetwork": "export", "save_merged": "export",
     "UserError": "errors",
-    "demo": "api", "run": "api", "run_recipe": "api", "finetune": "api", "prune": "api", "evaluate": "api",
+    "Trajectory": "experiment", "Moment": "experiment", "Order": "recipes",
+    "demo": "api", "run": "api", "run_recipe": "api", "reproduce": "api", "claims": "api", "plan": "api",
+    "finetune": "api", "prune": "api", "evaluate": "api",
     "bias_model": "api", "pretrain": "api", "export_model": "api",
 }  # fmt: skip
 

@@ -136,7 +136,7 @@ def _(node: PruneRun, context: Context, folder: Path) -> None:
 
 def _kept(folder: Path, moment: float) -> Path:
     """Where a run that yields several models keeps one of them: a sparsity, or a step."""
-    return folder / f"at-{moment:g}"
+    return folder / f"at-{moment}"
 
 
 @compute.register

@@ -171,8 +171,15 @@ class ModelNode(Node):
 
     def check_data(self, data: TrainingData, objective: Objective) -> None:
         choose("training data", data, ("id", "id+ood"))
-        if data == "id+ood" and objective.teacher is not None:
-            raise UserError(f"objective '{objective.name}' has no teacher's answers for OOD training data")
+        if data == "id+ood":
+            load_task(self.task_spec).training_data(data)  # if there is none, say so before hours of work
+            if objective.teacher is not None:
+                raise UserError(f"objective '{objective.name}' has no teacher's answers for OOD training data")
+
+    def check_to_the_end(self, training: TrainingSettings) -> None:
+        """Only plain fine-tuning may stop early: a mask on its way is not at its sparsity yet."""
+        if training.patience is not None:
+            raise UserError("patience is for fine-tuning; this has to run to its end", "leave patience out")
 
     @property
     def max_length(self) -> int:
@@ -254,6 +261,7 @@ class Trajectory(ModelNode):
         self.check_objective(self.objective)
         if not self.steps or min(self.steps) < 1:
             raise UserError(f"moments of a fine-tuning are steps from 1 on, not {list(self.steps)}")
+        self.check_to_the_end(self.training)
 
     @property
     def formula(self) -> str:
@@ -324,6 +332,9 @@ class Prune(ModelNode):
     def __post_init__(self) -> None:
         if not self.pruner.trains and self.objective != CE():
             raise UserError(f"pruner '{self.pruner.name}' does not train, so it takes no objective")
+        if not self.pruner.trains and self.data != "id":
+            raise UserError(f"pruner '{self.pruner.name}' does not train, so it takes no training data")
+        self.check_to_the_end(self.training)
         self.check_objective(self.objective)
         self.check_data(self.data, self.objective)
         if self.training.steps is not None:

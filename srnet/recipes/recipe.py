@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -93,10 +94,12 @@ class Line:
             values = getattr(self, name)
             if len(set(values)) != len(values):
                 raise UserError(f"line '{self.label}' names one of its {name} twice: {list(values)}")
-        if any(start != "auto" and not 0.0 <= start <= 1.0 for start in self.starts):
+        if not self.starts or not self.lengths:
+            raise UserError(f"line '{self.label}' names no starts or no lengths", "leave them out for the usual ones")
+        if not all(start == "auto" or _is_share(start) for start in self.starts):
             raise UserError(f"line '{self.label}': starts are shares of the fine-tuning, from 0 to 1, or auto")
-        if any(length <= 0.0 for length in self.lengths):
-            raise UserError(f"line '{self.label}': lengths must be positive")
+        if not all(0.0 < length < math.inf for length in self.lengths):
+            raise UserError(f"line '{self.label}': lengths must be positive and finite")
 
     def _check_pruner(self) -> None:
         pruner = get_pruner(self.pruner or "")
@@ -105,6 +108,10 @@ class Line:
         if pruner.trains != (self.prune is not None):
             raise UserError(
                 f"line '{self.label}': pruner '{self.pruner}' {'needs' if pruner.trains else 'takes no'} objective"
+            )
+        if self.paradigm == "b" and self.pruner == "imp-rw" and self.finetune != "ce":
+            raise UserError(
+                f"line '{self.label}': imp-rw in paradigm b starts from the raw model", "leave finetune out"
             )
         if not pruner.trains and (self.data != "id" or self.lengths != (1.0,)):
             raise UserError(f"line '{self.label}': pruner '{self.pruner}' does not train", "leave out data and lengths")
@@ -116,6 +123,10 @@ class Line:
             return get_pruner(self.pruner or "")(sparsity=sparsity, **dict(self.options))
         except TypeError as error:
             raise UserError(f"line '{self.label}': {str(error).split('() ')[-1]}") from None
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, (int, float)) and 0.0 <= value <= 1.0
 
 
 @dataclass(frozen=True)
@@ -220,9 +231,12 @@ class Recipe:
 
     def _pruning(self, line: Line, pruner: Pruner, seed: int, length: float) -> TrainingSettings:
         usual = self.with_ood or self.pruning if line.data == "id+ood" else self.pruning
-        steps = None if usual.steps is None else max(1, round(length * usual.steps))
+        if usual.steps is not None:
+            usual = replace(usual, steps=max(1, round(length * usual.steps)))
+        else:
+            usual = replace(usual, epochs=length * usual.epochs)
         rate = dict(self.rates).get(pruner.name, usual.learning_rate)
-        return replace(usual, seed=seed, learning_rate=rate, steps=steps, epochs=length * usual.epochs)
+        return replace(usual, seed=seed, learning_rate=rate)
 
     def _objective(self, name: str, raw: Pretrained) -> Objective:
         loss = get_objective(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import types
 from collections.abc import Mapping
@@ -14,8 +15,9 @@ from srnet.errors import UserError
 from srnet.experiment import BiasModel
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED
+from srnet.objectives import get_objective
 from srnet.pruners import get_pruner
-from srnet.recipes.recipe import Line, Recipe
+from srnet.recipes.recipe import Axis, Line, Recipe
 from srnet.recipes.toy import finetuning_for, pruning_for
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
@@ -63,7 +65,7 @@ def convert(value: Any, hint: Any, where: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
-        return convert(value, next(a for a in arguments if a is not type(None)), where)
+        return _first_that_fits(value, [a for a in arguments if a is not type(None)], where)
     if origin is tuple:
         return _tuple(value, arguments, where)
     if hint is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
@@ -76,6 +78,13 @@ def convert(value: Any, hint: Any, where: str) -> Any:
     names = {int: "a whole number", float: "a number", str: "text (quote it)"}
     wanted = f"one of {', '.join(map(repr, arguments))}" if origin is Literal else names.get(hint, str(hint))
     raise UserError(f"{where}: {value!r} is not {wanted}")
+
+
+def _first_that_fits(value: Any, hints: list[Any], where: str) -> Any:
+    for hint in hints[:-1]:
+        with contextlib.suppress(UserError):
+            return convert(value, hint, where)
+    return convert(value, hints[-1], where)
 
 
 def _tuple(value: Any, arguments: tuple[Any, ...], where: str) -> tuple[Any, ...]:
@@ -112,7 +121,7 @@ def _read_yaml(path: Path) -> Any:
         raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 
 
-_KEYS = ("name", "task", "lines", "backbone", "seeds", "finetuning", "pruning", "rates", "bias")
+_KEYS = tuple(f.name for f in dataclasses.fields(Recipe))
 
 
 def load_recipe(path: Path) -> Recipe:
@@ -137,14 +146,21 @@ def _recipe(values: Mapping[str, Any], path: Path) -> Recipe:
     for name, _ in rates:
         get_pruner(name)
     whole = isinstance(seeds, int) and not isinstance(seeds, bool)
+    finetuning = _settings(values, "finetuning", finetuning_for(backbone), path)
+    pruning = _settings(values, "pruning", pruning_for(backbone), path)
     return Recipe(
         name=str(values.get("name", path.stem)),
         task=task,
         lines=tuple(build(Line, line, f"{path}: line {n}") for n, line in enumerate(values["lines"], start=1)),
         backbone=backbone,
         seeds=tuple(range(seeds)) if whole else convert(seeds, tuple[int, ...], f"{path}: seeds"),
-        finetuning=_settings(values, "finetuning", finetuning_for(backbone), path),
-        pruning=_settings(values, "pruning", pruning_for(backbone), path),
+        finetuning=finetuning,
+        finetuning_of=_by_objective(values.get("finetuning_of", {}), finetuning, path),
+        pruning=pruning,
+        with_ood=_settings(values, "with_ood", pruning, path) if "with_ood" in values else None,
+        stopping=_settings(values, "stopping", finetuning, path) if "stopping" in values else None,
+        axis=convert(values.get("axis", "sparsity"), Axis, f"{path}: axis"),
+        title=convert(values.get("title", ""), str, f"{path}: title"),
         rates=rates,
         bias=_bias(values["bias"], task, f"{path}: bias") if "bias" in values else None,
     )
@@ -157,6 +173,14 @@ def _settings(values: Mapping[str, Any], key: str, default: TrainingSettings, pa
             raise UserError(f"{path}: {key}: epochs and steps exclude each other", "keep one of them")
         default = dataclasses.replace(default, steps=None)
     return build(TrainingSettings, given, f"{path}: {key}", **dataclasses.asdict(default))
+
+
+def _by_objective(values: Any, default: TrainingSettings, path: Path) -> tuple[tuple[str, TrainingSettings], ...]:
+    if not isinstance(values, Mapping):
+        raise UserError(f"{path}: finetuning_of: a mapping is needed, not {values!r}")
+    for name in values:
+        get_objective(str(name))
+    return tuple((str(name), _settings(values, name, default, path)) for name in values)
 
 
 def _bias(values: Any, task: TaskSpec, where: str) -> BiasModel:

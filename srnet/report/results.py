@@ -113,8 +113,9 @@ def _reference(recipe: Recipe, point: Point) -> ModelNode:
 
 
 def _bias_nodes(recipe: Recipe) -> list[BiasModel]:
-    objectives = {o for line in recipe.lines for o in (line.finetune, line.prune, line.isolated)}
-    return [recipe.bias_model()] if objectives - {"ce", None} else []
+    """One for each backbone whose lines debias."""
+    debiased = [line for line in recipe.lines if {line.finetune, line.prune, line.isolated} - {"ce", None}]
+    return list(dict.fromkeys(recipe.bias_model(line.backbone) for line in debiased))
 
 
 def collect(recipe: Recipe, store: Store) -> Results:

@@ -116,8 +116,9 @@ class Task:
                 raise UserError(f"task '{self.name}': split '{split.name}' holds label {bad[0]}, not in {self.labels}")
         if self.ood_copies < 1:
             raise UserError(f"task '{self.name}': ood_copies must be at least 1, not {self.ood_copies}")
-        if len(set(self.train.ids)) != len(self.train):
-            raise UserError(f"task '{self.name}': the train split repeats an example id", "make ids unique")
+        for split in (self.train, *([self.ood_train] if self.ood_train else [])):
+            if len(set(split.ids)) != len(split):
+                raise UserError(f"task '{self.name}': the {split.name} split repeats an example id", "make ids unique")
 
     @property
     def splits(self) -> dict[str, Split]:

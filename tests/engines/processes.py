@@ -1,0 +1,198 @@
+"""Real processes for the tests of this folder: started, watched while they compute, stopped at a chosen moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+T = TypeVar("T")
+
+HERE = Path(__file__).parent
+PATIENCE = 300.0
+"""Seconds for anything that must happen sooner or later, on a machine that has much else to do."""
+ALWAYS = 1_000_000
+
+
+def environment(observed: Path | None = None) -> dict[str, str]:
+    """What a process of a test sees: one thread, the observer, and no traces of how pytest was started."""
+    hidden = ("WORLD_SIZE", "RANK", "LOCAL_RANK", "SRNET_STORE")
+    env = {name: value for name, value in os.environ.items() if name not in hidden}
+    path = os.pathsep.join(filter(None, [str(HERE / "observed"), os.environ.get("PYTHONPATH")]))
+    env |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": path}
+    return env if observed is None else env | {"OBSERVED": str(observed)}
+
+
+def until(condition: Callable[[], T], what: str, command: Command | None = None) -> T:
+    """What `condition` gives, as soon as it gives something."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        ended = command is not None and command.ended
+        assert not ended, f"it ended before: {what}\n{command.said}"  # type: ignore[union-attr]
+        assert time.monotonic() < deadline, f"waited in vain for: {what}\n{command.said if command else ''}"
+        time.sleep(0.02)
+    return found
+
+
+class Observed:
+    """What all processes with this folder in OBSERVED computed, and what they are told to do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.forget()
+
+    def forget(self) -> None:
+        """Nobody is told to do anything, and nothing was done."""
+        self._orders: list[dict[str, Any]] = []
+        for name in ("log", "acted", "released"):
+            (self.folder / name).unlink(missing_ok=True)
+        (self.folder / "orders").write_text("[]")
+
+    def order(self, act: str, label: str, step: int = 0, times: int = 1) -> None:
+        """Let whoever is at `step` of the node with this label hold, die, fail, crash, or find its disk full."""
+        self._orders.append({"act": act, "label": re.escape(label), "step": step, "times": times})
+        (self.folder / "orders").write_text(json.dumps(self._orders))
+
+    def release(self) -> None:
+        """Let go whoever holds."""
+        (self.folder / "released").touch()
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        path = self.folder / "log"
+        lines = path.read_text().split("\n")[:-1] if path.exists() else []  # the last one may be half written
+        return [json.loads(line) for line in lines]
+
+    def seen(self, event: str, label: str | None = None) -> list[dict[str, Any]]:
+        return [each for each in self.log if each["event"] == event and label in (None, each["label"])]
+
+    def held(self, label: str, command: Command | None = None) -> int:
+        """The process that holds at the node with this label; waits for it."""
+        return int(until(lambda: self.seen("hold", label), f"a process that holds at {label}", command)[0]["pid"])
+
+    def begun(self) -> list[str]:
+        """The key of every computation that was begun."""
+        return [each["key"] for each in self.seen("begin")]
+
+    def steps(self, label: str) -> list[list[int]]:
+        """The steps of a training, of one attempt after the other."""
+        attempts: list[list[int]] = []
+        for each in self.log:
+            if each["label"] == label and each["event"] == "begin":
+                attempts.append([])
+            elif each["label"] == label and each["event"] == "step":
+                attempts[-1].append(each["step"])
+        return attempts
+
+
+class Command:
+    """One run of the command line in a folder."""
+
+    def __init__(self, nest: Nest, folder: Path, pid: int) -> None:
+        self._nest, self.folder, self.pid = nest, folder, pid
+        self._code: int | None = None
+
+    @property
+    def said(self) -> str:
+        return (self.folder / "stderr.txt").read_text()
+
+    @property
+    def printed(self) -> str:
+        return (self.folder / "stdout.txt").read_text()
+
+    @property
+    def lines(self) -> list[str]:
+        """What it said, but for progress."""
+        return [line for line in self.said.splitlines() if not line.startswith("[")]
+
+    @property
+    def ended(self) -> bool:
+        if self._code is None:
+            self._code = self._nest.wait(self.pid, 0.001)
+        return self._code is not None
+
+    @property
+    def code(self) -> int:
+        """Its exit code; waits for it."""
+        if self._code is None:
+            self._code = self._nest.wait(self.pid, PATIENCE)
+        assert self._code is not None, f"it does not end\n{self.said}"
+        return self._code
+
+    def workers(self) -> list[psutil.Process]:
+        """The processes of its pool."""
+        with_names = [(child, _words(child)) for child in psutil.Process(self.pid).children()]
+        return [child for child, words in with_names if "spawn_main" in words]
+
+    def interrupt(self) -> None:
+        """Ctrl-C, which reaches the whole group."""
+        os.killpg(self.pid, signal.SIGINT)
+
+    def kill(self) -> None:
+        """`kill -9`, of the command alone."""
+        os.kill(self.pid, signal.SIGKILL)
+
+
+def _words(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def gone(processes: list[psutil.Process], seconds: float = PATIENCE) -> bool:
+    """Whether they all end by themselves."""
+    return not psutil.wait_procs(processes, timeout=seconds)[1]
+
+
+class Nest:
+    """See nest.py."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def start(self, folder: Path, *words: object, observed: Observed | None = None) -> Command:
+        """`srnet WORDS` in `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "stderr.txt").write_text("")
+        env = {} if observed is None else {"OBSERVED": str(observed.folder)}
+        return Command(self, folder, self._ask(words=[str(word) for word in words], folder=str(folder), env=env))
+
+    def wait(self, pid: int, seconds: float) -> int | None:
+        return self._ask(pid=pid, seconds=seconds)  # type: ignore[no-any-return]
+
+    def _ask(self, **order: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+
+@contextmanager
+def opened_nest() -> Iterator[Nest]:
+    command = [sys.executable, str(HERE / "nest.py")]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(), text=True
+    ) as process:
+        yield Nest(process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def files(store: Path) -> dict[str, bytes]:
+    """Every mask and all weights of a store, by place."""
+    artifacts = store / "artifacts"
+    paths = [path for name in ("mask.bits", "weights.safetensors") for path in artifacts.glob(f"[!.]*/**/{name}")]
+    return {str(path.relative_to(artifacts)): path.read_bytes() for path in paths}

@@ -1,0 +1,219 @@
+"""A pool of real processes: killed workers, interrupted and killed parents, nodes that fail. Nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+from processes import ALWAYS, Command, Nest, Observed, files, gone, until
+
+from srnet.experiment import Store
+
+SPEC = """
+name: grid
+task: {{name: inference, train_size: 120, dev_size: 40, ood_size: 40}}
+backbone: {backbone}
+seeds: 2
+finetuning: {{learning_rate: 1.0e-3, steps: 20, eval_every: 5, batch_size: 8}}
+pruning: {{learning_rate: 1.0e-2, steps: 20, eval_every: 5, batch_size: 8}}
+lines:
+  - {{label: full model (CE)}}
+  - {{label: mask training (PoE), paradigm: a, pruner: mask, prune: poe, sparsities: [0.5]}}
+"""
+NODES = 11  # for each of two seeds: the raw model, two trained ones, and their scores; and one bias model
+TUNE = "fine-tune (ce), seed 0"
+MASKS = ("mask (poe) at 50 %, seed 0", "mask (poe) at 50 %, seed 1")
+
+
+class Grid:
+    """One small grid with a store of its own, begun as often as it takes."""
+
+    def __init__(self, nest: Nest, spec: Path, folder: Path) -> None:
+        self.nest, self.spec, self.folder, self.store = nest, spec, folder, Store(folder / "store")
+
+    def start(self, observed: Observed | None = None, engine: str = "pool") -> Command:
+        words = ("run", self.spec, "--store", "store", "--out", "out", "--engine", engine)
+        more = ("--workers", 2) if engine == "pool" else ()
+        return self.nest.start(self.folder, *words, *more, observed=observed)
+
+    @property
+    def labels(self) -> list[str]:
+        return [entry.label for entry in self.store.entries()]
+
+    def result(self) -> tuple[dict[str, bytes], bytes]:
+        return files(self.store.root), (self.folder / "out" / "results.csv").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def spec(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("spec") / "grid.yaml"
+    path.write_text(SPEC.format(backbone=tiny_backbone))
+    return path
+
+
+@pytest.fixture(scope="module")
+def by_one_process(nest: Nest, spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Grid:
+    """What the engine `local` comes to, undisturbed."""
+    grid = Grid(nest, spec, tmp_path_factory.mktemp("local"))
+    command = grid.start(engine="local")
+    assert command.code == 0, command.said
+    assert len(grid.store.keys()) == NODES
+    assert sum(name.endswith("mask.bits") for name in grid.result()[0]) == 2
+    return grid
+
+
+@pytest.fixture
+def grid(nest: Nest, spec: Path, tmp_path: Path) -> Grid:
+    return Grid(nest, spec, tmp_path / "grid")
+
+
+@pytest.fixture
+def masks_to_do(nest: Nest, spec: Path, by_one_process: Grid, tmp_path: Path) -> Grid:
+    """The grid, but for its second mask and the scores of it."""
+    grid = Grid(nest, spec, tmp_path / "grid")
+    shutil.copytree(by_one_process.store.root, grid.store.root)
+    for entry in grid.store.entries():
+        if MASKS[1] in entry.label:
+            shutil.rmtree(grid.store.path(entry.key))
+    assert len(grid.store.keys()) == NODES - 2
+    return grid
+
+
+def test_a_killed_worker_is_replaced_and_nobody_else_notices(
+    by_one_process: Grid, grid: Grid, observed: Observed
+) -> None:
+    first, second = MASKS
+    observed.order("hold", first, step=7)
+    observed.order("hold", second, step=12)
+    command = grid.start(observed)
+    victim, other = observed.held(first, command), observed.held(second, command)
+    assert {worker.pid for worker in command.workers()} == {victim, other}
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: observed.seen("end", first), "the end of the training whose worker was killed", command)
+    assert not observed.seen("end", second), "all the while the other worker was at its own"
+    assert psutil.pid_exists(other)
+    observed.release()
+
+    assert command.code == 0, command.said
+    died = f"warning: the worker that computed {first} died; trying again from its last checkpoint"
+    assert command.lines == [died]
+    assert observed.steps(first) == [list(range(1, 8)), list(range(6, 21))], "it continued behind its checkpoint"
+    assert observed.steps(second) == [list(range(1, 21))]
+    assert {each["pid"] for each in observed.log if each["label"] == second} == {other}
+    killed = observed.seen("begin", first)[0]["key"]
+    assert sorted([*grid.store.keys(), killed]) == sorted(observed.begun()), "everything else was computed once"
+    assert grid.result() == by_one_process.result()
+    assert grid.store.verify() == {}
+    left = [path.name for path in grid.store.artifacts.iterdir() if path.name.startswith(".")]
+    assert [name.startswith(f".new-{killed}-") for name in left] == [True], "only what the kill left behind"
+    grid.store.gc()
+    assert len(list(grid.store.artifacts.iterdir())) == NODES
+
+
+def test_a_worker_that_dies_every_time_costs_only_its_own_node(
+    by_one_process: Grid, grid: Grid, observed: Observed
+) -> None:
+    observed.order("die", MASKS[1], step=7, times=ALWAYS)
+    command = grid.start(observed)
+    assert command.code == 2, command.said
+    assert observed.steps(MASKS[1]) == [list(range(1, 8)), [6, 7], [6, 7]]
+    assert [line for line in command.lines if line.startswith("srnet: ")] == [
+        f"srnet: {MASKS[1]}: its worker died 3 times"
+    ]
+    assert "Traceback" not in command.said
+    assert "warning: 1 steps that need what failed were left out" in command.said
+    assert len(grid.store.keys()) == NODES - 2, "everybody else's results are kept"
+    assert {f"evaluate {MASKS[0]}", f"evaluate {TUNE}"} <= set(grid.labels)
+    assert not any(MASKS[1] in label for label in grid.labels)
+    assert grid.store.verify() == {}
+    expected = by_one_process.result()[0]
+    assert all(expected[name] == data for name, data in files(grid.store.root).items())
+    assert not (grid.folder / "out").exists()
+
+
+def test_an_error_in_a_worker_is_one_line_for_the_user(masks_to_do: Grid, observed: Observed) -> None:
+    observed.order("fail", MASKS[1], step=3)
+    command = masks_to_do.start(observed)
+    assert command.code == 2, command.said
+    assert [line for line in command.lines if not line.startswith("warning: ")] == [
+        "srnet: the data are upside down; turn them"
+    ]
+    assert f"warning: {MASKS[1]} failed: the data are upside down; turn them" in command.lines
+    assert observed.steps(MASKS[1]) == [[1, 2, 3]], "an error is no accident: nobody tries again"
+    assert masks_to_do.store.verify() == {}
+    assert len(masks_to_do.store.keys()) == NODES - 2
+
+
+def test_a_bug_in_a_worker_is_shown_with_its_traceback(masks_to_do: Grid, observed: Observed) -> None:
+    observed.order("crash", MASKS[1])
+    command = masks_to_do.start(observed)
+    assert command.code == 1, command.said
+    assert "ValueError: nobody thought of this" in command.said
+    assert "in crash" in command.said, "where it happened"
+    warning = next(line for line in command.lines if line.startswith(f"warning: {MASKS[1]} failed: "))
+    assert "nobody thought of this" in warning
+    assert len(observed.seen("begin", MASKS[1])) == 1
+
+
+def test_interrupted_and_killed_it_goes_on_where_it_was(by_one_process: Grid, grid: Grid, observed: Observed) -> None:
+    # Ctrl-C while the workers are still importing torch
+    command = grid.start(observed)
+    workers = until(lambda: len(found := command.workers()) == 2 and found, "two workers", command)
+    until(lambda: all(sum(worker.cpu_times()[:2]) > 0.3 for worker in workers), "workers that import", command)
+    command.interrupt()
+    assert gone(workers)
+    _stopped(command)
+
+    # Ctrl-C in the midst of a training
+    observed.forget()
+    observed.order("hold", TUNE, step=12)
+    command = grid.start(observed)
+    observed.held(TUNE, command)
+    workers = command.workers()
+    assert len(workers) == 2
+    command.interrupt()
+    assert gone(workers)
+    _stopped(command)
+    stored = set(grid.store.keys())
+    assert not any(label.startswith(TUNE) for label in grid.labels)
+
+    # kill -9 of the parent in the midst of another
+    observed.forget()
+    observed.order("hold", MASKS[1], step=7)
+    command = grid.start(observed)
+    observed.held(MASKS[1], command)
+    workers = command.workers()
+    command.kill()
+    assert command.code == -signal.SIGKILL
+    assert gone(workers), "they do not outlive their parent"
+    assert observed.steps(TUNE) == [list(range(11, 21))], "it continued behind its checkpoint"
+    assert not stored & set(observed.begun()), "what was done is not done again"
+    stored = set(grid.store.keys())
+    assert grid.store.verify() == {}
+
+    # and to the end
+    observed.forget()
+    command = grid.start(observed)
+    assert command.code == 0, command.said
+    assert observed.steps(MASKS[1]) == [list(range(6, 21))]
+    assert sorted([*stored, *observed.begun()]) == sorted(grid.store.keys()), "each of the rest is computed once"
+    assert command.lines == []
+    assert grid.result() == by_one_process.result()
+    assert grid.store.verify() == {}
+
+
+def _stopped(command: Command) -> None:
+    assert command.code == 130, command.said
+    assert command.lines == ["stopped; run the same command again to continue"]
+
+
+def test_the_grid_says_how_it_was_made(by_one_process: Grid) -> None:
+    """The tests above count on these names."""
+    assert {TUNE, *MASKS} <= set(by_one_process.labels)
+    story = json.loads(next((by_one_process.store.artifacts).glob("*/training.json")).read_text())
+    assert story["steps"] == 20

@@ -1,0 +1,330 @@
+"""The scheduler, with workers that only pretend: who is given what, when, and what comes of deaths and failures."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srnet.errors import UserError
+from srnet.experiment.engines import Outcome, run
+from srnet.experiment.engines.scheduler import ATTEMPTS
+from srnet.files import DiskFull
+from srnet.progress import Reporter
+
+
+@dataclass(frozen=True)
+class Fake:
+    """As much of a node as a scheduler looks at."""
+
+    key: str
+    parents: tuple[Fake, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return f"node {self.key}"
+
+
+@dataclass
+class FakeCrew:
+    """Each node ends as its story says, one word an attempt, and then well. The oldest ends first, unless chosen."""
+
+    size: int = 1
+    stories: dict[str, list[Any]] = field(default_factory=dict)
+    choose: Callable[[int], int] = lambda count: 0
+    watch: list[Callable[..., None]] = field(default_factory=list)
+    started: list[str] = field(default_factory=list)
+    waited: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+    at_work: list[tuple[Fake, bool]] = field(default_factory=list)
+    closed: int = 0
+
+    def start(self, node: Any, *, wait: bool, watch: Any, say: Any) -> None:
+        assert not self.closed
+        assert len(self.at_work) < self.size, "nobody is free"
+        assert all(parent.key in self.done for parent in node.parents), f"{node.key} came before its parents"
+        assert node.key not in self.done, "it is there"
+        assert node.key not in [other.key for other, _ in self.at_work], "somebody is at it"
+        self.started.append(node.key)
+        if wait:
+            self.waited.append(node.key)
+        self.watch.append(watch)
+        self.at_work.append((node, wait))
+
+    def outcomes(self) -> Iterable[Outcome]:
+        assert self.at_work, "it would wait for ever"
+        node, waits = self.at_work.pop(self.choose(len(self.at_work)))
+        story = self.stories.get(node.key, [])
+        word = story.pop(0) if story else "done"
+        if word == "busy" and waits:
+            word = "done"
+        if isinstance(word, BaseException):
+            if not isinstance(word, Exception):
+                raise word
+            return [Outcome(node, "failed", word)]  # type: ignore[arg-type]
+        if word == "done":
+            self.done.append(node.key)
+        return [Outcome(node, word)]  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Notes(Reporter):
+    """Remembers what it was to say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+        self.warned: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def warn(self, text: str) -> None:
+        self.warned.append(text)
+
+
+def nodes(count: int) -> list[Any]:
+    return [Fake(str(number)) for number in range(count)]
+
+
+def execute(plan: list[Any], crew: FakeCrew) -> Notes:
+    notes = Notes()
+    run(plan, crew, notes)
+    return notes
+
+
+# --- order ---------------------------------------------------------------------------------------------------------
+
+
+def test_parents_come_first_and_nothing_comes_twice() -> None:
+    a, b = nodes(2)
+    c = Fake("c", (a, b))
+    d, e = Fake("d", (c,)), Fake("e", (c, a))
+    crew = FakeCrew(size=3)
+    execute([a, b, c, d, e], crew)
+    assert crew.started == ["0", "1", "c", "d", "e"]
+    assert crew.closed == 1
+
+
+def test_what_is_not_in_the_plan_is_there_already() -> None:
+    stored = Fake("stored")
+    crew = FakeCrew(done=["stored"])
+    execute([Fake("new", (stored,))], crew)
+    assert crew.started == ["new"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_everybody_has_something_to_do_and_one_thing_only(size: int) -> None:
+    counts: list[int] = []
+    crew = FakeCrew(size)
+    crew.choose = lambda count: counts.append(count) or 0  # type: ignore[func-returns-value]
+    execute(nodes(6), crew)
+    assert max(counts) == size
+    assert counts == [min(size, left) for left in range(6, 0, -1)]
+
+
+def test_a_node_starts_as_soon_as_its_own_parents_are_there() -> None:
+    a, b = nodes(2)
+    child = Fake("child", (b,))
+    crew = FakeCrew(size=2, choose=lambda count: count - 1)  # `a` takes longest
+    execute([a, b, child], crew)
+    assert crew.done == ["1", "child", "0"]
+
+
+def test_every_step_keeps_its_number() -> None:
+    crew = FakeCrew(size=2, stories={"0": ["died"], "1": ["busy"], "3": ["died", "died"]})
+    notes = execute(nodes(5), crew)
+    titles = sorted(line.rsplit("  ", 1)[0] for line in notes.said)
+    assert titles == [f"[{number + 1}/5] node {number}" for number in range(5)]
+
+
+def test_progress_reaches_the_bar_of_its_node() -> None:
+    notes, crew = Notes(), FakeCrew()
+    run(nodes(2), crew, notes)
+    assert [watch.__self__.title for watch in crew.watch] == ["[1/2] node 0", "[2/2] node 1"]  # type: ignore[attr-defined]
+
+
+# --- deaths --------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_whose_worker_died_is_tried_again_before_anything_else() -> None:
+    crew = FakeCrew(stories={"0": ["died"], "1": ["died", "died"]})
+    notes = execute(nodes(3), crew)
+    assert crew.started == ["0", "0", "1", "1", "1", "2"]
+    assert notes.warned == [
+        f"the worker that computed node {number} died; trying again from its last checkpoint" for number in (0, 1, 1)
+    ]
+
+
+def test_a_node_whose_workers_all_die_fails_and_the_rest_goes_on() -> None:
+    crew = FakeCrew(stories={"0": ["died"] * 10})
+    with pytest.raises(UserError, match="node 0: its worker died 3 times"):
+        execute(nodes(3), crew)
+    assert ATTEMPTS == 3
+    assert crew.started == ["0"] * ATTEMPTS + ["1", "2"]
+    assert crew.closed == 1
+
+
+# --- failures ------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_error_is_raised_when_everything_else_is_done() -> None:
+    first, second = UserError("one"), ValueError("two\nlines")
+    notes, crew = Notes(), FakeCrew(stories={"1": [first], "3": [second]})
+    with pytest.raises(UserError) as error:
+        run(nodes(5), crew, notes)
+    assert error.value is first
+    assert crew.done == ["0", "2", "4"]
+    assert crew.started.count("1") == 1, "an error is no accident: it would come again"
+    assert notes.warned == ["node 1 failed: one", "node 3 failed: two"]
+
+
+def test_what_needs_a_failed_node_is_left_out_and_counted() -> None:
+    bad, good = nodes(2)
+    child = Fake("child", (bad, good))
+    grandchild = Fake("grandchild", (good, child))
+    other = Fake("other", (good,))
+    notes, crew = Notes(), FakeCrew(stories={"0": [UserError("bad")]})
+    with pytest.raises(UserError, match="bad"):
+        run([bad, good, child, grandchild, other], crew, notes)
+    assert crew.done == ["1", "other"]
+    assert crew.started == ["0", "1", "other"]
+    assert notes.warned[-1] == "2 steps that need what failed were left out"
+
+
+def test_what_needs_two_failed_nodes_is_counted_once() -> None:
+    a, b = nodes(2)
+    notes, crew = Notes(), FakeCrew(stories={"0": [UserError("a")], "1": [UserError("b")]})
+    with pytest.raises(UserError, match="a"):
+        run([a, b, Fake("both", (a, b)), Fake("one", (b,))], crew, notes)
+    assert notes.warned[-1] == "2 steps that need what failed were left out"
+
+
+def test_on_a_full_disk_nothing_more_is_begun_and_what_runs_may_end() -> None:
+    crew = FakeCrew(size=2, stories={"0": [DiskFull("full")]})
+    with pytest.raises(DiskFull):
+        execute(nodes(6), crew)
+    assert crew.started == ["0", "1"]
+    assert crew.done == ["1"]
+    assert crew.closed == 1
+
+
+def test_a_full_disk_after_a_death_or_while_another_is_busy() -> None:
+    crew = FakeCrew(size=3, stories={"0": [DiskFull("full")], "1": ["died"], "2": ["busy"]})
+    with pytest.raises(DiskFull):
+        execute(nodes(6), crew)
+    assert crew.started == ["0", "1", "2"]
+
+
+def test_an_interruption_sends_everybody_home_at_once() -> None:
+    crew = FakeCrew(size=2, stories={"0": [KeyboardInterrupt()]})
+    with pytest.raises(KeyboardInterrupt):
+        execute(nodes(4), crew)
+    assert crew.started == ["0", "1"]
+    assert crew.closed == 1
+
+
+# --- other processes -----------------------------------------------------------------------------------------------
+
+
+def test_a_busy_node_is_put_off_while_there_is_something_else() -> None:
+    crew = FakeCrew(stories={"0": ["busy", "busy", "busy"]})
+    execute(nodes(3), crew)
+    assert crew.started[:2] == ["0", "1"]
+    assert crew.done[0] == "1"
+    assert sorted(crew.done) == ["0", "1", "2"]
+
+
+def test_a_busy_node_is_waited_for_when_nothing_else_is_left() -> None:
+    (node,) = nodes(1)
+    child = Fake("child", (node,))
+    crew = FakeCrew(size=2, stories={"0": ["busy"] * 10})
+    execute([node, child], crew)
+    assert crew.started == ["0", "0", "child"]
+    assert crew.waited == ["0"]
+
+
+def test_nobody_waits_for_a_busy_node_while_a_worker_may_free_others() -> None:
+    a, b = nodes(2)
+    child = Fake("child", (b,))
+    crew = FakeCrew(size=2, stories={"0": ["busy"]})
+    execute([a, b, child], crew)
+    assert crew.waited == []
+    assert crew.started[:2] == ["0", "1"]
+    assert sorted(crew.done) == ["0", "1", "child"]
+
+
+def test_a_worker_that_dies_while_it_waits_is_replaced() -> None:
+    (node,) = nodes(1)
+    crew = FakeCrew(stories={"0": ["busy", "died"]})
+    execute([node], crew)
+    assert crew.started == ["0", "0", "0"]
+    assert crew.done == ["0"]
+
+
+# --- anything ------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> list[Any]:
+    plan: list[Any] = []
+    for number in range(draw(st.integers(1, 12))):
+        parents = draw(st.lists(st.sampled_from(plan), max_size=3, unique=True)) if plan else []
+        plan.append(Fake(str(number), tuple(parents)))
+    return plan
+
+
+accidents = st.lists(st.sampled_from(["died", "busy"]), max_size=6).filter(lambda s: s.count("died") < ATTEMPTS)
+
+
+@settings(max_examples=300, deadline=None)
+@given(plan=plans(), size=st.integers(1, 4), seed=st.integers(0, 1000), data=st.data())
+def test_whatever_happens_every_node_is_computed_once(plan: list[Any], size: int, seed: int, data: Any) -> None:
+    stories = {node.key: data.draw(accidents) for node in plan}
+    died = sum(story.count("died") for story in stories.values())
+    crew = FakeCrew(size, stories, choose=random.Random(seed).randrange)
+    notes = execute(plan, crew)  # that parents come first is asserted by the crew
+    assert Counter(crew.done) == Counter(node.key for node in plan)
+    assert len(notes.said) == len(plan)
+    assert len(notes.warned) <= died  # a story may end before its last accident
+    assert crew.closed == 1
+
+
+@settings(max_examples=300, deadline=None)
+@given(plan=plans(), size=st.integers(1, 4), seed=st.integers(0, 1000), data=st.data())
+def test_whatever_fails_the_rest_is_computed(plan: list[Any], size: int, seed: int, data: Any) -> None:
+    bad = {node.key for node in plan if data.draw(st.booleans())}
+    endings = st.sampled_from([[UserError("bad")], ["busy", UserError("bad")], ["died"] * ATTEMPTS])
+    stories = {node.key: list(data.draw(endings)) if node.key in bad else data.draw(accidents) for node in plan}
+    # one who waits gets the node from another process, which may have better luck
+    lost: set[str] = set()
+    for node in plan:
+        if node.key in bad or any(parent.key in lost for parent in node.parents):
+            lost.add(node.key)
+    crew, notes = FakeCrew(size, stories, choose=random.Random(seed).randrange), Notes()
+    error: BaseException | None = None
+    try:
+        run(plan, crew, notes)
+    except UserError as raised:
+        error = raised
+    failed = {line.removeprefix("node ").split(" ")[0] for line in notes.warned if " failed: " in line}
+    assert failed <= bad
+    assert (error is None) == (not failed)
+    assert crew.closed == 1
+    after = {node.key for node in plan if node.key in failed}
+    for node in plan:
+        if any(parent.key in after for parent in node.parents):
+            after.add(node.key)
+    assert set(crew.done) == {node.key for node in plan} - after
+    assert set(crew.done) >= {node.key for node in plan} - lost
+    left_out = len(after - failed)
+    summary = [line for line in notes.warned if "were left out" in line]
+    assert summary == ([f"{left_out} steps that need what failed were left out"] if left_out else [])
