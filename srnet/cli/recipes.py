@@ -177,6 +177,7 @@ def claims(
     profile: ProfileOption = ProfileName.toy,
     tasks: TasksOption = None,
     seeds: SeedsOption = 3,
+    sparsities: SparsitiesOption = None,
     backbone: OtherBackboneOption = None,
     scale: ScaleOption = 1.0,
     store: StoreOption = None,
@@ -190,7 +191,9 @@ def claims(
     from srnet import api
     from srnet.report import findings_table
 
-    found = api.claims(_order(["all"], profile, tasks, seeds, None, backbone, None, scale), make_engine(store, True))
+    found = api.claims(
+        _order(["all"], profile, tasks, seeds, sparsities, backbone, None, scale), make_engine(store, True)
+    )
     if as_json:
         out.print_json(json.dumps([api.plain_finding(finding) for finding in found]))
         return
@@ -202,7 +205,8 @@ def _print_results(results: list[Any], folder: Path) -> None:
 
     for each in results:
         out.print(results_table(each))
-        out.print(verdict_line(each), markup=False)
+        for line in (verdict_line(each), *each.notes):
+            out.print(line, markup=False)
     out.print(f"Report: {folder / 'report.html'}", markup=False)
 
 

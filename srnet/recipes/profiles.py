@@ -82,7 +82,8 @@ class Order:
         return recipes
 
     def _figures(self) -> list[Figure]:
-        return list(FIGURES.values()) if ALL in self.figures else [get_figure(name) for name in self.figures]
+        names = FIGURES if ALL in self.figures else dict.fromkeys(self.figures)
+        return [get_figure(name) for name in names]
 
     def _setups(self, figure: Figure, setups: Sequence[Setup]) -> Sequence[Setup]:
         """On every task the user names; otherwise where the paper shows the figure."""

@@ -33,6 +33,6 @@ def write_report(page: Page, out: Path) -> None:
     """results.csv, report.html, and each figure as PNG and PDF, in `out`."""
     write_text(out / "results.csv", csv_text([section.results for section in page.sections]))
     for section in page.sections:
-        for format in ("png", "pdf"):
-            write_bytes(out / f"{section.id}.{format}", draw_curves(section.results, format))
+        for format, data in draw_curves(section.results).items():
+            write_bytes(out / f"{section.id}.{format}", data)
     write_text(out / "report.html", render_page(page))

@@ -36,8 +36,18 @@ def by_line(results: Results) -> dict[str, list[Summary]]:
     return {line.label: lines[line.label] for line in results.recipe.lines}
 
 
-def draw_curves(results: Results, format: str = "png") -> bytes:
-    """One panel for ID, one for each OOD split. Bands are one standard deviation over seeds."""
+def side_by_side(results: Results) -> list[Summary]:
+    """The points in the order of the lines, if each line has just one of them and all stand at the same place.
+
+    A table, rather than a curve: its points would lie on top of each other.
+    """
+    varied = [summary for summary in results.summaries if summary.line.pruner is not None]
+    lines, places = {s.line.label for s in varied}, {round(s.x, 1) for s in varied}
+    return varied if len(varied) > 1 and len(varied) == len(lines) and len(places) == 1 else []
+
+
+def draw_curves(results: Results) -> dict[str, bytes]:
+    """As `png` and `pdf`: one panel for ID, one for each OOD split. Bands are one standard deviation over seeds."""
     figure, axes = plt.subplots(
         1,
         len(results.splits),
@@ -46,13 +56,17 @@ def draw_curves(results: Results, format: str = "png") -> bytes:
         sharey=True,
         layout="constrained",
     )
+    table = side_by_side(results)
     for axis, split in zip(axes[0], results.splits, strict=True):
         for index, summaries in enumerate(by_line(results).values()):
-            _draw_line(axis, summaries, split, colour(index), MARKERS[index % len(MARKERS)])
+            place = table.index(summaries[0]) if summaries[0] in table else None
+            _draw_line(axis, summaries, split, colour(index), MARKERS[index % len(MARKERS)], place)
         kind = "ID" if split == results.id_split else "OOD"
         axis.axhline(results.majority[split], color="#999999", linewidth=1, linestyle=":", label="majority class")
         axis.set_title(f"{kind}: {split}")
-        axis.set_xlabel(AXES[results.recipe.axis])
+        axis.set_xlabel(AXES[results.recipe.axis] if not table else f"{100 * table[0].sparsity:.0f} % sparse")
+        if table:
+            axis.set_xticks(range(len(table)), [s.line.label for s in table], rotation=25, ha="right", fontsize=8)
         axis.grid(color="#e5e5e5", linewidth=0.8)
         axis.set_axisbelow(True)
     axes[0][0].set_ylabel(f"{results.metric} (%)")
@@ -61,14 +75,20 @@ def draw_curves(results: Results, format: str = "png") -> bytes:
     seeds = len(results.recipe.seeds)
     title = results.recipe.title or results.recipe.name
     figure.suptitle(f"{title}: {results.recipe.task.name}, {seeds} seed{'s' if seeds > 1 else ''}")
-    buffer = io.BytesIO()
-    # without a date the same results give the same bytes
-    figure.savefig(buffer, format=format, dpi=150, metadata={"CreationDate": None} if format == "pdf" else None)
+    files = {}
+    for format in ("png", "pdf"):
+        buffer = io.BytesIO()
+        # without a date the same results give the same bytes
+        figure.savefig(buffer, format=format, dpi=150, metadata={"CreationDate": None} if format == "pdf" else None)
+        figure.set_layout_engine("none")  # it is laid out now, and that takes most of the time
+        files[format] = buffer.getvalue()
     plt.close(figure)
-    return buffer.getvalue()
+    return files
 
 
-def _draw_line(axis: Any, summaries: list[Summary], split: str, colour: str, marker: str) -> None:
+def _draw_line(
+    axis: Any, summaries: list[Summary], split: str, colour: str, marker: str, place: int | None = None
+) -> None:
     label = summaries[0].line.label
     scores = [summary.scores[split] for summary in summaries]
     if summaries[0].line.pruner is None:  # a full model has nothing to vary: a level across the panel
@@ -77,7 +97,7 @@ def _draw_line(axis: Any, summaries: list[Summary], split: str, colour: str, mar
             scores[0].mean - scores[0].sd, scores[0].mean + scores[0].sd, color=colour, alpha=0.10, linewidth=0
         )
         return
-    x = [summary.x for summary in summaries]
+    x = [summary.x for summary in summaries] if place is None else [place]
     axis.plot(x, [s.mean for s in scores], color=colour, marker=marker, linewidth=1.8, markersize=6, label=label)
     axis.fill_between(x, [s.mean - s.sd for s in scores], [s.mean + s.sd for s in scores], color=colour, alpha=0.15)
     if len(x) == 1 and scores[0].sd:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from srnet.report.curves import AXES, by_line, colour
+from srnet.report.curves import AXES, by_line, colour, side_by_side
 from srnet.report.masks import MatrixTable, OverlapTable
 from srnet.report.results import Results, Summary, Trace
 
@@ -44,7 +44,10 @@ def _faded(colour: str, alpha: float) -> str:
 def curves(results: Results) -> list[Picture]:
     """One picture a split: the lines with their bands, the full models as levels."""
     lines = by_line(results)
+    table = side_by_side(results)
     varied = [s.x for s in results.summaries if s.line.pruner is not None] or [0.0, 100.0]
+    if table:
+        varied = [0.0, len(table) - 1.0]
     pad = 0.06 * (max(varied) - min(varied)) or 1.0
     ends = [min(varied) - pad, max(varied) + pad]
     means = [s.scores[split].mean for s in results.summaries for split in results.splits]
@@ -54,10 +57,18 @@ def curves(results: Results) -> list[Picture]:
         traces: list[dict[str, Any]] = []
         for index, (label, summaries) in enumerate(lines.items()):
             make = _level if summaries[0].line.pruner is None else _curve
-            traces += make(label, summaries, split, index, ends)
+            made = make(label, summaries, split, index, ends)
+            if summaries[0] in table:
+                made[-1]["x"] = [table.index(summaries[0])]
+            traces += made
         traces.append(_majority(results.majority[split], ends))
         kind = "ID" if split == results.id_split else "OOD"
         layout = _layout(f"{kind}: {split}", AXES[results.recipe.axis], f"{results.metric} (%)")
+        if table:
+            labels = [s.line.label for s in table]
+            layout["xaxis"] |= {"tickvals": list(range(len(table))), "ticktext": labels, "automargin": True}
+            layout["xaxis"]["title"] = {"text": f"{100 * table[0].sparsity:.0f} % sparse"}
+            layout["legend"]["y"] = -0.45
         layout["yaxis"]["range"] = [bottom, 102.5]  # the same in every panel, so that ID and OOD can be compared
         pictures.append({"data": traces, "layout": layout})
     return pictures

@@ -6,6 +6,8 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 import matplotlib
 
@@ -14,8 +16,8 @@ import numpy as np
 import torch
 from matplotlib import pyplot as plt
 
-from srnet.experiment import Evaluate, Store
-from srnet.export import Subnetwork
+from srnet.experiment import Store
+from srnet.export.subnetwork import MASK
 from srnet.masks import Mask
 from srnet.recipes.recipe import Point, Recipe
 
@@ -31,11 +33,27 @@ class Overlap:
     chance: float
 
 
-def overlap(first: Mask, second: Mask) -> Overlap:
+@dataclass(frozen=True)
+class Bits:
+    """A mask packed for counting: eight weights a byte, matrix by matrix."""
+
+    packed: dict[str, np.ndarray]
+    kept: dict[str, int]
+    sizes: dict[str, int]
+
+    @classmethod
+    def of(cls, mask: Mask) -> Bits:
+        packed = {name: np.packbits(tensor.numpy().reshape(-1)) for name, tensor in mask.items()}
+        kept = {name: int(np.bitwise_count(bits).sum()) for name, bits in packed.items()}
+        return cls(packed, kept, {name: tensor.numel() for name, tensor in mask.items()})
+
+
+def overlap(first: Bits, second: Bits) -> Overlap:
     """1 for the same mask. Chance: masks with the same count in every matrix, but drawn blindly."""
-    size = float(np.sqrt(first.kept * second.kept)) or 1.0
-    counts = [(int(first[n].sum()), int(second[n].sum()), first[n].numel()) for n in first]
-    return Overlap(first.intersection(second).kept / size, sum(a * b / total for a, b, total in counts) / size)
+    size = float(np.sqrt(sum(first.kept.values()) * sum(second.kept.values()))) or 1.0
+    common = sum(int(np.bitwise_count(first.packed[n] & second.packed[n]).sum()) for n in first.packed)
+    chance = sum(first.kept[n] * second.kept[n] / first.sizes[n] for n in first.packed)
+    return Overlap(common / size, chance / size)
 
 
 @dataclass(frozen=True)
@@ -72,31 +90,35 @@ def mask_pictures(recipe: Recipe, store: Store) -> MaskPictures:
     """Of every sparsity at which at least one line has a mask."""
     points = [point for point in recipe.points() if point.line.pruner and point.line.backbone is None]
     points = [p for p in points if p.start == p.line.starts[-1] and p.length == p.line.lengths[-1]]
-    masks = {point: mask for point in points if (mask := _mask(point, store)) is not None}
-    sparsities = sorted({point.sparsity for point in masks})
-    grouped = {s: {p: m for p, m in masks.items() if p.sparsity == s} for s in sparsities}
-    shown = next((p for p in masks if p.line.pruner == "mask" and p.sparsity == sparsities[-1]), None)
+    bits = {point: _bits(store.path(point.node.key) / MASK) for point in points}
+    sparsities = sorted({point.sparsity for point in bits})
+    grouped = {s: {p: b for p, b in bits.items() if p.sparsity == s} for s in sparsities}
+    shown = next((p for p in bits if p.line.pruner == "mask" and p.sparsity == sparsities[-1]), None)
     return MaskPictures(
         overlaps=[_overlaps(s, group) for s, group in grouped.items()],
         matrices=[_matrices(s, group) for s, group in grouped.items()],
-        mosaic=_mosaic(masks[shown]) if shown is not None else None,
+        mosaic=None if shown is None else draw_mosaic(_read(store.path(shown.node.key) / MASK)),
         mosaic_of="" if shown is None else f"{shown.line.label}, {100 * shown.sparsity:g} %, seed {shown.seed}",
     )
 
 
-def _mask(point: Point, store: Store) -> Mask | None:
-    if not store.has(point.node.key) or not store.has(Evaluate(point.node).key):
-        return None
-    return Subnetwork.load(store.path(point.node.key)).mask
+def _read(path: Path) -> Mask:
+    return Mask.from_bytes(path.read_bytes(), str(path))
 
 
-def _labels(group: dict[Point, Mask]) -> list[str]:
+@lru_cache(maxsize=512)
+def _bits(path: Path) -> Bits:
+    """An artifact never changes, and several figures show the same one."""
+    return Bits.of(_read(path))
+
+
+def _labels(group: dict[Point, Bits]) -> list[str]:
     return list(dict.fromkeys(point.line.label for point in group))
 
 
-def _overlaps(sparsity: float, group: dict[Point, Mask]) -> OverlapTable:
+def _overlaps(sparsity: float, group: dict[Point, Bits]) -> OverlapTable:
     labels = _labels(group)
-    by_line = {label: {p.seed: m for p, m in group.items() if p.line.label == label} for label in labels}
+    by_line = {label: {p.seed: b for p, b in group.items() if p.line.label == label} for label in labels}
 
     def between(first: str, second: str) -> list[Overlap]:
         ours, theirs = by_line[first], by_line[second]
@@ -104,23 +126,25 @@ def _overlaps(sparsity: float, group: dict[Point, Mask]) -> OverlapTable:
             return [overlap(ours[a], ours[b]) for a in ours for b in ours if a < b]
         return [overlap(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
 
-    cells = {(a, b): between(a, b) for i, a in enumerate(labels) for b in labels[: i + 1]}
-    found = [each for cell in cells.values() for each in cell]
-    shared = [
-        [_percent([each.shared for each in cells.get((a, b), cells.get((b, a), []))]) for b in labels] for a in labels
-    ]
-    return OverlapTable(sparsity, labels, shared, _percent([each.chance for each in found]) or 100 * (1 - sparsity))
+    cells = {(a, b): between(a, b) for a in labels for b in labels}
+    shared = [[_percent([each.shared for each in cells[a, b]]) for b in labels] for a in labels]
+    chance = _percent([each.chance for cell in cells.values() for each in cell])
+    return OverlapTable(sparsity, labels, shared, 100.0 * (1.0 - sparsity) if chance is None else chance)
 
 
 def _percent(values: Sequence[float]) -> float | None:
     return round(100.0 * float(np.mean(values)), 2) if values else None
 
 
-def _matrices(sparsity: float, group: dict[Point, Mask]) -> MatrixTable:
-    labels, names = _labels(group), list(next(iter(group.values())))
-    by_line = {label: [m.sparsities() for p, m in group.items() if p.line.label == label] for label in labels}
-    pruned = [[100.0 * float(np.mean([each[n] for each in by_line[label]])) for label in labels] for n in names]
-    return MatrixTable(sparsity, labels, [short_name(name) for name in names], pruned)
+def _matrices(sparsity: float, group: dict[Point, Bits]) -> MatrixTable:
+    labels, names = _labels(group), list(next(iter(group.values())).packed)
+
+    def pruned(name: str, label: str) -> float:
+        shares = [1.0 - bits.kept[name] / bits.sizes[name] for p, bits in group.items() if p.line.label == label]
+        return 100.0 * float(np.mean(shares))
+
+    cells = [[pruned(name, label) for label in labels] for name in names]
+    return MatrixTable(sparsity, labels, [short_name(name) for name in names], cells)
 
 
 def short_name(name: str) -> str:
@@ -129,20 +153,21 @@ def short_name(name: str) -> str:
     return f"{found[1]} {found[2]}" if found else name.removesuffix(".weight")
 
 
-def _mosaic(mask: Mask) -> bytes:
+def draw_mosaic(mask: Mask, columns: int = 6) -> bytes:
     """Every matrix of a mask as a small picture: the darker a block, the more of its weights are kept."""
-    columns = 6
+    cell, gap = BLOCKS + 4, 8
     rows = -(-len(mask) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(1.9 * columns, 1.9 * rows), squeeze=False, layout="constrained")
-    for axis in axes.flat:
-        axis.set_axis_off()
-    highest = max(float(blocks(tensor).max()) for tensor in mask.values())
-    for axis, (name, tensor) in zip(axes.flat, mask.items(), strict=False):
-        drawn = axis.imshow(
-            blocks(tensor), cmap="viridis_r", vmin=0.0, vmax=highest, interpolation="nearest", aspect="auto"
-        )
-        axis.set_title(short_name(name), fontsize=7)
-    figure.colorbar(drawn, ax=axes, shrink=0.6, label="share kept")
+    canvas = np.full((rows * (cell + gap), columns * cell), np.nan)
+    figure = plt.figure(figsize=(1.7 * columns + 1.0, 1.7 * rows * (cell + gap) / cell))
+    axis = figure.add_axes((0.01, 0.01, 0.9, 0.98))
+    axis.set_axis_off()
+    for index, (name, tensor) in enumerate(mask.items()):
+        top, left = (index // columns) * (cell + gap) + gap, (index % columns) * cell
+        drawn = blocks(tensor)
+        canvas[top : top + drawn.shape[0], left : left + drawn.shape[1]] = drawn
+        axis.text(left, top - 2.5, short_name(name), fontsize=6.5, va="center")
+    image = axis.imshow(canvas, cmap="viridis_r", vmin=0.0, vmax=float(np.nanmax(canvas)), interpolation="nearest")
+    figure.colorbar(image, cax=figure.add_axes((0.925, 0.25, 0.015, 0.5)), label="share kept")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     plt.close(figure)

@@ -85,7 +85,8 @@ def _scripts(pictures: list[interactive.Picture]) -> str:
 const pictures = {data};
 const draw = (place) => {{
   const picture = pictures[Number(place.id.slice(5))];
-  Plotly.newPlot(place, picture.data, picture.layout, {{responsive: true, displaylogo: false}});
+  Plotly.newPlot(place, picture.data, picture.layout, {{
+    responsive: true, displaylogo: false, modeBarButtons: [["toImage", "resetScale2d"]]}});
 }};
 const watcher = new IntersectionObserver((entries) => entries.forEach((entry) => {{
   if (entry.isIntersecting) {{ watcher.unobserve(entry.target); draw(entry.target); }}

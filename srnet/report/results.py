@@ -84,6 +84,8 @@ class Results:
     """The bias model's own score by split, if the recipe uses one."""
     traces: list[Trace]
     """How the searches went, where the figure is about when they start."""
+    notes: list[str]
+    """What a reader of this figure should be told in words."""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -139,6 +141,7 @@ def collect(recipe: Recipe, store: Store) -> Results:
         majority={name: any_report[name]["majority"][task.metric] for name in task.scored},
         bias_scores=bias[0] if bias else None,
         traces=_traces(list(groups.values()), store, task) if recipe.axis == "start" else [],
+        notes=_cost_notes(list(groups.values()), steps, store, task),
     )
 
 
@@ -274,3 +277,32 @@ def _trace(point: Point, logs: list[dict[int, dict[str, float]]], task: Task) ->
     scores = {split: [float(np.mean([log[step][split] for log in logs])) for step in steps] for split in task.scored}
     start = "early stopping" if point.start == "auto" else f"{100 * float(point.start):g} % of fine-tuning"
     return Trace(f"from {start}", steps, scores, len(logs))
+
+
+def _cost_notes(groups: list[list[Point]], steps: dict[Point, int], store: Store, task: Task) -> list[str]:
+    """For every start found by early stopping: what it saved and what it lost, against a start at the end."""
+    searches = {
+        points[0].start: points for points in groups if isinstance(points[0].node, Prune) and points[0].node.fine_tuned
+    }
+    if not {"auto", 1.0} <= searches.keys():
+        return []
+    early, late = searches["auto"], searches[1.0]
+
+    def cost(points: list[Point]) -> float:
+        return float(np.mean([steps[point] for point in points]))
+
+    def tuning(points: list[Point]) -> float:
+        return float(np.mean([training_steps(p.node.parent, store) for p in points if isinstance(p.node, Prune)]))
+
+    ours, theirs = ([predictions(store, point.node) for point in points] for points in (early, late))
+    lost = []
+    for split in task.scored:
+        first, second = ([seed[split] for seed in side] for side in (ours, theirs))
+        kind = "ID" if split == task.dev.name else "OOD"
+        lost.append(f"{kind} {split} {paired_bootstrap(first, second, task.splits[split].labels, task.metric)}")
+    saved = f"{tuning(early):.0f} of {tuning(late):.0f} steps of fine-tuning"
+    share = 100.0 * (1.0 - cost(early) / cost(late))
+    return [
+        f"Early stopping began the search after {saved}, which saves {share:.0f} % of all training steps. "
+        f"Against a start at the end: {', '.join(lost)}."
+    ]

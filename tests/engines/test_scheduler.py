@@ -184,7 +184,7 @@ def test_the_first_error_is_raised_when_everything_else_is_done() -> None:
     assert error.value is first
     assert crew.done == ["0", "2", "4"]
     assert crew.started.count("1") == 1, "an error is no accident: it would come again"
-    assert notes.warned == ["node 1 failed: one", "node 3 failed: two"]
+    assert "node 3 failed: two" in notes.warned, "what is not raised is said"
 
 
 def test_what_needs_a_failed_node_is_left_out_and_counted() -> None:

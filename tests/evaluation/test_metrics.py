@@ -1,11 +1,15 @@
-"""Scores by hand."""
+"""Scores by hand, and against scikit-learn."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
-from srnet.evaluation import accuracy, score, weighted_f1
+from srnet.evaluation import METRICS, accuracy, confusion, measure, score, weighted_f1
+from srnet.tasks.base import Metric
 
 # As imbalanced as PAWS: seven of class 0, three of class 1. The model finds six of the seven and one of the three.
 LABELS = np.array([0, 0, 0, 0, 0, 0, 0, 1, 1, 1])
@@ -23,6 +27,67 @@ def test_metrics_by_hand() -> None:
     assert accuracy(PREDICTIONS, LABELS) == pytest.approx(0.7)
     assert weighted_f1(PREDICTIONS, LABELS) == pytest.approx(F1)
     assert weighted_f1(np.zeros_like(LABELS), LABELS) == pytest.approx(CONSTANT_F1)
+
+
+def test_confusion_by_hand() -> None:
+    # rows are the true class, columns the predicted one
+    assert confusion(PREDICTIONS, LABELS).tolist() == [[6, 1], [2, 1]]
+    assert confusion(PREDICTIONS, LABELS, 3).tolist() == [[6, 1, 0], [2, 1, 0], [0, 0, 0]]
+    assert confusion(np.array([2]), np.array([0])).tolist() == [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
+
+
+def test_metrics_are_functions_of_the_confusion_counts() -> None:
+    counts = np.array([[[6, 1], [2, 1]], [[7, 0], [3, 0]], [[0, 7], [3, 0]]])  # the last one is always wrong
+    assert METRICS["accuracy"](counts).tolist() == pytest.approx([0.7, 0.7, 0.0])
+    assert METRICS["f1"](counts).tolist() == pytest.approx([F1, CONSTANT_F1, 0.0])
+
+
+def test_a_class_that_never_occurs_changes_nothing() -> None:
+    for metric in METRICS:
+        two, five = (float(METRICS[metric](confusion(PREDICTIONS, LABELS, classes))) for classes in (2, 5))
+        assert two == five == measure(metric, PREDICTIONS, LABELS)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
+    """Predictions and labels out of up to five classes, some of which may never occur."""
+    classes, size = draw(st.integers(2, 5)), draw(st.integers(1, 40))
+    each = st.lists(st.integers(0, classes - 1), min_size=size, max_size=size)
+    return np.array(draw(each)), np.array(draw(each)), classes
+
+
+@settings(deadline=None)
+@given(answers())
+def test_they_agree_with_scikit_learn(made: tuple[np.ndarray, np.ndarray, int]) -> None:
+    predictions, labels, classes = made
+    theirs: dict[Metric, float] = {
+        "accuracy": accuracy_score(labels, predictions),
+        "f1": f1_score(labels, predictions, average="weighted", zero_division=0),
+    }
+    counts = confusion(predictions, labels, classes)
+    assert counts.tolist() == confusion_matrix(labels, predictions, labels=range(classes)).tolist()
+    for metric, wanted in theirs.items():
+        assert measure(metric, predictions, labels) == pytest.approx(wanted)
+        assert float(METRICS[metric](counts)) == pytest.approx(wanted), "with every class, also those without examples"
+        stacked = METRICS[metric](np.stack([counts, 3 * counts]))
+        assert stacked.tolist() == pytest.approx([wanted, wanted]), "many tables at once; scale does not matter"
+    assert accuracy(predictions, labels) == pytest.approx(theirs["accuracy"])
+    assert weighted_f1(predictions, labels) == pytest.approx(theirs["f1"])
+
+
+@settings(deadline=None)
+@given(answers())
+def test_scores_agree_with_scikit_learn(made: tuple[np.ndarray, np.ndarray, int]) -> None:
+    predictions, labels, classes = made
+    names = tuple(f"class {index}" for index in range(classes))
+    scores = score(np.eye(classes)[predictions], labels, ("",) * len(labels), names)
+    assert scores.metrics["accuracy"] == pytest.approx(100 * accuracy_score(labels, predictions), abs=1e-4)
+    found = f1_score(labels, predictions, average="weighted", zero_division=0)
+    assert scores.metrics["f1"] == pytest.approx(100 * found, abs=1e-4)
+    most = np.bincount(labels).max() / len(labels)
+    assert scores.majority["accuracy"] == pytest.approx(100 * most, abs=1e-4)
+    assert set(scores.recall) == {names[index] for index in set(labels.tolist())}
+    assert scores.examples == len(labels)
 
 
 def test_scores_are_in_percent() -> None:

@@ -1,0 +1,113 @@
+"""Ray computes what one process computes, bit for bit, and a worker that is killed continues where it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from processes import Observed, environment, files
+
+from srnet.experiment import BiasModel, Engine, Evaluate, FineTune, ModelNode, PoE, Pretrained, Prune, Store
+from srnet.progress import Reporter
+from srnet.pruners import IMP, MaskTraining
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
+
+ray = pytest.importorskip("ray")
+
+TASK = SyntheticTask("inference", train_size=120, dev_size=40, ood_size=40)
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
+    """Ray is started once for this file; the engine finds it and leaves it running. Its workers are observed."""
+    observed = Observed(tmp_path_factory.mktemp("ray") / "observed")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(observed.folder).items():
+            patch.setenv(name, value)
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        ray.init(address="local", num_cpus=2, object_store_memory=80_000_000, include_dashboard=False,
+                 log_to_driver=False, logging_level="ERROR")  # fmt: skip
+    yield observed
+    ray.shutdown()
+
+
+def models(backbone: str, seed: int) -> list[ModelNode]:
+    """Four trainings."""
+    training = TrainingSettings(learning_rate=1e-2, steps=20, eval_every=5, batch_size=8, seed=seed)
+    tuned = FineTune(Pretrained(backbone, TASK, seed), training=training)
+    bias = BiasModel(TASK)
+    masks = [Prune(tuned, MaskTraining(0.5), objective, training) for objective in (PoE(bias), tuned.objective)]
+    return [tuned, *masks, Prune(tuned, IMP(0.5), PoE(bias), training)]
+
+
+def compute(root: Path, nodes: list[ModelNode], name: str) -> Store:
+    store = Store(root)
+    engine = Engine(store, Reporter(), name=name, workers=2 if name == "ray" else None)
+    engine.execute([*nodes, *(Evaluate(node) for node in nodes)])
+    return store
+
+
+@pytest.fixture(scope="module")
+def by_one_process(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    made: dict[int, Store] = {}
+
+    def local(seed: int) -> Store:
+        if seed not in made:
+            made[seed] = compute(tmp_path_factory.mktemp("local") / "store", models(tiny_backbone, seed), "local")
+        return made[seed]
+
+    return local
+
+
+def test_ray_computes_what_one_process_does(
+    observed: Observed, by_one_process: Any, tiny_backbone: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    expected = by_one_process(0)
+    observed.forget()
+    capfd.readouterr()
+    store = compute(tmp_path / "store", models(tiny_backbone, 0), "ray")
+    lines = capfd.readouterr().err.splitlines()
+    assert store.keys() == expected.keys() == sorted(observed.begun()), "each node was computed once"
+    assert len({each["pid"] for each in observed.log} - {os.getpid()}) >= 2, "by several processes"
+    assert os.getpid() not in {each["pid"] for each in observed.log}
+    assert files(store.root) == files(expected.root)
+    assert store.verify() == {}
+    assert len(lines) == len(store.keys()), lines
+    assert all(line.startswith("[") for line in lines), "Ray itself has nothing to say"
+    assert ray.is_initialized(), "whoever started Ray ends it"
+
+
+def test_a_killed_ray_worker_continues_where_it_was(
+    observed: Observed, by_one_process: Any, tiny_backbone: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected, nodes = by_one_process(1), models(tiny_backbone, 1)
+    label = nodes[1].label
+    observed.forget()
+    observed.order("hold", label, step=7)
+    killed: list[str] = []
+
+    def kill() -> None:
+        victim = psutil.Process(observed.held(label))
+        killed.extend(victim.cmdline()[:1])
+        victim.send_signal(signal.SIGKILL)
+        observed.release()
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    store = compute(tmp_path / "store", nodes, "ray")
+    killer.join()
+    assert killed == ["ray::_compute"]
+    assert observed.steps(label) == [list(range(1, 8)), list(range(6, 21))], "it continued behind its checkpoint"
+    assert sorted([*store.keys(), nodes[1].key]) == sorted(observed.begun()), "everything else was computed once"
+    assert files(store.root) == files(expected.root)
+    assert store.verify() == {}
+    warned = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("[")]
+    assert warned == [f"warning: the worker that computed {label} died; trying again from its last checkpoint"]

@@ -1,0 +1,65 @@
+"""A small run that the tests of this folder look at."""
+
+from __future__ import annotations
+
+import pytest
+
+from srnet.experiment import Engine, Store
+from srnet.progress import Reporter
+from srnet.recipes import Line, Recipe
+from srnet.report import Page, Results, Section, collect, mask_pictures, nodes_of
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
+
+LINES = (
+    Line("full <CE> & more"),
+    Line("magnitude", "a", pruner="magnitude", sparsities=(0.35, 0.9)),
+    Line("masks", "c", pruner="mask", prune="poe", sparsities=(0.5,)),
+)
+TASK = SyntheticTask("inference", train_size=100, dev_size=40, ood_size=40)
+TRAINING = TrainingSettings(learning_rate=1e-3, steps=4, eval_every=2, batch_size=8, trace=10)
+
+
+class Ran:
+    """Recipes that were executed, and where."""
+
+    def __init__(self, store: Store, backbone: str) -> None:
+        self.store, self.backbone = store, backbone
+
+    def __call__(self, name: str, lines: tuple[Line, ...], **more: object) -> Results:
+        recipe = Recipe(name, TASK, lines, self.backbone, (0, 1), TRAINING, TRAINING, **more)  # type: ignore[arg-type]
+        Engine(self.store, Reporter(quiet=True)).execute(nodes_of(recipe))
+        return collect(recipe, self.store)
+
+    def page(self, *results: Results, command: str = "srnet reproduce fig2 --seeds 2") -> Page:
+        sections = [Section(each, mask_pictures(each.recipe, self.store), f"{command} once more") for each in results]
+        return Page("A title", command, sections)
+
+
+@pytest.fixture(scope="session")
+def ran(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return Ran(Store(tmp_path_factory.mktemp("report") / "store"), tiny_backbone)
+
+
+@pytest.fixture(scope="session")
+def results(ran: Ran) -> Results:
+    return ran("small", LINES)
+
+
+@pytest.fixture(scope="session")
+def by_start(ran: Ran) -> Results:
+    """A figure about when the search starts."""
+    line = Line("masks", "a", pruner="mask", prune="ce", sparsities=(0.5,), starts=(0.0, 0.5, 1.0))
+    return ran("starts", (Line("full"), line), axis="start", title="When to start")
+
+
+@pytest.fixture(scope="session")
+def by_length(ran: Ran) -> Results:
+    """A figure about how long the search lasts."""
+    line = Line("masks", "a", pruner="mask", prune="ce", sparsities=(0.5,), lengths=(0.5, 1.0))
+    return ran("lengths", (Line("full"), line), axis="length")
+
+
+@pytest.fixture
+def store(ran: Ran) -> Store:
+    return ran.store

@@ -1,0 +1,105 @@
+"""The figures as files, and their data on the page: every axis, the same bytes every time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from srnet.experiment import Store
+from srnet.files import read_json
+from srnet.report import Results
+from srnet.report.curves import draw_curves
+from srnet.report.interactive import curves, sub_cases, traces
+
+AXES = ("results", "by_start", "by_length")
+
+
+@pytest.fixture(params=AXES)
+def each(request: pytest.FixtureRequest) -> Results:
+    """The same for a figure over sparsities, starts and lengths."""
+    found: Results = request.getfixturevalue(request.param)
+    return found
+
+
+def test_the_curves_are_a_picture(each: Results) -> None:
+    data = draw_curves(each)
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+    assert width > 400 < height
+    assert draw_curves(each) == data, "the same results give the same bytes"
+
+
+def test_the_curves_are_a_drawing_for_a_paper(each: Results) -> None:
+    data = draw_curves(each, "pdf")
+    assert data.startswith(b"%PDF")
+    assert b"CreationDate" not in data
+    assert draw_curves(each, "pdf") == data
+
+
+def test_one_seed_and_one_point_are_enough(results: Results) -> None:
+    alone = replace(results, summaries=[results.summaries[0], results.summaries[-1]])
+    alone = replace(alone, recipe=replace(results.recipe, lines=(results.recipe.lines[0], results.recipe.lines[2])))
+    assert draw_curves(alone).startswith(b"\x89PNG")
+    assert len(curves(alone)) == 2
+
+
+# --- where the points are ------------------------------------------------------------------------------------------
+
+
+def test_points_stand_at_their_sparsity_start_or_length(
+    results: Results, by_start: Results, by_length: Results
+) -> None:
+    assert [s.x for s in results.summaries[1:]] == pytest.approx([35.0, 90.0, 50.0], abs=0.1)
+    assert [s.x for s in by_start.summaries[1:]] == [0.0, 2.0, 4.0], "steps of fine-tuning before the search"
+    assert [s.x for s in by_length.summaries[1:]] == [2.0, 4.0], "steps of the search itself"
+    assert [s.steps for s in by_length.summaries] == [4.0, 6.0, 8.0], "what each cost, from the raw backbone"
+
+
+def test_the_page_draws_what_the_table_says(each: Results) -> None:
+    pictures = curves(each)
+    assert [picture["layout"]["title"]["text"] for picture in pictures] == ["ID: dev", "OOD: challenge"]
+    assert len({tuple(picture["layout"]["yaxis"]["range"]) for picture in pictures}) == 1, "ID and OOD are comparable"
+    for picture, split in zip(pictures, each.splits, strict=True):
+        drawn = {trace["name"]: trace for trace in picture["data"] if "name" in trace}
+        line = each.recipe.lines[-1]
+        points = sorted((s for s in each.summaries if s.line == line), key=lambda s: s.x)
+        assert drawn[line.label]["x"] == [s.x for s in points]
+        assert drawn[line.label]["y"] == [s.scores[split].mean for s in points]
+        for text, summary in zip(drawn[line.label]["text"], points, strict=True):
+            assert all(key in text for key in summary.keys)
+            assert summary.verdict is not None
+            assert str(summary.verdict.intervals["challenge"]) in text
+        assert drawn["majority class"]["y"] == [each.majority[split]] * 2
+
+
+def test_sub_cases_are_drawn_where_there_are_some(results: Results) -> None:
+    (picture,) = [p for p in sub_cases(results) if "challenge" in p["layout"]["title"]["text"]]
+    (data,) = picture["data"]
+    groups = results.summaries[0].groups["challenge"]
+    assert data["y"] == list(groups)
+    assert data["x"] == [summary.name for summary in results.summaries] or len(data["x"]) == len(results.summaries)
+    assert [row[0] for row in data["z"]] == [spread.mean for spread in groups.values()]
+
+
+# --- on the way ----------------------------------------------------------------------------------------------------
+
+
+def test_only_figures_about_the_start_show_how_the_searches_went(results: Results, by_length: Results) -> None:
+    for each in (results, by_length):
+        assert each.traces == []
+        assert traces(each) == []
+
+
+def test_the_searches_are_shown_as_they_went(by_start: Results, store: Store) -> None:
+    assert [trace.name for trace in by_start.traces] == [f"from {share} % of fine-tuning" for share in (0, 50, 100)]
+    for trace, summary in zip(by_start.traces, by_start.summaries[1:], strict=True):
+        assert (trace.steps, trace.seeds) == ([2, 4], 2), "at every evaluation"
+        logs = [read_json(store.path(key) / "training.json")["log"] for key in summary.keys]
+        for split, name in (("dev", "eval_score"), ("challenge", "trace/challenge")):
+            by_seed = [[entry[name] for entry in log if name in entry] for log in logs]
+            means = [sum(at_step) / 2 for at_step in zip(*by_seed, strict=True)]
+            assert trace.scores[split] == pytest.approx(means)
+    pictures = traces(by_start)
+    assert len(pictures) == 2
+    assert [line["y"] for line in pictures[1]["data"]] == [trace.scores["challenge"] for trace in by_start.traces]
