@@ -7,6 +7,7 @@ from pathlib import Path
 from srnet.files import write_bytes, write_text
 from srnet.report.claims import CLAIMS, Finding, check_claims
 from srnet.report.curves import draw_curves
+from srnet.report.markdown import render_markdown
 from srnet.report.masks import mask_pictures
 from srnet.report.page import Page, Section, render_page
 from srnet.report.results import Results, collect, csv_text, nodes_of
@@ -30,9 +31,10 @@ __all__ = [
 
 
 def write_report(page: Page, out: Path) -> None:
-    """results.csv, report.html, and each figure as PNG and PDF, in `out`."""
+    """report.html, report.md, results.csv, and each figure as PNG and PDF, in `out`."""
     write_text(out / "results.csv", csv_text([section.results for section in page.sections]))
     for section in page.sections:
         for format, data in draw_curves(section.results).items():
             write_bytes(out / f"{section.id}.{format}", data)
+    write_text(out / "report.md", render_markdown(page))
     write_text(out / "report.html", render_page(page))

@@ -1,0 +1,69 @@
+"""The same results as plain Markdown, for a repository or a mail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from srnet import __version__
+from srnet.report.claims import Finding
+from srnet.report.page import Page, Section
+from srnet.report.table import answer, verdict_line
+
+
+def render_markdown(page: Page) -> str:
+    parts = [f"# {page.title}", f"Made by `{page.command}` with srnet {__version__}."]
+    if page.findings:
+        parts += ["## Claims", _claims(page.findings)]
+    for section in page.sections:
+        parts += [f"## {section.title}", *_section(section)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+
+
+def _claims(findings: Sequence[Finding]) -> str:
+    rows = [
+        [
+            finding.task,
+            f"{finding.claim.statement} ({finding.claim.source})",
+            f"**{finding.answer}**",
+            str(finding.seeds or ""),
+            "<br>".join(
+                [f"{part.what}: {part.interval}" for part in finding.parts] + [finding.note][: bool(finding.note)]
+            ),
+        ]
+        for finding in findings
+    ]
+    return _table(("task", "claim", "answer", "seeds", "difference in points [95 % interval]"), rows)
+
+
+def _section(section: Section) -> list[str]:
+    results = section.results
+    kinds = ["ID" if split == results.id_split else "OOD" for split in results.splits]
+    scores = [f"{kind} {split}" for kind, split in zip(kinds, results.splits, strict=True)]
+    rows = []
+    for summary in results.summaries:
+        verdict = summary.verdict
+        rows.append([
+            summary.name,
+            f"{100 * summary.sparsity:.2f} %",
+            *(str(summary.scores[split]) for split in results.splits),
+            "" if verdict is None else verdict.kept_percent,
+            "" if verdict is None else ", ".join(str(interval) for interval in verdict.intervals.values()),
+            answer(summary),
+            f"{summary.steps:,.0f}",
+        ])  # fmt: skip
+    rows.append(["majority class", "", *(f"{results.majority[split]:.1f}" for split in results.splits), "", "", "", ""])
+    if results.bias_scores is not None:
+        bias = [f"{results.bias_scores[split]:.1f}" for split in results.splits]
+        rows.append(["bias model", "", *bias, "", "", "", ""])
+    header = ("model", "sparsity", *scores, "ID kept", "OOD minus full CE model [95 %]", "SRNet?", "training steps")
+    return [
+        f"`{section.command}`, {results.metric} in percent.",
+        _table(header, rows),
+        verdict_line(results),
+        *results.notes,
+    ]
