@@ -9,7 +9,7 @@ import pytest
 from srnet.experiment import Store
 from srnet.files import read_json
 from srnet.report import Results
-from srnet.report.curves import draw_curves
+from srnet.report.curves import draw_curves, side_by_side
 from srnet.report.interactive import curves, sub_cases, traces
 
 AXES = ("results", "by_start", "by_length")
@@ -22,26 +22,41 @@ def each(request: pytest.FixtureRequest) -> Results:
     return found
 
 
-def test_the_curves_are_a_picture(each: Results) -> None:
-    data = draw_curves(each)
-    assert data.startswith(b"\x89PNG\r\n\x1a\n")
-    width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+def test_the_curves_are_a_picture_and_a_drawing(each: Results) -> None:
+    files = draw_curves(each)
+    assert set(files) == {"png", "pdf"}
+    assert files["png"].startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = (int.from_bytes(files["png"][at : at + 4], "big") for at in (16, 20))
     assert width > 400 < height
-    assert draw_curves(each) == data, "the same results give the same bytes"
+    assert files["pdf"].startswith(b"%PDF")
+    assert b"CreationDate" not in files["pdf"]
+    assert draw_curves(each) == files, "the same results give the same bytes"
 
 
-def test_the_curves_are_a_drawing_for_a_paper(each: Results) -> None:
-    data = draw_curves(each, "pdf")
-    assert data.startswith(b"%PDF")
-    assert b"CreationDate" not in data
-    assert draw_curves(each, "pdf") == data
-
-
-def test_one_seed_and_one_point_are_enough(results: Results) -> None:
-    alone = replace(results, summaries=[results.summaries[0], results.summaries[-1]])
-    alone = replace(alone, recipe=replace(results.recipe, lines=(results.recipe.lines[0], results.recipe.lines[2])))
-    assert draw_curves(alone).startswith(b"\x89PNG")
+def test_one_point_on_a_line_is_enough(results: Results) -> None:
+    lines = (results.recipe.lines[0], results.recipe.lines[2])
+    alone = replace(
+        results, summaries=[results.summaries[0], results.summaries[-1]], recipe=replace(results.recipe, lines=lines)
+    )
+    assert draw_curves(alone)["png"].startswith(b"\x89PNG")
     assert len(curves(alone)) == 2
+
+
+def test_points_at_the_same_place_stand_side_by_side(results: Results) -> None:
+    """As in tab5: one point a line, all of them at one sparsity."""
+    assert side_by_side(results) == []
+    one = results.summaries[-1]
+    lines = tuple(replace(one.line, label=label) for label in ("first", "second"))
+    summaries = [replace(one, line=line) for line in lines]
+    table = replace(results, summaries=summaries, recipe=replace(results.recipe, lines=lines))
+    assert side_by_side(table) == summaries
+    assert side_by_side(replace(table, summaries=summaries[:1])) == [], "a single one is where it is"
+    assert side_by_side(replace(table, summaries=[summaries[0], replace(summaries[1], x=70.0)])) == []
+    assert draw_curves(table)["pdf"].startswith(b"%PDF")
+    picture = curves(table)[0]
+    drawn = {trace["name"]: trace["x"] for trace in picture["data"] if "name" in trace}
+    assert (drawn["first"], drawn["second"]) == ([0], [1])
+    assert picture["layout"]["xaxis"]["ticktext"] == ["first", "second"]
 
 
 # --- where the points are ------------------------------------------------------------------------------------------
@@ -78,7 +93,7 @@ def test_sub_cases_are_drawn_where_there_are_some(results: Results) -> None:
     (data,) = picture["data"]
     groups = results.summaries[0].groups["challenge"]
     assert data["y"] == list(groups)
-    assert data["x"] == [summary.name for summary in results.summaries] or len(data["x"]) == len(results.summaries)
+    assert len(data["x"]) == len(results.summaries)
     assert [row[0] for row in data["z"]] == [spread.mean for spread in groups.values()]
 
 

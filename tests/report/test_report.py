@@ -119,7 +119,7 @@ def test_the_csv_names_everything_that_lines_can_differ_in(ran: Any, by_start: R
 def test_the_files_of_several_figures(ran: Any, results: Results, by_start: Results, tmp_path: Path) -> None:
     write_report(ran.page(results, by_start), tmp_path)
     pictures = {f"{name}-inference.{format}" for name in ("small", "starts") for format in ("png", "pdf")}
-    assert {path.name for path in tmp_path.iterdir()} == {"results.csv", "report.html", *pictures}
+    assert {path.name for path in tmp_path.iterdir()} == {"results.csv", "report.html", "report.md", *pictures}
     lines = (tmp_path / "results.csv").read_text().splitlines()
     assert lines.count(COLUMNS) == 1, "one table"
     assert len(lines) == 1 + len(results.rows) + len(by_start.rows)

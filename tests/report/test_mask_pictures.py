@@ -1,0 +1,190 @@
+"""What two masks share, and where a mask keeps its weights, counted by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from srnet.experiment import Store
+from srnet.export import Subnetwork
+from srnet.masks import Mask
+from srnet.recipes import Line, Recipe
+from srnet.report import Results, mask_pictures
+from srnet.report.interactive import matrix_picture, overlap_picture
+from srnet.report.masks import BLOCKS, Bits, MaskPictures, blocks, draw_mosaic, overlap, short_name
+from srnet.tasks.synthetic import SyntheticTask
+
+LONG = "bert.encoder.layer.{}.attention.self.query.weight"
+
+
+def bits(**rows: str) -> Bits:
+    """A matrix from its rows: "1010 0011" has two rows of four weights."""
+    return Bits.of(mask(**rows))
+
+
+def mask(**rows: str) -> Mask:
+    return Mask({name: torch.tensor([[c == "1" for c in row] for row in text.split()]) for name, text in rows.items()})
+
+
+# --- two masks -----------------------------------------------------------------------------------------------------
+
+
+def test_a_mask_shares_everything_with_itself() -> None:
+    same = bits(a="1010 0011", b="1")
+    assert overlap(same, same).shared == pytest.approx(1.0)
+
+
+def test_disjoint_masks_share_nothing() -> None:
+    assert overlap(bits(a="1100", b="10"), bits(a="0011", b="01")).shared == 0.0
+
+
+def test_half_of_the_kept_weights_in_common() -> None:
+    found = overlap(bits(a="1100 0000"), bits(a="1010 0000"))
+    assert found.shared == pytest.approx(1 / 2)
+    assert found.chance == pytest.approx((2 * 2 / 8) / 2), "each of the two is met with a chance of 2 in 8"
+
+
+def test_chance_by_hand_for_unequal_matrices() -> None:
+    # a: 4 of 4 kept against 2, so 4 * 2 / 4 = 2 are met; b: 2 of 8 against 4, so 2 * 4 / 8 = 1; over sqrt(6 * 6)
+    first, second = bits(a="11 11", b="11000000"), bits(a="10 01", b="00001111")
+    found = overlap(first, second)
+    assert found.chance == pytest.approx((2 + 1) / 6)
+    assert found.shared == pytest.approx(2 / 6)
+
+
+def test_masks_of_unequal_size() -> None:
+    # one keeps 1, the other 4: the one is among the four; over sqrt(1 * 4)
+    found = overlap(bits(a="10000000"), bits(a="11110000"))
+    assert (found.shared, found.chance) == (pytest.approx(1 / 2), pytest.approx((1 * 4 / 8) / 2))
+
+
+def test_masks_that_keep_nothing() -> None:
+    found = overlap(bits(a="000"), bits(a="111"))
+    assert (found.shared, found.chance) == (0.0, 0.0)
+
+
+# --- tables --------------------------------------------------------------------------------------------------------
+
+MASKS = {
+    ("one", 0): mask(**{LONG.format(0): "1111 0000", LONG.format(1): "1100"}),
+    ("one", 1): mask(**{LONG.format(0): "1111 0000", LONG.format(1): "0011"}),
+    ("two", 0): mask(**{LONG.format(0): "0000 1111", LONG.format(1): "1100"}),
+    ("two", 1): mask(**{LONG.format(0): "0000 1111", LONG.format(1): "0000"}),
+}
+
+
+@pytest.fixture
+def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Pictures of the masks above, as if they had been found."""
+    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name: f"hash of {name}")
+
+    def make(seeds: tuple[int, ...], *lines: Line) -> MaskPictures:
+        task = SyntheticTask("inference", train_size=10, dev_size=5, ood_size=5)
+        recipe = Recipe("r", task, lines, seeds=seeds)
+        store = Store(tmp_path / f"store-{len(seeds)}")
+        for point in recipe.points():
+            if point.line.pruner is not None:
+                folder = store.path(point.node.key)
+                folder.mkdir(parents=True)
+                (folder / "mask.bits").write_bytes(MASKS[point.line.label, point.seed].to_bytes())
+        return mask_pictures(recipe, store)
+
+    return make
+
+
+ONE = Line("one", "c", pruner="mask", prune="ce", sparsities=(0.5,))
+TWO = Line("two", "c", pruner="magnitude", sparsities=(0.5,))
+
+
+def test_the_table_of_overlaps_by_hand(pictures: Any) -> None:
+    (table,) = pictures((0, 1), Line("full"), ONE, TWO).overlaps
+    assert (table.labels, table.sparsity) == (["one", "two"], 0.5)
+    # one: 4 of 6 stay from seed to seed; two: 4 over sqrt(6 * 4). One against two: 2 of 6 with seed 0, none with seed 1
+    between = round(100 * (2 / 6 + 0) / 2, 2)
+    assert table.shared == [[round(100 * 4 / 6, 2), between], [between, round(100 * 4 / 24**0.5, 2)]]
+
+
+def test_one_seed_leaves_nothing_to_compare_a_line_with(pictures: Any) -> None:
+    (table,) = pictures((0,), ONE, TWO).overlaps
+    third = round(100 * 2 / 6, 2)
+    assert table.shared == [[None, third], [third, None]]
+    # 4 * 4 / 8 = 2 and 2 * 2 / 4 = 1, over 6
+    assert table.chance == pytest.approx(50.0)
+
+
+def test_a_line_alone_shows_what_chance_would_give(pictures: Any) -> None:
+    (table,) = pictures((0,), ONE).overlaps
+    assert (table.shared, table.chance) == ([[None]], 50.0)
+
+
+def test_the_table_of_matrices_by_hand(pictures: Any) -> None:
+    (table,) = pictures((0, 1), ONE, TWO).matrices
+    assert table.matrices == ["0 attention.self.query", "1 attention.self.query"]
+    assert table.labels == ["one", "two"]
+    assert table.pruned == [[50.0, 50.0], [50.0, 75.0]], "two: half and all of the second matrix"
+
+
+def test_the_tables_are_drawn_with_their_numbers(pictures: Any) -> None:
+    found = pictures((0, 1), ONE, TWO)
+    (drawn,) = matrix_picture(found.matrices[0])["data"]
+    assert drawn["z"] == [[50.0, 50.0], [50.0, 75.0]]
+    (drawn,) = overlap_picture(found.overlaps[0])["data"]
+    assert drawn["z"] == found.overlaps[0].shared
+    alone = overlap_picture(pictures((0,), ONE, TWO).overlaps[0])
+    assert alone["data"][0]["text"][0] == ["", "33.3"]
+    assert "chance 50.0 %" in alone["layout"]["title"]["text"]
+
+
+def test_a_figure_without_masks_has_no_pictures(pictures: Any) -> None:
+    found = pictures((0,), Line("full"))
+    assert (found.overlaps, found.matrices, found.mosaic, found.mosaic_of) == ([], [], None, "")
+
+
+def test_the_pictures_of_a_run_are_those_of_its_masks(results: Results, store: Store) -> None:
+    found = mask_pictures(results.recipe, store)
+    assert [table.sparsity for table in found.overlaps] == [0.35, 0.5, 0.9]
+    for table in found.matrices:
+        (summary,) = [s for s in results.summaries if s.sparsity_target == table.sparsity]
+        stored = [Subnetwork.load(store.path(key)).mask for key in summary.keys]
+        assert stored[0] is not None
+        for name, row in zip(stored[0], table.pruned, strict=True):
+            shares = [each.sparsities()[name] for each in stored if each is not None]
+            assert row == [pytest.approx(100 * sum(shares) / 2)]
+
+
+# --- where weights are kept ----------------------------------------------------------------------------------------
+
+
+def test_blocks_by_hand() -> None:
+    matrix = mask(a="1100 1111 0001 0000")["a"]
+    assert blocks(matrix, 2).tolist() == [[1.0, 0.5], [0.0, 0.25]]
+    assert blocks(matrix, 4).tolist() == matrix.float().tolist()
+    assert blocks(matrix, 1).tolist() == [[7 / 16]]
+
+
+def test_a_small_matrix_is_drawn_weight_by_weight() -> None:
+    matrix = mask(a="10 01 11")["a"]
+    assert blocks(matrix).tolist() == [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+
+
+def test_a_large_matrix_is_drawn_in_at_most_so_many_blocks() -> None:
+    matrix = torch.ones(100, 70, dtype=torch.bool)
+    assert blocks(matrix).shape == (BLOCKS, BLOCKS)
+    assert (blocks(matrix) == 1.0).all()
+
+
+def test_short_names() -> None:
+    assert short_name("bert.encoder.layer.0.attention.self.query.weight") == "0 attention.self.query"
+    assert short_name("bert.pooler.dense.weight") == "bert.pooler.dense"
+
+
+def test_the_mosaic_is_of_one_trained_mask(pictures: Any) -> None:
+    found = pictures((0, 1), TWO, ONE)
+    assert found.mosaic_of == "one, 50 %, seed 0", "magnitudes have no structure of their own to show"
+    assert found.mosaic == draw_mosaic(MASKS["one", 0]), "the same mask gives the same bytes"
+    assert found.mosaic.startswith(b"\x89PNG")
+    assert draw_mosaic(MASKS["one", 1]) != found.mosaic
+    assert pictures((0,), TWO).mosaic is None

@@ -1,0 +1,310 @@
+"""The page: nothing is fetched to view it, nothing on it is anybody's markup, and everything has its origin."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from plotly.offline import get_plotlyjs
+
+from srnet.evaluation import Interval
+from srnet.report import CLAIMS, Finding, Page, Results, verdict_line
+from srnet.report.claims import Part
+from srnet.report.interactive import curves
+from srnet.report.markdown import render_markdown
+from srnet.report.page import Section, render_page
+from srnet.report.published import published_table
+
+FINDINGS = [
+    Finding(CLAIMS[0], "inference", "holds", (Part("a gain", Interval(2.0, 1.0, 3.0)),), 3),
+    Finding(CLAIMS[1], "inference", "does not hold", (Part("a loss", Interval(-3.0, -4.0, -2.0), -1.0),), 3),
+    Finding(CLAIMS[2], "inference", "not enough evidence", (), 0, "fig5 has not been computed"),
+]
+
+
+@pytest.fixture(scope="module")
+def page(ran: Any, results: Results, by_start: Results) -> Page:
+    return replace(ran.page(results, by_start), findings=FINDINGS)
+
+
+@pytest.fixture(scope="module")
+def html(page: Page) -> str:
+    """The page, but for the code of plotly.js, which is ours only to carry."""
+    whole = render_page(page)
+    assert whole.count(get_plotlyjs()) == 1
+    return whole.replace(get_plotlyjs(), "")
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes, and the text between them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.unbalanced: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.unbalanced.append(tag)
+
+
+def pictures_of(html: str) -> list[dict[str, Any]]:
+    found = re.search(r"const pictures = (.*);\n", html)
+    assert found
+    return list(json.loads(found[1]))
+
+
+# --- by itself -----------------------------------------------------------------------------------------------------
+
+
+def test_the_page_needs_nothing_else(html: str) -> None:
+    tags = Tags(html).tags
+    assert {"link", "iframe", "object", "embed", "base"}.isdisjoint(tag for tag, _ in tags)
+    for tag, attributes in tags:
+        assert (attributes.get("src") or "data:image/png;base64,").startswith("data:image/png;base64,"), tag
+        assert (attributes.get("href") or "#").startswith("#"), tag
+        assert {"action", "srcset", "data", "poster"}.isdisjoint(attributes), tag
+    assert any(tag == "img" for tag, _ in tags)
+    assert not re.search(r"https?://|url\(|@import|fetch\(|XMLHttpRequest", html)
+
+
+def test_every_link_on_the_page_leads_somewhere(html: str) -> None:
+    tags = Tags(html).tags
+    places = {attributes["id"] for _, attributes in tags if "id" in attributes}
+    links = {str(attributes["href"])[1:] for tag, attributes in tags if tag == "a"}
+    assert {"claims", "small-inference", "starts-inference"} == links
+    assert links <= places
+
+
+def test_tags_are_closed_in_the_order_they_were_opened(html: str) -> None:
+    parsed = Tags(html)
+    assert (parsed.unbalanced, parsed.open) == ([], [])
+
+
+def test_every_place_for_a_picture_has_its_data(html: str) -> None:
+    places = re.findall(r'id="plot-(\d+)"', html)
+    pictures = pictures_of(html)
+    assert [int(place) for place in places] == list(range(len(pictures)))
+    # curves, sub-cases and masks at three sparsities; curves, traces and masks at one
+    assert len(pictures) >= 2 + 1 + 2 * 3 + 2 + 2 + 2 * 1
+    assert all(set(picture) == {"data", "layout"} for picture in pictures)
+
+
+# --- everything is there -------------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_everything(html: str, page: Page) -> None:
+    text = unescape(html)
+    assert "<title>A title</title>" in html
+    assert f"Made by <code>{page.command}</code>" in html
+    for section in page.sections:
+        results = section.results
+        assert verdict_line(results) in text
+        assert f"<code>{section.command}</code>" in html
+        for summary in results.summaries:
+            assert summary.name in text
+            assert f"<code>{summary.formula}</code>" in text
+            assert all(f"<code>{key}</code>" in html for key in summary.keys)
+            assert all(f"<td>{summary.scores[split]}</td>" in html for split in results.splits)
+            if summary.verdict is not None:
+                assert summary.verdict.kept_percent in html
+                assert str(summary.verdict.intervals["challenge"]) in html
+        assert results.recipe.backbone in html
+    for words in ("majority class", "bias model", "accuracy by sub-case", "Accuracy per true class", "The masks"):
+        assert words in html
+    assert '"learning_rate": 0.001' in text, "and the settings"
+    assert "starts: When to start, inference" in text
+
+
+def test_the_claims_are_shown_with_what_they_rest_on(html: str) -> None:
+    for finding in FINDINGS:
+        assert finding.claim.statement in unescape(html)
+        assert finding.claim.source in html
+    assert '<td class="holds">holds</td><td>3</td>' in html
+    assert '<td class="fails">does not hold</td><td>3</td>' in html
+    assert '<td class="open">not enough evidence</td><td></td>' in html
+    assert "a gain: +2.0 [+1.0, +3.0], holds" in html
+    assert "a loss: -3.0 [-4.0, -2.0] (bar -1.0), does not hold" in html
+    assert "fig5 has not been computed" in html
+
+
+def test_without_claims_there_is_no_such_heading(ran: Any, by_start: Results) -> None:
+    assert 'id="claims"' not in render_page(ran.page(by_start))
+
+
+def test_only_a_figure_about_the_start_says_how_the_searches_went(
+    ran: Any, results: Results, by_start: Results
+) -> None:
+    assert "How the searches went" in render_page(ran.page(by_start))
+    assert "How the searches went" not in render_page(ran.page(results))
+
+
+# --- the paper's own numbers ---------------------------------------------------------------------------------------
+
+TAB5 = {
+    "inference": (("MNLI", "HANS"), ("72.1 ± 0.9", "52.6 ± 0.9"), ("76.8 ± 0.5", "56.7 ± 0.8")),
+    "paraphrase": (
+        ("QQP", "PAWS-qqp", "PAWS-wiki"),
+        ("71.6 ± 1.9", "55.7 ± 1.9", "49.6 ± 1.8"),
+        ("79.5 ± 0.6", "46.6 ± 1.8", "51.1 ± 0.7"),
+    ),
+    "verification": (
+        ("FEVER", "Symm1", "Symm2"),
+        ("49.6 ± 5.1", "27.4 ± 2.9", "29.8 ± 1.4"),
+        ("79.0 ± 0.7", "51.7 ± 0.7", "58.2 ± 0.3"),
+    ),
+}
+TAB6 = {
+    "RoBERTa-base: full model (CE)": ("87.1 ± 0.2", "68.3 ± 0.9"),
+    "RoBERTa-base: full model (PoE)": ("86.6 ± 0.2", "76.2 ± 1.4"),
+    "RoBERTa-base: mask training (PoE), 50 %": ("85.4 ± 0.1", "75.2 ± 0.6"),
+    "RoBERTa-base: mask training (PoE), 70 %": ("83.5 ± 0.3", "68.6 ± 1.3"),
+    "RoBERTa-base: gradual, from 50 %, 70 %": ("84.4 ± 0.1", "72.0 ± 1.2"),
+    "BERT-large: full model (CE)": ("86.8 ± 0.1", "69.4 ± 2.4"),
+    "BERT-large: full model (PoE)": ("86.2 ± 0.2", "76.3 ± 1.6"),
+    "BERT-large: mask training (PoE), 50 %": ("85.5 ± 0.3", "75.4 ± 0.6"),
+    "BERT-large: mask training (PoE), 70 %": ("77.5 ± 6.1", "60.2 ± 7.6"),
+    "BERT-large: gradual, from 50 %, 70 %": ("84.8 ± 0.3", "70.2 ± 2.2"),
+}
+
+
+def close(shown: str, wanted: str) -> bool:
+    """To the last printed digit: a 5 behind it may go either way."""
+    pairs = zip(shown.split(" ± "), wanted.split(" ± "), strict=True)
+    return all(abs(float(a) - float(b)) < 0.11 for a, b in pairs)
+
+
+@pytest.mark.parametrize("task", TAB5)
+def test_the_numbers_of_table_5(task: str) -> None:
+    columns, first, last = TAB5[task]
+    table = published_table("tab5", task)
+    assert table is not None
+    assert table.columns == columns
+    rows = dict(table.rows)
+    assert list(rows) == ["fixed, hard", "fixed, soft", *(f"gradual, from {share} %" for share in (20, 50, 70))]
+    for label, wanted in (("fixed, hard", first), ("gradual, from 70 %", last)):
+        assert all(close(a, b) for a, b in zip(rows[label], wanted, strict=True)), rows[label]
+
+
+def test_the_numbers_of_table_6() -> None:
+    table = published_table("tab6", "inference")
+    assert table is not None
+    assert table == published_table("tab6", "mnli")
+    assert dict(table.rows).keys() == TAB6.keys()
+    for label, cells in table.rows:
+        assert all(close(a, b) for a, b in zip(cells, TAB6[label], strict=True)), (label, cells)
+
+
+def test_other_figures_and_tasks_have_no_table() -> None:
+    assert published_table("fig2", "inference") is None
+    assert published_table("tab6", "paraphrase") is None
+    assert published_table("tab5", "mine") is None
+
+
+@pytest.mark.parametrize("name", ["tab5", "tab6"])
+def test_the_papers_numbers_stand_beside_ours(name: str, ran: Any, by_start: Results) -> None:
+    html = render_page(ran.page(replace(by_start, recipe=replace(by_start.recipe, name=name))))
+    table = published_table(name, "inference")
+    assert table is not None
+    for label, cells in table.rows:
+        assert f"<tr><td>{label}</td>" + "".join(f"<td>{cell}</td>" for cell in cells) in html
+    assert "real data, larger models" in html
+
+
+def test_what_the_paper_says_stands_beside_a_figure(ran: Any, by_start: Results) -> None:
+    html = render_page(ran.page(replace(by_start, recipe=replace(by_start.recipe, name="fig8"))))
+    assert "Gradual sparsity beats fixed sparsity at 90 %, at lower cost." in html
+
+
+# --- hostile names -------------------------------------------------------------------------------------------------
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<b>bold</b>",
+    '"><img src=x onerror=alert(1)>',
+    "<!--<script>",
+    "<!-- pictures -->",
+    "'; alert(1); //",
+]
+
+
+def renamed(ran: Any, results: Results, label: str) -> Page:
+    """The page of the same results, had the user given a line, the title and the command such a name."""
+    lines = tuple(replace(line, label=label if line.label == "masks" else line.label) for line in results.recipe.lines)
+    summaries = [
+        replace(s, line=replace(s.line, label=label)) if s.line.label == "masks" else s for s in results.summaries
+    ]
+    named = replace(results, recipe=replace(results.recipe, lines=lines, title=label), summaries=summaries)
+    finding = Finding(CLAIMS[0], label, "holds", (Part(label, Interval(2.0, 1.0, 3.0)),), 3, label)
+    pictures = ran.page(results).sections[0].masks
+    tables = [
+        [replace(t, labels=[label] * len(t.labels)) for t in each] for each in (pictures.overlaps, pictures.matrices)
+    ]
+    masks = replace(pictures, overlaps=tables[0], matrices=tables[1], mosaic_of=label)
+    return Page(label, label, [Section(named, masks, label)], [finding])
+
+
+@pytest.mark.parametrize("label", HOSTILE)
+def test_a_name_is_never_markup(label: str, ran: Any, results: Results) -> None:
+    usual, hostile = (render_page(renamed(ran, results, name)).replace(get_plotlyjs(), "") for name in ("x", label))
+    same = [[tag for tag, _ in Tags(html).tags] for html in (usual, hostile)]
+    assert same[0] == same[1], "the same tags as with a harmless name"
+    assert len(pictures_of(hostile)) == len(pictures_of(usual))
+    head = hostile[: hostile.index("<script>")]
+    assert label not in head.replace("<!-- pictures -->", "", 0) or "<" not in label
+
+
+@pytest.mark.parametrize("label", HOSTILE)
+def test_no_name_can_end_or_swallow_the_script(label: str, ran: Any, results: Results) -> None:
+    """A browser that reads `<!--<script>` in a script no longer sees where the script ends."""
+    html = render_page(renamed(ran, results, label)).replace(get_plotlyjs(), "")
+    data = re.search(r"const pictures = (.*);\n", html)
+    assert data
+    for mark in ("</", "<!--", "<script"):
+        assert mark not in data[1].lower()
+
+
+@pytest.mark.parametrize("label", ["<b>bold</b>", "less < more", "<CE>"])
+def test_plotly_shows_a_name_as_it_is(label: str, ran: Any, results: Results) -> None:
+    """plotly.js reads names as a little HTML of its own: what looks like a tag would vanish, or take effect."""
+    (section,) = renamed(ran, results, label).sections
+    drawn = [trace["name"] for trace in curves(section.results)[0]["data"] if "name" in trace]
+    assert label not in drawn
+    assert label in [unescape(name) for name in drawn]
+
+
+# --- as Markdown ---------------------------------------------------------------------------------------------------
+
+
+def test_the_same_as_markdown(page: Page) -> None:
+    text = render_markdown(page)
+    assert text.startswith("# A title\n\nMade by `srnet reproduce fig2 --seeds 2`")
+    for finding in FINDINGS:
+        assert f"{finding.claim.statement} ({finding.claim.source}) | **{finding.answer}**" in text
+    for section in page.sections:
+        assert f"## {section.title}\n\n`{section.command}`" in text
+        assert verdict_line(section.results) in text
+        for summary in section.results.summaries:
+            cells = [summary.name, f"{100 * summary.sparsity:.2f} %", *(str(s) for s in summary.scores.values())]
+            assert f"| {' | '.join(cells)} |" in text
+    tables = [line for line in text.splitlines() if line.startswith("| ")]
+    header = next(line for line in tables if line.startswith("| model"))
+    assert {line.count(" | ") for line in tables if "SRNet?" in line or "%" in line.split("|")[2]} == {
+        header.count(" | ")
+    }
+
+
+def test_a_bar_in_a_name_does_not_end_a_cell(ran: Any, results: Results) -> None:
+    assert "| one\\|two, 50 % |" in render_markdown(renamed(ran, results, "one|two"))
