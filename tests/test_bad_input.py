@@ -40,6 +40,10 @@ def run(monkeypatch: Any, *words: object) -> int:
         (("demo", "--seeds", 0), "greater than or equal to 1"),
         (("demo", "--task", "gossip"), "gossip"),
         (("finetune", "--steps", "many"), "--steps"),
+        (("reproduce",), "FIGURES"),
+        (("reproduce", "fig2", "--profile", "gpu"), "gpu"),
+        (("reproduce", "fig2", "--seeds", 0), "greater than or equal to 1"),
+        (("claims", "--seeds", "three"), "--seeds"),
         (("export",), "key"),
     ],
 )
@@ -62,7 +66,7 @@ def test_ctrl_c_says_how_to_go_on(tiny_backbone: str, tmp_path: Path, monkeypatc
     def interrupt(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("srnet.experiment.engine.compute", interrupt)
+    monkeypatch.setattr("srnet.experiment.work.compute", interrupt)
     (tmp_path / "t.yaml").write_text("{name: inference, train_size: 50, dev_size: 20, ood_size: 20}")
     words = ("finetune", "--task", tmp_path / "t.yaml", "--backbone", tiny_backbone, "--store", tmp_path / "s")
     assert run(monkeypatch, *words) == 130

@@ -19,6 +19,8 @@ import srnet
 from srnet.cli import main
 from srnet.experiment import Store
 from srnet.export import load_subnetwork
+from srnet.recipes import FIGURES
+from srnet.report import CLAIMS
 
 
 @dataclass
@@ -59,6 +61,9 @@ class Shell:
         assert len(lines) == 1, outcome.err
         assert lines[0].startswith("srnet: ")
         return lines[0]
+
+    def reproduce(self, *words: object) -> Outcome:
+        return self("reproduce", *words, "--tasks", self.task, "--backbone", self.backbone)
 
     def finetune(self, *words: object) -> Outcome:
         return self("finetune", "--task", self.task, "--backbone", self.backbone, "--steps", 10, *words)
@@ -174,6 +179,87 @@ def test_help_and_version_are_quick() -> None:
         assert words in done.stdout
 
 
+# --- the paper's figures -------------------------------------------------------------------------------------------
+
+
+def taught(shell: Shell, command: str) -> str:
+    """The help of a command, on one line."""
+    outcome = shell(command, "--help")
+    assert (outcome.code, outcome.err) == (0, "")
+    return " ".join(outcome.out.split())
+
+
+def test_reproduce_teaches_what_there_is(shell: Shell) -> None:
+    text = taught(shell, "reproduce")
+    for figure in ("fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8", "figA1", "figA2", "figA3", "tab5", "tab6"):
+        assert figure in text
+    for word in ("all", "toy", "cpu", "paper", "--dry-run", "--seeds", "--tasks", "--scale", "--backbone"):
+        assert word in text
+    assert "Start with --dry-run" in text
+    assert "the same command continues" in text
+
+
+def test_claims_teaches_what_it_needs(shell: Shell) -> None:
+    text = taught(shell, "claims")
+    assert "holds, does not hold, or not enough evidence" in text
+    assert "srnet reproduce all --seeds 3" in text
+    assert "Nothing is computed" in text
+
+
+def test_reproduce_can_say_what_it_would_do(shell: Shell) -> None:
+    outcome = shell.reproduce("fig2", "fig8", "--seeds", 2, "--dry-run")
+    assert (outcome.code, outcome.err) == (0, "")
+    *planned, first, second, last = outcome.out.splitlines()
+    keys = [line.split()[0] for line in planned]
+    assert len(set(keys)) == len(keys), "each step once, whichever figures need it"
+    assert all("  to do   " in line for line in planned)
+    # a seed: two full models, six masks, two runs of IMP; and six masks at 90 %, of which fig2 has the longest fixed one
+    assert first == "fig2 on inference: 28 models, 20 trainings, 20 to do"
+    assert second == "fig8 on inference: 14 models, 14 trainings, 14 to do"
+    assert last.startswith("30 distinct trainings, 0 of them stored; ")
+    assert "by a few steps measured just now; nothing was done" in last
+    trainings = ("fine-tune (", "mask (", "imp (poe), every level", "imp (ce), every level")
+    assert sum(line.split("  ")[2].strip().startswith(trainings) for line in planned) == 30
+    assert not shell.store.exists()
+    assert [path.name for path in shell.folder.iterdir()] == ["task.yaml"]
+
+
+def test_a_dry_run_knows_what_is_stored(shell: Shell) -> None:
+    shell.finetune("--steps", 3, "--eval-every", 1, "--learning-rate", 2e-4, "-q")
+    assert (
+        shell("reproduce", "fig8", "--tasks", shell.task, "--backbone", shell.backbone, "--scale", 0.01, "-q").code == 0
+    )
+    outcome = shell.reproduce("fig8", "--scale", 0.01, "--seeds", 2, "--dry-run")
+    stored = [line for line in outcome.out.splitlines() if "  stored  " in line]
+    assert sum("seed 1" in line for line in stored) == 0
+    assert "14 distinct trainings, 7 of them stored; " in outcome.out
+    assert "by the pace of " in outcome.out
+
+
+def test_claims_on_an_empty_store(shell: Shell) -> None:
+    outcome = shell("claims", "--tasks", shell.task, "--backbone", shell.backbone)
+    assert (outcome.code, outcome.err) == (0, "")
+    text = " ".join(outcome.out.split())
+    for claim in CLAIMS:
+        assert claim.name in text
+    assert "does not hold" not in text
+    assert not shell.store.exists()
+
+
+def test_claims_as_json(shell: Shell) -> None:
+    outcome = shell("claims", "--tasks", shell.task, "--backbone", shell.backbone, "--json")
+    assert [(each["claim"], each["statement"]) for each in outcome.json] == [(c.name, c.statement) for c in CLAIMS]
+    for each in outcome.json:
+        assert (each["task"], each["answer"], each["figures"]) == ("inference", "not enough evidence", [])
+        assert each["note"].endswith("has not been computed")
+
+
+def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None:
+    line = shell.fails("reproduce", "fig9")
+    assert "unknown recipe 'fig9'; choose one of: all, fig2, fig3" in line
+    assert all(name in line for name in FIGURES)
+
+
 # --- what does not -------------------------------------------------------------------------------------------------
 
 
@@ -204,6 +290,16 @@ def test_help_and_version_are_quick() -> None:
         (("demo", "--sparsities", "0.5,1.0"), "sparsity 1 is out of range"),
         (("demo", "--bias", 2), "bias 2 is out of range"),
         (("demo", "--out", "task.yaml"), "task.yaml is a file"),
+        (("reproduce", "fig2", "--profile", "cpu"), "profile 'cpu' needs a backbone; give --backbone"),
+        (("reproduce", "fig2", "--profile", "cpu", "--backbone", "b"), "profile 'cpu' needs data; give --tasks"),
+        (("reproduce", "fig2", "--profile", "paper"), "profile 'paper' needs data; give --tasks FILE.yaml"),
+        (("reproduce", "fig2", "--profile", "paper", "--tasks", "task.yaml"), "unknown task of the paper 'inference'"),
+        (("reproduce", "fig2", "--tasks", "gossip"), "unknown task 'gossip'"),
+        (("reproduce", "fig2", "--scale", 0), "scale 0 is out of range"),
+        (("reproduce", "fig2", "--tasks", "task.yaml", "--sparsities", "some"), "'some' is not a list of numbers"),
+        (("reproduce", "fig2", "--tasks", "task.yaml", "--out", "task.yaml"), "task.yaml is a file"),
+        (("reproduce", "fig2", "--engine", "cloud"), "unknown engine 'cloud'"),
+        (("claims", "--profile", "cpu"), "profile 'cpu' needs a backbone"),
         (("run", "gone.yaml"), "gone.yaml cannot be read"),
         (("run", "task.yaml"), "task.yaml: unknown key 'train_size'"),
         (("export", "0123", "--merged", "x"), "no artifact in"),

@@ -57,14 +57,15 @@ def test_the_demonstration_twice(
     assert "Report: srnet-demo/report.html" in first.out
     assert first.err.count("\n") >= 15, "progress is visible"
     out = tiny_demo / "srnet-demo"
-    assert {path.name for path in out.iterdir()} == {"results.csv", "curves.png", "report.html"}
+    pictures = {"demo-inference.png", "demo-inference.pdf"}
+    assert {path.name for path in out.iterdir()} == {"results.csv", "report.html", "report.md", *pictures}
     rows = list(csv.DictReader((out / "results.csv").open()))
     assert {row["kind"] for row in rows} == {"ID", "OOD"}
     lines = {(row["line"], row["sparsity_target"]) for row in rows}
     assert len(lines) == 2 + 3 * 2
     before = (out / "results.csv").read_bytes()
 
-    monkeypatch.setattr("srnet.experiment.engine.compute", refuse)
+    monkeypatch.setattr("srnet.experiment.work.compute", refuse)
     assert run(monkeypatch, *command) == 0
     again = capsys.readouterr()
     assert again.err == "", "nothing was computed"
@@ -75,12 +76,15 @@ def test_the_demonstration_twice(
 def test_a_dry_run_does_nothing(
     tiny_demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("srnet.experiment.engine.compute", refuse)
+    monkeypatch.setattr("srnet.experiment.work.compute", refuse)
     assert run(monkeypatch, "demo", "--dry-run", "--steps", "10", "--store", "store") == 0
     planned = capsys.readouterr().out.splitlines()
     # raw, bias model; two full models; six masks; IMP's run and its three levels; one evaluation of each of the eleven
-    assert len(planned) - 1 == 2 + 2 + 6 + 1 + 3 + 11
-    assert planned[-1] == "25 steps to compute, 9 of them trainings; nothing was done"
+    assert len(planned) - 2 == 2 + 2 + 6 + 1 + 3 + 11
+    assert all("  to do   " in line for line in planned[:-2])
+    assert planned[-2] == "demo on inference: 11 models, 9 trainings, 9 to do"
+    assert planned[-1].startswith("9 distinct trainings, 0 of them stored; 25 steps to compute, about ")
+    assert planned[-1].endswith("for 90 training steps, by a few steps measured just now; nothing was done")
     assert list(tiny_demo.iterdir()) == []
 
 
@@ -104,10 +108,46 @@ lines:
 """)
     assert run(monkeypatch, "run", "mine.yaml", "--store", "store", "-q") == 0
     assert "Report: srnet-mine/report.html" in capsys.readouterr().out
+    page = (tmp_path / "srnet-mine" / "report.html").read_text()
+    assert "Made by <code>srnet run mine.yaml" in page, "what one types to get it again"
     found = list(csv.DictReader((tmp_path / "srnet-mine" / "results.csv").open()))
     assert {(row["paradigm"], row["split"], row["kind"]) for row in found} == {
         (paradigm, split, kind) for paradigm in "abc" for split, kind in (("dev", "ID"), ("hard", "OOD"))
     }
+
+
+def test_a_figure_of_the_paper_and_its_claim(
+    tiny_demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("reproduce", "fig8", "--tasks", "inference", "--scale", "0.01", "--store", "store")
+    assert run(monkeypatch, *command, "-q") == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "inference, gradual: not enough evidence (1 seed; at least 3 are needed)" in said.out
+    assert "Report: srnet-fig8/report.html" in said.out
+    out = tiny_demo / "srnet-fig8"
+    pictures = {"fig8-inference.png", "fig8-inference.pdf"}
+    assert {path.name for path in out.iterdir()} == {"results.csv", "report.html", "report.md", *pictures}
+    page = (out / "report.html").read_text()
+    assert "srnet reproduce fig8 --profile toy --tasks inference --seeds 1 --scale 0.01" in page
+    assert "gradual minus fixed, ID dev" in page
+    rows = list(csv.DictReader((out / "results.csv").open()))
+    # 3 steps of fine-tuning; searches of a third, two thirds and all of 12 steps
+    assert {row["training_steps"] for row in rows} == {"3", "7", "11", "15"}
+
+    monkeypatch.setattr("srnet.experiment.work.compute", refuse)
+    assert run(monkeypatch, *command, "--dry-run") == 0
+    planned = capsys.readouterr().out.splitlines()
+    assert all("  stored  " in line for line in planned[:-2])
+    assert planned[-2:] == [
+        "fig8 on inference: 7 models, 7 trainings, 0 to do",
+        "7 distinct trainings, 7 of them stored; 0 steps to compute; nothing was done",
+    ]
+    assert (
+        run(monkeypatch, "claims", "--tasks", "inference", "--scale", "0.01", "--seeds", "1", "--store", "store") == 0
+    )
+    said = capsys.readouterr()
+    assert "1 seed; at least 3 are needed" in " ".join(said.out.replace("│", " ").split())
 
 
 def test_a_recipe_without_ood_files(tiny_backbone: str, tmp_path: Path) -> None:

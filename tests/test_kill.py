@@ -33,10 +33,11 @@ def nest(backbone: str) -> None:
     import srnet.backbones
     import srnet.cli
     import srnet.progress
+    from srnet.names import EMBEDDED
     from srnet.tasks.synthetic import SyntheticTask
 
     torch.set_num_threads(1)
-    srnet.backbones._EMBEDDED_FOLDER = Path(backbone)
+    srnet.backbones._SHIPPED[EMBEDDED] = Path(backbone)
     srnet.progress.PLAIN_SECONDS = -1.0  # every step of a training is a line
     SyntheticTask.__init__.__defaults__ = ("inference", 0.9, 200, 60, 60, 0)  # type: ignore[attr-defined]
     for line in sys.stdin:

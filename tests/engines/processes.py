@@ -152,8 +152,20 @@ def _words(process: psutil.Process) -> str:
 
 
 def gone(processes: list[psutil.Process], seconds: float = PATIENCE) -> bool:
-    """Whether they all end by themselves."""
-    return not psutil.wait_procs(processes, timeout=seconds)[1]
+    """Whether they all end by themselves. A zombie has ended: it only waits for somebody to notice."""
+    deadline = time.monotonic() + seconds
+    while any(_lives(process) for process in processes):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 class Nest:

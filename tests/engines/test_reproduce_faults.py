@@ -1,4 +1,4 @@
-"""`srnet reproduce` as a user runs it: twice at once, on a full disk, killed at any moment. The results are the same."""
+"""`srnet reproduce` as a user runs it: twice at once, on a full disk, killed at any moment. It comes to the same."""
 
 from __future__ import annotations
 

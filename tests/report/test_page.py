@@ -263,7 +263,7 @@ def test_a_name_is_never_markup(label: str, ran: Any, results: Results) -> None:
     assert same[0] == same[1], "the same tags as with a harmless name"
     assert len(pictures_of(hostile)) == len(pictures_of(usual))
     head = hostile[: hostile.index("<script>")]
-    assert label not in head.replace("<!-- pictures -->", "", 0) or "<" not in label
+    assert label not in head or "<" not in label
 
 
 @pytest.mark.parametrize("label", HOSTILE)
@@ -299,11 +299,10 @@ def test_the_same_as_markdown(page: Page) -> None:
         for summary in section.results.summaries:
             cells = [summary.name, f"{100 * summary.sparsity:.2f} %", *(str(s) for s in summary.scores.values())]
             assert f"| {' | '.join(cells)} |" in text
-    tables = [line for line in text.splitlines() if line.startswith("| ")]
-    header = next(line for line in tables if line.startswith("| model"))
-    assert {line.count(" | ") for line in tables if "SRNet?" in line or "%" in line.split("|")[2]} == {
-        header.count(" | ")
-    }
+    blocks = [block for block in text.split("\n\n") if block.startswith("| ")]
+    assert len(blocks) == 3
+    for block in blocks:
+        assert len({line.count(" | ") for line in block.splitlines()}) == 1, "as many cells in every row"
 
 
 def test_a_bar_in_a_name_does_not_end_a_cell(ran: Any, results: Results) -> None:

@@ -1,0 +1,111 @@
+"""What a model cost, counted by hand from what its trainings said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from srnet.experiment import CE, BiasModel, ConfReg, FineTune, Moment, Pretrained, Prune, Rewind, Store, Trajectory
+from srnet.experiment.cost import training_steps
+from srnet.experiment.nodes import ModelNode, Objective, PruneRun
+from srnet.files import write_json
+from srnet.pruners import IMP, Magnitude, MaskTraining, RewoundIMP
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
+
+TASK = SyntheticTask("inference", train_size=20, dev_size=5, ood_size=5)
+TRAINING = TrainingSettings(steps=100)
+RAW = Pretrained("some backbone", TASK)
+FULL = FineTune(RAW, CE(), TRAINING)
+ON_THE_WAY = Trajectory(RAW, CE(), TRAINING, (30, 70))
+MASKED = Prune(FULL, MaskTraining(0.5), CE(), TRAINING)
+IMP_50, IMP_70 = (Prune(FULL, IMP(s), CE(), TRAINING) for s in (0.5, 0.7))
+REWOUND = Prune(RAW, RewoundIMP(0.5), CE(), TRAINING)
+
+
+@pytest.fixture(autouse=True)
+def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name: f"hash of {name}")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def took(store: Store, node: ModelNode | None, steps: int) -> None:
+    """The store remembers that a training took so many steps."""
+    assert node is not None
+    folder = store.path(node.key)
+    folder.mkdir(parents=True)
+    write_json(folder / "training.json", {"steps": steps})
+
+
+def test_the_raw_backbone_cost_nothing(store: Store) -> None:
+    assert training_steps(RAW, store) == 0
+
+
+def test_a_fine_tuning_costs_what_it_took(store: Store) -> None:
+    took(store, FULL, 60)  # it stopped early
+    assert training_steps(FULL, store) == 60
+
+
+def test_a_moment_costs_the_steps_up_to_it(store: Store) -> None:
+    assert training_steps(Moment(ON_THE_WAY, 30), store) == 30
+    took(store, FULL, 60)
+    later = Moment(Trajectory(FULL, CE(), TRAINING, (30, 70)), 70)
+    assert training_steps(later, store) == 60 + 70
+
+
+def test_a_mask_costs_its_search_and_what_came_before(store: Store) -> None:
+    took(store, FULL, 60)
+    took(store, MASKED, 100)
+    assert training_steps(MASKED, store) == 60 + 100
+    raw = Prune(RAW, MaskTraining(0.5), CE(), TRAINING)
+    took(store, raw, 80)
+    assert training_steps(raw, store) == 80
+    moment = Prune(Moment(ON_THE_WAY, 70), MaskTraining(0.5), CE(), TRAINING)
+    took(store, moment, 90)
+    assert training_steps(moment, store) == 70 + 90
+
+
+def test_a_pruner_that_does_not_train_costs_nothing_more(store: Store) -> None:
+    took(store, FULL, 60)
+    assert training_steps(Prune(FULL, Magnitude(0.5)), store) == 60
+    assert training_steps(Prune(RAW, Magnitude(0.5)), store) == 0
+
+
+def test_a_run_that_yields_every_level_counts_in_full_for_each(store: Store) -> None:
+    took(store, FULL, 60)
+    took(store, IMP_50.levels, 90)
+    assert training_steps(IMP_50, store) == training_steps(IMP_70, store) == 60 + 90
+
+
+def test_rewinding_is_free_but_its_mask_was_not(store: Store) -> None:
+    took(store, FULL, 60)
+    took(store, MASKED, 100)
+    ticket = Rewind(MASKED, RAW)
+    assert training_steps(ticket, store) == 60 + 100
+    isolated = FineTune(ticket, CE(), TRAINING)
+    took(store, isolated, 50)
+    assert training_steps(isolated, store) == 60 + 100 + 50
+    took(store, REWOUND.levels, 80)
+    imp = FineTune(Rewind(REWOUND, RAW), CE(), TRAINING)
+    took(store, imp, 50)
+    assert training_steps(imp, store) == 0 + 80 + 50, "IMP in paradigm b begins with the raw model"
+
+
+def test_a_teacher_and_a_bias_model_are_not_on_the_way(store: Store) -> None:
+    bias = BiasModel(TASK)
+    for objective in (Objective("poe", bias), ConfReg(bias, FULL)):
+        debiased = FineTune(RAW, objective, TRAINING)
+        took(store, debiased, 40)
+        assert training_steps(debiased, store) == 40
+
+
+@pytest.mark.parametrize("run", [ON_THE_WAY, IMP_50.levels], ids=lambda run: type(run).__name__)
+def test_a_run_is_not_a_model(run: ModelNode, store: Store) -> None:
+    assert isinstance(run, (Trajectory, PruneRun))
+    with pytest.raises(TypeError, match="is a run, not a model"):
+        training_steps(run, store)

@@ -1,0 +1,172 @@
+"""How long a plan will take: by the pace of stored trainings, else by a few steps measured on the spot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srnet.experiment import CE, BiasModel, Evaluate, FineTune, Moment, Pretrained, Prune, Rewind, Store, Trajectory
+from srnet.experiment.estimate import Estimate, estimate, measure_step, spoken, training_length
+from srnet.experiment.identity import describe
+from srnet.experiment.nodes import ModelNode, Node
+from srnet.files import write_json
+from srnet.pruners import IMP, Magnitude, MaskTraining
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
+
+TASK = SyntheticTask("inference", train_size=100, dev_size=5, ood_size=30)
+TEN = TrainingSettings(steps=10)
+RAW = Pretrained("some backbone", TASK)
+FULL = FineTune(RAW, CE(), TEN)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store").open()
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """No backbone is read: a step takes a second, and every measurement is noted."""
+    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name: f"hash of {name}")
+    asked: list[tuple[str, int]] = []
+
+    def measure(raw: Pretrained, settings: TrainingSettings) -> float:
+        asked.append((raw.backbone, settings.batch_size))
+        return 1.0
+
+    monkeypatch.setattr("srnet.experiment.estimate.measure_step", measure)
+    return asked
+
+
+def remember(store: Store, node: Node | None, pace: float | None) -> None:
+    """The store holds a training of this pace; with None, one that does not say."""
+    assert node is not None
+    with store.writing(node.key, type(node).__name__, node.label, describe(node), "test") as folder:
+        if pace is not None:
+            write_json(folder / "training.json", {"step_seconds": pace, "steps": 10})
+        else:
+            (folder / "weights").write_text("")
+
+
+# --- how many steps ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("node", "steps"),
+    [
+        (FULL, 10),
+        (FineTune(RAW, CE(), TrainingSettings(epochs=2, batch_size=32)), 7),  # 200 examples: six batches and a bit
+        (FineTune(RAW, CE(), TrainingSettings(epochs=2, batch_size=32, patience=1)), 7),  # at most
+        (FineTune(RAW, CE(), TrainingSettings(epochs=1, batch_size=10), "id+ood"), 13),
+        (Trajectory(RAW, CE(), TrainingSettings(steps=300), (75, 150)), 150),  # it ends where nothing more is kept
+        (Prune(FULL, MaskTraining(0.5), CE(), TrainingSettings(epochs=0.5, batch_size=10)), 5),
+        (Prune(RAW, MaskTraining(0.5), CE(), TrainingSettings(epochs=1, batch_size=10), "id+ood"), 13),
+        (Prune(FULL, IMP(0.5), CE(), TEN).levels, 10),
+    ],
+)
+def test_the_length_of_a_training(node: Any, steps: int) -> None:
+    assert training_length(node) == steps
+
+
+# --- stored paces --------------------------------------------------------------------------------------------------
+
+OTHER = Prune(FULL, MaskTraining(0.7), CE(), replace(TEN, steps=20))
+
+
+def test_the_pace_of_stored_trainings_is_used(store: Store, measured: list[Any]) -> None:
+    for seed, pace in enumerate((0.5, 2.0, 3.0)):
+        remember(store, FineTune(RAW, CE(), replace(TEN, seed=seed)), pace)
+    found = estimate([OTHER], store)
+    assert found == Estimate(trainings=1, steps=20, seconds=20 * 2.0, stored=3), "by the median"
+    assert measured == []
+    assert str(found) == "about 40 s for 20 training steps, by the pace of 3 stored trainings"
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        FULL,
+        Trajectory(RAW, CE(), TEN, (5,)),
+        Prune(FULL, MaskTraining(0.5), CE(), TEN),
+        Prune(FULL, IMP(0.5), CE(), TEN).levels,
+        FineTune(Rewind(Prune(FULL, MaskTraining(0.5), CE(), TEN), RAW), CE(), TEN),
+        Prune(Moment(Trajectory(RAW, CE(), TEN, (5,)), 5), MaskTraining(0.5), CE(), TEN),
+    ],
+    ids=lambda node: node.formula,
+)
+def test_every_kind_of_training_counts(node: ModelNode, store: Store, measured: list[Any]) -> None:
+    remember(store, node, 0.25)
+    assert estimate([OTHER], store) == Estimate(1, 20, 5.0, 1)
+    assert measured == []
+
+
+def test_other_backbones_and_other_batches_have_another_pace(store: Store, measured: list[Any]) -> None:
+    remember(store, FULL, 0.5)
+    elsewhere = FineTune(Pretrained("other backbone", TASK), CE(), TEN)
+    larger = FineTune(RAW, CE(), replace(TEN, batch_size=64))
+    again = FineTune(RAW, CE(), replace(TEN, batch_size=64, seed=1))
+    found = estimate([OTHER, elsewhere, larger, again], store)
+    assert measured == [("other backbone", 32), ("some backbone", 64)], "each is measured once"
+    assert (found.steps, found.seconds, found.stored) == (20 + 10 + 10 + 10, 20 * 0.5 + 10 + 10 + 10, 1)
+
+
+@pytest.mark.parametrize("pace", [None, 0.0])
+def test_an_artifact_that_does_not_say_its_pace_is_passed_over(
+    pace: float | None, store: Store, measured: list[Any]
+) -> None:
+    remember(store, Prune(FULL, IMP(0.5), CE(), TEN), pace)  # picked from a run
+    remember(store, RAW, pace)
+    assert estimate([OTHER], store) == Estimate(1, 20, 20.0, 0)
+    assert len(measured) == 1
+
+
+def test_damaged_artifacts_are_passed_over(store: Store, measured: list[Any]) -> None:
+    remember(store, FULL, 0.5)
+    (store.path(FULL.key) / "manifest.json").write_text("{")
+    assert estimate([OTHER], store).stored == 0
+
+
+def test_only_trainings_are_counted(store: Store, measured: list[Any]) -> None:
+    level = Prune(FULL, IMP(0.5), CE(), TEN)
+    nodes = [RAW, Prune(RAW, Magnitude(0.5)), level, BiasModel(TASK), Rewind(level, RAW), Evaluate(FULL)]
+    assert estimate(nodes, store) == Estimate(0, 0, 0.0, 0)
+    assert measured == []
+    assert estimate([*nodes, FULL, OTHER], store).trainings == 2
+
+
+# --- on the spot ---------------------------------------------------------------------------------------------------
+
+
+def test_with_an_empty_store_a_few_steps_are_measured(tiny_backbone: str, tmp_path: Path) -> None:
+    node = FineTune(Pretrained(tiny_backbone, TASK), CE(), replace(TEN, batch_size=4))
+    found = estimate([node], Store(tmp_path / "none"))
+    assert (found.trainings, found.steps, found.stored) == (1, 10, 0)
+    assert found.seconds > 0.0
+    assert str(found).endswith("for 10 training steps, by a few steps measured just now")
+    assert not (tmp_path / "none").exists(), "and nothing is written"
+
+
+def test_a_step_can_be_measured_on_less_data_than_a_batch(tiny_backbone: str) -> None:
+    few = SyntheticTask("inference", train_size=3, dev_size=5, ood_size=5)
+    assert measure_step(Pretrained(tiny_backbone, few), TEN) > 0.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.2, "0 s"),
+        (89.0, "89 s"),
+        (90.0, "2 min"),
+        (119.0, "2 min"),
+        (3600.0, "60 min"),
+        (5399.0, "90 min"),
+        (5400.0, "1.5 h"),
+        (36_000.0, "10.0 h"),
+    ],
+)
+def test_a_time_is_spoken(seconds: float, said: str) -> None:
+    assert spoken(seconds) == said

@@ -1,0 +1,423 @@
+"""The three profiles. The `paper` profile is the published table of hyper-parameters, number by number."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from srnet.cli import main
+from srnet.errors import UserError
+from srnet.experiment import FineTune, Moment, Pretrained, Prune, load_task
+from srnet.experiment.nodes import ModelNode
+from srnet.names import EMBEDDED, EMBEDDED_OTHER
+from srnet.pruners import IMP, MaskTraining
+from srnet.recipes import FIGURES, Order
+from srnet.recipes.figures import AUTO_START, FIXED, GRADUAL, START
+from srnet.recipes.paper import Published, paper_setup
+from srnet.recipes.profiles import scaled
+from srnet.recipes.setup import Setup
+from srnet.tasks.base import Metric, Split, Task
+from srnet.tasks.files import FilesTask
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
+from srnet.training.distributed import connect
+from srnet.training.trainer import Run, _arguments
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A task of the paper with as many training examples as it has, and nothing in them."""
+
+    name: str
+    size: int
+    metric: Metric = "accuracy"
+
+    def load(self) -> Task:
+        def split(name: str, size: int) -> Split:
+            kind: Any = "OOD" if "ood" in name else "ID"
+            texts = ("a",) * size
+            return Split(name, kind, tuple(map(str, range(size))), texts, texts, np.arange(size) % 2, ("",) * size)
+
+        ood = {"ood": split("ood", 4)}
+        train, dev, more = split("train", self.size), split("dev", 4), split("ood_train", 30)
+        return Task(self.name, ("no", "yes"), self.metric, "overlap", train, dev, ood, more)
+
+
+MNLI, QQP, FEVER = Sized("mnli", 392_702), Sized("qqp", 363_849, "f1"), Sized("fever", 242_911)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the paper says about one task."""
+
+    learning_rate: float
+    debiased_epochs: int
+    pruning_epochs: int
+    warmup_steps: int
+    eval_every: int
+    timing_sparsity: float
+    table_5_epochs: int
+
+
+PAPER = {
+    MNLI: Said(5e-5, 5, 5, 3600, 1000, 0.7, 3),
+    QQP: Said(2e-5, 3, 7, 3400, 1000, 0.7, 5),
+    FEVER: Said(2e-5, 3, 7, 0, 500, 0.9, 5),
+}
+each_task = pytest.mark.parametrize(("task", "said"), PAPER.items(), ids=lambda value: getattr(value, "name", ""))
+
+
+def points(task: Any, figure: str, label: str | None = None, setup: Setup | None = None) -> list[Any]:
+    """The models of a figure, or of one line of it."""
+    recipe = FIGURES[figure].recipe(setup or paper_setup(task), (0,))
+    return [point.node for point in recipe.points() if label in (None, point.line.label)]
+
+
+def steps(task: Sized, epochs: int) -> int:
+    return math.ceil(epochs * task.size / 32)
+
+
+# --- the paper -----------------------------------------------------------------------------------------------------
+
+
+@each_task
+def test_fine_tuning_is_as_published(task: Sized, said: Said) -> None:
+    settings = paper_setup(task).finetuning
+    assert settings.learning_rate == said.learning_rate
+    assert (settings.epochs, settings.steps) == (3, None)
+    assert settings.eval_every == said.eval_every
+    assert round(settings.warmup * settings.total_steps(task.size)) == said.warmup_steps
+    assert settings.patience is None
+
+
+@each_task
+def test_debiased_fine_tuning_is_as_published(task: Sized, said: Said) -> None:
+    """PoE and confidence regularisation take five epochs on MNLI; reweighting, as CE, three everywhere."""
+    setup = paper_setup(task)
+    recipe = FIGURES["fig2"].recipe(setup, (0,))
+    for objective, epochs in (
+        ("ce", 3),
+        ("poe", said.debiased_epochs),
+        ("reweight", 3),
+        ("confreg", said.debiased_epochs),
+    ):
+        node = recipe.full_model(0, objective)
+        assert isinstance(node, FineTune)
+        assert (node.training.epochs, node.training.learning_rate) == (epochs, said.learning_rate), objective
+        assert round(node.training.warmup * node.training.total_steps(task.size)) == said.warmup_steps
+        assert node.training.eval_every == said.eval_every
+
+
+@each_task
+def test_mask_training_and_imp_are_as_published(task: Sized, said: Said) -> None:
+    for node in points(task, "fig2"):
+        if isinstance(node, Prune):
+            settings = node.training
+            assert (settings.epochs, settings.steps) == (said.pruning_epochs, None)
+            assert settings.learning_rate == said.learning_rate
+            assert settings.eval_every == said.eval_every
+            assert round(settings.warmup * settings.total_steps(task.size)) == said.warmup_steps
+
+
+@each_task
+def test_batches_lengths_decay_and_clipping(task: Sized, said: Said, tmp_path: Path) -> None:
+    setup = paper_setup(task)
+    every = [setup.finetuning, setup.pruning, setup.stopping, setup.with_ood, *dict(setup.finetuning_of).values()]
+    for settings in every:
+        assert (settings.batch_size, settings.max_length, settings.max_grad_norm) == (32, 128, 1.0)
+    nothing: Any = None
+    run = Run(nothing, nothing, nothing, setup.pruning, nothing, nothing, nothing, tmp_path)
+    arguments = _arguments(run, setup.pruning.total_steps(task.size), connect())
+    assert arguments.weight_decay == 0.0
+    assert arguments.lr_scheduler_type == "linear"
+    assert arguments.max_grad_norm == 1.0
+    assert arguments.learning_rate == said.learning_rate
+    assert arguments.warmup_steps == said.warmup_steps
+    assert arguments.per_device_train_batch_size == 32
+    assert arguments.max_steps == steps(task, said.pruning_epochs)
+
+
+def test_the_metric_is_a_property_of_the_task() -> None:
+    for cls in (Published, Setup, TrainingSettings):
+        assert "metric" not in {field.name for field in fields(cls)}
+    assert "metric" in {field.name for field in fields(FilesTask)}
+    for task, metric in ((MNLI, "accuracy"), (QQP, "f1"), (FEVER, "accuracy")):
+        assert load_task(FIGURES["fig2"].recipe(paper_setup(task), (0,)).task).metric == metric
+    shaped_alike = {
+        name: SyntheticTask(name, train_size=5, dev_size=5, ood_size=5) for name in ("inference", "paraphrase")
+    }
+    assert [load_task(task).metric for task in shaped_alike.values()] == ["accuracy", "f1"]
+
+
+@each_task
+def test_masks_begin_and_move_as_published(task: Sized, said: Said) -> None:
+    for figure in FIGURES:
+        for node in points(task, figure):
+            pruner = getattr(node, "pruner", None)
+            if isinstance(pruner, MaskTraining):
+                assert (pruner.phi, pruner.alpha) == (0.01, 2.0)
+                assert pruner.refresh_every == said.eval_every, "the thresholds move at every evaluation"
+                assert pruner.scope == "local"
+                if figure not in ("fig8", "tab5", "tab6"):
+                    assert (pruner.init, pruner.initial_sparsity) == ("hard", None)
+
+
+@each_task
+def test_imp_prunes_a_tenth_every_tenth_of_the_run(task: Sized, said: Said) -> None:
+    found = [node.pruner for node in points(task, "fig2") if isinstance(getattr(node, "pruner", None), IMP)]
+    assert {(pruner.step_sparsity, pruner.interval) for pruner in found} == {(0.1, 0.1)}
+    assert sorted({pruner.sparsity for pruner in found}) == [0.2, 0.5, 0.7, 0.9]
+
+
+@each_task
+def test_gradual_goes_from_70_to_90_percent_with_soft_scores(task: Sized, said: Said) -> None:
+    for node in points(task, "fig8", GRADUAL):
+        assert (node.pruner.sparsity, node.pruner.initial_sparsity, node.pruner.init) == (0.9, 0.7, "soft")
+    for node in points(task, "fig8", FIXED):
+        assert (node.pruner.sparsity, node.pruner.initial_sparsity, node.pruner.init) == (0.9, None, "hard")
+    assert said.pruning_epochs in [node.training.epochs for node in points(task, "fig8", FIXED)]
+
+
+@each_task
+def test_table_5_trains_as_long_as_published(task: Sized, said: Said) -> None:
+    nodes = [node for node in points(task, "tab5") if isinstance(node, Prune)]
+    assert len(nodes) == 5
+    for node in nodes:
+        assert node.training.epochs == pytest.approx(said.table_5_epochs)
+        assert node.training.total_steps(task.size) == steps(task, said.table_5_epochs)
+        assert node.pruner.sparsity == 0.9
+
+
+@each_task
+def test_with_ood_data_searches_are_as_published(task: Sized, said: Said) -> None:
+    for label in ("fine-tuned subnetwork", "raw subnetwork"):
+        for node in points(task, "fig6", label):
+            assert node.data == "id+ood"
+            assert (node.training.learning_rate, node.training.epochs) == (2e-5, 3)
+            assert node.training.eval_every == said.eval_every
+
+
+@each_task
+def test_searches_start_where_the_paper_starts_them(task: Sized, said: Said) -> None:
+    nodes = points(task, "fig7", START)
+    assert {node.pruner.sparsity for node in nodes} == {said.timing_sparsity}
+    first, *moments, last = [node.parent for node in nodes]
+    assert isinstance(first, Pretrained), "step 0"
+    assert isinstance(last, FineTune), "and the end"
+    assert all(isinstance(moment, Moment) for moment in moments)
+    assert [moment.step for moment in moments] == [5_000, 10_000, 15_000, 20_000]
+    (auto,) = points(task, "fig7", AUTO_START)
+    assert auto.parent.training.patience is not None
+    assert replace(auto.parent.training, patience=None) == replace(last.training, patience=None)
+
+
+@each_task
+def test_the_figures_show_the_published_sparsities(task: Sized, said: Said) -> None:
+    for figure in ("fig2", "fig3", "fig4", "fig5", "fig6", "figA1"):
+        recipe = FIGURES[figure].recipe(paper_setup(task), (0,))
+        assert {point.sparsity for point in recipe.points()} == {0.0, 0.2, 0.5, 0.7, 0.9}
+
+
+def test_the_backbones_are_the_papers() -> None:
+    setup = paper_setup(MNLI)
+    assert setup.backbone == "bert-base-uncased"
+    assert setup.other_backbones == ("roberta-base", "bert-large-uncased")
+    assert {node.pretrained.backbone for node in points(MNLI, "fig2")} == {"bert-base-uncased"}
+    assert {node.pretrained.backbone for node in points(MNLI, "tab6")} == {"roberta-base", "bert-large-uncased"}
+
+
+def test_a_sample_of_the_data_is_not_all_warm_up() -> None:
+    setup = paper_setup(Sized("mnli", 320))
+    assert setup.finetuning.warmup == 0.5
+    assert setup.starts == (0.0, 1.0, "auto"), "and has no step 5,000"
+
+
+def test_another_task_is_not_the_papers() -> None:
+    with pytest.raises(UserError, match="unknown task of the paper 'snli'; choose one of: fever, mnli, qqp"):
+        paper_setup(Sized("snli", 10))
+
+
+# --- an order ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name: f"hash of {name}")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The embedded benchmark, but small."""
+    monkeypatch.setattr(SyntheticTask.__init__, "__defaults__", ("inference", 0.9, 50, 10, 10, 0))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    (tmp_path / "own.yaml").write_text("{name: inference, train_size: 50, dev_size: 10, ood_size: 10}")
+    return str(tmp_path / "own.yaml")
+
+
+ALL_TASKS = ["inference", "paraphrase", "verification"]
+
+
+@pytest.mark.usefixtures("small")
+def test_every_figure_is_shown_where_the_paper_shows_it() -> None:
+    shown: dict[str, list[str]] = {}
+    for recipe in Order().recipes():
+        shown.setdefault(recipe.name, []).append(recipe.task.name)
+    assert shown == {
+        **dict.fromkeys(("fig2", "fig3", "fig4", "fig5", "fig8", "figA1", "tab5"), ALL_TASKS),
+        **{name: ["inference"] for name in ("fig6", "fig7", "tab6")},
+        **{name: ["paraphrase", "verification"] for name in ("figA2", "figA3")},
+    }
+    assert list(shown) == list(FIGURES), "in the paper's order"
+
+
+@pytest.mark.usefixtures("small")
+def test_the_user_may_say_which_tasks() -> None:
+    for figures in (("fig6",), ("figA2",), ("fig2",)):
+        order = Order(figures, tasks=("verification", "inference"))
+        assert [recipe.task.name for recipe in order.recipes()] == ["verification", "inference"]
+
+
+@pytest.mark.usefixtures("small")
+def test_defaults() -> None:
+    order = Order()
+    assert (order.figures, order.profile, order.seeds, order.scale) == (("all",), "toy", (0,), 1.0)
+    recipes = order.recipes()
+    assert {recipe.backbone for recipe in recipes} == {EMBEDDED}
+    (other,) = [recipe for recipe in recipes if recipe.name == "tab6"]
+    assert {line.backbone for line in other.lines} == {EMBEDDED_OTHER}
+    assert [r.name for r in Order(("fig8", "fig2", "fig8"), tasks=("inference",)).recipes()] == ["fig8", "fig2"]
+
+
+def test_sparsities_are_the_users_where_a_figure_shows_several(file: str) -> None:
+    order = Order(("fig2", "fig7", "tab5"), tasks=(file,), sparsities=(0.3, 0.6))
+    shown = {r.name: {point.sparsity for point in r.points()} - {0.0} for r in order.recipes()}
+    assert shown == {"fig2": {0.3, 0.6}, "fig7": {0.7}, "tab5": {0.9}}
+
+
+def test_seeds_and_backbone_reach_every_model(file: str) -> None:
+    order = Order(("fig2",), tasks=(file,), seeds=(0, 1, 2), backbone="mine")
+    (recipe,) = order.recipes()
+    assert {point.seed for point in recipe.points()} == {0, 1, 2}
+    assert {point.node.pretrained.backbone for point in recipe.points()} == {"mine"}
+
+
+def test_scale_makes_every_training_shorter(file: str) -> None:
+    def lengths(scale: float) -> list[tuple[int | None, int]]:
+        (recipe,) = Order(("fig2",), tasks=(file,), scale=scale).recipes()
+        return [(s.steps, s.eval_every) for s in (recipe.finetuning, recipe.pruning, recipe.stopping) if s is not None]
+
+    assert lengths(1.0) == [(300, 100), (1200, 150), (300, 25)]
+    assert lengths(0.1) == [(30, 10), (120, 15), (30, 2)], "with as many evaluations"
+    assert lengths(2.0) == [(600, 200), (2400, 300), (600, 50)]
+    assert lengths(0.0001) == [(1, 1)] * 3, "never less than one"
+
+
+def test_scale_reaches_every_setting_of_the_paper() -> None:
+    setup = paper_setup(QQP)
+    half = scaled(setup, 0.5)
+    for name in ("finetuning", "pruning", "stopping", "with_ood"):
+        ours, theirs = getattr(half, name), getattr(setup, name)
+        assert (ours.epochs, ours.eval_every) == (0.5 * theirs.epochs, 500)
+        assert ours.warmup == theirs.warmup, "a share of the run"
+    assert dict(half.finetuning_of)["poe"].epochs == 1.5
+    assert scaled(setup, 1.0) == setup
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ({"figures": ("fig9",)}, "unknown recipe 'fig9'; choose one of: all, fig2, fig3"),
+        ({"figures": ("fig2", "nonsense")}, "unknown recipe 'nonsense'"),
+        ({"profile": "gpu"}, "unknown profile 'gpu'; choose one of: cpu, paper, toy"),
+        ({"profile": "cpu", "tasks": ("x.yaml",)}, "profile 'cpu' needs a backbone; give --backbone"),
+        ({"profile": "cpu", "backbone": "b"}, "profile 'cpu' needs data; give --tasks FILE.yaml"),
+        ({"profile": "paper"}, "profile 'paper' needs data; give --tasks FILE.yaml named mnli, qqp, fever"),
+        ({"scale": 0.0}, "scale 0 is out of range"),
+        ({"scale": -1.0}, "scale -1 is out of range"),
+        ({"scale": float("nan")}, "scale nan is out of range"),
+    ],
+    ids=str,
+)
+def test_orders_that_cannot_be_filled(order: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError) as error:
+        Order(**order)
+    assert said in str(error.value)
+
+
+def test_names_of_the_benchmark_are_for_the_toy_profile() -> None:
+    with pytest.raises(UserError, match="profile 'cpu' has no data for 'inference'; give a YAML file"):
+        Order(("fig2",), "cpu", ("inference",), backbone="b").recipes()
+    with pytest.raises(UserError, match="unknown task 'gossip'"):
+        Order(("fig2",), tasks=("gossip",)).recipes()
+
+
+def test_tab6_needs_other_backbones(file: str) -> None:
+    with pytest.raises(UserError, match="profile 'cpu' knows no other backbones; give --other-backbones"):
+        Order(("tab6",), "cpu", (file,), backbone="b").recipes()
+    without = Order(("all",), "cpu", (file,), backbone="b").recipes()
+    assert {recipe.name for recipe in without} == set(FIGURES) - {"tab6"}, "among others it is left out"
+    (given,) = Order(("tab6",), "cpu", (file,), backbone="b", other_backbones=("x", "y")).recipes()
+    assert {line.backbone for line in given.lines} == {"x", "y"}
+
+
+def test_a_task_of_the_paper_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "d.tsv").write_text("text_a\ttext_b\tlabel\n" + "a\tb\tyes\nc\td\tno\n" * 20)
+    (tmp_path / "q.yaml").write_text(
+        "{name: qqp, labels: ['yes', 'no'], metric: f1, train: d.tsv, dev: d.tsv, ood: {paws: d.tsv}}"
+    )
+    (recipe,) = Order(("fig5",), "paper", (str(tmp_path / "q.yaml"),)).recipes()
+    assert (recipe.pruning.learning_rate, recipe.pruning.epochs, recipe.backbone) == (2e-5, 7, "bert-base-uncased")
+    assert all(isinstance(point.node, ModelNode) for point in recipe.points())
+
+
+# --- what one types to get it again --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """The order that the command line makes of a command."""
+
+    class Parsed(Exception):
+        pass
+
+    def stop(order: Order, *rest: Any, **more: Any) -> None:
+        raise Parsed(order)
+
+    monkeypatch.setattr("srnet.api.reproduce", stop)
+
+    def parse(command: str) -> Order:
+        monkeypatch.setattr(sys, "argv", shlex.split(command))
+        with pytest.raises(Parsed) as found:
+            main()
+        order: Order = found.value.args[0]
+        return order
+
+    return parse
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        Order(),
+        Order(("fig2", "tab5"), seeds=(0, 1, 2)),
+        Order(("fig7",), tasks=("inference", "verification"), sparsities=(0.5, 0.25), scale=0.1),
+        Order(("tab6",), "cpu", ("a.yaml",), backbone="models/b", other_backbones=("x", "org/y")),
+        Order(("all",), "paper", ("mnli.yaml", "qqp.yaml"), seeds=(0, 1, 2, 3)),
+        Order(("fig2",), tasks=("my data/mnli.yaml",), backbone="it's mine"),
+        Order(("fig2",), sparsities=(1 / 3,), scale=1 / 3),
+    ],
+    ids=lambda order: order.command(),
+)
+def test_the_command_makes_the_same_order_again(order: Order, parsed: Any) -> None:
+    assert parsed(order.command()) == order
+    assert parsed(order.command("fig8")) == replace(order, figures=("fig8",))
