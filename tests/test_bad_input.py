@@ -40,7 +40,7 @@ def run(monkeypatch: Any, *words: object) -> int:
         (("demo", "--seeds", 0), "greater than or equal to 1"),
         (("demo", "--task", "gossip"), "gossip"),
         (("finetune", "--steps", "many"), "--steps"),
-        (("reproduce",), "FIGURES"),
+        (("reproduce",), "figures"),
         (("reproduce", "fig2", "--profile", "gpu"), "gpu"),
         (("reproduce", "fig2", "--seeds", 0), "greater than or equal to 1"),
         (("claims", "--seeds", "three"), "--seeds"),

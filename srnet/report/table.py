@@ -52,7 +52,11 @@ def verdict_line(results: Results) -> str:
     sparsest, _ = max(certain, key=lambda pair: pair[0].sparsity)
     line = f"Verdict: {best.line.label} at {100 * best.sparsity:.1f} % sparsity. {verdict}."
     others = f" {len(found)} of {len(judged)} subnetworks are SRNets"
-    return line + (others + "." if sparsest.sparsity_target <= best.sparsity_target else f"{others}; the sparsest is {sparsest.name}.")
+    return line + (
+        others + "."
+        if sparsest.sparsity_target <= best.sparsity_target
+        else f"{others}; the sparsest is {sparsest.name}."
+    )
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
