@@ -49,7 +49,7 @@ class Order:
         if self.profile == "cpu" and not self.backbone:
             raise UserError("profile 'cpu' needs a backbone", "give --backbone FOLDER or a hub name")
         if self.profile != "toy" and not self.tasks:
-            names = f" named {', '.join(PUBLISHED)}" if self.profile == "paper" else ""
+            names = f" with the name {' or '.join(PUBLISHED)}" if self.profile == "paper" else ""
             raise UserError(
                 f"profile '{self.profile}' needs data", f"give --tasks FILE.yaml{names}: see docs/recipes.md"
             )
