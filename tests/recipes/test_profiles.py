@@ -341,7 +341,7 @@ def test_scale_reaches_every_setting_of_the_paper() -> None:
         ({"profile": "gpu"}, "unknown profile 'gpu'; choose one of: cpu, paper, toy"),
         ({"profile": "cpu", "tasks": ("x.yaml",)}, "profile 'cpu' needs a backbone; give --backbone"),
         ({"profile": "cpu", "backbone": "b"}, "profile 'cpu' needs data; give --tasks FILE.yaml"),
-        ({"profile": "paper"}, "profile 'paper' needs data; give --tasks FILE.yaml named mnli, qqp, fever"),
+        ({"profile": "paper"}, "profile 'paper' needs data; give --tasks FILE.yaml with the name mnli or qqp or fever"),
         ({"scale": 0.0}, "scale 0 is out of range"),
         ({"scale": -1.0}, "scale -1 is out of range"),
         ({"scale": float("nan")}, "scale nan is out of range"),

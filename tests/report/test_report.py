@@ -171,9 +171,10 @@ def test_the_largest_certain_gain_and_the_sparsest_are_named(results: Results) -
     assert line.startswith(
         f"Verdict: {masks.line.label} at {100 * masks.sparsity:.1f} % sparsity. SRNet: keeps 98.7 % of ID"
     )
-    assert "2 of 2 subnetworks are SRNets" in line
+    assert line.endswith("2 of 2 subnetworks are SRNets; the sparsest is magnitude, 90 %.")
     line = verdict_line(with_verdicts(results, verdict(79.0, 5.0), verdict(79.0, 9.0), None))
     assert line.startswith(f"Verdict: {magnitude.line.label} at {100 * magnitude.sparsity:.1f} % sparsity.")
+    assert line.endswith("2 of 2 subnetworks are SRNets."), "it is the sparsest itself"
     assert other.verdict is None
 
 

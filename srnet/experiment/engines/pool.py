@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ class _Worker:
         self.connection, theirs = SPAWN.Pipe()
         arguments = (theirs, self.root, self.report_to, self.threads)
         self._process = SPAWN.Process(target=_serve, args=arguments, daemon=True, name=f"srnet-worker-{self.index}")
-        with _environment(self.index, self.threads):
+        with _environment(self.index, self.threads), _deaf_to_ctrl_c():
             self._process.start()
         theirs.close()  # so that the end of the process is the end of the pipe
 
@@ -124,6 +125,20 @@ def _environment(index: int, threads: int) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """A child begins with its parent's signal mask. It must not die of Ctrl-C in the seconds of its imports."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # starting it would unblock the signal again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # --- in the worker -------------------------------------------------------------------------------------------------
@@ -179,6 +194,6 @@ def attempt(action: Callable[[], None]) -> tuple[str, BaseException | None]:
         return "busy", None
     except UserError as error:
         return "failed", error
-    except Exception:
-        return "failed", RuntimeError(traceback.format_exc())
+    except Exception as error:
+        return "failed", RuntimeError(f"{error!r}\n{traceback.format_exc()}")
     return "done", None

@@ -68,8 +68,9 @@ class _Schedule:
         self.busy: set[str] = set()
         self.errors: dict[str, BaseException] = {}
         self.skipped: list[Node] = []
-        self.begun = 0
+        self.numbers: dict[str, int] = {}
         self.stopped = False
+        self.told = False
 
     def run(self) -> None:
         while self.waiting or self.steps:
@@ -85,10 +86,9 @@ class _Schedule:
             if node is None:
                 return
             del self.waiting[node.key]
-            if node.key not in self.attempts:
-                self.attempts[node.key] = 1
-                self.begun += 1
-            step = self.steps[node.key] = self.reporter.begin(self.begun, self.total, node.label)
+            self.attempts.setdefault(node.key, 1)
+            number = self.numbers.setdefault(node.key, len(self.numbers) + 1)
+            step = self.steps[node.key] = self.reporter.begin(number, self.total, node.label)
             self.crew.start(node, wait=node.key in self.busy, watch=step.advance, say=self.reporter.say)
 
     def _next(self) -> Node | None:
@@ -120,13 +120,15 @@ class _Schedule:
 
     def _fail(self, node: Node, error: BaseException) -> None:
         self.errors[node.key] = error
-        self.reporter.warn(f"{node.label} failed: {str(error).splitlines()[0] if str(error) else error!r}")
         lost = {node.key}
         for key, other in list(self.waiting.items()):  # parents stand before their children
             if any(parent.key in lost for parent in other.parents):
                 lost.add(key)
                 self.skipped.append(self.waiting.pop(key))
         self.stopped = self.stopped or isinstance(error, DiskFull)  # everybody would fail, after hours of work
+        if (self.waiting or self.steps) and not self.stopped:  # otherwise the error itself comes now
+            self.told = True
+            self.reporter.warn(f"{node.label} failed: {(str(error) or repr(error)).splitlines()[0]}; the rest goes on")
 
     def drop_bars(self) -> None:
         for step in self.steps.values():
@@ -135,6 +137,6 @@ class _Schedule:
     def raise_error(self) -> None:
         if not self.errors:
             return
-        if self.skipped:
+        if self.skipped and self.told:
             self.reporter.warn(f"{len(self.skipped)} steps that need what failed were left out")
         raise next(iter(self.errors.values()))
