@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,18 +74,23 @@ def demo(
     engine: Engine | None = None,
 ) -> Results:
     """Find sparse and robust subnetworks on the embedded benchmark and write table, curves and report to `out`."""
-    return run_recipe(demo_recipe(task, seeds, tuple(sparsities), steps), out, engine)
+    task = task or SyntheticTask("inference")
+    options = f"--task {task.name} --seeds {seeds} --sparsities {','.join(str(each) for each in sparsities)}"
+    options += f" --bias {task.bias} --train-size {task.train_size}" + ("" if steps is None else f" --steps {steps}")
+    return run_recipe(demo_recipe(task, seeds, tuple(sparsities), steps), out, engine, f"srnet demo {options}")
 
 
 def run(spec: Path | str, out: Path | str | None = None, *, engine: Engine | None = None) -> Results:
     """Run the recipe in a YAML file."""
     recipe = load_recipe(Path(spec))
-    return run_recipe(recipe, out or f"srnet-{recipe.name}", engine)
+    return run_recipe(recipe, out or f"srnet-{recipe.name}", engine, f"srnet run {shlex.quote(str(spec))}")
 
 
-def run_recipe(recipe: Recipe, out: Path | str, engine: Engine | None = None) -> Results:
-    """Run a recipe and write its report to `out`."""
-    return _report([recipe], Path(out), engine or Engine(), recipe.name, f"srnet {recipe.name}").sections[0].results
+def run_recipe(
+    recipe: Recipe, out: Path | str, engine: Engine | None = None, command: str = "srnet.run_recipe"
+) -> Results:
+    """Run a recipe and write its report to `out`; `command` is what the report says it was made by."""
+    return _report([recipe], Path(out), engine or Engine(), recipe.name, command).sections[0].results
 
 
 def reproduce(order: Order, out: Path | str | None = None, *, engine: Engine | None = None) -> Page:

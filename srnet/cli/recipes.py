@@ -58,18 +58,19 @@ def demo(
     The full model is fine-tuned on data with a shortcut and falls for it. Pruning it with a debiasing objective finds a
     subnetwork that does not. Run it again and it continues where it was.
     """
-    from srnet.api import run_recipe
+    from srnet import api
     from srnet.recipes import demo_recipe
     from srnet.tasks.synthetic import SyntheticTask
 
     dials = {"bias": bias, "train_size": train_size}
     spec = SyntheticTask(task.value, **{name: value for name, value in dials.items() if value is not None})  # type: ignore[arg-type]
-    recipe = demo_recipe(spec, seeds, numbers(sparsities, "--sparsities"), steps)
+    shares = numbers(sparsities, "--sparsities")
     made = make_engine(store, quiet, report_to, engine, workers)
     if dry_run:
-        _print_plan(made, [recipe])
+        _print_plan(made, [demo_recipe(spec, seeds, shares, steps)])
         return
-    _print_results([run_recipe(recipe, out_folder, made)], out_folder)
+    results = api.demo(out_folder, task=spec, seeds=seeds, sparsities=shares, steps=steps, engine=made)
+    _print_results([results], out_folder)
 
 
 @app.command()
@@ -84,7 +85,7 @@ def run(
     quiet: QuietOption = False,
 ) -> None:
     """Run your own recipe: which models, at which sparsities, with which seeds, on which data."""
-    from srnet.api import run_recipe
+    from srnet import api
     from srnet.recipes import load_recipe
 
     recipe = load_recipe(spec)
@@ -93,7 +94,7 @@ def run(
         _print_plan(made, [recipe])
         return
     folder = out_folder or Path(f"srnet-{recipe.name}")
-    _print_results([run_recipe(recipe, folder, made)], folder)
+    _print_results([api.run(spec, folder, engine=made)], folder)
 
 
 ProfileOption = Annotated[

@@ -97,7 +97,7 @@ def _stored_paces(store: Store) -> dict[tuple[str, int], list[float]]:
 
 def _backbone(expression: dict[str, Any]) -> str:
     while "backbone" not in expression:
-        expression = expression["parent"] if "parent" in expression else expression["to"]
+        expression = expression.get("parent") or expression.get("to") or expression["trajectory"]
     return str(expression["backbone"])
 
 

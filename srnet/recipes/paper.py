@@ -55,7 +55,8 @@ def paper_setup(task: TaskSpec, backbone: str = BACKBONE) -> Setup:
             max_length=128,
             max_grad_norm=1.0,
         )
-        # the same number of steps whatever the length; on a sample of the data it cannot be more than half the run
+        # The same number of steps whatever the epochs, but at most half a run on a sample of the data.
+        # Where a figure varies the length of the pruning, its share of the run stays.
         return replace(plain, warmup=min(0.5, published.warmup_steps / plain.total_steps(examples)))
 
     finetuning, pruning = settings(published.finetuning_epochs), settings(published.pruning_epochs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,12 +61,12 @@ class Order:
             "profile": self.profile,
             "tasks": ",".join(self.tasks),
             "seeds": str(len(self.seeds)),
-            "sparsities": ",".join(f"{sparsity:g}" for sparsity in self.sparsities),
+            "sparsities": ",".join(str(sparsity) for sparsity in self.sparsities),
             "backbone": self.backbone or "",
             "other-backbones": ",".join(self.other_backbones),
-            "scale": "" if self.scale == 1.0 else f"{self.scale:g}",
+            "scale": "" if self.scale == 1.0 else str(self.scale),
         }
-        given = [f"--{name} {value}" for name, value in options.items() if value]
+        given = [f"--{name} {shlex.quote(value)}" for name, value in options.items() if value]
         return " ".join(["srnet reproduce", *([figure] if figure else self.figures), *given])
 
     def recipes(self) -> list[Recipe]:

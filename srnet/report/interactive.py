@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from html import escape
 from typing import Any
 
 from srnet.report.curves import AXES, by_line, colour, side_by_side
@@ -65,7 +66,7 @@ def curves(results: Results) -> list[Picture]:
         kind = "ID" if split == results.id_split else "OOD"
         layout = _layout(f"{kind}: {split}", AXES[results.recipe.axis], f"{results.metric} (%)")
         if table:
-            labels = [s.line.label for s in table]
+            labels = [escape(s.line.label) for s in table]
             layout["xaxis"] |= {"tickvals": list(range(len(table))), "ticktext": labels, "automargin": True}
             layout["xaxis"]["title"] = {"text": f"{100 * table[0].sparsity:.0f} % sparse"}
             layout["legend"]["y"] = -0.45
@@ -76,7 +77,7 @@ def curves(results: Results) -> list[Picture]:
 
 def _hover(summary: Summary, split: str) -> str:
     score = summary.scores[split]
-    lines = [f"<b>{summary.name}</b>", f"{split}: {score} ({score.seeds} seed{'s' if score.seeds > 1 else ''})"]
+    lines = [f"<b>{escape(summary.name)}</b>", f"{split}: {score} ({score.seeds} seed{'s' if score.seeds > 1 else ''})"]
     if summary.line.pruner is not None:
         lines.append(f"sparsity {100 * summary.sparsity:.2f} %, counted on the mask")
     if summary.verdict is not None:
@@ -97,7 +98,7 @@ def _curve(label: str, summaries: list[Summary], split: str, index: int, ends: l
     x, scores = [s.x for s in summaries], [s.scores[split] for s in summaries]
     low, high = [s.mean - s.sd for s in scores], [s.mean + s.sd for s in scores]
     line = {
-        "x": x, "y": [s.mean for s in scores], "name": label, "legendgroup": label, "mode": "lines+markers",
+        "x": x, "y": [s.mean for s in scores], "name": escape(label), "legendgroup": label, "mode": "lines+markers",
         "line": {"color": colour(index), "width": 2}, "marker": {"size": 9, "symbol": MARKERS[index % len(MARKERS)]},
         "hovertemplate": "%{text}<extra></extra>", "text": [_hover(s, split) for s in summaries],
     }  # fmt: skip
@@ -110,7 +111,7 @@ def _curve(label: str, summaries: list[Summary], split: str, index: int, ends: l
 def _level(label: str, summaries: list[Summary], split: str, index: int, ends: list[float]) -> list[dict[str, Any]]:
     score, text = summaries[0].scores[split], _hover(summaries[0], split)
     line = {
-        "x": ends, "y": [score.mean] * 2, "name": label, "legendgroup": label, "mode": "lines",
+        "x": ends, "y": [score.mean] * 2, "name": escape(label), "legendgroup": label, "mode": "lines",
         "line": {"color": colour(index), "width": 2, "dash": "dash"}, "hovertemplate": "%{text}<extra></extra>",
         "text": [text, text],
     }  # fmt: skip
@@ -157,7 +158,8 @@ def _heat_map(
 ) -> Picture:
     """Percentages, from 0 to 100."""
     data = {
-        "type": "heatmap", "x": columns, "y": rows, "z": cells, "zmin": 0, "zmax": 100, "colorscale": colours,
+        "type": "heatmap", "x": [escape(each) for each in columns], "y": [escape(each) for each in rows],
+        "z": cells, "zmin": 0, "zmax": 100, "colorscale": colours,
         "text": [["" if v is None else f"{v:.{digits}f}" for v in row] for row in cells], "texttemplate": "%{text}",
         "textfont": {"size": 11}, "hovertemplate": "%{y}<br>%{x}<br>%{z:.1f}" + unit + "<extra></extra>",
         "xgap": 1, "ygap": 1, "colorbar": {"thickness": 10, "len": 0.9},

@@ -78,7 +78,9 @@ def render_page(page: Page) -> str:
 
 
 def _scripts(pictures: list[interactive.Picture]) -> str:
-    data: Any = json.dumps(pictures).replace("</", "<\\/")  # nothing in the data may close the script
+    data: Any = json.dumps(pictures).replace(
+        "<", "\\u003c"
+    )  # nothing in the data may end the script, or begin a comment
     # a picture is drawn when it comes into view: a page with hundreds of them opens at once
     return f"""<script>{get_plotlyjs()}</script>
 <script>

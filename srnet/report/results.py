@@ -55,7 +55,8 @@ class Summary:
             return self.line.label
         parts = [self.line.label, f"{100 * self.sparsity_target:g} %"]
         if self.line.starts not in ((1.0,), ("auto",)):
-            parts.append(f"started at {100 * float(self.start):g} % of fine-tuning")
+            share = "by early stopping" if self.start == "auto" else f"at {100 * self.start:.3g} % of fine-tuning"
+            parts.append(f"started {share}")
         if self.line.lengths != (1.0,):
             parts.append(f"{self.x:.0f} steps")
         return ", ".join(parts)

@@ -126,9 +126,10 @@ class _Schedule:
                 lost.add(key)
                 self.skipped.append(self.waiting.pop(key))
         self.stopped = self.stopped or isinstance(error, DiskFull)  # everybody would fail, after hours of work
-        if (self.waiting or self.steps) and not self.stopped:  # otherwise the error itself comes now
+        goes_on = (self.waiting or self.steps) and not self.stopped
+        if goes_on or len(self.errors) > 1:  # otherwise the error itself comes now, and says it all
             self.told = True
-            self.reporter.warn(f"{node.label} failed: {(str(error) or repr(error)).splitlines()[0]}; the rest goes on")
+            self.reporter.warn(f"{node.label} failed: {(str(error) or repr(error)).splitlines()[0]}")
 
     def drop_bars(self) -> None:
         for step in self.steps.values():
