@@ -250,7 +250,7 @@ def test_claims_as_json(shell: Shell) -> None:
     assert [(each["claim"], each["statement"]) for each in outcome.json] == [(c.name, c.statement) for c in CLAIMS]
     for each in outcome.json:
         assert (each["task"], each["answer"], each["figures"]) == ("inference", "not enough evidence", [])
-        assert each["note"].endswith("has not been computed")
+        assert "has not been computed" in each["note"]
 
 
 def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None:

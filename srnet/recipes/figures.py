@@ -196,12 +196,12 @@ FIGURES: dict[str, Figure] = {
         Figure("figA1", "Reweighting and confidence regularisation", _fig_a1),
         Figure(
             "figA2",
-            "The upper bound, on the other tasks",
+            "With OOD training data: the upper bound (appendix)",
             _fig6,
             tasks="others",
             same_as="fig6",
         ),
-        Figure("figA3", "The start, on the other tasks", _fig7, axis="start", tasks="others", same_as="fig7"),
+        Figure("figA3", "When to start the search (appendix)", _fig7, axis="start", tasks="others", same_as="fig7"),
         Figure("tab5", "Initialisation and schedule of the sparsity", _tab5),
         Figure("tab6", "Other backbones", _tab6, tasks="main"),
     )

@@ -31,9 +31,7 @@ def _claims(findings: Sequence[Finding]) -> str:
             f"{finding.claim.statement} ({finding.claim.source})",
             f"**{finding.answer}**",
             str(finding.seeds or ""),
-            "<br>".join(
-                [f"{part.what}: {part.interval}" for part in finding.parts] + [finding.note][: bool(finding.note)]
-            ),
+            "<br>".join([str(part) for part in finding.parts] + [finding.note][: bool(finding.note)]),
         ]
         for finding in findings
     ]

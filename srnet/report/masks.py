@@ -50,9 +50,10 @@ class Bits:
 
 def overlap(first: Bits, second: Bits) -> Overlap:
     """1 for the same mask. Chance: masks with the same count in every matrix, but drawn blindly."""
-    size = float(np.sqrt(sum(first.kept.values()) * sum(second.kept.values()))) or 1.0
-    common = sum(int(np.bitwise_count(first.packed[n] & second.packed[n]).sum()) for n in first.packed)
-    chance = sum(first.kept[n] * second.kept[n] / first.sizes[n] for n in first.packed)
+    names = [name for name in first.packed if name in second.packed]  # lines may mask other matrices
+    size = float(np.sqrt(sum(first.kept[n] for n in names) * sum(second.kept[n] for n in names))) or 1.0
+    common = sum(int(np.bitwise_count(first.packed[n] & second.packed[n]).sum()) for n in names)
+    chance = sum(first.kept[n] * second.kept[n] / first.sizes[n] for n in names)
     return Overlap(common / size, chance / size)
 
 

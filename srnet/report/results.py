@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -282,12 +282,20 @@ def _trace(point: Point, logs: list[dict[int, dict[str, float]]], task: Task) ->
 
 def _cost_notes(groups: list[list[Point]], steps: dict[Point, int], store: Store, task: Task) -> list[str]:
     """For every start found by early stopping: what it saved and what it lost, against a start at the end."""
-    searches = {
-        points[0].start: points for points in groups if isinstance(points[0].node, Prune) and points[0].node.fine_tuned
-    }
-    if not {"auto", 1.0} <= searches.keys():
-        return []
-    early, late = searches["auto"], searches[1.0]
+    pairs: dict[Line, dict[Start, list[Point]]] = {}
+    for points in groups:
+        if points[0].line.paradigm != "a":
+            continue  # only there does a search start from a fine-tuning
+        line = replace(points[0].line, label="", sparsities=(points[0].sparsity,), starts=(1.0,))
+        pairs.setdefault(line, {})[points[0].start] = points
+    return [
+        _cost_note(searches["auto"], searches[1.0], steps, store, task)
+        for searches in pairs.values()
+        if {"auto", 1.0} <= searches.keys()
+    ]
+
+
+def _cost_note(early: list[Point], late: list[Point], steps: dict[Point, int], store: Store, task: Task) -> str:
 
     def cost(points: list[Point]) -> float:
         return float(np.mean([steps[point] for point in points]))
@@ -303,7 +311,7 @@ def _cost_notes(groups: list[list[Point]], steps: dict[Point, int], store: Store
         lost.append(f"{kind} {split} {paired_bootstrap(first, second, task.splits[split].labels, task.metric)}")
     saved = f"{tuning(early):.0f} of {tuning(late):.0f} steps of fine-tuning"
     share = 100.0 * (1.0 - cost(early) / cost(late))
-    return [
+    return (
         f"Early stopping began the search after {saved}, which saves {share:.0f} % of all training steps. "
         f"Against a start at the end: {', '.join(lost)}."
-    ]
+    )

@@ -64,7 +64,7 @@ def findings_table(findings: Sequence[Finding]) -> Table:
     for name in ("task", "claim", "answer", "figures"):
         table.add_column(name)
     for finding in findings:
-        parts = [f"{part.what}: {part.interval}" for part in finding.parts]
+        parts = [str(part) for part in finding.parts]
         said = [f"{finding.seeds} seeds"] * (finding.seeds > 1) + parts + [finding.note] * bool(finding.note)
         statement = f"{finding.claim.name}: {finding.claim.statement} ({finding.claim.source})"
         table.add_row(finding.task, statement, finding.answer, "\n".join(said))

@@ -209,3 +209,21 @@ def test_every_resample_has_as_many_examples_as_there_are() -> None:
     assert len(np.unique(counts, axis=0)) == 50, "and each is another one"
     assert not np.array_equal(counts, _resamples(50, 30, 2, 0))
     assert not np.array_equal(counts, _resamples(50, 30, 1, 50))
+
+
+def test_few_seeds_widen_the_interval_by_hand() -> None:
+    # by seed the gain is 1, 2 and 3 points: mean 2, sd 1, and t(97.5 %, 2 degrees) = 4.3027, so 2 - 4.3027 / sqrt(3)
+    labels, theirs = np.zeros(100, dtype=np.int64), np.ones(100, dtype=np.int64)
+    ours = [np.where(np.arange(100) < right, 0, 1) for right in (1, 2, 3)]
+    terms = (Term(1.0, "dev", ours), Term(-1.0, "dev", [theirs] * 3))
+    plain, wide = (contrast(terms, {"dev": labels}, "accuracy", few_seeds=few) for few in (False, True))
+    assert plain.low >= 0.0, "a resample never goes below the worst seed"
+    assert wide.low == pytest.approx(2.0 - 4.3027 / np.sqrt(3), abs=1e-4)
+    assert wide.high >= plain.high
+    assert wide.difference == pytest.approx(2.0)
+
+
+def test_one_seed_cannot_be_widened() -> None:
+    terms = (Term(1.0, "dev", [answers(0.7, 1)]), Term(-1.0, "dev", [answers(0.6, 2)]))
+    few, plain = (contrast(terms, {"dev": LABELS}, "accuracy", few_seeds=few) for few in (True, False))
+    assert few == plain

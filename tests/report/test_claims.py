@@ -46,9 +46,11 @@ from srnet.recipes.figures import (
 )
 from srnet.recipes.paper import paper_setup
 from srnet.recipes.recipe import Point, Recipe
+from srnet.recipes.toy import toy_setup
 from srnet.report import CLAIMS, Finding, check_claims, findings_table
 from srnet.report.claims import Answer, Part, all_of, any_of
 from srnet.tasks.base import Split, Task
+from srnet.tasks.files import FilesTask
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough evidence"
 EXAMPLES = 400
@@ -417,7 +419,10 @@ def test_without_figures_there_is_no_evidence_and_the_figure_is_named(order: Ord
     found = findings(order, store)
     assert set(found) == set(CASES)
     for name, (figure, _) in CASES.items():
-        assert (found[name].answer, found[name].note) == (OPEN, f"{figure} has not been computed")
+        assert (found[name].answer, found[name].note) == (
+            OPEN,
+            f"{figure} has not been computed with these seeds and sparsities",
+        )
         assert (found[name].parts, found[name].seeds) == ((), 0)
 
 
@@ -434,7 +439,7 @@ def test_a_figure_that_lacks_one_seed_is_not_there(order: Order, store: Store) -
     (store.path(Evaluate(last).key) / "logits.npz").write_bytes(b"damaged")
     fresh = Store(store.root)
     (finding,) = [found for found in check_claims(recipes, fresh) if found.claim.name == "gradual"]
-    assert (finding.answer, finding.note) == (OPEN, "fig8 has not been computed")
+    assert (finding.answer, finding.note) == (OPEN, "fig8 has not been computed with these seeds and sparsities")
 
 
 def test_a_figure_that_was_not_asked_for_is_not_there(order: Order, store: Store) -> None:
@@ -442,7 +447,7 @@ def test_a_figure_that_was_not_asked_for_is_not_there(order: Order, store: Store
     write(recipes, store, {(FIXED,): LESS})
     found = {finding.claim.name: finding for finding in check_claims(recipes, store)}
     assert found["gradual"].answer == HOLDS
-    assert found["confreg"].note == "figA1 has not been computed"
+    assert found["confreg"].note == "figA1 has not been computed with these seeds and sparsities"
 
 
 @pytest.mark.parametrize(("seeds", "said"), [(1, "1 seed"), (2, "2 seeds")])
@@ -521,7 +526,7 @@ def test_the_table_and_the_json_say_what_was_found(order: Order, store: Store) -
     text = console.export_text()
     for words in (
         "holds",
-        "fig2 has not been computed",
+        "fig2 has not been computed with these seeds and sparsities",
         "gradual minus fixed, ID dev: +10.0 [",
         "3 seeds",
         "section 5.2",
@@ -532,3 +537,15 @@ def test_the_table_and_the_json_say_what_was_found(order: Order, store: Store) -
     assert [figure["answer"] for figure in plain["figures"]] == [HOLDS, HOLDS]
     assert plain["figures"][0]["difference"] == pytest.approx(10.0)
     assert plain["figures"][0]["low"] > plain["figures"][0]["bar"] == 0.0
+
+
+def test_without_ood_data_no_claim_is_answered(tmp_path: Path) -> None:
+    rows = "text_a,text_b,label\n" + "".join(f"a b,a {n},{'yes' if n % 2 else 'no'}\n" for n in range(8))
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.csv").write_text(rows)
+    task = FilesTask("mine", ("no", "yes"), str(tmp_path / "train.csv"), str(tmp_path / "dev.csv"))
+    recipes = [
+        figure.recipe(toy_setup(task), (0, 1, 2)) for figure in FIGURES.values() if figure.lines.__name__ != "_fig6"
+    ]
+    found = check_claims(recipes, Store(tmp_path / "store"))
+    assert {(finding.answer, finding.note) for finding in found} == {(OPEN, "the task has no OOD data")}

@@ -23,7 +23,14 @@ from srnet.report.published import published_table
 FINDINGS = [
     Finding(CLAIMS[0], "inference", "holds", (Part("a gain", Interval(2.0, 1.0, 3.0)),), 3),
     Finding(CLAIMS[1], "inference", "does not hold", (Part("a loss", Interval(-3.0, -4.0, -2.0), -1.0),), 3),
-    Finding(CLAIMS[2], "inference", "not enough evidence", (), 0, "fig5 has not been computed"),
+    Finding(
+        CLAIMS[2],
+        "inference",
+        "not enough evidence",
+        (),
+        0,
+        "fig5 has not been computed with these seeds and sparsities",
+    ),
 ]
 
 
@@ -137,7 +144,7 @@ def test_the_claims_are_shown_with_what_they_rest_on(html: str) -> None:
     assert '<td class="open">not enough evidence</td><td></td>' in html
     assert "a gain: +2.0 [+1.0, +3.0], holds" in html
     assert "a loss: -3.0 [-4.0, -2.0] (bar -1.0), does not hold" in html
-    assert "fig5 has not been computed" in html
+    assert "fig5 has not been computed with these seeds and sparsities" in html
 
 
 def test_without_claims_there_is_no_such_heading(ran: Any, by_start: Results) -> None:

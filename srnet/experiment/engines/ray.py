@@ -32,8 +32,9 @@ class RayCrew:
             )
         resources = self._ray.cluster_resources()
         cpus, gpus = int(resources.get("CPU", 1)), resources.get("GPU", 0.0)
-        self.size = workers or cpus
-        self._threads = max(1, cpus // self.size)
+        self.size = workers or int(gpus) or cpus
+        largest = max(int(node["Resources"].get("CPU", 1)) for node in self._ray.nodes() if node["Alive"])
+        self._threads = max(1, min(largest, cpus // self.size))  # more than the largest machine has would never start
         self._root, self._report_to = store.root.resolve(), report_to
         # a death is the scheduler's affair (max_retries=0): it knows what can go on meanwhile
         options = {"num_cpus": self._threads, "num_gpus": min(1.0, gpus / self.size), "max_retries": 0}
