@@ -176,6 +176,7 @@ def test_interrupted_and_killed_it_goes_on_where_it_was(by_one_process: Grid, gr
     observed.order("hold", MASKS[1], step=7)
     command = grid.start(observed)
     observed.held(MASKS[1], command)
+    until(lambda: any(label.startswith(TUNE) for label in grid.labels), "the other worker's training", command)
     workers = command.workers()
     command.kill()
     assert command.code == -signal.SIGKILL
