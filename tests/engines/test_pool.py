@@ -159,8 +159,9 @@ def test_a_bug_in_a_worker_is_shown_with_its_traceback(masks_to_do: Grid, observ
 
 
 def test_interrupted_and_killed_it_goes_on_where_it_was(by_one_process: Grid, grid: Grid, observed: Observed) -> None:
-    # Ctrl-C in the midst of a training
+    # Ctrl-C in the midst of a training; the other worker may not come further than its own
     observed.order("hold", TUNE, step=12)
+    observed.order("hold", MASKS[1], step=3)
     command = grid.start(observed)
     observed.held(TUNE, command)
     workers = command.workers()
