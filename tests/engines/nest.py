@@ -18,6 +18,7 @@ def nest() -> None:
     import srnet.cli
 
     children: set[int] = set()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite started in the background ignores Ctrl-C
     for line in sys.stdin:
         order = json.loads(line)
         if "words" in order:
