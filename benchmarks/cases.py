@@ -98,7 +98,9 @@ def evaluation() -> Iterator[Ratio]:
 def _encoded(lengths: np.ndarray) -> Encoded:
     rng = np.random.default_rng(0)
     ids = [rng.integers(1000, 30000, length).astype(np.int32) for length in lengths]
-    return Encoded({"input_ids": ids}, np.zeros(len(ids), dtype=np.int64), lengths, {"input_ids": 0}, {})
+    return Encoded(
+        {"input_ids": np.concatenate(ids)}, np.zeros(len(ids), dtype=np.int64), lengths, {"input_ids": 0}, {}
+    )
 
 
 def batching() -> Iterator[Ratio]:

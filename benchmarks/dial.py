@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from srnet.evaluation import accuracy
-from srnet.experiment import Engine, Evaluate, FineTune, Objective, Pretrained, default_bias
+from srnet.experiment import BiasSpec, Engine, Evaluate, FineTune, Objective, Pretrained
 from srnet.experiment.compute import load_logits
 from srnet.files import read_json
 from srnet.names import EMBEDDED
@@ -23,7 +23,7 @@ DIAL = (0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 
 def trained(task: SyntheticTask, objective: str, steps: int | None = None) -> Evaluate:
-    bias = default_bias(task, EMBEDDED) if get_objective(objective).needs_bias else None
+    bias = BiasSpec().node(task, EMBEDDED) if get_objective(objective).needs_bias else None
     settings = FINETUNING if steps is None else replace(FINETUNING, steps=steps, eval_every=steps // 8)
     return Evaluate(FineTune(Pretrained(EMBEDDED, task, 0), Objective(objective, bias), settings))
 

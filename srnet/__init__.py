@@ -10,11 +10,13 @@ __version__ = "0.1.0"
 # Loaded when first used: `srnet --help` must not wait for torch.
 _WHERE = {
     "CE": "experiment", "PoE": "experiment", "Reweight": "experiment", "ConfReg": "experiment",
-    "BiasModel": "experiment", "Pretrained": "experiment", "FineTune": "experiment", "Prune": "experiment",
+    "BiasModel": "experiment", "BiasSpec": "experiment", "WeakModel": "experiment",
+    "Pretrained": "experiment", "FineTune": "experiment", "Prune": "experiment",
     "Rewind": "experiment", "Evaluate": "experiment", "Engine": "experiment", "Store": "experiment",
     "MaskTraining": "pruners", "Magnitude": "pruners", "IMP": "pruners", "RewoundIMP": "pruners",
     "Mask": "masks", "Targets": "masks",
-    "SyntheticTask": "tasks.synthetic", "FilesTask": "tasks.files",
+    "SyntheticTask": "tasks.synthetic", "FilesTask": "tasks.files", "DataFile": "tasks.files",
+    "published_task": "tasks.published", "check_data": "tasks.check", "describe_files": "tasks.describe",
     "TrainingSettings": "training",
     "Subnetwork": "export", "load_subnetwork": "export", "save_merged": "export",
     "UserError": "errors",

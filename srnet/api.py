@@ -10,7 +10,8 @@ from typing import Any
 
 from srnet.errors import UserError
 from srnet.experiment import (
-    BiasModel,
+    Bias,
+    BiasSpec,
     ConfReg,
     Engine,
     Evaluate,
@@ -21,7 +22,6 @@ from srnet.experiment import (
     Pretrained,
     Prune,
     Store,
-    default_bias,
     every_node,
 )
 from srnet.experiment import load_task as _load
@@ -198,18 +198,20 @@ def _figure_line(recipe: Recipe, nodes: dict[str, Node], todo: set[str]) -> str:
 
 
 def make_objective(
-    name: str, model: ModelNode, bias: BiasModel | None = None, teacher: ModelNode | None = None
+    name: str, model: ModelNode, bias: BiasSpec | None = None, teacher: ModelNode | None = None
 ) -> Objective:
     """The objective `name` for `model`, with a bias model of its task where it needs one."""
     loss = get_objective(name)
-    bias = bias or default_bias(model.task_spec, model.pretrained.backbone)
-    if loss.needs_teacher:
+    if not loss.needs_bias and bias is not None:
+        raise UserError(f"objective '{name}' takes no bias model", "leave out --shortcut, --vectors and the like")
+    node = (bias or BiasSpec()).node(model.task_spec, model.pretrained.backbone) if loss.needs_bias else None
+    if loss.needs_teacher and node is not None:
         if teacher is None:
             raise UserError(f"objective '{name}' needs a teacher", "give the key of a model trained with ce")
-        return ConfReg(bias, teacher)
+        return ConfReg(node, teacher)
     if teacher is not None:
         raise UserError(f"objective '{name}' takes no teacher")
-    return Objective(name, bias if loss.needs_bias else None)
+    return Objective(name, node)
 
 
 def finetune(
@@ -219,13 +221,14 @@ def finetune(
     backbone: str = EMBEDDED,
     training: TrainingSettings | None = None,
     teacher: str | None = None,
+    bias: BiasSpec | None = None,
     engine: Engine | None = None,
 ) -> Trained:
     """Fine-tune a backbone on a task."""
     engine = engine or Engine()
     training = training or finetuning_for(backbone)
     raw = Pretrained(backbone, task, training.seed)
-    made = make_objective(objective, raw, teacher=stored_model(engine.store, teacher) if teacher else None)
+    made = make_objective(objective, raw, bias, teacher=stored_model(engine.store, teacher) if teacher else None)
     return _trained(FineTune(raw, made, training), engine)
 
 
@@ -236,19 +239,20 @@ def prune(
     *,
     training: TrainingSettings | None = None,
     teacher: str | None = None,
+    bias: BiasSpec | None = None,
     engine: Engine | None = None,
 ) -> Trained:
     """Prune a model: a key of the store, or an expression such as `Pretrained(...)`."""
     engine = engine or Engine()
     node = stored_model(engine.store, model) if isinstance(model, str) else model
     if not pruner.trains:
-        if objective != "ce" or training is not None or teacher is not None:
+        if objective != "ce" or training is not None or teacher is not None or bias is not None:
             raise UserError(
                 f"pruner '{pruner.name}' does not train", "leave out objective, teacher and training options"
             )
         return _trained(Prune(node, pruner), engine)
     training = training or replace(pruning_for(node.pretrained.backbone), seed=node.pretrained.seed)
-    made = make_objective(objective, node, teacher=stored_model(engine.store, teacher) if teacher else None)
+    made = make_objective(objective, node, bias, teacher=stored_model(engine.store, teacher) if teacher else None)
     return _trained(Prune(node, pruner, made, training), engine)
 
 
@@ -275,17 +279,38 @@ def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine 
     return Trained("", Path(model), subnetwork.sparsity, scores)
 
 
+BIASED_BY = 5.0
+"""Points above the majority class from which a bias model may be called one."""
+
+
 def bias_model(
-    task: TaskSpec, *, shortcut: Any = None, vectors: str | None = None, folds: int = 5, engine: Engine | None = None
+    task: TaskSpec, spec: BiasSpec | None = None, *, backbone: str = EMBEDDED, engine: Engine | None = None
 ) -> Trained:
-    """Fit the bias model of a task and say how biased it is."""
+    """Fit the bias model of a task and say how biased it is. `backbone` is for the weak models of shortcut unknown."""
     engine = engine or Engine()
-    node = BiasModel(task, shortcut, vectors, folds)
-    if vectors is None and (shortcut or _load(task).shortcut) == "claim":
-        node = replace(node, vectors=EMBEDDED)
+    node: Bias = (spec or BiasSpec()).node(task, backbone)
     engine.execute([node])
     folder = engine.store.path(node.key)
     return Trained(node.key, folder, 0.0, read_json(folder / "scores.json"))
+
+
+def bias_remarks(task: TaskSpec, spec: BiasSpec, fitted: Trained) -> list[str]:
+    """What to think of a bias model: one that is not biased cannot debias."""
+    data = _load(task)
+    remarks = list(data.notes)
+    shortcut = spec.shortcut or data.shortcut
+    if shortcut == "overlap" and spec.vectors is None:
+        remarks.append("words alone, no similarities: --vectors FILE adds them")
+    if shortcut == "claim" and spec.vectors is None:
+        remarks.append("a bag of words: --vectors FILE uses the paper's max-pooled word vectors instead")
+    own = fitted.scores[data.dev.name]
+    gain = own["metrics"][data.metric] - own["majority"][data.metric]
+    if gain < BIASED_BY:
+        remarks.append(
+            f"only {gain:.1f} points above the majority class on {data.dev.name}: it can hardly tell what the shortcut "
+            "gets right, so debiasing with it will change little"
+        )
+    return remarks
 
 
 def pretrain(out: Path | str, settings: PretrainSettings | None = None, reporter: Reporter | None = None) -> Path:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from scipy.sparse import csr_matrix, issparse
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from srnet.bias.features import claim_features, overlap_features
+from srnet.bias.features import claim_features, claim_vocabulary, claim_words, overlap_features
 from srnet.bias.vectors import WordVectors
 from srnet.errors import UserError
 from srnet.tasks.base import Shortcut, Split, Task
+
+Matrix: TypeAlias = np.ndarray | csr_matrix
 
 
 @dataclass(frozen=True)
@@ -31,28 +36,44 @@ class BiasPredictions:
         return self.log_probs[[rows[id] for id in ids]]
 
 
-def features(split: Split, shortcut: Shortcut, vectors: WordVectors | None) -> np.ndarray:
+def features(
+    split: Split,
+    shortcut: Shortcut,
+    vectors: WordVectors | None,
+    extended: bool = False,
+    claims: CountVectorizer | None = None,
+) -> Matrix:
+    """`claims` is the vocabulary of a claim without word vectors."""
     if shortcut == "overlap":
-        return overlap_features(split.text_a, split.text_b, vectors)
-    if vectors is None:
-        raise UserError(
-            "claim-only features are made of word vectors",
-            "name a backbone whose embeddings to use: vectors='srnet-tiny'",
-        )
-    return claim_features(split.text_b, vectors)
+        return overlap_features(split.text_a, split.text_b, vectors, extended)
+    if vectors is not None:
+        return claim_features(split.text_b, vectors)
+    return claim_words(split.text_b, claims if claims is not None else claim_vocabulary(split.text_b))
 
 
-def _fit_predict(x: np.ndarray, y: np.ndarray, test: np.ndarray, classes: int) -> np.ndarray:
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(x, y)
-    log_probs = np.full((len(test), classes), -np.inf)
+def _classifier(x: Matrix) -> Pipeline:
+    if issparse(x):
+        # Words are there or not: one scale already, and scaling would raise the rare ones. Newton's method is through
+        # with thousands of words in a tenth of the steps.
+        return make_pipeline(LogisticRegression(solver="newton-cg", max_iter=1000))
+    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+
+
+def _fit_predict(x: Matrix, y: np.ndarray, test: Matrix, classes: int) -> np.ndarray:
+    model = _classifier(x).fit(x, y)
+    log_probs = np.full((test.shape[0], classes), -np.inf)
     log_probs[:, model.classes_] = model.predict_log_proba(test)  # a class absent from a fold keeps probability 0
     return log_probs
 
 
 def fit_bias_model(
-    task: Task, shortcut: Shortcut, vectors: WordVectors | None, folds: int
+    task: Task, shortcut: Shortcut, vectors: WordVectors | None, folds: int, *, extended: bool = False
 ) -> dict[str, BiasPredictions]:
-    """Predictions for every split. Training examples are scored by a model that did not see them (cross-fitting)."""
+    """Predictions for every split. Training examples are scored by a model that did not see them (cross-fitting).
+
+    A claim without word vectors is a bag of the words of the training split. The folds share that vocabulary: it was
+    made without a label, and a word that a fold did not see has weight 0 there.
+    """
     classes, y = len(task.labels), task.train.labels
     if len(np.unique(y)) < 2:
         raise UserError(f"task '{task.name}': the train split holds one label only", "a bias model needs two")
@@ -63,12 +84,17 @@ def fit_bias_model(
         raise UserError(
             f"{folds} folds do not fit a label with {rarest} training examples", "choose 2 to that many folds"
         )
-    x = features(task.train, shortcut, vectors)
+    claims = claim_vocabulary(task.train.text_b) if shortcut == "claim" and vectors is None else None
+
+    def seen_by_shortcut(split: Split) -> Matrix:
+        return features(split, shortcut, vectors, extended, claims)
+
+    x = seen_by_shortcut(task.train)
     crossed = np.full((len(y), classes), -np.inf)
     for seen, unseen in StratifiedKFold(folds, shuffle=True, random_state=0).split(x, y):
         crossed[unseen] = _fit_predict(x[seen], y[seen], x[unseen], classes)
     result = {task.train.name: BiasPredictions(task.train.ids, crossed)}
     for name, split in task.splits.items():
         if name != task.train.name:
-            result[name] = BiasPredictions(split.ids, _fit_predict(x, y, features(split, shortcut, vectors), classes))
+            result[name] = BiasPredictions(split.ids, _fit_predict(x, y, seen_by_shortcut(split), classes))
     return result

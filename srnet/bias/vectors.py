@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+
 import numpy as np
 import torch
 
 from srnet.backbones import load_backbone
+from srnet.bias.vector_files import read_vectors
 
 
 class WordVectors:
     """Words with a vector each; an unknown word has the zero vector and is similar only to itself."""
 
-    def __init__(self, vocabulary: dict[str, int], matrix: np.ndarray) -> None:
-        self.matrix = matrix.astype(np.float32)
+    def __init__(self, vocabulary: Mapping[str, int], matrix: np.ndarray) -> None:
         self._index = vocabulary
-        norms = np.linalg.norm(self.matrix, axis=1, keepdims=True)
-        self._unit = self.matrix / np.where(norms > 0, norms, 1.0)
+        unknown = np.zeros((1, matrix.shape[1]), dtype=np.float32)
+        self._matrix = np.concatenate([matrix, unknown], dtype=np.float32)
 
     @classmethod
     def from_backbone(cls, name: str) -> WordVectors:
@@ -24,19 +26,31 @@ class WordVectors:
         weight = backbone.model.get_input_embeddings().weight.detach().to(torch.float32).numpy()
         return cls(dict(backbone.tokenizer.get_vocab()), weight)
 
-    def _rows(self, words: list[str], matrix: np.ndarray) -> np.ndarray:
-        rows = [matrix[self._index[w]] if w in self._index else np.zeros(matrix.shape[1], matrix.dtype) for w in words]
-        return np.stack(rows) if rows else np.zeros((0, matrix.shape[1]), matrix.dtype)
+    @classmethod
+    def read(cls, source: str, keep: Collection[str] | None = None) -> WordVectors:
+        """From a file: fastText's or GloVe's text, word2vec's .bin (each also .gz), .npz, or 'vectors.npy,words.txt'.
 
-    def best_similarities(self, words: list[str], others: list[str]) -> np.ndarray:
-        """For each word the highest cosine similarity to any of `others`."""
-        if not others:
-            return np.zeros(len(words))
-        similarity = self._rows(words, self._unit) @ self._rows(others, self._unit).T
-        same = np.array([[a == b for b in others] for a in words])
-        return np.asarray(np.where(same, 1.0, similarity).max(axis=1))
+        Words are looked up in lower case. Only those in `keep` are held in memory, and only theirs are checked to be
+        numbers.
+        """
+        found = read_vectors(source, keep)
+        return cls({word: row for row, word in enumerate(found)}, np.stack(list(found.values())))
 
-    def max_pooled(self, words: list[str]) -> np.ndarray:
-        if not words:
-            return np.zeros(self.matrix.shape[1], dtype=np.float32)
-        return np.asarray(self._rows(words, self.matrix).max(axis=0))
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @property
+    def dim(self) -> int:
+        return int(self._matrix.shape[1])
+
+    def of(self, words: Sequence[str]) -> np.ndarray:
+        """A row for each word."""
+        unknown = len(self._matrix) - 1
+        rows = np.array([self._index.get(word, unknown) for word in words], dtype=np.int64)
+        return np.asarray(self._matrix.take(rows, axis=0))
+
+    def unit(self, words: Sequence[str]) -> np.ndarray:
+        """A row for each word, of length 1 unless the word is unknown."""
+        vectors = self.of(words)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.where(norms > 0, norms, 1.0))

@@ -35,7 +35,56 @@ ReportOption = Annotated[
 ]
 TaskOption = Annotated[
     str,
-    typer.Option("--task", help="inference, paraphrase, verification, or a YAML file that describes your own data."),
+    typer.Option(
+        "--task",
+        help="inference, paraphrase, verification (embedded); mnli, snli, qqp, fever; or a YAML file of your own.",
+    ),
+]
+DataOption = Annotated[
+    str | None,
+    typer.Option("--data", help="Folder with the files of mnli, snli, qqp or fever. Default: the Hub."),
+]
+OodOption = Annotated[
+    list[str] | None,
+    typer.Option("--ood", help="NAME=FILE, an OOD test file for such a task, e.g. hans=FILE. Repeatable."),
+]
+OodTrainOption = Annotated[
+    list[str] | None,
+    typer.Option("--ood-train", help="NAME=FILE, OOD training data for the upper bounds. Repeatable."),
+]
+RowsOption = Annotated[
+    str | None, typer.Option("--rows", help="At most so many rows of a split: train=50000,dev=3000.")
+]
+LeaksOption = Annotated[
+    str | None,
+    typer.Option("--leaks", help="Test rows also in train: check (default, an error beyond 1 %), drop or keep."),
+]
+BadRowsOption = Annotated[
+    str | None, typer.Option("--bad-rows", help="Rows that cannot be read: refuse (default), or skip and count.")
+]
+DecisionOption = Annotated[
+    str | None,
+    typer.Option("--decision", help="Three-way answers on a two-way set such as HANS: argmax (default) or sum."),
+]
+ShortcutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--shortcut",
+        help="What the bias model reads: overlap, claim, or unknown (a weak model). Default: what the task suspects.",
+    ),
+]
+VectorsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--vectors",
+        help="Word vectors: .vec, .txt, .bin (.gz), .npz, VECTORS.npy,WORDS, or a backbone. Default: words alone.",
+    ),
+]
+WeakExamplesOption = Annotated[
+    int | None, typer.Option("--weak-examples", help="shortcut unknown: examples for each weak model. Default 2000.")
+]
+WeakBackboneOption = Annotated[
+    str | None, typer.Option("--weak-backbone", help="shortcut unknown: a smaller backbone for the weak models.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of head, batches and dropout.")]
 StepsOption = Annotated[int | None, typer.Option("--steps", help="Optimisation steps.")]
@@ -43,6 +92,13 @@ EpochsOption = Annotated[float | None, typer.Option("--epochs", help="Passes ove
 RateOption = Annotated[float | None, typer.Option("--learning-rate", help="Peak learning rate.")]
 BatchOption = Annotated[int | None, typer.Option("--batch-size", help="Examples in a batch.")]
 EvalOption = Annotated[int | None, typer.Option("--eval-every", help="Steps between evaluations and checkpoints.")]
+PrecisionOption = Annotated[
+    str | None, typer.Option("--precision", help="float32 (default), or bf16 where the machine has it.")
+]
+CompileOption = Annotated[
+    bool | None,
+    typer.Option("--compile/--no-compile", help="torch.compile, where there is a compiler.", show_default=False),
+]
 BackboneOption = Annotated[
     str,
     typer.Option("--backbone", help=f"A folder, a hub name (set {DOWNLOAD_VARIABLE}=1 to fetch it), or {EMBEDDED}."),
@@ -55,6 +111,7 @@ WorkersOption = Annotated[
     int | None, typer.Option("--workers", help="Trainings at once, for pool and ray. Default: one a core.")
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be computed and how long, and stop.")]
+KeyOption = Annotated[bool, typer.Option("--key", help="Print nothing but the key, for scripts.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -67,10 +124,45 @@ def make_engine(
     return Engine(Store(store), Reporter(quiet), tuple(report_to or ()), name, workers)
 
 
-def task_of(text: str) -> Any:
-    from srnet.recipes.spec import load_task_file, task_from
+def data_options(
+    data: str | None, ood: list[str] | None, ood_train: list[str] | None, rows: str | None, leaks: str | None,
+    bad_rows: str | None, decision: str | None,
+) -> Any:  # fmt: skip
+    from srnet.recipes import DataOptions
 
-    return load_task_file(Path(text)) if text.endswith((".yaml", ".yml")) else task_from(text, "--task")
+    counts = [_pair(part, "--rows") for part in rows.split(",")] if rows else []
+    for name, count in counts:
+        if not count.isdigit():
+            raise UserError(f"--rows: '{name}={count}' has no whole number", "write e.g. train=50000,dev=3000")
+    return DataOptions(
+        data=data,
+        ood=pairs(ood, "--ood"),
+        ood_train=pairs(ood_train, "--ood-train"),
+        rows=tuple((name, int(count)) for name, count in counts),
+        leaks=leaks,
+        bad_rows=bad_rows,
+        decision=decision,
+    )
+
+
+def pairs(given: list[str] | None, option: str) -> tuple[tuple[str, str], ...]:
+    return tuple(_pair(each, option) for each in given or ())
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise UserError(f"{option}: '{text}' is not NAME=VALUE", "e.g. --ood hans=FILE, --rows dev=3000")
+    return name, value
+
+
+def bias_options(shortcut: str | None, vectors: str | None, examples: int | None, backbone: str | None) -> Any:
+    """What was said about the bias model; None if nothing was."""
+    from srnet.experiment import BiasSpec
+
+    given = {"shortcut": shortcut, "vectors": vectors, "examples": examples, "backbone": backbone}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return BiasSpec(**chosen) if chosen else None  # type: ignore[arg-type]
 
 
 def changed(default: Any, **given: Any) -> Any:

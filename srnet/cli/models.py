@@ -12,29 +12,49 @@ from rich.table import Table
 
 from srnet.cli.app import (
     BackboneOption,
+    BadRowsOption,
     BatchOption,
+    CompileOption,
+    DataOption,
+    DecisionOption,
     EpochsOption,
     EvalOption,
     JsonOption,
+    KeyOption,
+    LeaksOption,
+    OodOption,
+    OodTrainOption,
+    PrecisionOption,
     QuietOption,
     RateOption,
     ReportOption,
+    RowsOption,
     SeedOption,
+    ShortcutOption,
     StepsOption,
     StoreOption,
     TaskOption,
     TeacherOption,
+    VectorsOption,
+    WeakBackboneOption,
+    WeakExamplesOption,
     app,
+    bias_options,
     changed,
+    data_options,
     make_engine,
     out,
-    task_of,
 )
 from srnet.errors import UserError
 from srnet.names import EMBEDDED
 
+METRICS = ("accuracy", "f1")
 
-def print_trained(trained: Any, as_json: bool, metrics: tuple[str, ...] = ("accuracy", "f1")) -> None:
+
+def print_trained(trained: Any, as_json: bool, only_key: bool = False) -> None:
+    if only_key:
+        out.print(trained.key, markup=False)
+        return
     if as_json:
         facts = {
             "key": trained.key,
@@ -45,10 +65,10 @@ def print_trained(trained: Any, as_json: bool, metrics: tuple[str, ...] = ("accu
         out.print_json(json.dumps(facts))
         return
     table = Table()
-    for name in ("split", "kind", *metrics, *(f"majority {m}" for m in metrics)):
+    for name in ("split", "kind", *METRICS, *(f"majority {m}" for m in METRICS)):
         table.add_column(name, justify="left" if name in ("split", "kind") else "right")
     for split, report in trained.scores.items():
-        figures = [*(report["metrics"][m] for m in metrics), *(report["majority"][m] for m in metrics)]
+        figures = [*(report["metrics"][m] for m in METRICS), *(report["majority"][m] for m in METRICS)]
         table.add_row(split, report["kind"], *(f"{figure:.1f}" for figure in figures))
     out.print(table)
     if trained.sparsity:
@@ -56,10 +76,34 @@ def print_trained(trained: Any, as_json: bool, metrics: tuple[str, ...] = ("accu
     out.print(f"key {trained.key}" if trained.key else f"folder {trained.folder}", markup=False)
 
 
+def print_subcases(split: str, groups: dict[str, float]) -> None:
+    """Accuracy by sub-case; where sub-cases have levels, each under its own."""
+    if not groups:
+        return
+    table = Table(title=f"{split}, accuracy by sub-case", title_justify="left")
+    table.add_column("sub-case")
+    table.add_column("accuracy", justify="right")
+    for name, value in groups.items():
+        levels = name.split(" > ")
+        table.add_row("  " * (len(levels) - 1) + levels[-1], f"{value:.1f}")
+    out.print(table)
+
+
 @app.command()
 def finetune(
     task: TaskOption = "inference",
+    data: DataOption = None,
+    ood: OodOption = None,
+    ood_train: OodTrainOption = None,
+    rows: RowsOption = None,
+    leaks: LeaksOption = None,
+    bad_rows: BadRowsOption = None,
+    decision: DecisionOption = None,
     objective: Annotated[str, typer.Option(help="ce, poe, reweight or confreg.")] = "ce",
+    shortcut: ShortcutOption = None,
+    vectors: VectorsOption = None,
+    weak_examples: WeakExamplesOption = None,
+    weak_backbone: WeakBackboneOption = None,
     backbone: BackboneOption = EMBEDDED,
     seed: SeedOption = 0,
     steps: StepsOption = None,
@@ -67,11 +111,14 @@ def finetune(
     learning_rate: RateOption = None,
     batch_size: BatchOption = None,
     eval_every: EvalOption = None,
+    precision: PrecisionOption = None,
+    compile: CompileOption = None,
     teacher: TeacherOption = None,
     store: StoreOption = None,
     report_to: ReportOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
+    key: KeyOption = False,
 ) -> None:
     """Fine-tune a backbone on a task and print its key and scores."""
     from srnet import api
@@ -79,13 +126,15 @@ def finetune(
 
     training = changed(
         finetuning_for(backbone), seed=seed, steps=steps, epochs=epochs, learning_rate=learning_rate,
-        batch_size=batch_size, eval_every=eval_every,
+        batch_size=batch_size, eval_every=eval_every, precision=precision, compile=compile,
     )  # fmt: skip
     engine = make_engine(store, quiet, report_to)
+    chosen = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision).task(task)
+    bias = bias_options(shortcut, vectors, weak_examples, weak_backbone)
     trained = api.finetune(
-        task_of(task), objective, backbone=backbone, training=training, teacher=teacher, engine=engine
+        chosen, objective, backbone=backbone, training=training, teacher=teacher, bias=bias, engine=engine
     )
-    print_trained(trained, as_json)
+    print_trained(trained, as_json, key)
 
 
 @app.command()
@@ -104,6 +153,17 @@ def prune(
     ] = None,
     exclude_modules: Annotated[str | None, typer.Option(help="As --target-modules; wins over it.")] = None,
     task: Annotated[str | None, typer.Option(help="Without a key: as in `srnet finetune`; default inference.")] = None,
+    data: DataOption = None,
+    ood: OodOption = None,
+    ood_train: OodTrainOption = None,
+    rows: RowsOption = None,
+    leaks: LeaksOption = None,
+    bad_rows: BadRowsOption = None,
+    decision: DecisionOption = None,
+    shortcut: ShortcutOption = None,
+    vectors: VectorsOption = None,
+    weak_examples: WeakExamplesOption = None,
+    weak_backbone: WeakBackboneOption = None,
     backbone: Annotated[str | None, typer.Option(help=f"Without a key: default {EMBEDDED}.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Default: the seed of the model.")] = None,
     steps: StepsOption = None,
@@ -111,11 +171,14 @@ def prune(
     learning_rate: RateOption = None,
     batch_size: BatchOption = None,
     eval_every: EvalOption = None,
+    precision: PrecisionOption = None,
+    compile: CompileOption = None,
     teacher: TeacherOption = None,
     store: StoreOption = None,
     report_to: ReportOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
+    key: KeyOption = False,
 ) -> None:
     """Find a subnetwork in a model and print its key and scores.
 
@@ -140,19 +203,25 @@ def prune(
     if unknown:
         raise UserError(f"pruner '{pruner}' has no option --{unknown[0].replace('_', '-')}")
     made = cls(sparsity=sparsity, **chosen)
-    if model is not None and (task is not None or backbone is not None):
-        raise UserError("a stored model has its own task and backbone", "leave out --task and --backbone, or the key")
-    raw = Pretrained(backbone or EMBEDDED, task_of(task or "inference"), seed or 0) if model is None else None
+    spec = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision)
+    if model is not None and (task is not None or backbone is not None or spec.typed()):
+        raise UserError(
+            "a stored model has its own task, data and backbone",
+            "leave out --task, --data, --backbone, ..., or the key",
+        )
+    raw = Pretrained(backbone or EMBEDDED, spec.task(task or "inference"), seed or 0) if model is None else None
     node = raw or stored_model(engine.store, model or "")
     options = {
         "seed": seed, "steps": steps, "epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size,
-        "eval_every": eval_every,
+        "eval_every": eval_every, "precision": precision, "compile": compile,
     }  # fmt: skip
     training = None
     if any(value is not None for value in options.values()):
         default = replace(pruning_for(node.pretrained.backbone), seed=node.pretrained.seed)
         training = changed(default, **options)
-    print_trained(api.prune(node, made, objective, training=training, teacher=teacher, engine=engine), as_json)
+    bias = bias_options(shortcut, vectors, weak_examples, weak_backbone)
+    trained = api.prune(node, made, objective, training=training, teacher=teacher, bias=bias, engine=engine)
+    print_trained(trained, as_json, key)
 
 
 def _selector(text: str | None, default: Any) -> Any:
@@ -165,6 +234,14 @@ def _selector(text: str | None, default: Any) -> Any:
 def evaluate(
     model: Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")],
     task: Annotated[str | None, typer.Option(help="The task, for a folder: as in `srnet finetune`.")] = None,
+    data: DataOption = None,
+    ood: OodOption = None,
+    ood_train: OodTrainOption = None,
+    rows: RowsOption = None,
+    leaks: LeaksOption = None,
+    bad_rows: BadRowsOption = None,
+    decision: DecisionOption = None,
+    subcases: Annotated[bool, typer.Option(help="Also print the accuracy of every sub-case.")] = False,
     store: StoreOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -172,30 +249,51 @@ def evaluate(
     """Score a model in and out of distribution."""
     from srnet import api
 
-    trained = api.evaluate(model, task=task_of(task) if task else None, engine=make_engine(store, quiet))
+    spec = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision)
+    if task is None and spec.typed():
+        raise UserError("data without a task", "say which --task they belong to")
+    trained = api.evaluate(model, task=spec.task(task) if task else None, engine=make_engine(store, quiet))
     print_trained(trained, as_json)
+    if subcases and not as_json:
+        for split, report in trained.scores.items():
+            print_subcases(split, report["groups"])
 
 
 @app.command()
 def bias(
     task: TaskOption = "inference",
-    shortcut: Annotated[str | None, typer.Option(help="overlap or claim; default: what the task suspects.")] = None,
-    vectors: Annotated[str | None, typer.Option(help="A backbone whose embeddings serve as word vectors.")] = None,
-    folds: Annotated[int, typer.Option(help="Parts of the cross-fitting.")] = 5,
+    data: DataOption = None,
+    ood: OodOption = None,
+    ood_train: OodTrainOption = None,
+    rows: RowsOption = None,
+    leaks: LeaksOption = None,
+    bad_rows: BadRowsOption = None,
+    decision: DecisionOption = None,
+    shortcut: ShortcutOption = None,
+    vectors: VectorsOption = None,
+    weak_examples: WeakExamplesOption = None,
+    weak_backbone: WeakBackboneOption = None,
+    backbone: Annotated[str, typer.Option(help="shortcut unknown: the backbone of the weak models.")] = EMBEDDED,
+    folds: Annotated[int | None, typer.Option(help="Parts of the cross-fitting. Default 5.")] = None,
+    extended: Annotated[
+        bool, typer.Option(help="overlap: two more features, as in the original authors' tool.")
+    ] = False,
     store: StoreOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fit the bias model of a task and show how biased it is: high in distribution, poor out of it."""
     from srnet import api
-    from srnet.errors import choose
+    from srnet.experiment import BiasSpec
 
-    if shortcut is not None:
-        choose("shortcut", shortcut, ("overlap", "claim"))
-    made = api.bias_model(
-        task_of(task), shortcut=shortcut, vectors=vectors, folds=folds, engine=make_engine(store, quiet)
-    )
+    spec = bias_options(shortcut, vectors, weak_examples, weak_backbone) or BiasSpec()
+    spec = replace(spec, extended=extended, **({} if folds is None else {"folds": folds}))
+    chosen = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision).task(task)
+    made = api.bias_model(chosen, spec, backbone=backbone, engine=make_engine(store, quiet))
     print_trained(made, as_json)
+    if not as_json:
+        for line in api.bias_remarks(chosen, spec, made):
+            out.print(line, markup=False)
 
 
 @app.command()

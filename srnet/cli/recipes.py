@@ -10,15 +10,30 @@ from typing import Annotated, Any
 import typer
 
 from srnet.cli.app import (
+    BadRowsOption,
+    CompileOption,
+    DataOption,
+    DecisionOption,
     DryRunOption,
     EngineOption,
     JsonOption,
+    LeaksOption,
+    OodOption,
+    OodTrainOption,
+    PrecisionOption,
     QuietOption,
     ReportOption,
+    RowsOption,
+    ShortcutOption,
     StepsOption,
     StoreOption,
+    VectorsOption,
+    WeakBackboneOption,
+    WeakExamplesOption,
     WorkersOption,
     app,
+    bias_options,
+    data_options,
     make_engine,
     numbers,
     out,
@@ -103,7 +118,9 @@ ProfileOption = Annotated[
 ]
 TasksOption = Annotated[
     str | None,
-    typer.Option(help="With commas: inference, paraphrase, verification, or YAML files. Default: as in the paper."),
+    typer.Option(
+        help="With commas: inference, paraphrase, verification; mnli, snli, qqp, fever; YAML files. Default: all."
+    ),
 ]
 SeedsOption = Annotated[int, typer.Option(min=1, help="How many seeds.")]
 SparsitiesOption = Annotated[
@@ -116,8 +133,10 @@ ScaleOption = Annotated[float, typer.Option(help="Multiply the length of every t
 
 def _order(
     figures: list[str], profile: ProfileName, tasks: str | None, seeds: int, sparsities: str | None,
-    backbone: str | None, other_backbones: str | None, scale: float,
+    backbone: str | None, other_backbones: str | None, scale: float, data: Any, bias: Any,
+    precision: str | None = None, compile: bool | None = None,
 ) -> Any:  # fmt: skip
+    from srnet.experiment import BiasSpec
     from srnet.recipes import Order
 
     return Order(
@@ -129,6 +148,10 @@ def _order(
         backbone=backbone,
         other_backbones=tuple(other_backbones.split(",")) if other_backbones else (),
         scale=scale,
+        data=data,
+        bias=bias or BiasSpec(),
+        precision=precision or "float32",  # type: ignore[arg-type]
+        compile=bool(compile),
     )
 
 
@@ -139,10 +162,23 @@ def reproduce(
     ],
     profile: ProfileOption = ProfileName.toy,
     tasks: TasksOption = None,
+    data: DataOption = None,
+    ood: OodOption = None,
+    ood_train: OodTrainOption = None,
+    rows: RowsOption = None,
+    leaks: LeaksOption = None,
+    bad_rows: BadRowsOption = None,
+    decision: DecisionOption = None,
     seeds: SeedsOption = 1,
     sparsities: SparsitiesOption = None,
     backbone: OtherBackboneOption = None,
     other_backbones: OthersOption = None,
+    precision: PrecisionOption = None,
+    compile: CompileOption = None,
+    shortcut: ShortcutOption = None,
+    vectors: VectorsOption = None,
+    weak_examples: WeakExamplesOption = None,
+    weak_backbone: WeakBackboneOption = None,
     scale: ScaleOption = 1.0,
     out_folder: Annotated[Path | None, typer.Option("--out", help="Default: srnet-NAME in this folder.")] = None,
     dry_run: DryRunOption = False,
@@ -163,7 +199,22 @@ def reproduce(
     """
     from srnet import api
 
-    order = _order(figures, profile, tasks, seeds, sparsities, backbone, other_backbones, scale)
+    spec = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision)
+    suspected = bias_options(shortcut, vectors, weak_examples, weak_backbone)
+    order = _order(
+        figures,
+        profile,
+        tasks,
+        seeds,
+        sparsities,
+        backbone,
+        other_backbones,
+        scale,
+        spec,
+        suspected,
+        precision,
+        compile,
+    )
     made = make_engine(store, quiet, report_to, engine, workers)
     if dry_run:
         _print_plan(made, order.recipes())
@@ -177,9 +228,22 @@ def reproduce(
 def claims(
     profile: ProfileOption = ProfileName.toy,
     tasks: TasksOption = None,
+    data: DataOption = None,
+    ood: OodOption = None,
+    ood_train: OodTrainOption = None,
+    rows: RowsOption = None,
+    leaks: LeaksOption = None,
+    bad_rows: BadRowsOption = None,
+    decision: DecisionOption = None,
     seeds: SeedsOption = 3,
     sparsities: SparsitiesOption = None,
     backbone: OtherBackboneOption = None,
+    precision: PrecisionOption = None,
+    compile: CompileOption = None,
+    shortcut: ShortcutOption = None,
+    vectors: VectorsOption = None,
+    weak_examples: WeakExamplesOption = None,
+    weak_backbone: WeakBackboneOption = None,
     scale: ScaleOption = 1.0,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -192,9 +256,12 @@ def claims(
     from srnet import api
     from srnet.report import findings_table
 
-    found = api.claims(
-        _order(["all"], profile, tasks, seeds, sparsities, backbone, None, scale), make_engine(store, True)
+    spec = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision)
+    suspected = bias_options(shortcut, vectors, weak_examples, weak_backbone)
+    order = _order(
+        ["all"], profile, tasks, seeds, sparsities, backbone, None, scale, spec, suspected, precision, compile
     )
+    found = api.claims(order, make_engine(store, True))
     if as_json:
         out.print_json(json.dumps([api.plain_finding(finding) for finding in found]))
         return

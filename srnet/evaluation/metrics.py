@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from srnet.tasks.base import Metric
+from srnet.tasks.base import LEVELS, Metric
 
 # Every metric is a function of the confusion counts, so that a bootstrap can judge thousands of resamples at once.
 # The last two axes of a count array are (true class, predicted class).
@@ -59,23 +59,30 @@ class Scores:
     examples: int
 
 
-def score(logits: np.ndarray, labels: np.ndarray, groups: tuple[str, ...], label_names: tuple[str, ...]) -> Scores:
-    predictions = logits.argmax(axis=1)
+def score(predictions: np.ndarray, labels: np.ndarray, groups: tuple[str, ...], label_names: tuple[str, ...]) -> Scores:
     constant = np.full_like(labels, np.bincount(labels).argmax())
-    group_names, group_of = np.unique(np.array(groups), return_inverse=True)
-    by_group = {
-        str(name): _percent(accuracy(predictions[group_of == i], labels[group_of == i]))
-        for i, name in enumerate(group_names)
-        if name
-    }
     present = [index for index in range(len(label_names)) if (labels == index).any()]
     return Scores(
         metrics={name: _percent(measure(name, predictions, labels)) for name in METRICS},
-        groups=by_group,
+        groups=_by_group(predictions == labels, groups),
         recall={label_names[i]: _percent(accuracy(predictions[labels == i], labels[labels == i])) for i in present},
         majority={name: _percent(measure(name, constant, labels)) for name in METRICS},
         examples=len(labels),
     )
+
+
+def _by_group(right: np.ndarray, groups: tuple[str, ...]) -> dict[str, float]:
+    """Accuracy per sub-case; where sub-cases have levels (`a > b`), of every level."""
+    names, group_of = np.unique(np.array(groups), return_inverse=True)
+    counts, hits = np.bincount(group_of), np.bincount(group_of, weights=right)
+    levels: dict[str, tuple[float, int]] = {}
+    for name, count, hit in zip(names.tolist(), counts.tolist(), hits.tolist(), strict=True):
+        parts = name.split(LEVELS) if name else []
+        for depth in range(1, len(parts) + 1):
+            level = LEVELS.join(parts[:depth])
+            before = levels.get(level, (0.0, 0))
+            levels[level] = (before[0] + hit, before[1] + count)
+    return {level: _percent(hit / count) for level, (hit, count) in sorted(levels.items())}
 
 
 def _percent(share: float) -> float:

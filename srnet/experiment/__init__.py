@@ -3,7 +3,9 @@
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes import (
     CE,
+    Bias,
     BiasModel,
+    BiasSpec,
     ConfReg,
     Evaluate,
     FineTune,
@@ -17,7 +19,7 @@ from srnet.experiment.nodes import (
     Reweight,
     Rewind,
     Trajectory,
-    default_bias,
+    WeakModel,
     every_node,
     load_task,
 )
@@ -25,7 +27,9 @@ from srnet.experiment.store import Store, default_store
 
 __all__ = [
     "CE",
+    "Bias",
     "BiasModel",
+    "BiasSpec",
     "ConfReg",
     "Engine",
     "Evaluate",
@@ -41,7 +45,7 @@ __all__ = [
     "Rewind",
     "Store",
     "Trajectory",
-    "default_bias",
+    "WeakModel",
     "default_store",
     "every_node",
     "load_task",

@@ -13,10 +13,12 @@ import torch
 from scipy.special import log_softmax
 
 from srnet.backbones import load_backbone
-from srnet.bias import BiasPredictions, WordVectors, fit_bias_model
+from srnet.bias import BiasPredictions, WordVectors, fit_bias_model, vocabulary
+from srnet.bias.sources import is_vector_file
 from srnet.errors import UserError
 from srnet.evaluation import measure, score
 from srnet.experiment.nodes import (
+    Bias,
     BiasModel,
     Evaluate,
     FineTune,
@@ -29,6 +31,7 @@ from srnet.experiment.nodes import (
     PruneRun,
     Rewind,
     Trajectory,
+    WeakModel,
     load_task,
 )
 from srnet.experiment.store import Store
@@ -69,17 +72,40 @@ def compute(node: Node, context: Context, folder: Path) -> None:
 @compute.register
 def _(node: BiasModel, context: Context, folder: Path) -> None:
     task = load_task(node.task)
-    vectors = None if node.vectors is None else WordVectors.from_backbone(node.vectors)
-    predictions = fit_bias_model(task, node.shortcut or task.shortcut, vectors, node.folds)
+    vectors = None if node.vectors is None else _word_vectors(node.vectors, task)
+    shortcut = node.shortcut or task.shortcut
+    _write_bias(task, fit_bias_model(task, shortcut, vectors, node.folds, extended=node.extended), folder)
+
+
+def _word_vectors(source: str, task: Task) -> WordVectors:
+    return WordVectors.read(source, vocabulary(task)) if is_vector_file(source) else WordVectors.from_backbone(source)
+
+
+@compute.register
+def _(node: WeakModel, context: Context, folder: Path) -> None:
+    task = load_task(node.task)
+    logits, _ = score_splits(context.subnetwork(node.first), task, tuple(task.splits), node.first.max_length)
+    seen = task.train.drawn(*(node.first.part or (0, 0)))
+    unseen = {task.train.name: task.train.take(seen)}
+    logits[task.train.name][seen] = logits_on(context.subnetwork(node.second), unseen, node.second.max_length)[
+        task.train.name
+    ]
+    predictions = {
+        name: BiasPredictions(task.splits[name].ids, log_softmax(each, axis=1)) for name, each in logits.items()
+    }
+    _write_bias(task, predictions, folder)
+
+
+def _write_bias(task: Task, predictions: dict[str, BiasPredictions], folder: Path) -> None:
     report = {}
     for name, each in predictions.items():
         np.savez(folder / f"{name}.npz", ids=np.array(each.ids), log_probs=each.log_probs)
         split = task.splits[name]
-        report[name] = {"kind": split.kind, **asdict(score(each.log_probs, split.labels, split.groups, task.labels))}
+        report[name] = _judged(task, split, each.log_probs)
     write_json(folder / "scores.json", report)
 
 
-def bias_predictions(store: Store, node: BiasModel, split: str) -> BiasPredictions:
+def bias_predictions(store: Store, node: Bias, split: str) -> BiasPredictions:
     with np.load(store.path(node.key) / f"{split}.npz", allow_pickle=False) as file:
         return BiasPredictions(tuple(file["ids"].tolist()), file["log_probs"])
 
@@ -97,7 +123,7 @@ def _(node: Pretrained, context: Context, folder: Path) -> None:
 @compute.register
 def _(node: FineTune, context: Context, folder: Path) -> None:
     parent = context.subnetwork(node.parent)
-    _write(node, parent, _train(node, Method(parent.mask), context, node.data), folder)
+    _write(node, parent, _train(node, Method(parent.mask), context, node.data, node.part), folder)
 
 
 @compute.register
@@ -175,20 +201,24 @@ def _train_and_keep(
 
 
 def _train(
-    node: FineTune | Trajectory | Prune | PruneRun, method: Method, context: Context, data: TrainingData
+    node: FineTune | Trajectory | Prune | PruneRun,
+    method: Method,
+    context: Context,
+    data: TrainingData,
+    part: tuple[int, int] | None = None,
 ) -> Result:
     task, subnetwork, settings = load_task(node.task_spec), context.subnetwork(node.parent), node.training
     base = subnetwork.base()
     length = base.max_length(settings.max_length)
     splits = task.training_data(data)
+    if part is not None:
+        splits = (task.train.take(task.train.drawn(*part)),)
 
     def scored(split: Split) -> tuple[Encoded, Callable[[np.ndarray], float]]:
-        labels = split.labels
-        return encode(
-            split, base.tokenizer, length
-        ), lambda logits: 100.0 * measure(task.metric, logits.argmax(axis=1), labels)
+        encoded = encode(split, base.tokenizer, length)
+        return encoded, lambda logits: 100.0 * measure(task.metric, split.answers(logits), split.labels)
 
-    dev, score = scored(task.dev)
+    dev, score = scored(task.dev if settings.dev_rows is None else task.dev.sample(settings.dev_rows))
     traced = [split.sample(settings.trace) for split in task.ood.values()] if settings.trace else []
     run = Run(
         model=subnetwork.model(base),
@@ -228,6 +258,7 @@ def _story(result: Result) -> dict[str, Any]:
         "dev_score": result.dev_score,
         "steps": result.steps,
         "step_seconds": result.step_seconds,
+        "data_percent": result.data_percent,
         "log": result.log,
     }
 
@@ -253,15 +284,20 @@ def score_splits(
     subnetwork: Subnetwork, task: Task, names: tuple[str, ...], max_length: int
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Logits and scores of a model, by split."""
+    logits = logits_on(subnetwork, {name: task.splits[name] for name in names}, max_length)
+    return logits, {name: _judged(task, task.splits[name], each) for name, each in logits.items()}
+
+
+def logits_on(subnetwork: Subnetwork, splits: dict[str, Split], max_length: int) -> dict[str, np.ndarray]:
     base = subnetwork.base()
     model = subnetwork.model(base).to("cuda" if torch.cuda.is_available() else "cpu")
     length = base.max_length(max_length)
-    logits, report = {}, {}
-    for name in names:
-        split = task.splits[name]
-        logits[name] = predict(model, encode(split, base.tokenizer, length))
-        report[name] = {"kind": split.kind, **asdict(score(logits[name], split.labels, split.groups, task.labels))}
-    return logits, report
+    return {name: predict(model, encode(split, base.tokenizer, length)) for name, split in splits.items()}
+
+
+def _judged(task: Task, split: Split, logits: np.ndarray) -> dict[str, Any]:
+    scores = score(split.answers(logits), split.labels, split.groups, task.classes_of(split))
+    return {"kind": split.kind, **asdict(scores)}
 
 
 def load_logits(store: Store, node: Evaluate) -> dict[str, np.ndarray]:

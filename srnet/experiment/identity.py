@@ -5,33 +5,61 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Callable
 from typing import Any
 
-SCHEMA = 2
+SCHEMA = 3
 """Raised whenever the same expression would give another result, so that old artifacts are not mistaken for new."""
 
 
-def describe(value: Any, *, parents_as_keys: bool = False) -> Any:
-    """Plain JSON for a value, a dataclass or an expression. With `parents_as_keys` nested expressions become keys."""
-    if parents_as_keys and hasattr(value, "key"):
-        return value.key
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {
-            f.name: describe(getattr(value, f.name), parents_as_keys=parents_as_keys) for f in dataclasses.fields(value)
-        }
-        content = value.content() if hasattr(value, "content") else {}
-        return {"type": type(value).__name__, **fields, **content}
-    if isinstance(value, (list, tuple)):
-        return [describe(each, parents_as_keys=parents_as_keys) for each in value]
-    if isinstance(value, dict):
-        return {str(name): describe(each, parents_as_keys=parents_as_keys) for name, each in value.items()}
-    if value is None or isinstance(value, (str, int, float, bool)):
-        return value
-    raise TypeError(f"{type(value).__name__} cannot be part of an experiment's identity")
+BY_CONTENT = {"by_content": True}
+"""Metadata of a field that says where something lies. Its content is part of the key, so its place need not be."""
+
+
+def describe(value: Any) -> Any:
+    """Plain JSON for a value, a dataclass or an expression, from which it can be built again."""
+    return _plain(value, describe, dataclasses.fields)
 
 
 def key_of(node: Any) -> str:
-    fields = {f.name: describe(getattr(node, f.name), parents_as_keys=True) for f in dataclasses.fields(node) if f.init}
     content = node.content() if hasattr(node, "content") else {}
+    fields = {f.name: _said(getattr(node, f.name)) for f in _telling(node)}
     text = json.dumps({"schema": SCHEMA, "type": type(node).__name__, **fields, **content}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _said(value: Any) -> Any:
+    """What a key is made of: nested expressions by their own keys, and of the rest what is not as usual."""
+    return value.key if hasattr(value, "key") else _plain(value, _said, _telling)
+
+
+def _telling(value: Any) -> list[dataclasses.Field[Any]]:
+    """A field that has its default says nothing, so that a new one leaves the keys of old results as they are."""
+    return [
+        f
+        for f in dataclasses.fields(value)
+        if f.init and "by_content" not in f.metadata and getattr(value, f.name) != _default(f)
+    ]
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default  # MISSING, which equals nothing, where there is none
+
+
+def _plain(value: Any, inner: Callable[[Any], Any], fields: Callable[[Any], Any]) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        content = value.content() if hasattr(value, "content") else {}
+        return {
+            "type": type(value).__name__,
+            **{f.name: inner(getattr(value, f.name)) for f in fields(value)},
+            **content,
+        }
+    if isinstance(value, (list, tuple)):
+        return [inner(each) for each in value]
+    if isinstance(value, dict):
+        return {str(name): inner(each) for name, each in value.items()}
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    raise TypeError(f"{type(value).__name__} cannot be part of an experiment's identity")

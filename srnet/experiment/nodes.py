@@ -13,14 +13,17 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any, Protocol
 
 from srnet.backbones import backbone_hash
+from srnet.bias.sources import is_vector_file
 from srnet.errors import UserError, choose
-from srnet.experiment.identity import key_of
+from srnet.experiment.identity import BY_CONTENT, key_of
+from srnet.files import sha256
 from srnet.objectives import get_objective
 from srnet.pruners import MaskTraining, Pruner
-from srnet.tasks.base import Shortcut, Task, TrainingData
+from srnet.tasks.base import SHORTCUTS, Shortcut, Task, TrainingData
 from srnet.training import TrainingSettings
 
 
@@ -77,16 +80,23 @@ def _nodes_in(value: Any) -> list[Node]:
 class BiasModel(Node):
     """A cross-fitted linear model that sees nothing but the shortcut."""
 
-    task: TaskSpec
+    task: TaskSpec = field(metadata=BY_CONTENT)
     shortcut: Shortcut | None = None
     """Which features; the task's own suspicion if not given."""
-    vectors: str | None = None
-    """The backbone whose input embeddings serve as word vectors; None uses words alone."""
+    vectors: str | None = field(default=None, metadata=BY_CONTENT)
+    """A file of word vectors, or a backbone whose input embeddings serve as such; None uses words alone."""
     folds: int = 5
+    extended: bool = False
+    """Overlap: two more features, as in the original authors' tool."""
+
+    def __post_init__(self) -> None:
+        if (self.shortcut or load_task(self.task).shortcut) == "unknown":
+            raise UserError("a linear model needs a shortcut that has a name", "use a weak model: shortcut unknown")
 
     def content(self) -> dict[str, str]:
-        content = {"data": load_task(self.task).fingerprint}
-        return content if self.vectors is None else content | {"vectors_sha256": backbone_hash(self.vectors)}
+        task = load_task(self.task)
+        content = {"data": task.fingerprint, "suspected": self.shortcut or task.shortcut}
+        return content if self.vectors is None else content | {"vectors_sha256": _vectors_hash(self.vectors)}
 
     @property
     def formula(self) -> str:
@@ -97,9 +107,93 @@ class BiasModel(Node):
         return f"bias model for {self.task.name}"
 
 
-def default_bias(task: TaskSpec, backbone: str) -> BiasModel:
-    """The task's own suspicion: overlap is measured on words alone, a claim on the backbone's word vectors."""
-    return BiasModel(task, vectors=backbone if load_task(task).shortcut == "claim" else None)
+@lru_cache(maxsize=8)
+def _vectors_hash(source: str) -> str:
+    """Of the files that `source` names, or of the backbone."""
+    if not is_vector_file(source):
+        return backbone_hash(source)
+    missing = [part for part in source.split(",") if not Path(part).is_file()]
+    if missing:
+        raise UserError(f"word vectors {missing[0]} do not exist", "check the path")
+    return "+".join(sha256(Path(part)) for part in source.split(","))
+
+
+@dataclass(frozen=True)
+class WeakModel(Node):
+    """Utama et al. (2020b): what a model learns from very few examples is the shortcut, whatever it may be.
+
+    Each of two models was fine-tuned on examples that the other did not see, so that every training example is judged
+    by a model to which it is new.
+    """
+
+    first: FineTune
+    second: FineTune
+
+    @property
+    def task(self) -> TaskSpec:
+        return self.first.task_spec
+
+    @property
+    def formula(self) -> str:
+        return "weak"
+
+    @property
+    def label(self) -> str:
+        return f"weak model for {self.task.name}"
+
+
+Bias = BiasModel | WeakModel
+
+
+@dataclass(frozen=True)
+class BiasSpec:
+    """How a shortcut is measured, whatever the task and the backbone."""
+
+    shortcut: Shortcut | None = None
+    """overlap, claim or unknown; the task's own suspicion if not given."""
+    vectors: str | None = None
+    """overlap, claim: as in `BiasModel`."""
+    folds: int = 5
+    extended: bool = False
+    examples: int = 2000
+    """unknown: what each weak model is trained on."""
+    epochs: float = 3.0
+    learning_rate: float = 5e-5
+    backbone: str | None = None
+    """unknown: a smaller backbone for the weak models, instead of the one that is debiased."""
+
+    def __post_init__(self) -> None:
+        if self.shortcut is not None:
+            choose("shortcut", self.shortcut, SHORTCUTS)
+
+    def node(self, task: TaskSpec, backbone: str) -> Bias:
+        shortcut = self.shortcut or load_task(task).shortcut
+        given = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
+        unused = [name for name in given if name in _BIAS_OPTIONS["unknown" if shortcut != "unknown" else "linear"]]
+        if unused:
+            raise UserError(f"shortcut '{shortcut}' has no use for '{unused[0]}'", "leave it out")
+        if shortcut != "unknown":
+            return BiasModel(task, self.shortcut, self.vectors, self.folds, self.extended)
+        return self._weak(task, self.backbone or backbone)
+
+    def _weak(self, task: TaskSpec, backbone: str) -> WeakModel:
+        if 2 * self.examples > len(load_task(task).train):
+            raise UserError(
+                f"two weak models on {self.examples:,} examples each need {2 * self.examples:,}",
+                f"'{task.name}' has {len(load_task(task).train):,}: choose fewer",
+            )
+        raw = Pretrained(backbone, task)
+        training = TrainingSettings(learning_rate=self.learning_rate, epochs=self.epochs, eval_every=10**6)
+        first, second = (
+            FineTune(raw, CE(), training, part=(start, start + self.examples)) for start in (0, self.examples)
+        )
+        return WeakModel(first, second)
+
+
+_BIAS_OPTIONS = {
+    "linear": ("vectors", "folds", "extended"),
+    "unknown": ("examples", "epochs", "learning_rate", "backbone"),
+}
 
 
 # --- objectives ----------------------------------------------------------------------------------------------------
@@ -110,7 +204,7 @@ class Objective:
     """A registered loss together with the nodes it learns from."""
 
     name: str
-    bias: BiasModel | None = None
+    bias: Bias | None = None
     teacher: Evaluate | None = None
 
     def __post_init__(self) -> None:
@@ -127,15 +221,15 @@ def CE() -> Objective:
     return Objective("ce")
 
 
-def PoE(bias: BiasModel) -> Objective:
+def PoE(bias: Bias) -> Objective:
     return Objective("poe", bias)
 
 
-def Reweight(bias: BiasModel) -> Objective:
+def Reweight(bias: Bias) -> Objective:
     return Objective("reweight", bias)
 
 
-def ConfReg(bias: BiasModel, teacher: ModelNode) -> Objective:
+def ConfReg(bias: Bias, teacher: ModelNode) -> Objective:
     """`teacher` is a model trained with CE; its predictions on the training data are computed once and kept."""
     return Objective("confreg", bias, Evaluate(teacher, (load_task(teacher.task_spec).train.name,)))
 
@@ -193,7 +287,7 @@ class Pretrained(ModelNode):
     """f(pt): the backbone with a head drawn from `seed`."""
 
     backbone: str
-    task: TaskSpec
+    task: TaskSpec = field(metadata=BY_CONTENT)
     seed: int = 0
 
     def content(self) -> dict[str, str]:
@@ -220,10 +314,14 @@ class FineTune(ModelNode):
     objective: Objective = field(default_factory=CE)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     data: TrainingData = "id"
+    part: tuple[int, int] | None = None
+    """Train on these rows of one fixed shuffling of the training data only."""
 
     def __post_init__(self) -> None:
         self.check_objective(self.objective)
         self.check_data(self.data, self.objective)
+        if self.part is not None and (self.data != "id" or self.objective != CE()):
+            raise UserError("a part of the training data is for plain CE on ID data")
 
     @property
     def fine_tuned(self) -> bool:
@@ -237,7 +335,8 @@ class FineTune(ModelNode):
     @property
     def label(self) -> str:
         until = ", until it stalls" if self.training.patience is not None else ""
-        return f"fine-tune ({self.objective.name}{_with(self.data)}){until}, seed {self.training.seed}"
+        part = f" on {self.part[1] - self.part[0]:,} examples" if self.part else ""
+        return f"fine-tune ({self.objective.name}{_with(self.data)}){part}{until}, seed {self.training.seed}"
 
 
 def _subscript(objective: Objective, data: TrainingData) -> str:

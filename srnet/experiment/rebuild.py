@@ -10,12 +10,13 @@ from srnet.experiment import nodes
 from srnet.experiment.store import Store
 from srnet.masks import Targets
 from srnet.pruners import PRUNERS
-from srnet.tasks.files import FilesTask
+from srnet.tasks.files import DataFile, FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
 _NODES = (
     nodes.BiasModel,
+    nodes.WeakModel,
     nodes.Objective,
     nodes.Pretrained,
     nodes.FineTune,
@@ -27,7 +28,7 @@ _NODES = (
     nodes.Evaluate,
 )
 _TYPES: dict[str, Any] = {
-    t.__name__: t for t in (*_NODES, *PRUNERS.values(), Targets, FilesTask, SyntheticTask, TrainingSettings)
+    t.__name__: t for t in (*_NODES, *PRUNERS.values(), Targets, DataFile, FilesTask, SyntheticTask, TrainingSettings)
 }
 
 

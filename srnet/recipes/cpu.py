@@ -8,8 +8,8 @@ from srnet.experiment.nodes import TaskSpec
 from srnet.recipes.setup import Setup
 from srnet.training import TrainingSettings
 
-FINETUNING = TrainingSettings(learning_rate=5e-5, steps=700, warmup=0.06, eval_every=100)
-PRUNING = TrainingSettings(learning_rate=1e-4, steps=700, warmup=0.06, eval_every=100, trace=500)
+FINETUNING = TrainingSettings(learning_rate=1e-4, steps=500, warmup=0.06, eval_every=100, dev_rows=2000)
+PRUNING = TrainingSettings(learning_rate=2e-4, steps=500, warmup=0.06, eval_every=100, dev_rows=2000, trace=200)
 """The learning rate of the scores goes with the length of the run: the paper's 5e-5 is for 60,000 steps."""
 
 

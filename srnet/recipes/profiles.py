@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from srnet.errors import UserError, choose
+from srnet.experiment import BiasSpec
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED
 from srnet.recipes.cpu import cpu_setup
@@ -15,10 +15,12 @@ from srnet.recipes.figures import FIGURES, Figure, get_figure
 from srnet.recipes.paper import BACKBONE, PUBLISHED, paper_setup
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.setup import Setup
-from srnet.recipes.spec import load_task_file
+from srnet.recipes.spec import DataOptions
 from srnet.recipes.toy import toy_setup
-from srnet.tasks.synthetic import FAMILIES, SyntheticTask
+from srnet.tasks.published import PUBLISHED_TASKS
+from srnet.tasks.synthetic import FAMILIES
 from srnet.training import TrainingSettings
+from srnet.training.settings import Precision
 
 PROFILES = ("toy", "cpu", "paper")
 ALL = "all"
@@ -40,6 +42,12 @@ class Order:
     """Instead of the profile's, for tab6."""
     scale: float = 1.0
     """Multiplies the length of every training: 0.1 for a trial."""
+    data: DataOptions = field(default_factory=DataOptions)
+    """Where the data lie and how they are read."""
+    bias: BiasSpec = field(default_factory=BiasSpec)
+    """How the shortcut is measured."""
+    precision: Precision = "float32"
+    compile: bool = False
 
     def __post_init__(self) -> None:
         choose("profile", self.profile, PROFILES)
@@ -49,11 +57,8 @@ class Order:
             raise UserError(f"scale {self.scale:g} is out of range", "it multiplies the length of every training")
         if self.profile == "cpu" and not self.backbone:
             raise UserError("profile 'cpu' needs a backbone", "give --backbone FOLDER or a hub name")
-        if self.profile != "toy" and not self.tasks:
-            names = f" with the name {' or '.join(PUBLISHED)}" if self.profile == "paper" else ""
-            raise UserError(
-                f"profile '{self.profile}' needs data", f"give --tasks FILE.yaml{names}: see docs/recipes.md"
-            )
+        if self.profile == "cpu" and not self.tasks:
+            raise UserError("profile 'cpu' needs data", f"give --tasks {', '.join(PUBLISHED_TASKS)} or a YAML file")
 
     def command(self, figure: str | None = None) -> str:
         """What one types to get this again, or one figure of it."""
@@ -65,13 +70,20 @@ class Order:
             "backbone": self.backbone or "",
             "other-backbones": ",".join(self.other_backbones),
             "scale": "" if self.scale == 1.0 else str(self.scale),
+            "shortcut": self.bias.shortcut or "",
+            "vectors": self.bias.vectors or "",
+            "weak-examples": "" if self.bias.examples == BiasSpec().examples else str(self.bias.examples),
+            "weak-backbone": self.bias.backbone or "",
+            "precision": "" if self.precision == "float32" else self.precision,
         }
         given = [f"--{name} {shlex.quote(value)}" for name, value in options.items() if value]
+        given += [*(["--compile"] if self.compile else []), *self.data.typed()]
         return " ".join(["srnet reproduce", *([figure] if figure else self.figures), *given])
 
     def recipes(self) -> list[Recipe]:
         """Every figure on every task it is shown on, figures in the paper's order."""
-        setups = {name: self._setup(_task(name, self.profile)) for name in self.tasks or tuple(FAMILIES)}
+        names = self.tasks or (tuple(FAMILIES) if self.profile == "toy" else tuple(PUBLISHED))
+        setups = {name: self._setup(self.data.task(name, alone=len(names) == 1)) for name in names}
         made = [
             self._recipe(figure, setup)
             for figure in self._figures()
@@ -99,7 +111,13 @@ class Order:
             setup = cpu_setup(task, self.backbone or "")
         else:
             setup = paper_setup(task, self.backbone or BACKBONE)
-        return scaled(replace(setup, other_backbones=self.other_backbones or setup.other_backbones), self.scale)
+        others = self.other_backbones or setup.other_backbones
+        setup = replace(setup, other_backbones=others, bias=self.bias)
+
+        def faster(settings: TrainingSettings) -> TrainingSettings:
+            return replace(settings, precision=self.precision, compile=self.compile)
+
+        return scaled(changed(setup, faster), self.scale)
 
     def _recipe(self, figure: Figure, setup: Setup) -> Recipe | None:
         if figure.name == "tab6" and not setup.other_backbones:
@@ -117,19 +135,16 @@ def scaled(setup: Setup, scale: float) -> Setup:
         every = max(1, round(scale * settings.eval_every))
         return replace(settings, steps=steps, epochs=scale * settings.epochs, eval_every=every)
 
+    return changed(setup, shorter)
+
+
+def changed(setup: Setup, change: Callable[[TrainingSettings], TrainingSettings]) -> Setup:
+    """With another setting for every training."""
     return replace(
         setup,
-        finetuning=shorter(setup.finetuning),
-        finetuning_of=tuple((name, shorter(each)) for name, each in setup.finetuning_of),
-        pruning=shorter(setup.pruning),
-        stopping=shorter(setup.stopping),
-        with_ood=shorter(setup.with_ood),
+        finetuning=change(setup.finetuning),
+        finetuning_of=tuple((name, change(each)) for name, each in setup.finetuning_of),
+        pruning=change(setup.pruning),
+        stopping=change(setup.stopping),
+        with_ood=change(setup.with_ood),
     )
-
-
-def _task(name: str, profile: str) -> TaskSpec:
-    if name.endswith((".yaml", ".yml")):
-        return load_task_file(Path(name))
-    if profile == "toy":
-        return SyntheticTask(name)
-    raise UserError(f"profile '{profile}' has no data for '{name}'", "give a YAML file that describes it")

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from srnet.errors import UserError, choose
 from srnet.experiment import (
-    BiasModel,
+    Bias,
+    BiasSpec,
     ConfReg,
     FineTune,
     ModelNode,
@@ -18,7 +19,6 @@ from srnet.experiment import (
     Prune,
     Rewind,
     Trajectory,
-    default_bias,
     load_task,
 )
 from srnet.experiment.nodes import TaskSpec
@@ -152,8 +152,8 @@ class Recipe:
     pruning: TrainingSettings = field(default_factory=TrainingSettings)
     rates: tuple[tuple[str, float], ...] = ()
     """The learning rate of a pruner where it differs from `pruning`: scores are not weights."""
-    bias: BiasModel | None = None
-    """How the shortcut is measured; the task's own suspicion if not given."""
+    bias: BiasSpec = field(default_factory=BiasSpec)
+    """How the shortcut is measured; by default what the task suspects, on words alone."""
     finetuning_of: tuple[tuple[str, TrainingSettings], ...] = ()
     """By objective, where it is fine-tuned otherwise than with `finetuning`."""
     stopping: TrainingSettings | None = None
@@ -179,8 +179,8 @@ class Recipe:
     def points(self) -> list[Point]:
         return [point for line in self.lines for seed in self.seeds for point in self._points(line, seed)]
 
-    def bias_model(self, backbone: str | None = None) -> BiasModel:
-        return self.bias or default_bias(self.task, backbone or self.backbone)
+    def bias_model(self, backbone: str | None = None) -> Bias:
+        return self.bias.node(self.task, backbone or self.backbone)
 
     def full_model(self, seed: int, objective: str = "ce", backbone: str | None = None) -> ModelNode:
         raw = Pretrained(backbone or self.backbone, self.task, seed)
@@ -240,7 +240,7 @@ class Recipe:
 
     def _objective(self, name: str, raw: Pretrained) -> Objective:
         loss = get_objective(name)
-        bias = self.bias_model(raw.backbone)
-        if loss.needs_teacher:
+        bias = self.bias_model(raw.backbone) if loss.needs_bias else None
+        if loss.needs_teacher and bias is not None:
             return ConfReg(bias, self.full_model(raw.seed, backbone=raw.backbone))
-        return Objective(name, bias if loss.needs_bias else None)
+        return Objective(name, bias)

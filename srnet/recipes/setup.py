@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from srnet.experiment import BiasSpec
 from srnet.experiment.nodes import TaskSpec
 from srnet.recipes.recipe import Start
 from srnet.training import TrainingSettings
@@ -33,6 +34,8 @@ class Setup:
     """How long the runs of the initialisation and schedule ablation are."""
     high_sparsity: float = 0.9
     other_backbones: tuple[str, ...] = ()
+    bias: BiasSpec = field(default_factory=BiasSpec)
+    """How the shortcut is measured."""
     mask_options: tuple[tuple[str, Any], ...] = ()
     """Options of every mask training."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shlex
 import types
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,16 +12,19 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import yaml
 
-from srnet.errors import UserError
-from srnet.experiment import BiasModel
+from srnet.bias.sources import is_vector_file
+from srnet.errors import UserError, choose
+from srnet.experiment import BiasSpec
 from srnet.experiment.nodes import TaskSpec
+from srnet.masks import Targets
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.pruners import get_pruner
 from srnet.recipes.recipe import Axis, Line, Recipe
 from srnet.recipes.toy import finetuning_for, pruning_for
 from srnet.tasks.files import FilesTask
-from srnet.tasks.synthetic import SyntheticTask
+from srnet.tasks.published import PUBLISHED_OPTIONS, PUBLISHED_TASKS, published_task
+from srnet.tasks.synthetic import FAMILIES, SyntheticTask
 from srnet.training import TrainingSettings
 
 T = TypeVar("T")
@@ -62,6 +66,8 @@ def convert(value: Any, hint: Any, where: str) -> Any:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any or (origin is Literal and value in arguments):
         return value
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return build(hint, value, where)
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
@@ -73,14 +79,16 @@ def convert(value: Any, hint: Any, where: str) -> Any:
             return float(value)  # YAML reads 5e-5 as text, for want of a dot
         except ValueError:
             raise UserError(f"{where}: '{value}' is not a number") from None
-    if hint in (int, str) and isinstance(value, hint) and not isinstance(value, bool):
+    if hint in (int, str, bool) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
         return value
-    names = {int: "a whole number", float: "a number", str: "text (quote it)"}
+    names = {int: "a whole number", float: "a number", str: "text (quote it)", bool: "true or false"}
     wanted = f"one of {', '.join(map(repr, arguments))}" if origin is Literal else names.get(hint, str(hint))
     raise UserError(f"{where}: {value!r} is not {wanted}")
 
 
 def _first_that_fits(value: Any, hints: list[Any], where: str) -> Any:
+    if isinstance(value, Mapping):  # what is wrong inside it should be said, not that it is no text
+        hints = [hint for hint in hints if dataclasses.is_dataclass(hint)] or hints
     for hint in hints[:-1]:
         with contextlib.suppress(UserError):
             return convert(value, hint, where)
@@ -99,17 +107,32 @@ def _tuple(value: Any, arguments: tuple[Any, ...], where: str) -> tuple[Any, ...
 
 
 def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
-    """A name of the embedded benchmark, a mapping of its dials, or a mapping that describes files."""
+    """A name, a mapping of the embedded benchmark's dials, a published dataset with options, or files described."""
     if isinstance(values, str):
-        return located(where, lambda: SyntheticTask(values))  # type: ignore[no-any-return]
+        return located(where, lambda: named_task(values))  # type: ignore[no-any-return]
+    if isinstance(values, Mapping) and "dataset" in values:
+        return located(where, lambda: _published(values, where, folder))  # type: ignore[no-any-return]
     if isinstance(values, Mapping) and "train" in values:
-        task = build(FilesTask, values, where)
-        # absolute, so that the same files have the same identity wherever the command is typed
-        train, dev = (str((folder / path).resolve()) for path in (task.train, task.dev))
-        ood = tuple((name, str((folder / path).resolve())) for name, path in task.ood)
-        ood_train = None if task.ood_train is None else str((folder / task.ood_train).resolve())
-        return dataclasses.replace(task, train=train, dev=dev, ood=ood, ood_train=ood_train)
+        return build(FilesTask, values, where).moved(folder)
     return build(SyntheticTask, values, where)
+
+
+def named_task(name: str) -> TaskSpec:
+    """A task of the embedded benchmark, or a published dataset from the Hub."""
+    choose("task", name, (*FAMILIES, *PUBLISHED_TASKS))
+    return published_task(name) if name in PUBLISHED_TASKS else SyntheticTask(name)
+
+
+def _published(values: Mapping[str, Any], where: str, folder: Path) -> FilesTask:
+    """`dataset: snli` with `data`, `ood`, `ood_train` and whatever else files can be told."""
+    options = dict(values)
+    name, data = options.pop("dataset"), options.pop("data", None)
+    ood, ood_train = (dict(options.pop(key, None) or {}) for key in ("ood", "ood_train"))
+    plain = published_task(str(name), None if data is None else folder / str(data), ood, ood_train)
+    check_keys(options, PUBLISHED_OPTIONS, where)
+    hints = get_type_hints(FilesTask)
+    given = {key: convert(value, hints[key], f"{where}: {key}") for key, value in options.items()}
+    return dataclasses.replace(plain, **given).moved(folder)
 
 
 def _read_yaml(path: Path) -> Any:
@@ -151,7 +174,7 @@ def _recipe(values: Mapping[str, Any], path: Path) -> Recipe:
     return Recipe(
         name=str(values.get("name", path.stem)),
         task=task,
-        lines=tuple(build(Line, line, f"{path}: line {n}") for n, line in enumerate(values["lines"], start=1)),
+        lines=tuple(_line(line, f"{path}: line {n}") for n, line in enumerate(values["lines"], start=1)),
         backbone=backbone,
         seeds=tuple(range(seeds)) if whole else convert(seeds, tuple[int, ...], f"{path}: seeds"),
         finetuning=finetuning,
@@ -162,12 +185,23 @@ def _recipe(values: Mapping[str, Any], path: Path) -> Recipe:
         axis=convert(values.get("axis", "sparsity"), Axis, f"{path}: axis"),
         title=convert(values.get("title", ""), str, f"{path}: title"),
         rates=rates,
-        bias=_bias(values["bias"], task, f"{path}: bias") if "bias" in values else None,
+        bias=bias_from(values.get("bias", {}), f"{path}: bias", path.parent),
     )
+
+
+def _line(values: Any, where: str) -> Line:
+    if isinstance(values, Mapping) and isinstance(values.get("options"), Mapping):
+        options = dict(values["options"])
+        if "targets" in options:
+            options["targets"] = build(Targets, options["targets"], f"{where}: options: targets")
+        values = {**values, "options": options}
+    return build(Line, values, where)
 
 
 def _settings(values: Mapping[str, Any], key: str, default: TrainingSettings, path: Path) -> TrainingSettings:
     given = values.get(key, {})
+    if isinstance(given, Mapping) and "seed" in given:
+        raise UserError(f"{path}: {key}: seeds belong to the recipe", "write seeds: [...] beside it")
     if isinstance(given, Mapping) and "epochs" in given:
         if "steps" in given:
             raise UserError(f"{path}: {key}: epochs and steps exclude each other", "keep one of them")
@@ -183,12 +217,63 @@ def _by_objective(values: Any, default: TrainingSettings, path: Path) -> tuple[t
     return tuple((str(name), _settings(values, name, default, path)) for name in values)
 
 
-def _bias(values: Any, task: TaskSpec, where: str) -> BiasModel:
-    if isinstance(values, Mapping) and "task" in values:
-        raise UserError(f"{where}: the bias model's task is the recipe's", "leave it out")
-    return build(BiasModel, values, where, task=task)
+def bias_from(values: Any, where: str, folder: Path = Path()) -> BiasSpec:
+    spec = build(BiasSpec, values, where)
+    if spec.vectors is None or not is_vector_file(spec.vectors):
+        return spec
+    parts = [str((folder / part).resolve()) for part in spec.vectors.split(",")]
+    return dataclasses.replace(spec, vectors=",".join(parts))
 
 
 def load_task_file(path: Path) -> TaskSpec:
     """A YAML file that holds a task alone: the same mapping as under a recipe's `task`."""
     return task_from(_read_yaml(path), str(path), path.parent)
+
+
+@dataclasses.dataclass(frozen=True)
+class DataOptions:
+    """What a command line says about data: where a published dataset lies, and how any files are read."""
+
+    data: str | None = None
+    """The folder of a published dataset, or a folder of such folders; None: the Hub."""
+    ood: tuple[tuple[str, str], ...] = ()
+    ood_train: tuple[tuple[str, str], ...] = ()
+    rows: tuple[tuple[str, int], ...] = ()
+    leaks: str | None = None
+    bad_rows: str | None = None
+    decision: str | None = None
+
+    def task(self, name: str, alone: bool = True) -> TaskSpec:
+        """The task called `name`, or described in the YAML file of that name."""
+        if not alone and (self.ood or self.ood_train):
+            raise UserError("--ood and --ood-train are for one task", "describe several in YAML files")
+        is_file = name.endswith((".yaml", ".yml"))
+        if is_file or name not in PUBLISHED_TASKS:
+            for option in ("data", "ood", "ood_train"):
+                if getattr(self, option):
+                    what = "a file says where its data lie" if is_file else f"'{name}' brings its own data"
+                    raise UserError(
+                        f"--{option.replace('_', '-')}: {what}", f"use it with {', '.join(PUBLISHED_TASKS)}"
+                    )
+            task = load_task_file(Path(name)) if is_file else task_from(name, "--task")
+        else:
+            folder = None if self.data is None else Path(self.data)
+            task = published_task(name, folder, dict(self.ood), dict(self.ood_train)).moved(Path())
+        changes = {key: value for key in ("rows", "leaks", "bad_rows", "decision") if (value := getattr(self, key))}
+        if changes and not isinstance(task, FilesTask):
+            raise UserError(f"--{next(iter(changes)).replace('_', '-')}: '{name}' brings its own data", "leave it out")
+        return dataclasses.replace(task, **changes) if changes else task  # type: ignore[type-var]
+
+    def typed(self) -> list[str]:
+        """The options as one types them."""
+        pairs = {"ood": self.ood, "ood-train": self.ood_train}
+        many = [f"--{option} {shlex.quote(f'{a}={b}')}" for option, given in pairs.items() for a, b in given]
+        rows = ",".join(f"{name}={count}" for name, count in self.rows)
+        one = {
+            "data": self.data,
+            "rows": rows,
+            "leaks": self.leaks,
+            "bad-rows": self.bad_rows,
+            "decision": self.decision,
+        }
+        return [f"--{option} {shlex.quote(value)}" for option, value in one.items() if value] + many

@@ -63,8 +63,7 @@ def curves(results: Results) -> list[Picture]:
                 made[-1]["x"] = [table.index(summaries[0])]
             traces += made
         traces.append(_majority(results.majority[split], ends))
-        kind = "ID" if split == results.id_split else "OOD"
-        layout = _layout(f"{kind}: {split}", AXES[results.recipe.axis], f"{results.metric} (%)")
+        layout = _layout(results.named(split), AXES[results.recipe.axis], f"{results.metric} (%)")
         if table:
             labels = [escape(s.line.label) for s in table]
             layout["xaxis"] |= {"tickvals": list(range(len(table))), "ticktext": labels, "automargin": True}
@@ -129,7 +128,7 @@ def _majority(value: float, ends: list[float]) -> dict[str, Any]:
 def traces(results: Results) -> list[Picture]:
     """How the searches went: score over the steps of the search, one line a start."""
     pictures = []
-    for split in results.splits if results.traces else ():
+    for split in results.traces[0].scores if results.traces else ():
         data = [_trace(trace, split, index) for index, trace in enumerate(results.traces)]
         layout = _layout(f"{split}, during the search", "steps of the search", f"{results.metric} (%)")
         pictures.append({"data": data, "layout": layout})
@@ -182,8 +181,7 @@ def sub_cases(results: Results) -> list[Picture]:
         groups = list(results.summaries[0].groups[split])
         if groups:
             cells: list[list[float | None]] = [[s.groups[split][g].mean for s in results.summaries] for g in groups]
-            kind = "ID" if split == results.id_split else "OOD"
-            title = f"{kind} {split}: accuracy by sub-case"
+            title = f"{results.named(split)}: accuracy by sub-case"
             names = [s.name for s in results.summaries]
             pictures.append(_heat_map(title, names, groups, cells, " %", DIVERGING))
     return pictures

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from srnet import __version__
 from srnet.report.claims import Finding
 from srnet.report.page import Page, Section
+from srnet.report.results import Results
 from srnet.report.table import answer, verdict_line
+from srnet.tasks.base import LEVELS
 
 
 def render_markdown(page: Page) -> str:
@@ -40,8 +42,7 @@ def _claims(findings: Sequence[Finding]) -> str:
 
 def _section(section: Section) -> list[str]:
     results = section.results
-    kinds = ["ID" if split == results.id_split else "OOD" for split in results.splits]
-    scores = [f"{kind} {split}" for kind, split in zip(kinds, results.splits, strict=True)]
+    scores = [results.named(split) for split in results.splits]
     rows = []
     for summary in results.summaries:
         verdict = summary.verdict
@@ -64,4 +65,16 @@ def _section(section: Section) -> list[str]:
         _table(header, rows),
         verdict_line(results),
         *results.notes,
+        *_sub_cases(results),
     ]
+
+
+def _sub_cases(results: Results) -> list[str]:
+    """Accuracy by sub-case where they have levels (HANS: heuristic and label); the deepest level is in the csv."""
+    parts = []
+    for split in results.splits:
+        cases = [g for g in results.summaries[0].groups[split] if g.count(LEVELS) == 1]
+        if cases:
+            rows = [[s.name, *(str(s.groups[split][case]) for case in cases)] for s in results.summaries]
+            parts += [f"{results.named(split)}: accuracy by sub-case.", _table(("model", *cases), rows)]
+    return parts

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from srnet.evaluation import Spread, Verdict, judge, measure, paired_bootstrap, spread
-from srnet.experiment import BiasModel, Evaluate, ModelNode, Node, Store, load_task
+from srnet.experiment import Bias, Evaluate, ModelNode, Node, Store, load_task
 from srnet.experiment.compute import load_logits
 from srnet.experiment.cost import training_steps
 from srnet.experiment.nodes import Prune, is_training
@@ -88,9 +88,16 @@ class Results:
     notes: list[str]
     """What a reader of this figure should be told in words."""
 
+    id_tests: tuple[str, ...] = ()
+    """Further in-distribution test sets."""
+
     @property
     def splits(self) -> tuple[str, ...]:
-        return (self.id_split, *self.ood_splits)
+        return (self.id_split, *self.id_tests, *self.ood_splits)
+
+    def named(self, split: str) -> str:
+        """The split with its kind: ID dev, OOD hans."""
+        return f"{'OOD' if split in self.ood_splits else 'ID'} {split}"
 
 
 def csv_text(results: Sequence[Results]) -> str:
@@ -115,7 +122,7 @@ def _reference(recipe: Recipe, point: Point) -> ModelNode:
     return recipe.full_model(point.seed, backbone=point.line.backbone)
 
 
-def _bias_nodes(recipe: Recipe) -> list[BiasModel]:
+def _bias_nodes(recipe: Recipe) -> list[Bias]:
     """One for each backbone whose lines debias."""
     debiased = [line for line in recipe.lines if {line.finetune, line.prune, line.isolated} - {"ce", None}]
     return list(dict.fromkeys(recipe.bias_model(line.backbone) for line in debiased))
@@ -142,11 +149,12 @@ def collect(recipe: Recipe, store: Store) -> Results:
         majority={name: any_report[name]["majority"][task.metric] for name in task.scored},
         bias_scores=bias[0] if bias else None,
         traces=_traces(list(groups.values()), store, task) if recipe.axis == "start" else [],
-        notes=_cost_notes(list(groups.values()), steps, store, task),
+        notes=[*_cost_notes(list(groups.values()), steps, store, task), *task.notes],
+        id_tests=tuple(task.id_tests),
     )
 
 
-def _bias_scores(store: Store, node: BiasModel, metric: str) -> dict[str, float]:
+def _bias_scores(store: Store, node: Bias, metric: str) -> dict[str, float]:
     scores = read_json(store.path(node.key) / "scores.json")
     return {name: report["metrics"][metric] for name, report in scores.items()}
 
@@ -249,7 +257,8 @@ def _verdict(recipe: Recipe, store: Store, points: list[Point]) -> Verdict:
 
 
 def predictions(store: Store, model: ModelNode) -> dict[str, np.ndarray]:
-    return {split: logits.argmax(axis=1) for split, logits in load_logits(store, Evaluate(model)).items()}
+    splits = load_task(model.task_spec).splits
+    return {name: splits[name].answers(logits) for name, logits in load_logits(store, Evaluate(model)).items()}
 
 
 def _traces(groups: list[list[Point]], store: Store, task: Task) -> list[Trace]:
@@ -275,7 +284,8 @@ def _evaluations(store: Store, node: Node, task: Task) -> dict[int, dict[str, fl
 
 def _trace(point: Point, logs: list[dict[int, dict[str, float]]], task: Task) -> Trace:
     steps = sorted(set.intersection(*(set(log) for log in logs)))
-    scores = {split: [float(np.mean([log[step][split] for log in logs])) for step in steps] for split in task.scored}
+    traced = (task.dev.name, *task.ood)
+    scores = {split: [float(np.mean([log[step][split] for log in logs])) for step in steps] for split in traced}
     start = "early stopping" if point.start == "auto" else f"{100 * float(point.start):g} % of fine-tuning"
     return Trace(f"from {start}", steps, scores, len(logs))
 
@@ -307,8 +317,8 @@ def _cost_note(early: list[Point], late: list[Point], steps: dict[Point, int], s
     lost = []
     for split in task.scored:
         first, second = ([seed[split] for seed in side] for side in (ours, theirs))
-        kind = "ID" if split == task.dev.name else "OOD"
-        lost.append(f"{kind} {split} {paired_bootstrap(first, second, task.splits[split].labels, task.metric)}")
+        difference = paired_bootstrap(first, second, task.splits[split].labels, task.metric)
+        lost.append(f"{task.splits[split].kind} {split} {difference}")
     saved = f"{tuning(early):.0f} of {tuning(late):.0f} steps of fine-tuning"
     share = 100.0 * (1.0 - cost(early) / cost(late))
     return (

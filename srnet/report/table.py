@@ -15,10 +15,10 @@ def results_table(results: Results) -> Table:
         title=f"{results.recipe.name}: {results.recipe.task.name}, {results.metric} (%)", title_justify="left"
     )
     table.add_column("model")
-    for name in ("sparsity", f"ID {results.id_split}", *(f"OOD {name}" for name in results.ood_splits)):
+    for name in ("sparsity", *map(results.named, results.splits)):
         table.add_column(name, justify="right")
     table.add_column("SRNet?")
-    splits = (results.id_split, *results.ood_splits)
+    splits = results.splits
     for summary in results.summaries:
         scores = [str(summary.scores[split]) for split in splits]
         table.add_row(_name(results, summary), f"{100 * summary.sparsity:.2f} %", *scores, answer(summary))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from scipy.special import softmax
 
 from srnet.errors import UserError
 
@@ -16,8 +17,33 @@ Kind = Literal["ID", "OOD"]
 Metric = Literal["accuracy", "f1"]
 TrainingData = Literal["id", "id+ood"]
 """What a training sees: the ID training data, or the OOD training data as well (an upper bound)."""
-Shortcut = Literal["overlap", "claim"]
-"""Which features a bias model reads: word overlap between the two texts, or the second text (the claim) alone."""
+Shortcut = Literal["overlap", "claim", "unknown"]
+"""What a bias model reads: word overlap between the two texts, the second text (the claim) alone, or, for a shortcut
+that nobody has named, whatever a model learns from very few examples."""
+SHORTCUTS: tuple[Shortcut, ...] = ("overlap", "claim", "unknown")
+
+
+Decision = Literal["argmax", "sum"]
+"""How an answer among fine classes is counted among coarse ones: the class of the likeliest, or the likeliest sum."""
+LEVELS = " > "
+"""Between the levels of a sub-case: `heuristic > label > sub-case`. Each level has scores of its own."""
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """A split that tells fewer classes apart than the task: HANS knows entailment and non-entailment."""
+
+    classes: tuple[str, ...]
+    of: tuple[int, ...]
+    """For each label of the task, the class it counts as."""
+    decision: Decision = "argmax"
+
+    def answers(self, logits: np.ndarray) -> np.ndarray:
+        belongs = np.array(self.of)
+        if self.decision == "argmax":
+            return np.asarray(belongs[logits.argmax(axis=1)])
+        shares = softmax(logits, axis=1) @ np.eye(len(self.classes))[belongs]
+        return np.asarray(shares.argmax(axis=1))
 
 
 @dataclass(frozen=True)
@@ -41,6 +67,8 @@ class Split:
     text_b: tuple[str, ...]
     labels: np.ndarray = field(repr=False)
     groups: tuple[str, ...]
+    coarse: Coarse | None = None
+    """Set where the labels are classes of the split's own, coarser than the task's."""
 
     @classmethod
     def of(cls, name: str, kind: Kind, examples: Sequence[Example]) -> Split:
@@ -61,14 +89,24 @@ class Split:
 
     def sample(self, size: int) -> Split:
         """At most `size` rows, always the same ones, drawn from the whole split."""
-        rows = np.sort(np.random.default_rng(0).permutation(len(self))[:size])
+        return self.take(self.drawn(0, size))
+
+    def drawn(self, start: int, stop: int) -> np.ndarray:
+        """The rows from `start` to `stop` of one fixed shuffling: other ranges hold other rows."""
+        return np.sort(np.random.default_rng(0).permutation(len(self))[start:stop])
+
+    def take(self, rows: np.ndarray) -> Split:
         ids, text_a, text_b, groups = (
             tuple(column[row] for row in rows) for column in (self.ids, self.text_a, self.text_b, self.groups)
         )
-        return Split(self.name, self.kind, ids, text_a, text_b, self.labels[rows], groups)
+        return replace(self, ids=ids, text_a=text_a, text_b=text_b, labels=self.labels[rows], groups=groups)
+
+    def answers(self, logits: np.ndarray) -> np.ndarray:
+        """What a model that gives these logits answers, as the labels of this split."""
+        return self.coarse.answers(logits) if self.coarse else np.asarray(logits.argmax(axis=1))
 
     def fingerprint(self) -> str:
-        digest = hashlib.sha256(f"{self.name}\0{self.kind}\0".encode())
+        digest = hashlib.sha256(f"{self.name}\0{self.kind}\0{self.coarse or ''}".encode())
         for row in zip(self.ids, self.text_a, self.text_b, self.labels.tolist(), self.groups, strict=True):
             digest.update(repr(row).encode())
         return digest.hexdigest()
@@ -105,15 +143,24 @@ class Task:
     """Out-of-distribution examples to train on, for those who ask for an upper bound. Never scored."""
     ood_copies: int = 1
     """How often they are repeated when they join the training data."""
+    id_tests: Mapping[str, Split] = field(default_factory=dict)
+    """Further test sets in distribution. They are scored, and choose nothing."""
+    notes: tuple[str, ...] = ()
+    """What a reader of results on this task should be told in words: rows left out, how classes are counted."""
 
     def __post_init__(self) -> None:
-        names = [self.train.name, self.dev.name, *self.ood] + ([self.ood_train.name] if self.ood_train else [])
-        if len(set(names)) != len(names) or any(split.name != name for name, split in self.ood.items()):
+        tests = {**self.id_tests, **self.ood}
+        names = [self.train.name, self.dev.name, *self.id_tests, *self.ood]
+        names += [self.ood_train.name] if self.ood_train else []
+        if len(set(names)) != len(names) or any(split.name != name for name, split in tests.items()):
             raise UserError(f"task '{self.name}': splits need names of their own, not {names}")
         for split in self.splits.values():
-            bad = split.labels[(split.labels < 0) | (split.labels >= len(self.labels))]
+            classes = self.classes_of(split)
+            bad = split.labels[(split.labels < 0) | (split.labels >= len(classes))]
             if len(bad):
-                raise UserError(f"task '{self.name}': split '{split.name}' holds label {bad[0]}, not in {self.labels}")
+                raise UserError(f"task '{self.name}': split '{split.name}' holds label {bad[0]}, not in {classes}")
+        if self.train.coarse or self.dev.coarse or (self.ood_train and self.ood_train.coarse):
+            raise UserError(f"task '{self.name}': train, dev and ood_train need the task's own labels")
         if self.ood_copies < 1:
             raise UserError(f"task '{self.name}': ood_copies must be at least 1, not {self.ood_copies}")
         for split in (self.train, *([self.ood_train] if self.ood_train else [])):
@@ -124,7 +171,11 @@ class Task:
     def splits(self) -> dict[str, Split]:
         """Every split by name; the OOD training set is there for those who ask for it by name."""
         extra = {} if self.ood_train is None else {self.ood_train.name: self.ood_train}
-        return {self.train.name: self.train, self.dev.name: self.dev, **self.ood, **extra}
+        return {self.train.name: self.train, self.dev.name: self.dev, **self.id_tests, **self.ood, **extra}
+
+    def classes_of(self, split: Split) -> tuple[str, ...]:
+        """What the labels of a split stand for."""
+        return split.coarse.classes if split.coarse else self.labels
 
     def training_data(self, data: TrainingData) -> tuple[Split, ...]:
         """The splits to train on, one after another, each as often as it counts."""
@@ -137,14 +188,14 @@ class Task:
     @property
     def scored(self) -> tuple[str, ...]:
         """The splits that results are reported on."""
-        return (self.dev.name, *self.ood)
+        return (self.dev.name, *self.id_tests, *self.ood)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes whenever any example, label, metric or shortcut of the task does."""
+        """Changes whenever any example, label or the metric of the task does. What one suspects changes no data."""
         extra = (self.ood_train.name, self.ood_copies) if self.ood_train else None
-        roles = (self.train.name, self.dev.name, tuple(self.ood), extra)
-        digest = hashlib.sha256(repr((self.name, self.labels, self.metric, self.shortcut, roles)).encode())
+        roles = (self.train.name, self.dev.name, tuple(self.id_tests), tuple(self.ood), extra)
+        digest = hashlib.sha256(repr((self.name, self.labels, self.metric, roles)).encode())
         for split in self.splits.values():
             digest.update(split.fingerprint().encode())
         return digest.hexdigest()

@@ -1,30 +1,68 @@
-"""A user's own csv, tsv or jsonl files as a task."""
+"""Files as a task: a user's own, or those of a published dataset."""
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+import ast
+import re
+import string
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Literal
+
+import numpy as np
 
 from srnet.errors import UserError, choose
-from srnet.tasks.base import Example, Kind, Metric, Shortcut, Split, Task
+from srnet.tasks.base import LEVELS, SHORTCUTS, Coarse, Decision, Kind, Metric, Shortcut, Split, Task, joined
+from srnet.tasks.reading import HUB, Bad, brief, read_rows
 
-SUFFIXES = (".csv", ".tsv", ".jsonl")
+Leaks = Literal["check", "drop", "keep"]
+"""Test rows that are also trained on. `check`: an error beyond one in a hundred; `drop`: not trained on; `keep`."""
+BadRows = Literal["refuse", "skip"]
+LEAKS_ALLOWED = 0.01
+"""Published datasets hold a few; beyond this share of a test set its score is one of memory."""
+FINAL_PUNCTUATION = " \t.!?,;:…。"
+_IGNORED = re.compile(r"[\W_]+")
+_RESERVED = re.compile(r"train|dev|ood_train\d*")
+_BYTES = re.compile(r"""b(['"]).*\1""", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file, or one split of a Hub dataset, where its columns or labels differ from the task's.
+
+    A column may be given as alternatives, `evidence|evidence_sentence`: the first that a row has is read.
+    """
+
+    path: str
+    text_a: str | None = None
+    text_b: str | None = None
+    label: str | None = None
+    group: str | tuple[str, ...] | None = None
+    spellings: tuple[tuple[str, str], ...] = ()
+    """How this file spells labels: {"non-entailment": "neutral"}. Beside the task's own spellings."""
+    bytes_literals: bool = False
+    """Texts stand as Python writes bytes, b'...', as in the files that PAWS's own script makes."""
+    classes: tuple[tuple[str, str], ...] = ()
+    """For a test file with fewer classes than the task: what each label of the task counts as here."""
+
+
+Source = str | DataFile
 
 
 @dataclass(frozen=True)
 class FilesTask:
-    """Files with one example a row. Every file under `ood` is scored; none of them trains or chooses anything."""
+    """Files with one example a row. Everything under `ood` is scored; none of it trains or chooses anything."""
 
     name: str
     labels: tuple[str, ...]
-    train: str
-    dev: str
-    ood: tuple[tuple[str, str], ...] = ()
-    """(name, path) of each out-of-distribution test file."""
-    ood_train: str | None = None
+    train: Source
+    dev: Source
+    ood: tuple[tuple[str, Source], ...] = ()
+    """(name, file) of each out-of-distribution test set."""
+    ood_train: Source | tuple[Source, ...] | None = None
     """Out-of-distribution examples to train on, used only where an upper bound is asked for."""
     ood_copies: int = 1
     """How often they are repeated then."""
@@ -32,114 +70,400 @@ class FilesTask:
     text_b: str | None = "text_b"
     """The second text's column; None for single sentences."""
     label: str = "label"
-    group: str | None = None
-    """An optional column that names the sub-case of a row."""
+    group: str | tuple[str, ...] | None = None
+    """An optional column that names the sub-case of a row; several make a hierarchy."""
     metric: Metric = "accuracy"
     shortcut: Shortcut = "overlap"
+    id_tests: tuple[tuple[str, Source], ...] = ()
+    """(name, file) of further in-distribution test sets: scored, and choosing nothing."""
+    spellings: tuple[tuple[str, str], ...] = ()
+    """Other spellings of the labels: {"0": "no", "1": "yes"}."""
+    unlabelled: tuple[str, ...] = ()
+    """What stands in the label column of rows that have none. They are left out, and counted."""
+    decision: Decision = "argmax"
+    """How answers are counted on a test set with fewer classes."""
+    rows: tuple[tuple[str, int], ...] = ()
+    """At most so many rows of a split, drawn always alike: {"train": 50000, "dev": 3000}."""
+    leaks: Leaks = "check"
+    bad_rows: BadRows = "refuse"
+    """`skip` leaves out rows that cannot be read, and counts them."""
+    strip_final_punctuation: bool = False
+    """For collections in which it gives away where a row came from."""
 
     def __post_init__(self) -> None:
         choose("metric", self.metric, ("accuracy", "f1"))
-        choose("shortcut", self.shortcut, ("overlap", "claim"))
+        choose("shortcut", self.shortcut, SHORTCUTS)
+        choose("decision", self.decision, ("argmax", "sum"))
+        choose("value for leaks", self.leaks, ("check", "drop", "keep"))
+        choose("value for bad_rows", self.bad_rows, ("refuse", "skip"))
         if len(set(self.labels)) != len(self.labels) or len(self.labels) < 2:
             raise UserError(f"task '{self.name}' needs at least two different labels, not {list(self.labels)}")
-        taken = {"train", "dev", "ood_train"} & {name for name, _ in self.ood}
+        tests = [name for name, _ in (*self.id_tests, *self.ood)]
+        taken = [name for n, name in enumerate(tests) if name in tests[:n] or _RESERVED.fullmatch(name)]
         if taken:
-            raise UserError(f"an OOD file cannot be called '{taken.pop()}'", "choose another name for it")
+            raise UserError(f"a test file cannot be called '{taken[0]}': it is taken", "choose another name for it")
+        for name, count in self.rows:
+            choose("split", name, ("train", "dev", "ood_train", *tests))
+            if count < 1:
+                raise UserError(f"task '{self.name}': {count} rows of '{name}'", "give at least 1")
+        _check_spellings(self.spellings, self.labels)
+        for file in self.files.values():
+            _check_spellings(file.spellings, tuple(dict(file.classes).values()) or self.labels)
+
+    @property
+    def files(self) -> dict[str, DataFile]:
+        """Every file by the name of its split; further OOD training files are numbered."""
+        extra = _as_tuple(self.ood_train)
+        numbered = {f"ood_train{n or ''}": source for n, source in enumerate(extra)}
+        sources = {"train": self.train, "dev": self.dev, **dict(self.id_tests), **dict(self.ood), **numbered}
+        return {name: DataFile(s) if isinstance(s, str) else s for name, s in sources.items()}
+
+    def moved(self, folder: Path) -> FilesTask:
+        """With absolute paths: relative ones start from `folder`."""
+
+        def place(source: Source) -> Source:
+            if isinstance(source, DataFile):
+                return replace(source, path=str(place(source.path)))
+            return source if source.startswith(HUB) else str((folder / source).resolve())
+
+        def all_of(pairs: tuple[tuple[str, Source], ...]) -> tuple[tuple[str, Source], ...]:
+            return tuple((name, place(source)) for name, source in pairs)
+
+        extra = tuple(map(place, _as_tuple(self.ood_train)))
+        return replace(
+            self,
+            train=place(self.train),
+            dev=place(self.dev),
+            ood=all_of(self.ood),
+            id_tests=all_of(self.id_tests),
+            ood_train=extra if isinstance(self.ood_train, tuple) else next(iter(extra), None),
+        )
 
     def load(self) -> Task:
+        read = {name: self._read(name) for name in self.files}
+        self._check_groups(read)
+        notes = [f"{name}: {note}" for name, each in read.items() for note in each.notes]
+        tested = ("dev", *(name for name, _ in (*self.id_tests, *self.ood)))
+        made = {name: self._sampled(read[name].split, notes) for name in tested}
+        tests = list(made.values())
+        train = self._without_leaks(read["train"].split, tests, notes)
+        parts = [each.split for name, each in read.items() if name != "train" and name not in made]
+        extra = replace(joined(parts), name="ood_train", ids=_numbered("ood_train", parts)) if parts else None
+        if extra is not None:
+            extra = self._sampled(self._without_leaks(extra, tests, notes), notes)
+        notes += [
+            f"{s.name}: answers are counted {len(s.coarse.classes)}-way by {s.coarse.decision}"
+            for s in tests
+            if s.coarse
+        ]
         return Task(
             name=self.name,
             labels=self.labels,
             metric=self.metric,
             shortcut=self.shortcut,
-            train=self._split("train", "ID", Path(self.train)),
-            dev=self._split("dev", "ID", Path(self.dev)),
-            ood={name: self._split(name, "OOD", Path(path)) for name, path in self.ood},
-            ood_train=None if self.ood_train is None else self._split("ood_train", "OOD", Path(self.ood_train)),
+            train=self._sampled(train, notes),
+            dev=made["dev"],
+            ood={name: made[name] for name, _ in self.ood},
+            ood_train=extra,
             ood_copies=self.ood_copies,
+            id_tests={name: made[name] for name, _ in self.id_tests},
+            notes=tuple(notes),
         )
 
-    def _split(self, name: str, kind: Kind, path: Path) -> Split:
-        examples = [self._example(path, line, row, f"{name}-{n}") for n, (line, row) in enumerate(read_rows(path))]
-        if not examples:
-            raise UserError(f"{path} holds no rows", "give it a header and at least one example")
-        return Split.of(name, kind, examples)
+    def _sampled(self, split: Split, notes: list[str]) -> Split:
+        wanted = dict(self.rows).get(split.name)
+        if wanted is None or wanted >= len(split):
+            return split
+        notes.append(f"{split.name}: {wanted:,} of {len(split):,} rows")
+        return split.sample(wanted)
 
-    def _example(self, path: Path, line: int, row: dict[str, str], id: str) -> Example:
-        columns = [column for column in (self.text_a, self.text_b, self.label, self.group) if column is not None]
-        missing = [column for column in columns if row.get(column) is None]
-        if missing:
-            raise UserError(f"{path}, line {line}: no column '{missing[0]}'", f"columns here: {', '.join(row)}")
-        label = row[self.label].strip()
-        if label not in self.labels:
-            raise UserError(
-                f"{path}, line {line}: label '{label}' was never declared", f"declared: {list(self.labels)}"
-            )
-        text_b = row[self.text_b].strip() if self.text_b is not None else ""
-        if not row[self.text_a].strip() or (self.text_b is not None and not text_b):
-            raise UserError(f"{path}, line {line}: an empty text", "fill it in or remove the row")
-        group = row[self.group] if self.group is not None else ""
-        return Example(id, row[self.text_a].strip(), text_b, self.labels.index(label), group)
+    def _without_leaks(self, train: Split, tests: Sequence[Split], notes: list[str]) -> Split:
+        """Rows of a test set that are trained on, compared without case, spaces and punctuation."""
+        found = leaked(train, tests)
+        known = {test.name: f"{found[test.name][0]:,} of {len(test):,} rows" for test in tests if found[test.name][0]}
+        if self.leaks == "check":
+            for test in tests:
+                if found[test.name][0] > max(1, LEAKS_ALLOWED * len(test)):
+                    raise UserError(
+                        f"task '{self.name}': {known[test.name]} of '{test.name}' are also in {train.name}, "
+                        "so its score would be one of memory",
+                        "leaks: drop (--leaks drop) does not train on them, leaks: keep goes on",
+                    )
+        if self.leaks != "drop":
+            notes += [f"{name}: {count} are also in {train.name}" for name, count in known.items()]
+            return train
+        rows = sorted(set().union(*(rows for _, rows in found.values())))
+        if not rows:
+            return train
+        if len(rows) == len(train):
+            raise UserError(f"task '{self.name}': every row of {train.name} is in a test set", "give other files")
+        notes.append(f"{train.name}: {len(rows):,} rows that are also in a test set were not trained on")
+        return train.take(np.setdiff1d(np.arange(len(train)), rows))
+
+    def _read(self, name: str) -> Read:
+        problems: list[Problem] = []
+        read = self.read(name, problems if self.bad_rows == "skip" else None)
+        if problems:
+            lines = ", ".join(str(problem.line) for problem in problems[:5]) + (", ..." if len(problems) > 5 else "")
+            read.notes.append(f"{len(problems):,} rows that cannot be read were left out (lines {lines})")
+        return read
+
+    def read(self, name: str, problems: list[Problem] | None = None) -> Read:
+        """One split as its file has it. Bad rows are collected in `problems`; without it the first one is an error."""
+        file, kind = self.files[name], _kind(name, self.id_tests)
+        layout = Layout.of(self, file)
+        columns = Columns(name)
+
+        def bad(line: int, problem: str) -> None:
+            if problems is None:
+                raise UserError(
+                    f"{file.path}, line {line}: {problem}", "mend it, or leave such rows out: bad_rows: skip"
+                )
+            problems.append(Problem(line, problem))
+
+        for line, row in read_rows(file.path, bad):
+            layout.add(columns, line, row, bad)
+        notes = [f"{columns.unlabelled:,} rows without a label were left out"] if columns.unlabelled else []
+        if not columns.labels:
+            first = f" that can be read; line {problems[0].line}: {problems[0].what}" if problems else ""
+            labelled = " with a label" if columns.unlabelled and not first else ""
+            raise UserError(f"{file.path} holds no rows{labelled}{first}", "give it a header and at least one example")
+        if file.group is not None and (unknown := columns.unknown(layout.group)):
+            raise UserError(f"{file.path}: no column '{unknown[0]}' for groups", f"columns here: {layout.seen(row)}")
+        return Read(columns.split(kind, layout.coarse), notes, columns.unknown(layout.group))
+
+    def _check_groups(self, read: Mapping[str, Read]) -> None:
+        """Not every file needs the task's group columns, but a column that no file has is a slip of the pen."""
+        if self.group is None:
+            return
+        mine = [each.unknown_groups for name, each in read.items() if self.files[name].group is None]
+        nowhere = set.intersection(*map(set, mine)) if mine else set()
+        if nowhere:
+            raise UserError(f"task '{self.name}': no column '{sorted(nowhere)[0]}' for groups in any file", "check it")
 
 
-def read_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line number, column -> text) of every row; anything malformed is an error that names the line."""
-    if path.suffix not in SUFFIXES:
-        raise UserError(f"{path} has an unknown ending", f"give a file that ends in {', '.join(SUFFIXES)}")
+@dataclass(frozen=True)
+class Problem:
+    line: int
+    what: str
+
+
+@dataclass(frozen=True)
+class Read:
+    split: Split
+    notes: list[str]
+    unknown_groups: tuple[str, ...] = ()
+    """Group columns that no row of the file has."""
+
+
+def _kind(name: str, id_tests: tuple[tuple[str, Source], ...]) -> Kind:
+    return "ID" if name in ("train", "dev", *dict(id_tests)) else "OOD"
+
+
+def _check_spellings(spellings: tuple[tuple[str, str], ...], labels: tuple[str, ...]) -> None:
+    for spelling, label in spellings:
+        if label not in labels:
+            known = ", ".join(dict.fromkeys(labels))
+            raise UserError(f"'{spelling}' is said to spell '{label}', which is no label", f"labels: {known}")
+
+
+def _as_tuple(source: Source | tuple[Source, ...] | None) -> tuple[Source, ...]:
+    if source is None:
+        return ()
+    return source if isinstance(source, tuple) else (source,)
+
+
+def _numbered(name: str, parts: Sequence[Split]) -> tuple[str, ...]:
+    return tuple(f"{name}-{n}" for n in range(sum(map(len, parts))))
+
+
+class Columns:
+    """What has been read of one file. Columns, not rows: a million rows are a few hundred megabytes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.text_a: list[str] = []
+        self.text_b: list[str] = []
+        self.labels: list[int] = []
+        self.groups: list[str] = []
+        self.unlabelled = 0
+        self.grouped: set[str] = set()
+        """Group columns that some row has."""
+        self._seen: dict[str, str] = {}
+
+    def add(self, text_a: str, text_b: str, label: int, group: str) -> None:
+        self.text_a.append(self._once(text_a))
+        self.text_b.append(self._once(text_b))
+        self.labels.append(label)
+        self.groups.append(self._once(group))
+
+    def unknown(self, group: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(column for column in group if column not in self.grouped)
+
+    def _once(self, text: str) -> str:
+        """Premises and sub-cases repeat: keep one copy of each of the recent ones."""
+        if len(self._seen) > 10_000:
+            self._seen.clear()
+        return self._seen.setdefault(text, text)
+
+    def split(self, kind: Kind, coarse: Coarse | None) -> Split:
+        ids = tuple(f"{self.name}-{n}" for n in range(len(self.labels)))
+        labels = np.array(self.labels, dtype=np.int64)
+        return Split(self.name, kind, ids, tuple(self.text_a), tuple(self.text_b), labels, tuple(self.groups), coarse)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a row of one file becomes an example."""
+
+    text_a: str
+    text_b: str | None
+    label: str
+    group: tuple[str, ...]
+    labels: Mapping[str, int]
+    """Every known spelling -> label."""
+    names: tuple[str, ...]
+    unlabelled: tuple[str, ...]
+    tidy: Callable[[str], str]
+    coarse: Coarse | None
+
+    @classmethod
+    def of(cls, task: FilesTask, file: DataFile) -> Layout:
+        coarse = _coarse(task, file)
+        names = coarse.classes if coarse else task.labels
+        spellings = {**({} if coarse else dict(task.spellings)), **dict(file.spellings)}
+        labels = {name: index for index, name in enumerate(names)}
+        labels |= {spelling: labels[label] for spelling, label in spellings.items()}
+        group = file.group if file.group is not None else task.group
+        return cls(
+            text_a=file.text_a or task.text_a,
+            text_b=file.text_b or task.text_b,
+            label=file.label or task.label,
+            group=(group,) if isinstance(group, str) else group or (),
+            labels=labels,
+            names=names,
+            unlabelled=task.unlabelled,
+            tidy=_tidy(task.strip_final_punctuation, file.bytes_literals),
+            coarse=coarse,
+        )
+
+    def add(self, columns: Columns, line: int, row: Mapping[str, str], bad: Bad) -> None:
+        label, text_a = _cell(row, self.label), _cell(row, self.text_a)
+        text_b = "" if self.text_b is None else _cell(row, self.text_b)
+        if label is not None and label.strip() in self.unlabelled:
+            columns.unlabelled += 1
+        elif label is None or text_a is None or text_b is None:
+            bad(line, self._missing(row))
+        elif label.strip() not in self.labels:
+            bad(line, f"label '{brief(label)}' was never declared: declared are {', '.join(self.names)}")
+        elif not (text_a := self.tidy(text_a)) or (not (text_b := self.tidy(text_b)) and self.text_b is not None):
+            bad(line, f"an empty text under '{self.text_b if text_a else self.text_a}'")
+        else:
+            columns.add(text_a, text_b, self.labels[label.strip()], self._group(columns, row))
+
+    def _group(self, columns: Columns, row: Mapping[str, str]) -> str:
+        """The levels down to the last that the row has."""
+        levels = [(column, _cell(row, column)) for column in self.group]
+        columns.grouped.update(column for column, level in levels if level is not None)
+        while levels and not levels[-1][1]:
+            levels.pop()
+        return LEVELS.join(level or "" for _, level in levels)
+
+    def _missing(self, row: Mapping[str, str]) -> str:
+        wanted = [self.label, self.text_a] + ([self.text_b] if self.text_b is not None else [])
+        names = " or ".join(f"'{name}'" for name in _alternatives(next(w for w in wanted if _cell(row, w) is None)))
+        return f"no column {names}; columns here: {self.seen(row)}"
+
+    @staticmethod
+    def seen(row: Mapping[str, str]) -> str:
+        return brief(", ".join(row), 500)
+
+
+def _cell(row: Mapping[str, str], column: str) -> str | None:
+    return next((row[name] for name in _alternatives(column) if name in row), None)
+
+
+def labels_in(source: str, column: str, unlabelled: tuple[str, ...] = ()) -> set[str]:
+    """What stands in a file's label column."""
+    found: set[str] = set()
+    row: Mapping[str, str] = {}
+    for _, row in read_rows(source, lambda *_: None):
+        found.add((_cell(row, column) or "").strip())
+    found -= {"", *unlabelled}
+    if not found:
+        raise UserError(f"{source}: no column '{column}' with labels", f"columns here: {Layout.seen(row)}")
+    if not 2 <= len(found) <= 100:
+        raise UserError(f"{source}: column '{column}' holds {len(found)} different values", "name the labels yourself")
+    return found
+
+
+@lru_cache
+def _alternatives(column: str) -> tuple[str, ...]:
+    return tuple(column.split("|"))
+
+
+def _coarse(task: FilesTask, file: DataFile) -> Coarse | None:
+    if not file.classes:
+        return None
+    counted = dict(file.classes)
+    missing = [label for label in task.labels if label not in counted]
+    unknown = [label for label in counted if label not in task.labels]
+    if missing or unknown:
+        raise UserError(f"{file.path}: classes must say what each of {list(task.labels)} counts as", f"not {counted}")
+    classes = tuple(dict.fromkeys(counted[label] for label in task.labels))
+    return Coarse(classes, tuple(classes.index(counted[label]) for label in task.labels), task.decision)
+
+
+def _tidy(strip_final_punctuation: bool, bytes_literals: bool) -> Callable[[str], str]:
+    if not strip_final_punctuation and not bytes_literals:
+        return str.strip
+
+    def tidy(text: str) -> str:
+        text = _from_bytes_literal(text.strip()).strip() if bytes_literals else text.strip()
+        return (text.rstrip(FINAL_PUNCTUATION) or text) if strip_final_punctuation else text
+
+    return tidy
+
+
+def _from_bytes_literal(text: str) -> str:
+    if not _BYTES.fullmatch(text):
+        return text
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            yield from _json_rows(path, file) if path.suffix == ".jsonl" else _table_rows(path, file)
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist", "check the path") from None
-    except IsADirectoryError:
-        raise UserError(f"{path} is a folder", "give a file") from None
-    except NotADirectoryError:
-        raise UserError(f"{path} does not exist: a file stands in its way", "check the path") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}, line {_undecodable_line(path)}: not UTF-8 text", "save the file as UTF-8") from None
+        return str(ast.literal_eval(text).decode("utf-8"))
+    except (SyntaxError, ValueError):
+        return text
 
 
-def _undecodable_line(path: Path) -> int:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError:
-                return number
-    return 0
+# --- the same row twice --------------------------------------------------------------------------------------------
 
 
-def _table_rows(path: Path, file: Iterator[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    # a tsv has no quoting: a quote in it is a character like any other
-    if path.suffix == ".tsv":
-        reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE, strict=True)
-    else:
-        reader = csv.reader(file, strict=True)
-    try:
-        header = next(reader, None)
-        if header is None:
-            raise UserError(f"{path} is empty", "give it a header and at least one example")
-        twice = [name for name in header if header.count(name) > 1]
-        if twice:
-            raise UserError(f"{path}, line 1: column '{twice[0]}' is named twice", "rename one of them")
-        for cells in reader:
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                raise UserError(f"{path}, line {reader.line_num}: {len(cells)} cells under {len(header)} columns")
-            yield reader.line_num, dict(zip(header, cells, strict=True))
-    except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}", "check the quotes and separators") from None
+def fingerprints(split: Split) -> Iterator[int]:
+    """One number a row, blind to case, spaces and punctuation."""
+    for text_a, text_b in zip(split.text_a, split.text_b, strict=True):
+        yield hash((_essence(text_a), _essence(text_b)))
 
 
-def _json_rows(path: Path, file: Iterator[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    for number, line in enumerate(file, start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise UserError(f"{path}, line {number}: not JSON ({error})", "one object a line") from None
-        if not isinstance(row, dict):
-            raise UserError(f"{path}, line {number}: not a JSON object", "one object a line")
-        yield number, {str(column): str(value) for column, value in row.items() if value is not None}
+def _essence(text: str) -> str:
+    folded = text.casefold()
+    kept = _IGNORED.sub("", folded) if folded.isascii() else "".join(filter(_says_something, folded))
+    return kept or text  # a text of nothing but signs is compared as it stands
+
+
+@lru_cache(maxsize=10_000)
+def _says_something(character: str) -> bool:
+    """Letters, marks, numbers and symbols, in all scripts: a smiley or a vowel sign of Hindi makes another text."""
+    return unicodedata.category(character)[0] in "LMNS" and character not in string.punctuation
+
+
+def leaked(train: Split, tests: Sequence[Split]) -> dict[str, tuple[int, list[int]]]:
+    """By test set: how many of its rows are trained on, and the training rows that are to blame."""
+    of = {test.name: list(fingerprints(test)) for test in tests}
+    wanted = set().union(*of.values())
+    rows: dict[int, list[int]] = {}
+    for row, number in enumerate(fingerprints(train)):
+        if number in wanted:
+            rows.setdefault(number, []).append(row)
+    return {
+        name: (sum(number in rows for number in numbers), [row for n in set(numbers) for row in rows.get(n, [])])
+        for name, numbers in of.items()
+    }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,17 +14,25 @@ from torch.utils.data import Dataset
 
 from srnet.tasks.base import Split
 
+_AT_ONCE = 10_000
+"""Texts that are tokenised at a time: Python's lists of numbers are far larger than our arrays of them."""
+
 
 @dataclass(frozen=True)
 class Encoded(Dataset[int]):
     """A tokenised split. Indexing gives the row's number; `collate` turns numbers into a padded batch."""
 
-    columns: dict[str, list[np.ndarray]]
+    columns: dict[str, np.ndarray]
+    """The tokens of all rows, one after another: a million rows are not a million arrays."""
     labels: np.ndarray
     lengths: np.ndarray
     pad: dict[str, int]
     extras: dict[str, torch.Tensor]
     """Per-example tensors the objective needs: bias and teacher log-probabilities."""
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        return np.asarray(np.cumsum(self.lengths) - self.lengths)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -31,27 +41,34 @@ class Encoded(Dataset[int]):
         return index
 
     def collate(self, rows: Sequence[int] | np.ndarray) -> dict[str, torch.Tensor]:
-        longest = int(self.lengths[rows].max())
+        lengths = self.lengths[rows]
+        places = np.arange(lengths.max())
+        mask = places < lengths[:, None]
+        tokens = (self.starts[rows][:, None] + places)[mask]
         batch: dict[str, torch.Tensor] = {}
         for name, column in self.columns.items():
-            padded = np.full((len(rows), longest), self.pad[name], dtype=np.int64)
-            for position, row in enumerate(rows):
-                padded[position, : self.lengths[row]] = column[row]
+            padded = np.full(mask.shape, self.pad[name], dtype=np.int64)
+            padded[mask] = column[tokens]
             batch[name] = torch.from_numpy(padded)
-        mask = np.arange(longest)[None, :] < self.lengths[rows][:, None]
         batch["attention_mask"] = torch.from_numpy(mask.astype(np.int64))
         batch["labels"] = torch.from_numpy(self.labels[rows])
         return batch | {name: tensor[rows] for name, tensor in self.extras.items()}
 
 
 def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.ndarray] | None = None) -> Encoded:
-    pairs = (list(split.text_a), list(split.text_b)) if any(split.text_b) else (list(split.text_a),)
-    tokens = tokenizer(*pairs, truncation=True, max_length=max_length, return_attention_mask=False)
-    columns = {name: [np.asarray(row, dtype=np.int32) for row in rows] for name, rows in tokens.items()}
-    lengths = np.array([len(row) for row in columns["input_ids"]])
+    texts = (split.text_a, split.text_b) if any(split.text_b) else (split.text_a,)
+    parts: dict[str, list[np.ndarray]] = {}
+    lengths: list[int] = []
+    for start in range(0, len(split), _AT_ONCE):
+        some = (list(column[start : start + _AT_ONCE]) for column in texts)
+        tokens = tokenizer(*some, truncation=True, max_length=max_length, return_attention_mask=False)
+        lengths += map(len, tokens["input_ids"])
+        for name, rows in tokens.items():
+            parts.setdefault(name, []).append(np.fromiter(chain.from_iterable(rows), dtype=np.int32))
+    columns = {name: np.concatenate(arrays) for name, arrays in parts.items()}
     pad = {name: tokenizer.pad_token_id if name == "input_ids" else 0 for name in columns}
     tensors = {name: torch.from_numpy(np.asarray(a, dtype=np.float32)) for name, a in (extras or {}).items()}
-    return Encoded(columns, split.labels, lengths, pad, tensors)
+    return Encoded(columns, split.labels, np.array(lengths), pad, tensors)
 
 
 def training_order(lengths: np.ndarray, batch_size: int, steps: int, seed: int) -> np.ndarray:

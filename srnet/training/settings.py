@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
-from srnet.errors import UserError
+from srnet.errors import UserError, choose
+
+Precision = Literal["float32", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,12 @@ class TrainingSettings:
     trace: int = 0
     """Examples of each OOD split that are scored at every evaluation, for curves. They never choose anything."""
     seed: int = 0
+    dev_rows: int | None = None
+    """Judge checkpoints on so many rows of ID dev, always the same; None: on all. Results are on all of them anyway."""
+    precision: Precision = "float32"
+    """What layers are computed in during training; weights, scores, thresholds and the optimiser stay in float32."""
+    compile: bool = False
+    """Whether `torch.compile` makes the training steps faster, after minutes in which it makes them slower."""
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "epochs", "batch_size", "eval_every", "max_length"):
@@ -38,14 +47,16 @@ class TrainingSettings:
         object.__setattr__(self, "epochs", float(self.epochs))  # 3 and 3.0 are the same training, with the same key
         if not math.isfinite(self.learning_rate) or not math.isfinite(self.epochs):
             raise UserError("learning_rate and epochs must be finite")
-        if self.patience is not None and self.patience < 1:
-            raise UserError(f"patience must be at least 1, not {self.patience}")
+        for name in ("patience", "dev_rows"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not self.min_gain >= 0.0 or self.trace < 0:  # not: NaN is no bar either
             raise UserError("min_gain and trace cannot be negative")
         if not 0 <= self.seed < 2**32:
             raise UserError(f"seed {self.seed} is out of range", "give a whole number from 0 to 4294967295")
         if self.steps is not None and self.steps < 1:
             raise UserError(f"steps must be at least 1, not {self.steps}")
+        choose("precision", self.precision, ("float32", "bf16"))
         if not 0.0 <= self.warmup < 1.0:
             raise UserError(f"warmup {self.warmup:g} is out of range", "it is a share of the run: 0 <= warmup < 1")
 

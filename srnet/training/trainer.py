@@ -31,10 +31,12 @@ from srnet.files import recover_folder
 from srnet.objectives import RegisteredLoss
 from srnet.pruners.base import Method, Snapshot
 from srnet.training.checkpoint import Checkpoint, random_state, readable, trained_tensors, write_checkpoint
+from srnet.training.clock import Clock
 from srnet.training.data import Encoded, training_order
 from srnet.training.distributed import Ranks, backend, connect, on_cpu
 from srnet.training.predict import predict
 from srnet.training.settings import TrainingSettings
+from srnet.training.speed import speed_arguments
 from srnet.training.stopping import stalled
 
 _TENSORBOARD = "TENSORBOARD_LOGGING_DIR"
@@ -54,6 +56,8 @@ class Result:
     """Optimisation steps the run took: what it cost."""
     step_seconds: float | None = None
     """Seconds a step, evaluations included, of the steps taken in this process; None if it took none."""
+    data_percent: float | None = None
+    """The part of the steps' time, without evaluations, in which the model waited for its batch."""
     log: list[dict[str, float]] = field(default_factory=list)
 
 
@@ -107,10 +111,11 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
     def __init__(self, run: Run, total: int, args: TrainingArguments, ranks: Ranks) -> None:
         self.run, self.ranks = run, ranks
         self.order = training_order(run.train.lengths, run.settings.batch_size, total, run.settings.seed)
+        self.clock = Clock()
         self.best: Snapshot = {}
         self.best_step, self.best_score = 0, -math.inf
         callback = _MethodCallback(run, total)
-        super().__init__(model=run.model, args=args, train_dataset=run.train, callbacks=[callback])  # type: ignore[arg-type]
+        super().__init__(model=run.model, args=args, train_dataset=run.train, callbacks=[callback, self.clock])  # type: ignore[arg-type]
         # Our losses are means over the batch. A Trainer that thought they were sums over `num_items_in_batch` would
         # multiply them by the number of ranks (`average_tokens_across_devices`).
         self.loss_is_scaled_for_ga = False
@@ -126,7 +131,7 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         loader = torch.utils.data.DataLoader(
             self.run.train,
             batch_sampler=self.order[:, self.ranks.rank :: self.ranks.world].tolist(),
-            collate_fn=self.run.train.collate,
+            collate_fn=self.clock.timed(self.run.train.collate),
             pin_memory=torch.cuda.is_available(),
         )
         # `prepare` would divide the batches among the ranks a second time; the Trainer moves them to the device itself
@@ -140,6 +145,9 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         outputs = model(**inputs)
         loss = self.run.objective.loss(outputs.logits.float(), labels, bias=bias, teacher=teacher)
         return (loss, outputs) if return_outputs else loss
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        super().log({**logs, **self.clock.figures()}, *args, **kwargs)
 
     # --- evaluation and selection ----------------------------------------------------------------------------------
 
@@ -218,7 +226,7 @@ def _arguments(run: Run, total: int, ranks: Ranks) -> TrainingArguments:
         logging_nan_inf_filter=False,
         log_level="error",
         log_level_replica="error",
-        **(_shared_arguments() if ranks.world > 1 else {}),
+        **(speed_arguments(settings) | (_shared_arguments() if ranks.world > 1 else {})),
     )
     if arguments.world_size != ranks.world:  # each would train by itself, and all of them write to one folder
         raise UserError(
@@ -279,8 +287,9 @@ def _train(run: Run, ranks: Ranks) -> Result:
     steps = trainer.state.global_step
     seconds = (time.monotonic() - started) / (steps - before) if steps > before else None
     ranks.wait()  # whoever is told the result may delete the folder: all must have read what they need from it
-    pace, log = ranks.on_main(lambda: (seconds, trainer.state.log_history))  # the clocks of the ranks differ
-    return Result(trainer.best, trainer.best_step, score, steps, pace, log)
+    # the clocks of the ranks differ
+    pace, waited, log = ranks.on_main(lambda: (seconds, trainer.clock.data_percent, trainer.state.log_history))
+    return Result(trainer.best, trainer.best_step, score, steps, pace, waited, log)
 
 
 def _whole_checkpoint(folder: Path) -> bool:

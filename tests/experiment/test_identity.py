@@ -42,7 +42,7 @@ def test_same_expression_same_key(
 def changed(value: Any) -> Any:
     """Another valid value of the same field."""
     if value is None or isinstance(value, str):
-        return {None: 5, "hard": "soft", "local": "global"}[value]
+        return {None: 5, "hard": "soft", "local": "global", "float32": "bf16"}[value]
     return value + 1 if isinstance(value, int) else value * 0.9 + 0.01
 
 
@@ -112,7 +112,7 @@ def test_the_shared_run_of_imp_does_not_know_the_level(raw: Pretrained) -> None:
 def files(tmp_path: Path) -> Iterator[FilesTask]:
     for name in ("train", "dev"):
         (tmp_path / f"{name}.csv").write_text("text_a,text_b,label\nthe cat,a cat,yes\nthe dog,a cat,no\n")
-    yield FilesTask("mine", ("no", "yes"), str(tmp_path / "train.csv"), str(tmp_path / "dev.csv"))
+    yield FilesTask("mine", ("no", "yes"), str(tmp_path / "train.csv"), str(tmp_path / "dev.csv"), leaks="keep")
     load_task.cache_clear()
 
 

@@ -88,7 +88,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[Row]:
 
 
 def tokens(data: Encoded) -> list[tuple[int, ...]]:
-    return [tuple(row.tolist()) for row in data.columns["input_ids"]]
+    return [tuple(row.tolist()) for row in np.split(data.columns["input_ids"], data.starts[1:])]
 
 
 def expected_rows(engine: Engine, bias: BiasModel, task: FilesTask, *names: str) -> list[Row]:

@@ -26,7 +26,7 @@ from srnet.experiment.nodes import Node, load_task
 from srnet.experiment.rebuild import rebuild, stored_model, stored_node
 from srnet.masks import Targets
 from srnet.pruners import IMP, Magnitude, MaskTraining, RewoundIMP
-from srnet.tasks.files import FilesTask
+from srnet.tasks.files import DataFile, FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
@@ -46,7 +46,8 @@ def nodes(raw: Pretrained, tiny_task: SyntheticTask, tiny_backbone: str, tmp_pat
         ("no", "yes"),
         str(tmp_path / "train.csv"),
         str(tmp_path / "dev.csv"),
-        (("o", str(tmp_path / "ood.csv")),),
+        (("o", DataFile(str(tmp_path / "ood.csv"), group=("label", "text_b"), spellings=(("oui", "yes"),))),),
+        leaks="keep",
     )
     return [
         raw,
@@ -90,7 +91,8 @@ def test_from_a_key(engine: Engine, raw: Pretrained, tiny_task: SyntheticTask) -
 def test_a_key_whose_data_changed_is_refused(engine: Engine, tiny_backbone: str, tmp_path: Path) -> None:
     rows = "text_a,text_b,label\na,b,yes\nb,b,no\n"
     (tmp_path / "d.csv").write_text(rows)
-    node = Pretrained(tiny_backbone, FilesTask("mine", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv")))
+    path = str(tmp_path / "d.csv")
+    node = Pretrained(tiny_backbone, FilesTask("mine", ("no", "yes"), path, path, leaks="keep"))
     engine.execute([node])
     load_task.cache_clear()
     (tmp_path / "d.csv").write_text(rows + "c,b,no\n")

@@ -16,7 +16,7 @@ from srnet.cli import main
 from srnet.errors import UserError
 from srnet.experiment import FineTune, Moment, Pretrained, Prune, load_task
 from srnet.experiment.nodes import ModelNode
-from srnet.names import EMBEDDED, EMBEDDED_OTHER
+from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
 from srnet.pruners import IMP, MaskTraining
 from srnet.recipes import FIGURES, Order
 from srnet.recipes.figures import AUTO_START, FIXED, GRADUAL, START
@@ -340,8 +340,7 @@ def test_scale_reaches_every_setting_of_the_paper() -> None:
         ({"figures": ("fig2", "nonsense")}, "unknown recipe 'nonsense'"),
         ({"profile": "gpu"}, "unknown profile 'gpu'; choose one of: cpu, paper, toy"),
         ({"profile": "cpu", "tasks": ("x.yaml",)}, "profile 'cpu' needs a backbone; give --backbone"),
-        ({"profile": "cpu", "backbone": "b"}, "profile 'cpu' needs data; give --tasks FILE.yaml"),
-        ({"profile": "paper"}, "profile 'paper' needs data; give --tasks FILE.yaml with the name mnli or qqp or fever"),
+        ({"profile": "cpu", "backbone": "b"}, "profile 'cpu' needs data; give --tasks mnli, snli, qqp, fever"),
         ({"scale": 0.0}, "scale 0 is out of range"),
         ({"scale": -1.0}, "scale -1 is out of range"),
         ({"scale": float("nan")}, "scale nan is out of range"),
@@ -354,9 +353,10 @@ def test_orders_that_cannot_be_filled(order: dict[str, Any], said: str) -> None:
     assert said in str(error.value)
 
 
-def test_names_of_the_benchmark_are_for_the_toy_profile() -> None:
-    with pytest.raises(UserError, match="profile 'cpu' has no data for 'inference'; give a YAML file"):
-        Order(("fig2",), "cpu", ("inference",), backbone="b").recipes()
+def test_tasks_that_nobody_knows_and_data_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(DOWNLOAD_VARIABLE, raising=False)
+    with pytest.raises(UserError, match=rf"hub:nyu-mll/glue:mnli:train cannot be loaded .*{DOWNLOAD_VARIABLE}=1"):
+        Order(("fig2",), "paper").recipes()
     with pytest.raises(UserError, match="unknown task 'gossip'"):
         Order(("fig2",), tasks=("gossip",)).recipes()
 
@@ -373,7 +373,7 @@ def test_tab6_needs_other_backbones(file: str) -> None:
 def test_a_task_of_the_paper_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "d.tsv").write_text("text_a\ttext_b\tlabel\n" + "a\tb\tyes\nc\td\tno\n" * 20)
     (tmp_path / "q.yaml").write_text(
-        "{name: qqp, labels: ['yes', 'no'], metric: f1, train: d.tsv, dev: d.tsv, ood: {paws: d.tsv}}"
+        "{name: qqp, labels: ['yes', 'no'], metric: f1, train: d.tsv, dev: d.tsv, ood: {paws: d.tsv}, leaks: keep}"
     )
     (recipe,) = Order(("fig5",), "paper", (str(tmp_path / "q.yaml"),)).recipes()
     assert (recipe.pruning.learning_rate, recipe.pruning.epochs, recipe.backbone) == (2e-5, 7, "bert-base-uncased")

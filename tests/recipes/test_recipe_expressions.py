@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from srnet.errors import UserError
-from srnet.experiment import CE, BiasModel, ConfReg, FineTune, Pretrained, Prune, Rewind
+from srnet.experiment import CE, BiasModel, BiasSpec, ConfReg, FineTune, Pretrained, Prune, Rewind
 from srnet.experiment.nodes import Node, Objective
 from srnet.pruners import IMP, Magnitude, MaskTraining, RewoundIMP
 from srnet.recipes import Line, Recipe, demo_recipe
@@ -94,8 +94,8 @@ def test_options_of_a_pruner() -> None:
 
 
 def test_the_bias_model_may_be_chosen() -> None:
-    bias = BiasModel(TASK, folds=3)
-    assert node(Line("l", finetune="poe"), bias=bias) == full(objective=Objective("poe", bias))
+    chosen = node(Line("l", finetune="poe"), bias=BiasSpec(folds=3))
+    assert chosen == full(objective=Objective("poe", BiasModel(TASK, folds=3)))
 
 
 def test_one_point_for_every_seed_and_sparsity() -> None:

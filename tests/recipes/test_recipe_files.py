@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from srnet.errors import UserError
-from srnet.experiment import BiasModel
+from srnet.experiment import BiasSpec
 from srnet.recipes import Line, load_recipe
 from srnet.recipes.spec import load_task_file
 from srnet.recipes.toy import FINETUNING, PRUNING
@@ -61,7 +61,7 @@ def test_a_whole_recipe(tmp_path: Path) -> None:
     assert (recipe.name, recipe.backbone, recipe.seeds) == ("mine", "../models/bert", (3, 1))
     assert recipe.finetuning == TrainingSettings(learning_rate=5e-5, epochs=3.0, batch_size=16)
     assert recipe.pruning == TrainingSettings(learning_rate=1e-4, epochs=5, steps=100)
-    assert recipe.bias == BiasModel(task, "overlap", None, 3)
+    assert recipe.bias == BiasSpec("overlap", folds=3)
 
 
 def test_the_shortest_recipe_has_the_settings_of_the_embedded_backbone(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ LINE = "{label: x, paradigm: a, pruner: mask, prune: ce, sparsities: [0.5]}"
         ("task: inference\nlines: [{label: x}]\nbias: {features: all}", ("mine.yaml: bias", "'features'")),
         ("task: inference\nlines: [{label: x}]\nfinetuning: {steps: 0}", ("steps must be at least 1",)),
         ("task: inference\nlines: [{label: x}]\nseeds: 0", ("'mine'", "at least one seed")),
-        ("task: gossip\nlines: [{label: x}]", ("unknown task 'gossip'", "inference, paraphrase, verification")),
+        ("task: gossip\nlines: [{label: x}]", ("unknown task 'gossip'", "inference, mnli, paraphrase")),
         (f"task: inference\nlines: [{LINE.replace('mask', 'lasso')}]", ("unknown pruner 'lasso'", "imp-rw")),
         (f"task: inference\nlines: [{LINE.replace('0.5', '1.0')}]", ("sparsity 1 is out of range",)),
         (f"task: inference\nlines: [{LINE.replace('0.5', '-0.1')}]", ("sparsity -0.1 is out of range",)),

@@ -73,7 +73,7 @@ def test_points_stand_at_their_sparsity_start_or_length(
 
 def test_the_page_draws_what_the_table_says(each: Results) -> None:
     pictures = curves(each)
-    assert [picture["layout"]["title"]["text"] for picture in pictures] == ["ID: dev", "OOD: challenge"]
+    assert [picture["layout"]["title"]["text"] for picture in pictures] == ["ID dev", "OOD challenge"]
     assert len({tuple(picture["layout"]["yaxis"]["range"]) for picture in pictures}) == 1, "ID and OOD are comparable"
     for picture, split in zip(pictures, each.splits, strict=True):
         drawn = {trace["name"]: trace for trace in picture["data"] if "name" in trace}

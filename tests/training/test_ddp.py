@@ -255,7 +255,8 @@ def agreement(one: Mask, other: Mask) -> float:
 
 def figures(log: list[dict[str, float]]) -> list[dict[str, float]]:
     """What was logged, but for times, and for the work done, which counts the padding."""
-    return [{k: v for k, v in entry.items() if not k.endswith(("runtime", "second", "flos"))} for entry in log]
+    left_out = ("runtime", "second", "flos", "data_percent")
+    return [{k: v for k, v in entry.items() if not k.endswith(left_out)} for entry in log]
 
 
 # Two processes add the same numbers up in another order, so gradients differ in the last bit, and a score that lies

@@ -1,0 +1,128 @@
+"""What one should know about data before training on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from srnet.errors import UserError
+from srnet.tasks.base import Split, Task
+from srnet.tasks.files import FilesTask, Problem, fingerprints, leaked
+from srnet.tasks.synthetic import SyntheticTask
+
+_SIGNS = ".!?"
+
+
+@dataclass(frozen=True)
+class SplitCheck:
+    """One split as its file has it, before anything is sampled or dropped."""
+
+    name: str
+    kind: str
+    source: str
+    rows: int
+    labels: dict[str, int]
+    repeated: int
+    """Rows that stand in the split more than once."""
+    in_train: int
+    """Rows that are also trained on, compared without case, spaces and punctuation."""
+    words: tuple[int, int, int]
+    """Both texts together: the middle row, all but the longest twentieth, the longest."""
+    final_sign: dict[str, float]
+    """By label, the percent of second texts (or first, if there is one only) that end in . ! or ?"""
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    task: str
+    splits: tuple[SplitCheck, ...]
+    fingerprint: str | None
+    """None where bad rows or leaks keep the task from loading."""
+    obstacle: str | None
+    notes: tuple[str, ...]
+
+    @property
+    def bad_rows(self) -> int:
+        return sum(len(split.problems) for split in self.splits)
+
+
+def check_data(spec: FilesTask | SyntheticTask) -> DataCheck:
+    """What one should know about a task's data; bad rows are listed, not raised."""
+    obstacle, task = None, None
+    try:
+        task = spec.load()
+    except UserError as error:
+        obstacle = str(error)
+    if isinstance(spec, FilesTask):
+        splits = _check_files(spec)
+    elif task is not None:
+        splits = _check_task(task)
+    else:
+        raise UserError(obstacle or "")
+    return DataCheck(spec.name, splits, task.fingerprint if task else None, obstacle, task.notes if task else ())
+
+
+def _check_files(spec: FilesTask) -> tuple[SplitCheck, ...]:
+    """Every split of a task, with all its bad rows rather than the first."""
+    problems: dict[str, list[Problem]] = {name: [] for name in spec.files}
+    read = {name: spec.read(name, problems[name]) for name in spec.files}
+    train = read["train"].split
+    found = leaked(train, [each.split for name, each in read.items() if name != "train"])
+    return tuple(
+        _checked(
+            each.split,
+            spec.files[name].path,
+            each.split.coarse.classes if each.split.coarse else spec.labels,
+            found[name][0] if name in found else 0,
+            tuple(problems[name]),
+            tuple(each.notes),
+        )
+        for name, each in read.items()
+    )
+
+
+def _check_task(task: Task) -> tuple[SplitCheck, ...]:
+    """The same for data that come from nowhere but the package."""
+    others = [split for split in task.splits.values() if split.name != task.train.name]
+    found = leaked(task.train, others)
+    return tuple(
+        _checked(split, "", task.classes_of(split), found[name][0] if name in found else 0, (), ())
+        for name, split in task.splits.items()
+    )
+
+
+def _checked(
+    split: Split,
+    source: str,
+    classes: tuple[str, ...],
+    in_train: int,
+    problems: tuple[Problem, ...],
+    notes: tuple[str, ...],
+) -> SplitCheck:
+    counts = np.bincount(split.labels, minlength=len(classes))
+    repeated = sum(count - 1 for count in Counter(fingerprints(split)).values())
+    lengths = np.array([len(a.split()) + len(b.split()) for a, b in zip(split.text_a, split.text_b, strict=True)])
+    middle, most, longest = (int(np.quantile(lengths, share, method="higher")) for share in (0.5, 0.95, 1.0))
+    texts = split.text_b if any(split.text_b) else split.text_a
+    ends = np.array([text.endswith(tuple(_SIGNS)) for text in texts])
+    return SplitCheck(
+        name=split.name,
+        kind=split.kind,
+        source=source,
+        rows=len(split),
+        labels={name: int(count) for name, count in zip(classes, counts, strict=True)},
+        repeated=repeated,
+        in_train=in_train,
+        words=(middle, most, longest),
+        final_sign={
+            name: round(100.0 * float(ends[split.labels == index].mean()), 1)
+            for index, name in enumerate(classes)
+            if counts[index]
+        },
+        problems=problems,
+        notes=notes,
+    )

@@ -1,0 +1,59 @@
+"""From a user's files to the YAML that describes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from srnet.errors import UserError
+from srnet.files import write_text
+from srnet.tasks.files import FilesTask, labels_in
+from srnet.tasks.reading import HUB
+
+
+def describe_files(
+    out: Path | str,
+    train: Path | str,
+    dev: Path | str,
+    ood: Sequence[tuple[str, str]] = (),
+    *,
+    labels: tuple[str, ...] | None = None,
+    ood_train: Path | str | None = None,
+    **options: Any,
+) -> Path:
+    """Write the YAML file that describes a user's files; paths in it are relative to it where they can be."""
+    out = Path(out)
+    if out.suffix not in (".yaml", ".yml"):
+        raise UserError(f"{out} is not a YAML file", "let its name end in .yaml")
+    if out.exists():
+        raise UserError(f"{out} exists already", "remove it or choose another name")
+    column, unlabelled = options.get("label", "label"), options.get("unlabelled", ())
+    found = labels or tuple(sorted(labels_in(str(train), column, unlabelled)))
+    extra: dict[str, Any] = {} if ood_train is None else {"ood_train": str(ood_train)}
+    spec = FilesTask(out.stem, found, str(train), str(dev), tuple(ood), **extra, **options)
+    for name in spec.files:
+        spec.read(name, [])  # a wrong column or a missing file is said now, bad rows by `srnet data check`
+    write_text(out, yaml.safe_dump(_description(spec, out.parent.resolve()), sort_keys=False, allow_unicode=True))
+    return out
+
+
+def _description(spec: FilesTask, folder: Path) -> dict[str, Any]:
+    """The fields that are not as usual, as YAML has them."""
+
+    def near(source: Any) -> Any:
+        if isinstance(source, tuple):
+            return [near(each) for each in source]
+        return source if source.startswith(HUB) else os.path.relpath(Path(source).resolve(), folder)
+
+    values = {f.name: getattr(spec, f.name) for f in fields(spec) if getattr(spec, f.name) != f.default}
+    values |= {name: near(values[name]) for name in ("train", "dev", "ood_train") if name in values}
+    values |= {
+        name: {test: near(path) for test, path in values[name]} for name in ("ood", "id_tests") if name in values
+    }
+    values |= {name: dict(values[name]) for name in ("spellings", "rows") if name in values}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

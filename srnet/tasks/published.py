@@ -1,0 +1,233 @@
+"""The datasets of the papers: their labels and columns, what their authors call the files, and where the Hub has them.
+
+Each entry only describes; `published_task` turns it into a `FilesTask` like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from srnet.errors import UserError, choose
+from srnet.tasks.base import Metric, Shortcut
+from srnet.tasks.files import DataFile, FilesTask
+from srnet.tasks.reading import SUFFIXES
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a split is found: file names without their ending, in order of preference, and a dataset of the Hub."""
+
+    stems: tuple[str, ...]
+    hub: str | None = None
+
+    def in_folder(self, folder: Path) -> str | None:
+        # jsonl before the rest: some archives hold a dataset twice, and jsonl cannot be misread
+        endings = sorted(SUFFIXES, key=lambda suffix: not suffix.startswith(".jsonl"))
+        paths = [folder / f"{stem}{ending}" for stem in self.stems for ending in endings]
+        return next((str(path) for path in paths if path.is_file()), None)
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """An OOD set: its layout where it differs from the task's, and how it is trained on for an upper bound."""
+
+    test: Place
+    layout: Mapping[str, Any] = field(default_factory=dict)
+    train: Place | None = None
+    train_layout: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Published:
+    labels: tuple[str, ...]
+    text_a: str
+    text_b: str
+    label: str
+    metric: Metric
+    shortcut: Shortcut
+    train: Place
+    dev: Place
+    ood: Mapping[str, Challenge]
+    id_tests: Mapping[str, Place] = field(default_factory=dict)
+    spellings: Pairs = ()
+    unlabelled: tuple[str, ...] = ()
+    ood_copies: int = 1
+
+
+_NLI = ("entailment", "neutral", "contradiction")
+_HANS = Challenge(
+    Place(("heuristics_evaluation_set", "hans"), "hub:jhu-cogsci/hans@refs/convert/parquet:plain_text:validation"),
+    {
+        "group": ("heuristic", "gold_label|label", "subcase"),
+        "classes": tuple((label, "entailment" if label == "entailment" else "non-entailment") for label in _NLI),
+    },
+    Place(("heuristics_train_set", "hans_train"), "hub:jhu-cogsci/hans@refs/convert/parquet:plain_text:train"),
+    # HANS does not say which kind of non-entailment; nearly all of its templates leave the hypothesis open
+    {"spellings": (("non-entailment", "neutral"),)},
+)
+_PAWS = {"text_a": "sentence1", "text_b": "sentence2", "label": "label"}
+_SYMMETRIC = {"text_a": "evidence|evidence_sentence|sentence1", "text_b": "claim|sentence2"}
+_NUMBERED_NLI = tuple((str(number), label) for number, label in enumerate(_NLI))
+
+PUBLISHED_TASKS: dict[str, Published] = {
+    "mnli": Published(
+        labels=_NLI,
+        text_a="sentence1|premise",
+        text_b="sentence2|hypothesis",
+        label="gold_label|label",
+        metric="accuracy",
+        shortcut="overlap",
+        train=Place(("train", "multinli_1.0_train"), "hub:nyu-mll/glue:mnli:train"),
+        dev=Place(("dev_matched", "multinli_1.0_dev_matched"), "hub:nyu-mll/glue:mnli:validation_matched"),
+        id_tests={
+            "mismatched": Place(
+                ("dev_mismatched", "multinli_1.0_dev_mismatched"), "hub:nyu-mll/glue:mnli:validation_mismatched"
+            )
+        },
+        ood={"hans": _HANS},
+        spellings=_NUMBERED_NLI,
+        unlabelled=("-", "hidden"),
+    ),
+    "snli": Published(
+        labels=_NLI,
+        text_a="sentence1|premise",
+        text_b="sentence2|hypothesis",
+        label="gold_label|label",
+        metric="accuracy",
+        shortcut="claim",  # its hard test set is what a hypothesis-only model gets wrong
+        train=Place(("train", "snli_1.0_train"), "hub:stanfordnlp/snli:plain_text:train"),
+        dev=Place(("dev", "snli_1.0_dev"), "hub:stanfordnlp/snli:plain_text:validation"),
+        ood={"hard": Challenge(Place(("test_hard", "snli_1.0_test_hard"))), "hans": _HANS},
+        spellings=_NUMBERED_NLI,
+        unlabelled=("-",),
+    ),
+    "qqp": Published(
+        labels=("not_duplicate", "duplicate"),
+        text_a="question1",
+        text_b="question2",
+        label="is_duplicate|label",
+        metric="f1",
+        shortcut="overlap",
+        train=Place(("train",), "hub:nyu-mll/glue:qqp:train"),
+        dev=Place(("dev",), "hub:nyu-mll/glue:qqp:validation"),
+        ood={
+            "paws_qqp": Challenge(
+                Place(("paws_qqp", "dev_and_test")),
+                {**_PAWS, "bytes_literals": True},
+                Place(("paws_qqp_train",)),
+            ),
+            "paws_wiki": Challenge(
+                Place(("paws_wiki", "paws_wiki_test"), "hub:google-research-datasets/paws:labeled_final:test"),
+                _PAWS,
+                Place(("paws_wiki_train",), "hub:google-research-datasets/paws:labeled_final:train"),
+            ),
+        },
+        spellings=(("0", "not_duplicate"), ("1", "duplicate")),
+    ),
+    "fever": Published(
+        labels=("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
+        text_a="evidence|evidence_sentence|sentence1",
+        text_b="claim|sentence2",
+        label="gold_label|label",
+        metric="accuracy",
+        shortcut="claim",
+        train=Place(("train", "fever.train"), "hub:copenlu/fever_gold_evidence:train"),
+        dev=Place(("dev", "fever.dev"), "hub:copenlu/fever_gold_evidence:validation"),
+        ood={
+            "symm1": Challenge(Place(("symm1", "fever_symmetric_generated", "symmetric_v0.1")), _SYMMETRIC),
+            "symm2": Challenge(
+                Place(("symm2", "fever_symmetric_test", "symmetric_v0.2")),
+                _SYMMETRIC,
+                Place(("symm2_dev", "fever_symmetric_dev")),
+            ),
+        },
+        spellings=(("NOTENOUGHINFO", "NOT ENOUGH INFO"), ("NEI", "NOT ENOUGH INFO")),
+        ood_copies=10,
+    ),
+}
+
+
+PUBLISHED_OPTIONS = (
+    "metric", "shortcut", "decision", "rows", "leaks", "bad_rows", "strip_final_punctuation", "ood_copies",
+)  # fmt: skip
+"""What may be said about a published dataset beyond where it lies."""
+
+
+def published_task(
+    name: str,
+    folder: Path | None = None,
+    ood: Mapping[str, str] | None = None,
+    ood_train: Mapping[str, str] | None = None,
+    **options: Any,
+) -> FilesTask:
+    """A dataset of the papers: from `folder`, or from the Hub without one. `ood` adds test files by name.
+
+    A name that the dataset knows (hans, hard, paws_qqp, ...) says how its file is laid out; another name is read like
+    the task's own files. Further options are those of `FilesTask`: rows, leaks, decision, ...
+    """
+    task = PUBLISHED_TASKS[choose("dataset", name, PUBLISHED_TASKS)]
+    if folder is not None:  # perhaps a folder of several datasets; GLUE writes their names large
+        folder = next((folder / each for each in (name, name.upper()) if (folder / each).is_dir()), folder)
+    return FilesTask(
+        name=name,
+        labels=task.labels,
+        train=_found(name, "train", task.train, folder),
+        dev=_found(name, "dev", task.dev, folder),
+        id_tests=tuple((test, path) for test, place in task.id_tests.items() if (path := _where(place, folder))),
+        ood=tuple(_tests(task, folder, ood or {}).items()),
+        ood_train=_training_files(task, folder, ood_train or {}) or None,
+        ood_copies=options.pop("ood_copies", task.ood_copies),
+        text_a=task.text_a,
+        text_b=task.text_b,
+        label=task.label,
+        metric=options.pop("metric", task.metric),
+        shortcut=options.pop("shortcut", task.shortcut),
+        spellings=task.spellings,
+        unlabelled=task.unlabelled,
+        **options,
+    )
+
+
+def _where(place: Place, folder: Path | None) -> str | None:
+    return place.hub if folder is None else place.in_folder(folder)
+
+
+def _found(name: str, split: str, place: Place, folder: Path | None) -> str:
+    path = _where(place, folder)
+    if path is not None:
+        return path
+    if folder is not None and not folder.is_dir():
+        raise UserError(f"{folder} is not a folder", f"give the folder with the files of {name}")
+    wanted = " or ".join(f"{stem}.*" for stem in place.stems)
+    raise UserError(f"{folder} has no {split} file of {name}", f"it must be called {wanted}, in {', '.join(SUFFIXES)}")
+
+
+def _tests(task: Published, folder: Path | None, given: Mapping[str, str]) -> dict[str, str | DataFile]:
+    found = {name: _where(challenge.test, folder) for name, challenge in task.ood.items()}
+    paths = {name: path for name, path in found.items() if path is not None} | dict(given)
+    return {
+        name: DataFile(path, **task.ood[name].layout) if name in task.ood and task.ood[name].layout else path
+        for name, path in paths.items()
+    }
+
+
+def _training_files(task: Published, folder: Path | None, given: Mapping[str, str]) -> tuple[str | DataFile, ...]:
+    trained = {name: challenge for name, challenge in task.ood.items() if challenge.train is not None}
+    for name in given:
+        choose("OOD training set", name, trained)
+    found = {name: _where(challenge.train, folder) for name, challenge in trained.items() if challenge.train}
+    paths = {name: path for name, path in found.items() if path is not None} | dict(given)
+    columns = ("text_a", "text_b", "label", "bytes_literals")
+    return tuple(
+        DataFile(
+            path,
+            **{key: value for key, value in trained[name].layout.items() if key in columns},
+            **trained[name].train_layout,
+        )
+        for name, path in paths.items()
+    )

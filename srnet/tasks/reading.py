@@ -1,0 +1,254 @@
+"""Rows of a file, whatever its format: csv, tsv, txt, jsonl or parquet, plain or gzipped, or a dataset of the Hub.
+
+Every reader yields (line number, {column: text}). A row that cannot be read is given to `bad` with its line number;
+by default that is an error, so nothing is ever skipped in silence.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import math
+import os
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from srnet.errors import UserError
+from srnet.names import DOWNLOAD_VARIABLE
+
+Row = tuple[int, Mapping[str, str]]
+Bad = Callable[[int, str], None]
+"""Told (line, what is wrong) of a row."""
+
+HUB = "hub:"
+TABLES = (".csv", ".tsv", ".txt")
+TEXTS = (*TABLES, ".jsonl")
+SUFFIXES = (*TEXTS, *(f"{suffix}.gz" for suffix in TEXTS), ".parquet")
+
+DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+csv.field_size_limit(sys.maxsize)  # a long text is no error
+
+
+def suffix_of(source: str) -> str:
+    """The ending that says how to read a file; with .gz where it is compressed."""
+    path = Path(source)
+    return "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
+
+
+def read_rows(source: str, bad: Bad | None = None) -> Iterator[Row]:
+    """The rows of a file, or of `hub:REPOSITORY[@REVISION][:CONFIGURATION]:SPLIT`."""
+    if source.startswith(HUB):
+        yield from _hub_rows(source)
+        return
+    suffix = suffix_of(source)
+    if suffix not in SUFFIXES:
+        raise UserError(f"{source} has an unknown ending", f"give a file that ends in {', '.join(SUFFIXES)}")
+    try:
+        yield from _parquet_rows(source) if suffix == ".parquet" else _text_rows(source, suffix, bad)
+    except FileNotFoundError:
+        raise UserError(f"{source} does not exist", "check the path") from None
+    except IsADirectoryError:
+        raise UserError(f"{source} is a folder", "give a file") from None
+    except NotADirectoryError:
+        raise UserError(f"{source} does not exist: a file stands in its way", "check the path") from None
+    except PermissionError:
+        raise UserError(f"{source} may not be read", "change its permissions") from None
+    except OSError as error:
+        raise UserError(f"{source} cannot be read ({error.strerror or error})", "check the path") from None
+
+
+def brief(text: str, limit: int = 80) -> str:
+    """What a file holds, as part of a message: on one line, and not longer than one cares to read."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[:limit]}..."
+
+
+def _text_rows(source: str, suffix: str, bad: Bad | None) -> Iterator[Row]:
+    complain = bad or _refuse(source)
+    try:
+        with _open(source) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
+            kind = suffix.removesuffix(".gz")
+            yield from _json_rows(file, complain) if kind == ".jsonl" else _table_rows(source, kind, file, complain)
+    except UnicodeDecodeError:
+        raise UserError(f"{source}{_undecodable_line(source)}: not UTF-8 text", "save it as UTF-8") from None
+    except DAMAGED as error:
+        raise UserError(f"{source} is a damaged or truncated gzip file ({error})", "fetch it again") from None
+
+
+def _open(source: str) -> IO[bytes]:
+    return gzip.open(source, "rb") if source.endswith(".gz") else Path(source).open("rb")  # type: ignore[return-value]
+
+
+def _refuse(source: str) -> Bad:
+    def refuse(line: int, problem: str) -> NoReturn:
+        raise UserError(f"{source}, line {line}: {problem}", "mend the row, or leave such rows out: bad_rows: skip")
+
+    return refuse
+
+
+def _undecodable_line(source: str) -> str:
+    with _open(source) as file, suppress(*DAMAGED):
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return f", line {number}"
+    return ""
+
+
+def _table_rows(source: str, kind: str, file: Iterable[str], bad: Bad) -> Iterator[Row]:
+    # with tabs there is no quoting: a quote is a character like any other
+    tabs: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    reader = csv.reader(file, strict=True, **({} if kind == ".csv" else tabs))
+    try:
+        header = next((cells for cells in reader if cells), None)
+        if header is None:
+            raise UserError(f"{source} is empty", "give it a header and at least one example")
+        _check_names(f"{source}, line {reader.line_num}", header)
+        width = len(header)
+        for cells in reader:
+            if len(cells) == width:
+                yield reader.line_num, dict(zip(header, cells, strict=True))
+            elif cells:
+                bad(reader.line_num, f"{len(cells)} cells under {width} columns")
+    except csv.Error as error:
+        raise UserError(f"{source}, line {reader.line_num}: {error}", "check the quotes and separators") from None
+
+
+def _check_names(where: str, names: list[str]) -> None:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise UserError(f"{where}: column '{brief(twice[0])}' is named twice", "rename one of them")
+
+
+def _json_rows(file: Iterable[str], bad: Bad) -> Iterator[Row]:
+    for number, line in enumerate(file, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            cells = _plain(row) if isinstance(row, dict) else None
+        except (ValueError, RecursionError) as error:
+            bad(number, f"not JSON ({getattr(error, 'msg', error)}): one object a line is needed")
+            continue
+        if cells is None:
+            bad(number, "not a JSON object: one object a line is needed")
+        elif "\\u" in line and _SURROGATE.search("".join((*cells, *cells.values()))):
+            bad(number, "half a character (\\ud800 to \\udfff), which no model can read")
+        else:
+            yield number, cells
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, str]:
+    """Values as text; a column without a value, or with bytes that are no text, is not there."""
+    return {str(name): text for name, value in row.items() if (text := _text(value)) is not None}
+
+
+def _text(value: Any) -> str | None:
+    """Lists are evidence: their texts in order, without page names, sentence numbers and weights."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)):
+        return " ".join(filter(None, map(_text, _texts_of(value))))
+    if isinstance(value, bytes):
+        with suppress(UnicodeDecodeError):
+            return value.decode("utf-8")
+        return None
+    if isinstance(value, float):  # a column with a gap turns 1 into 1.0
+        return None if math.isnan(value) else str(int(value) if value.is_integer() else value)
+    return None if value is None else str(value)
+
+
+def _texts_of(items: list[Any] | tuple[Any, ...]) -> list[Any]:
+    match items:
+        case [str(), number, str(text)] if isinstance(number, int) or str(number).isdigit():
+            return [text]  # FEVER's [page, number, text]
+        case [int() | None, int() | None, str() | None, int() | None]:
+            return []  # FEVER's own files only say where the text is: [annotation, evidence, page, number]
+    texts = [item for item in items if isinstance(item, (str, bytes, list, tuple))]
+    return texts or [item for item in items if item is not None]  # beside a text, a number is its weight
+
+
+def _parquet_rows(source: str) -> Iterator[Row]:
+    import pyarrow
+    from pyarrow import parquet
+
+    with Path(source).open("rb") as file:
+        try:
+            table = parquet.ParquetFile(file)
+            names, number = table.schema_arrow.names, 0
+            _check_names(source, names)
+            for batch in table.iter_batches(batch_size=8192):
+                for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    number += 1
+                    yield number, _plain(dict(zip(names, values, strict=True)))
+        except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+            why = brief(str(error), 200)
+            raise UserError(f"{source} cannot be read as parquet ({why})", "is it whole? Write it again") from None
+
+
+# --- the Hub -------------------------------------------------------------------------------------------------------
+
+
+def _hub_rows(source: str) -> Iterator[Row]:
+    repository, revision, configuration, split = parse_hub(source)
+    from datasets import ClassLabel, load_dataset
+    from datasets.utils import disable_progress_bars
+
+    disable_progress_bars()
+    offline = os.environ.get(DOWNLOAD_VARIABLE) != "1"
+    try:
+        # nothing that a dataset brings along is executed: scripts are not supported, and must not come back unasked
+        with _no_network(offline):
+            data = load_dataset(repository, configuration, split=split, revision=revision)
+    except Exception as error:  # a dozen kinds, from several libraries
+        why = brief((str(error).strip().splitlines() or [type(error).__name__])[0], 200)
+        fix = (
+            f"set {DOWNLOAD_VARIABLE}=1 to allow a download, or give files with --data" if offline else "check the name"
+        )
+        raise UserError(f"{source} cannot be loaded ({why})", fix) from None
+    names = {name: f for name, f in data.features.items() if isinstance(f, ClassLabel)}
+    for number, row in enumerate(data, start=1):
+        yield number, _plain({name: _class_name(names.get(name), value) for name, value in row.items()})
+
+
+@contextmanager
+def _no_network(offline: bool) -> Iterator[None]:
+    """Datasets asks the Hub for a dataset's card whatever its `local_files_only` says; only these two stop it."""
+    import datasets.config
+    import huggingface_hub.constants
+
+    modules: tuple[Any, ...] = (datasets.config, huggingface_hub.constants)
+    before = [(module, module.HF_HUB_OFFLINE) for module in modules]
+    try:
+        for module, already in before:
+            module.HF_HUB_OFFLINE = already or offline
+        yield
+    finally:
+        for module, already in before:
+            module.HF_HUB_OFFLINE = already
+
+
+def _class_name(feature: Any, value: Any) -> Any:
+    """The Hub stores labels as numbers; -1 means that there is none."""
+    if feature is None or value is None:
+        return value
+    return feature.int2str(value) if value >= 0 else "-"
+
+
+def parse_hub(source: str) -> tuple[str, str | None, str | None, str]:
+    """(repository, revision, configuration, split)."""
+    parts = source.removeprefix(HUB).split(":")
+    if len(parts) not in (2, 3) or not all(parts) or parts[0].startswith("@") or parts[0].endswith("@"):
+        raise UserError(f"'{source}' is no dataset of the Hub", "write hub:REPOSITORY[@REVISION][:CONFIGURATION]:SPLIT")
+    repository, _, revision = parts[0].partition("@")
+    return repository, revision or None, parts[1] if len(parts) == 3 else None, parts[-1]

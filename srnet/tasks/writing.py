@@ -1,0 +1,27 @@
+"""A task's examples as csv files, to look at or to start from."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from srnet.files import new_folder, require_new, write_text
+from srnet.tasks.base import Split, Task
+
+
+def write_csv(task: Task, folder: Path) -> list[Path]:
+    """One file a split, with the columns text_a, text_b, label and group."""
+    with new_folder(require_new(folder)) as staging:
+        for name, split in task.splits.items():
+            write_text(staging / f"{name}.csv", _csv(split, task.classes_of(split)))
+    return [folder / f"{name}.csv" for name in task.splits]
+
+
+def _csv(split: Split, classes: tuple[str, ...]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(("text_a", "text_b", "label", "group"))
+    labels = (classes[label] for label in split.labels)
+    writer.writerows(zip(split.text_a, split.text_b, labels, split.groups, strict=True))
+    return buffer.getvalue()

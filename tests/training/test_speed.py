@@ -1,0 +1,164 @@
+"""Training in bf16, and compiled: faster where the hardware can do it, and the same in what must be exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from srnet.backbones import load_backbone
+from srnet.errors import UserError
+from srnet.masks.parametrization import ScoreMask
+from srnet.pruners import IMP, MaskTraining, Method
+from srnet.pruners.base import Snapshot
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import Result, Run, TrainingSettings, encode, predict, speed, train, trainer
+
+SETTINGS = TrainingSettings(learning_rate=1e-2, steps=6, eval_every=3, batch_size=8, precision="bf16")
+
+
+def mask_training() -> Method:
+    return MaskTraining(0.5, refresh_every=2).method(fine_tuned=False, eval_every=3)
+
+
+def assert_exact(snapshot: Snapshot) -> None:
+    masks = {name: keep for name, keep in snapshot.items() if name.startswith("mask:")}
+    assert masks
+    for name, keep in masks.items():
+        assert int((~keep).sum()) == round(0.5 * keep.numel()), name
+
+
+def same(one: Snapshot, other: Snapshot) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+class Interrupted(Exception):
+    pass
+
+
+def whole_and_resumed(make: Callable[..., Run], folder: Path) -> tuple[Result, Result]:
+    """A run from beginning to end, and one that is interrupted between two checkpoints."""
+
+    def stop(step: int, total: int, figures: dict[str, float]) -> None:
+        if step == 4:
+            raise Interrupted
+
+    whole = train(make(folder / "whole"))
+    with pytest.raises(Interrupted):
+        train(make(folder / "broken", watch=stop))
+    return whole, train(make(folder / "broken"))
+
+
+@pytest.mark.parametrize(
+    "make_method",
+    [mask_training, lambda: IMP(0.5, step_sparsity=0.5, interval=1.0).method(fine_tuned=True, eval_every=3)],
+    ids=["mask", "imp"],
+)
+def test_bf16_keeps_budgets_and_tensors_exact(make_method: Any, make_run: Any, tmp_path: Path) -> None:
+    run = make_run(make_method(), tmp_path, settings=SETTINGS)
+    snapshot = train(run).snapshot
+    assert_exact(snapshot)
+    assert {t.dtype for t in snapshot.values()} <= {torch.float32, torch.bool}
+    state = run.model.state_dict().values()
+    assert {t.dtype for t in state if t.is_floating_point()} == {torch.float32}  # scores and thresholds among them
+
+
+def test_bf16_is_used_in_training_and_in_its_evaluations(
+    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(mask_training(), tmp_path, settings=SETTINGS)
+    seen: dict[bool, set[torch.dtype]] = {True: set(), False: set()}
+    layer = run.model.bert.encoder.layer[0].output.dense
+    layer.register_forward_hook(lambda module, _, out: seen[module.training].add(out.dtype))
+    logits: list[np.ndarray] = []
+
+    def spy(*args: Any) -> np.ndarray:
+        logits.append(predict(*args))
+        return logits[-1]
+
+    monkeypatch.setattr(trainer, "predict", spy)
+    train(run)
+    assert seen == {True: {torch.bfloat16}, False: {torch.bfloat16}}
+    assert {each.dtype for each in logits} == {np.dtype("float32")}
+
+
+def test_bf16_resumes(make_run: Any, tmp_path: Path) -> None:
+    def make(folder: Path, **changes: Any) -> Run:
+        return make_run(mask_training(), folder, settings=SETTINGS, **changes)
+
+    whole, resumed = whole_and_resumed(make, tmp_path)
+    assert same(whole.snapshot, resumed.snapshot)
+
+
+needs_compiler = pytest.mark.skipif(speed._missing_tool() is not None, reason="no C++ compiler on this machine")
+
+
+@needs_compiler
+def test_a_compiled_run_is_exact_and_resumes(
+    make_run: Any, tiny_backbone: str, tiny_task: SyntheticTask, tmp_path: Path
+) -> None:
+    compiled = replace(SETTINGS, precision="float32", compile=True)
+    tokenizer = load_backbone(tiny_backbone, ("a", "b"), seed=0).tokenizer
+    equally_long = encode(tiny_task.load().train, tokenizer, 8)  # a second length would be compiled once more
+    made: list[Run] = []
+
+    def make(folder: Path, **changes: Any) -> Run:
+        run: Run = make_run(mask_training(), folder, settings=compiled, train=equally_long, **changes)
+        run.model.bert.encoder.layer = run.model.bert.encoder.layer[:1]
+        made.append(run)
+        return run
+
+    names = set(make(tmp_path).model.state_dict())
+    whole, resumed = whole_and_resumed(make, tmp_path)
+    assert not any(isinstance(run.model, torch._dynamo.OptimizedModule) for run in made)
+    assert {name for name in whole.snapshot if not name.startswith("mask:")} == names
+    assert_exact(whole.snapshot)
+    assert same(whole.snapshot, resumed.snapshot)
+
+
+@needs_compiler
+def test_a_compiled_mask_follows_its_threshold() -> None:
+    """A compiler that took phi for a constant would go on with the mask of the first step."""
+    scores = torch.tensor([0.1, 0.2, 0.3, 0.4])
+    weight = torch.tensor([1.0, -2.0, 3.0, -4.0])
+    mask = ScoreMask(scores, phi=0.25)
+    compiled = torch.compile(mask)
+    for keep in ([False, False, True, True], [False, True, True, True], [False, False, False, True]):
+        mask.set_cut(torch.tensor(keep))
+        mask.scores.grad = None
+        out = compiled(weight)
+        (out * torch.tensor([1.0, 10.0, 100.0, 1000.0])).sum().backward()
+        assert torch.equal(out, mask(weight))
+        assert out.tolist() == [w if k else 0.0 for w, k in zip(weight.tolist(), keep, strict=True)]
+        assert mask.scores.grad.tolist() == [1.0, -20.0, 300.0, -4000.0]  # pruned entries learn as well
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(UserError, match=r"unknown precision 'fp16'.*bf16, float32"):
+        TrainingSettings(precision="fp16")  # type: ignore[arg-type]
+
+
+def test_a_plain_run_asks_for_nothing() -> None:
+    assert speed.speed_arguments(TrainingSettings()) == {}
+
+
+def test_what_the_machine_lacks_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "_missing_tool", lambda: "a C++ compiler")
+    with pytest.raises(UserError, match=r"compile needs a C\+\+ compiler.*compile off"):
+        speed.speed_arguments(TrainingSettings(compile=True))
+    monkeypatch.setattr(speed, "on_cpu", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Old GPU")
+    with pytest.raises(UserError, match=r"Old GPU cannot compute in bf16; .*float32"):
+        speed.speed_arguments(TrainingSettings(precision="bf16"))
+
+
+def test_a_machine_without_a_compiler_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "on_cpu", lambda: True)
+    monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("no-such-compiler",))
+    assert speed._missing_tool() == "a C++ compiler"
