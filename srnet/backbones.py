@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 from dataclasses import dataclass
@@ -12,8 +13,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from torch import nn
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
 from transformers import logging as transformers_logging
+from transformers.pytorch_utils import Conv1D
 
 from srnet.errors import UserError
 from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
@@ -24,7 +27,7 @@ _SHIPPED = {EMBEDDED: _SYNTHETIC / "backbone", EMBEDDED_OTHER: _SYNTHETIC / "bac
 
 @dataclass(frozen=True)
 class LoadedBackbone:
-    """A classifier on a backbone. `fresh` names what is not part of it: the head, and what the checkpoint lacks."""
+    """A classifier on a backbone. `fresh`: what is no part of it, the last layer and whatever the checkpoint lacks."""
 
     name: str
     sha256: str
@@ -34,7 +37,14 @@ class LoadedBackbone:
 
     def max_length(self, wanted: int) -> int:
         """`wanted`, or less if the backbone has fewer positions."""
-        return int(min(wanted, self.tokenizer.model_max_length, self.model.config.max_position_embeddings))
+        return int(min(wanted, self.tokenizer.model_max_length, _positions(self.model)))
+
+    def twins(self) -> dict[str, str]:
+        """Names of tensors that lie in the same memory as one before them (T5's embeddings), and that one's name."""
+        first: dict[int, str] = {}
+        tensors = ((name, t) for name, t in self.model.state_dict().items() if t.numel())
+        pairs = {name: first.setdefault(tensor.data_ptr(), name) for name, tensor in tensors}
+        return {name: other for name, other in pairs.items() if name != other}
 
     def pretrained(self) -> dict[str, torch.Tensor]:
         """The backbone's own tensors, without the head."""
@@ -75,10 +85,86 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int) -> LoadedBackbo
         ) from error
     finally:
         transformers_logging.set_verbosity(level)
-    head = {key for key in model.state_dict() if not key.startswith(f"{model.base_model_prefix}.")}
-    fresh = frozenset(head | set(info["missing_keys"]))
+    fresh = _fresh(model, info)
     state = {key: tensor for key, tensor in model.state_dict().items() if key not in fresh}
-    return LoadedBackbone(name, _identity(state, model.config, tokenizer), model, tokenizer, fresh)
+    identity = _identity(state, model.config, tokenizer)  # of what was loaded: before anything is set right below
+    _agree_on_padding(model, tokenizer, name)
+    _agree_on_segments(model, tokenizer)
+    return LoadedBackbone(name, identity, model, tokenizer, fresh)
+
+
+# --- what architectures have in common -----------------------------------------------------------------------------
+
+
+def linear_layers(model: nn.Module) -> dict[str, nn.Module]:
+    """Module name -> layer, in the model's order. A layer that a model uses many times (ALBERT) is there once."""
+    return {name: module for name, module in model.named_modules() if isinstance(module, (nn.Linear, Conv1D))}
+
+
+def in_base(model: nn.Module, name: str) -> bool:
+    """Whether `name` belongs to what was pre-trained, not to the head; a model without such a part is all base."""
+    prefix = getattr(model, "base_model_prefix", "")
+    return not hasattr(model, prefix) or name.startswith(f"{prefix}.")
+
+
+def classifier_of(model: nn.Module) -> str | None:
+    """The layer that gives the logits: the last one of the head. A dense layer before it is a pooler."""
+    head = [name for name in linear_layers(model) if not in_base(model, name)]
+    return head[-1] if head else None
+
+
+def _fresh(model: nn.Module, info: dict[str, Any]) -> frozenset[str]:
+    """The classifier is fresh even where a checkpoint brings one: it may be for other labels, or for others' labels."""
+    classifier = classifier_of(model)
+    own = {key for key in model.state_dict() if classifier is not None and key.startswith(f"{classifier}.")}
+    replaced = {each[0] for each in info["mismatched_keys"]}  # name and the two shapes
+    return frozenset(own | replaced | set(info["missing_keys"]))
+
+
+def _positions(model: Any) -> float:
+    """How many tokens the model can tell apart by position; models with relative positions may name no limit."""
+    named = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    limits = [float(named)] if named is not None and named > 0 else []  # XLNet writes -1
+    for name, module in model.named_modules():
+        first = getattr(module, "padding_idx", None)
+        if name.endswith(".position_embeddings") and first is not None:
+            # RoBERTa and its kin count from the padding's position: of 514 they use 512
+            limits.append(len(module.weight) - first - 1)
+    return min(limits, default=float("inf"))
+
+
+def _agree_on_padding(model: Any, tokenizer: Any, name: str) -> None:
+    """Decoders come without a padding token, or with one of which only the tokenizer knows.
+
+    They find a text's last token by it, so model and tokenizer must mean the same one. It has to have an embedding: a
+    new one would be another backbone. Where the end of a text serves, attention hides the padding all the same.
+    """
+    config, known = model.config.get_text_config(), range(len(model.get_input_embeddings().weight))
+    candidates = (tokenizer.pad_token_id, config.pad_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id)
+    padding = next((token for token in candidates if token in known), None)
+    if padding is None:
+        raise UserError(
+            f"backbone '{name}' has no token to pad with", "give its tokenizer a pad_token that has an embedding"
+        )
+    if tokenizer.pad_token_id != padding:
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(padding)
+    if config.pad_token_id != padding:
+        config.pad_token_id = padding
+    if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = padding  # what T5 was trained with; its configuration need not say so
+
+
+def _agree_on_segments(model: Any, tokenizer: Any) -> None:
+    """The model decides whether it is told which text of a pair a token is from, whatever the tokenizer's class says.
+
+    ALBERT learnt from segments, yet its tokenizer does not name them; a general tokenizer may name them for a model
+    that has none.
+    """
+    name, segments = "token_type_ids", getattr(model.config, "type_vocab_size", None)
+    takes = name in inspect.signature(model.forward).parameters
+    wanted = takes and (name in tokenizer.model_input_names if segments is None else segments > 1)
+    others = [each for each in tokenizer.model_input_names if each != name]
+    tokenizer.model_input_names = [*others, name] if wanted else others
 
 
 @lru_cache(maxsize=32)

@@ -45,13 +45,17 @@ class Subnetwork:
     def of(
         cls, base: LoadedBackbone, labels: tuple[str, ...], state: dict[str, torch.Tensor], mask: Mask | None
     ) -> Subnetwork:
-        """Keep what differs from the backbone; pruned entries do not count as a difference."""
-        original = base.pretrained()
+        """Keep what differs from the backbone; pruned entries do not count as a difference.
+
+        Of tensors that share their memory one is kept.
+        """
+        original, twins = base.pretrained(), base.twins()
         masked = mask.apply(state) if mask is not None else state
         expected = (
             mask.apply(original | {n: state[n] for n in mask if n not in original}) if mask is not None else original
         )
-        differs = {n: t for n, t in masked.items() if n not in original or not torch.equal(t.cpu(), expected[n].cpu())}
+        own = {n: t for n, t in masked.items() if n not in twins}
+        differs = {n: t for n, t in own.items() if n not in original or not torch.equal(t.cpu(), expected[n].cpu())}
         return cls(base.name, base.sha256, labels, {n: t.detach().cpu().clone() for n, t in differs.items()}, mask)
 
     @property
@@ -71,6 +75,7 @@ class Subnetwork:
     def state(self, base: LoadedBackbone) -> dict[str, torch.Tensor]:
         """All tensors of the model, pruned entries zero."""
         state = {**base.model.state_dict(), **self.weights}
+        state |= {name: state[other] for name, other in base.twins().items()}
         return state if self.mask is None else self.mask.apply(state)
 
     def model(self, base: LoadedBackbone) -> PreTrainedModel:

@@ -43,8 +43,18 @@ class ScoreMask(nn.Module):
         self._cut: tuple[int, float] = (-1, 0.0)
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        if torch.compiler.is_compiling():
+            return self._traceable(weight)
         masked = _StraightThrough.apply(self.scores, weight, self._strict_cut())  # type: ignore[no-untyped-call]
         return cast(torch.Tensor, masked)
+
+    def _traceable(self, weight: torch.Tensor) -> torch.Tensor:
+        """The same values and gradients without a look at `phi` from Python: a compiler would take it for a constant.
+
+        `scores - scores.detach()` is exactly zero and carries the gradient past the comparison.
+        """
+        keep = (self.scores.detach() >= self.phi).to(weight.dtype)
+        return weight * (keep + (self.scores - self.scores.detach()).to(weight.dtype))
 
     def _strict_cut(self) -> float:
         """The largest number below phi: `score > cut` then says `score >= phi`. Read anew only when phi moved."""

@@ -6,36 +6,48 @@ import re
 from dataclasses import dataclass
 
 from torch import nn
-from transformers.pytorch_utils import Conv1D
 
+from srnet.backbones import classifier_of, in_base, linear_layers
 from srnet.errors import UserError
 
 Selector = str | tuple[str, ...]
+
+ALL, OUTSIDE = "all-linear", "outside-layers"
+BEYOND_REACH = 0.1
+"""The share of the layers' weights that may lie in other than linear layers before we refuse to speak of a sparsity."""
 
 
 @dataclass(frozen=True)
 class Targets:
     """`modules`: "all-linear", a regular expression that a full module name must match, or a tuple of name endings.
 
-    `exclude` works the same way and wins. The default masks every linear layer of the encoder and the classifier;
-    the pooler stays, as in the paper. Embeddings, biases and LayerNorm are never masked.
+    `exclude` works the same way and wins. By default it is "outside-layers", found by structure: what belongs neither
+    to the stack of attention and feed-forward layers nor is the layer that gives the logits. So the pooler stays, as in
+    the paper, and whatever other architectures have in its place; so do projections of embeddings. Where a decoder
+    follows an encoder (T5, BART) the encoder is masked and the decoder stays; `exclude=()` masks both.
+
+    Embeddings, biases and norms are never masked.
     """
 
-    modules: Selector = "all-linear"
-    exclude: Selector = ("pooler.dense",)
+    modules: Selector = ALL
+    exclude: Selector = OUTSIDE
 
     def find(self, model: nn.Module) -> dict[str, nn.Module]:
         """Module name -> layer, in the model's order."""
-        layers = {name: m for name, m in model.named_modules() if isinstance(m, (nn.Linear, Conv1D))}
-        found = {n: m for n, m in layers.items() if _matches(self.modules, n) and not _matches(self.exclude, n)}
+        layers = linear_layers(model)
+        excluded = _outside(model) if self.exclude == OUTSIDE else {n for n in layers if _matches(self.exclude, n)}
+        found = {n: m for n, m in layers.items() if _matches(self.modules, n) and n not in excluded}
         if not found:
             some = ", ".join(sorted({name.rsplit(".", 1)[-1] for name in layers}))
             raise UserError(f"no layer matches target_modules={self.modules!r}", f"linear layers end in: {some}")
+        _check_shared(found)
+        if self == Targets():
+            _check_reach(model, found)
         return found
 
 
 def _matches(selector: Selector, name: str) -> bool:
-    if selector == "all-linear":
+    if selector == ALL:
         return True
     if isinstance(selector, str):
         try:
@@ -43,3 +55,47 @@ def _matches(selector: Selector, name: str) -> bool:
         except re.error as error:
             raise UserError(f"'{selector}' is not a regular expression: {error}") from error
     return any(name == end or name.endswith(f".{end}") for end in selector)
+
+
+def _outside(model: nn.Module) -> set[str]:
+    classifier = classifier_of(model)
+    if classifier is None:  # not a classifier of transformers: nothing is known of its structure
+        return set()
+    return {name for name in linear_layers(model) if name != classifier and not _in_stack(model, name)}
+
+
+def _in_stack(model: nn.Module, name: str) -> bool:
+    """Whether `name` belongs to the layers that are masked: those a backbone keeps in a list."""
+    if not in_base(model, name) or (_decodes(model) and "decoder" in name.split(".")):
+        return False
+    parts = name.split(".")
+    return any(isinstance(model.get_submodule(".".join(parts[:n])), nn.ModuleList) for n in range(1, len(parts)))
+
+
+def _decodes(model: nn.Module) -> bool:
+    return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+
+
+def _check_shared(found: dict[str, nn.Module]) -> None:
+    """A layer used many times has one mask. Two layers with one tensor would get two, and only one could be kept."""
+    owners: dict[int, str] = {}
+    for name, module in found.items():
+        owner = owners.setdefault(id(module.weight), name)
+        if owner != name:
+            raise UserError(f"{owner} and {name} share one matrix, so they cannot have a mask each", "exclude both")
+
+
+def _check_reach(model: nn.Module, found: dict[str, nn.Module]) -> None:
+    """A mixture of experts keeps most weights in tensors of its own: "50 %" of the rest would be a wrong claim."""
+    masked = sum(module.weight.numel() for name, module in found.items() if in_base(model, name))  # type: ignore
+    missed = {
+        name: parameter.numel()
+        for name, parameter in model.named_parameters()
+        if parameter.dim() > 1 and _in_stack(model, name) and name.rsplit(".", 1)[0] not in found
+    }
+    if sum(missed.values()) > BEYOND_REACH * (masked + sum(missed.values())):
+        raise UserError(
+            f"the layers of a {type(model).__name__} keep weights where no mask can be put, such as "
+            f"{max(missed, key=lambda name: missed[name])}",
+            "name the layers to mask with target_modules, and take the sparsity as theirs alone",
+        )

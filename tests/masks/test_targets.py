@@ -64,6 +64,11 @@ def test_exclude_wins(bert: nn.Module) -> None:
     assert not any("layer.0" in name for name in Targets(exclude=r".*layer\.0.*").find(bert))
 
 
+def test_the_pooler_stays_whatever_is_chosen_unless_exclude_says_otherwise(bert: nn.Module) -> None:
+    usual = set(Targets(("dense",)).find(bert))
+    assert set(Targets(("dense",), exclude=()).find(bert)) - usual == {"bert.pooler.dense"}
+
+
 def test_nothing_found_names_what_there_is(bert: nn.Module) -> None:
     with pytest.raises(UserError, match=r"q_proj.*linear layers end in: .*query"):
         Targets(("q_proj",)).find(bert)
