@@ -1,0 +1,36 @@
+"""The guides' commands run as they are printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+
+
+def commands(guide: Path) -> str:
+    return "\n".join(re.findall(r"```console\n(.*?)```", guide.read_text(), flags=re.DOTALL))
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
+def test_every_command_of_a_guide_runs_as_written(guide: Path, tmp_path: Path) -> None:
+    script = commands(guide)
+    assert script.count("srnet ") >= 5
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "SRNET_STORE": str(tmp_path / "store"),
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "reviews" / "model" / "model.safetensors").is_file()
+    assert (tmp_path / "reviews" / "report" / "report.html").is_file()
