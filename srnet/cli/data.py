@@ -64,8 +64,9 @@ def check(
 
 def _print_check(found: Any) -> None:
     table = Table(title=escape(f"{found.task}: data as the files have them"), title_justify="left")
-    for name in ("split", "rows", "labels", "twice", "also in train", "words", "end in . ! ?", "bad rows"):
-        table.add_column(name, justify="left" if name in ("split", "labels", "end in . ! ?") else "right")
+    for name in ("split", "rows", "labels", "twice", "in train", "words", "end in . ! ?", "bad rows"):
+        names = name in ("labels", "end in . ! ?")  # on a narrow screen they are wrapped, numbers never
+        table.add_column(name, justify="left" if names or name == "split" else "right", no_wrap=not names)
     for split in found.splits:
         table.add_row(
             escape(f"{split.kind} {split.name}"),
@@ -73,12 +74,13 @@ def _print_check(found: Any) -> None:
             escape("\n".join(f"{label} {count:,}" for label, count in split.labels.items())),
             f"{split.repeated:,}",
             "" if split.name == "train" else f"{split.in_train:,} ({100 * split.in_train / split.rows:.1f} %)",
-            " / ".join(str(count) for count in split.words),
+            "/".join(str(count) for count in split.words),
             escape("\n".join(f"{label} {share:.0f} %" for label, share in split.final_sign.items())),
             f"{len(split.problems):,}",
         )
     out.print(table)
-    out.print("words: the middle row / all but the longest twentieth / the longest; both texts together")
+    out.print("in train: rows that are also trained on, compared without case, spaces and punctuation")
+    out.print("words: the middle row/all but the longest twentieth/the longest; both texts together")
     for split in found.splits:
         _print_problems(split)
     for note in found.notes:

@@ -81,7 +81,7 @@ class BiasModel(Node):
     """A cross-fitted linear model that sees nothing but the shortcut."""
 
     task: TaskSpec = field(metadata=BY_CONTENT)
-    shortcut: Shortcut | None = None
+    shortcut: Shortcut | None = field(default=None, metadata=BY_CONTENT)
     """Which features; the task's own suspicion if not given."""
     vectors: str | None = field(default=None, metadata=BY_CONTENT)
     """A file of word vectors, or a backbone whose input embeddings serve as such; None uses words alone."""

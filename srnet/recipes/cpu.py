@@ -21,6 +21,7 @@ def cpu_setup(task: TaskSpec, backbone: str) -> Setup:
         pruning=PRUNING,
         stopping=replace(FINETUNING, eval_every=50, patience=3, min_gain=0.5),
         with_ood=PRUNING,
+        rates=(("imp", FINETUNING.learning_rate), ("imp-rw", FINETUNING.learning_rate)),
         sparsities=(0.5, 0.7),
         sparsities_of={"fig2": (0.5, 0.7, 0.9)},
     )

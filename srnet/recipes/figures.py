@@ -53,6 +53,7 @@ class Figure:
             pruning=setup.pruning,
             stopping=setup.stopping,
             with_ood=setup.with_ood,
+            rates=setup.rates,
             bias=setup.bias,
             axis=self.axis,
             title=self.title,

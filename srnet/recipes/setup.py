@@ -34,6 +34,8 @@ class Setup:
     """How long the runs of the initialisation and schedule ablation are."""
     high_sparsity: float = 0.9
     other_backbones: tuple[str, ...] = ()
+    rates: tuple[tuple[str, float], ...] = ()
+    """The learning rate of a pruner where it differs from `pruning`: scores are not weights."""
     bias: BiasSpec = field(default_factory=BiasSpec)
     """How the shortcut is measured."""
     mask_options: tuple[tuple[str, Any], ...] = ()

@@ -1,0 +1,99 @@
+"""A published dataset from files to report, as a user types it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from srnet.cli.app import app
+from srnet.tasks.published import published_task
+
+LABELS = ("entailment", "neutral", "contradiction")
+
+
+@pytest.fixture
+def snli(tmp_path: Path) -> Path:
+    """SNLI as its authors publish it, a few rows of it, and HANS beside it."""
+    folder = tmp_path / "snli"
+    folder.mkdir()
+    for name, rows in (("train", 60), ("dev", 12), ("test_hard", 12)):
+        lines = [
+            {"gold_label": LABELS[n % 3], "sentence1": f"the {name} pilot saw {n} doctors", "sentence2": f"{n} doctors"}
+            for n in range(rows)
+        ] + [{"gold_label": "-", "sentence1": "nobody agreed", "sentence2": "on this"}]
+        (folder / f"snli_1.0_{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    header = "gold_label\tsentence1\tsentence2\tpairID\theuristic\tsubcase\n"
+    hans = [
+        f"{label}\tthe doctor {n} slept\tthe doctor {n} ran\tex{n}\t{heuristic}\t{label[:1]}_case\n"
+        for n, (label, heuristic) in enumerate(
+            (label, heuristic)
+            for label in ("entailment", "non-entailment")
+            for heuristic in ("lexical_overlap", "constituent")
+        )
+    ]
+    (tmp_path / "hans.txt").write_text(header + "".join(hans))
+    return folder
+
+
+def invoke(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_from_the_authors_files_to_a_report(snli: Path, tiny_backbone: str, tmp_path: Path) -> None:
+    out, store = tmp_path / "out", str(tmp_path / "store")
+    data = ("--data", str(snli), "--ood", f"hans={snli.parent / 'hans.txt'}")
+    printed = invoke(
+        *("reproduce", "fig2", "--profile", "cpu", "--tasks", "snli", *data, "--backbone", tiny_backbone),
+        *("--sparsities", "0.5", "--scale", "0.02", "--out", str(out), "--store", store, "--quiet"),
+    )
+    assert "OOD hans" in printed
+    assert "OOD hard" in printed
+    assert "train: 1 rows without a label were left out" in printed
+    assert "hans: answers are counted 2-way by argmax" in printed
+    rows = list(csv.DictReader((out / "results.csv").open()))
+    cases = {row["metric"] for row in rows if row["split"] == "hans"}
+    assert {
+        "accuracy[constituent]",
+        "accuracy[constituent > entailment]",
+        "accuracy[lexical_overlap > non-entailment > n_case]",
+        "recall[non-entailment]",
+    } <= cases
+    assert "lexical_overlap > non-entailment" in (out / "report.md").read_text()
+    typed = (out / "report.md").read_text()
+    assert f"--data {snli}" in typed, "the command in the report can be typed again"
+
+
+def test_every_part_of_it_alone(snli: Path, tiny_backbone: str, tmp_path: Path) -> None:
+    store, data = ("--store", str(tmp_path / "store")), ("--task", "snli", "--data", str(snli))
+    said = invoke("bias", *data, *store, "--quiet")
+    assert "a bag of words" in said
+    words = tmp_path / "words.vec"
+    words.write_text("doctors 1 0\npilot 0 1\nthe 1 1\n")
+    assert "max-pooled" not in invoke("bias", *data, "--vectors", str(words), *store, "--quiet")
+    key = invoke("finetune", *data, "--backbone", tiny_backbone, "--steps", "2", *store, "--quiet", "--key").strip()
+    weak = ("--objective", "poe", "--shortcut", "unknown", "--weak-examples", "12")
+    pruned = invoke("prune", key, *weak, "--steps", "2", *store, "--quiet", "--key").strip()
+    assert len(pruned) == 16
+    assert json.loads(invoke("evaluate", pruned, *store, "--quiet", "--json"))["sparsity"] == pytest.approx(0.5, abs=1e-3)
+
+
+def test_what_a_task_brings_along_cannot_be_said_again(snli: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["finetune", "--task", "inference", "--data", str(snli)])
+    assert "'inference' brings its own data" in str(result.exception)
+    result = CliRunner().invoke(app, ["finetune", "--task", "snli", "--data", str(tmp_path / "nowhere")])
+    assert "is not a folder" in str(result.exception)
+    result = CliRunner().invoke(app, ["reproduce", "fig2", "--tasks", "snli,qqp", "--ood", "hans=x.tsv", "--dry-run"])
+    assert "for one task" in str(result.exception)
+
+
+def test_the_same_data_elsewhere_have_the_same_fingerprint(snli: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    before = published_task("snli", snli).load().fingerprint
+    snli.rename(moved)
+    assert published_task("snli", moved).load().fingerprint == before
