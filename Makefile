@@ -29,8 +29,9 @@ lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)  ## ratios measured side by side, also in benchmarks/results.json and engine.json
+bench: $(READY)  ## ratios measured side by side, also in benchmarks/results.json, features.json and engine.json
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.features
 	$(BIN)/python -m benchmarks.engine
 
 clean:  ## remove .venv and caches

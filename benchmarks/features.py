@@ -135,7 +135,8 @@ def main() -> None:
     ratio = compare(
         name, lambda: loop(text_a, text_b), lambda: overlap_features(text_a, text_b, vectors), ">= 20.0", rounds=7
     )
-    results: dict[str, Any] = {**asdict(ratio), "met": ratio.met, "threads": torch.get_num_threads()}
+    text = "generated" if options.pairs is None else options.pairs.name
+    results: dict[str, Any] = {"text": text, **asdict(ratio), "met": ratio.met, "threads": torch.get_num_threads()}
     results |= {"largest_difference": largest, "words": len(vocabulary), "dimensions": vectors.dim}
     results["pairs_per_second"] = {
         "vectorised": 1000 * len(text_a) / ratio.theirs_ms,

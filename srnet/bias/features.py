@@ -26,7 +26,7 @@ def overlap_features(
     there in a row; the share that is there; and with word vectors, mean and minimum over the words of the highest
     cosine similarity to a word of the premise. A word without a vector is similar (1) to itself only.
 
-    `extended` appends two more, after the published tool: log(1 + max(0, words of the premise - words of the
+    `extended` appends two more, as in the authors' tool: log(max(1, words of the premise - words of the
     hypothesis)), and with word vectors the second-smallest of those similarities, 0 if there is one word only.
     If either text has no words, everything is 0.
     """
@@ -51,7 +51,7 @@ def _columns(pairs: _Pairs, vectors: WordVectors | None, extended: bool) -> list
         mean, smallest, second = pairs.similarities(~inside, vectors)
         columns += [mean, smallest]
     if extended:
-        columns.append(np.log1p(np.maximum(0, pairs.premise_lengths - pairs.lengths)))
+        columns.append(np.log(np.maximum(1, pairs.premise_lengths - pairs.lengths)))
     if extended and vectors is not None:
         columns.append(second)
     return columns
@@ -143,7 +143,7 @@ def _highest(unit: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarr
     """For each word of a row of `some`, its highest similarity to a word of that row of `others`."""
     similarity = np.matmul(unit.take(some, axis=0), unit.take(others, axis=0).transpose(0, 2, 1))
     best = reduce(np.maximum, np.moveaxis(similarity, 2, 0))  # faster than max() of many short rows
-    return np.minimum(best, np.float32(1.0))  # rounding may have gone beyond
+    return np.asarray(np.minimum(best, 1.0))  # rounding may have gone beyond
 
 
 def claim_features(text_b: Sequence[str], vectors: WordVectors) -> np.ndarray:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from srnet.errors import UserError
 
+ENDINGS = (".vec", ".txt", ".bin", ".npy", ".npz")
 FORMATS = "a .vec, .txt or .bin file (also .gz), .npz, or vectors.npy,words.txt"
 _FASTTEXT_MODEL = (793712314).to_bytes(4, "little")
 _BLOCK = 2**20
@@ -24,6 +25,11 @@ _LONGEST_WORD = 2**16
 _TRUNCATED = "it is cut off or damaged, so fetch it again"
 
 Entries = Iterator[tuple[str, np.ndarray]]
+
+
+def is_vector_file(source: str) -> bool:
+    """Told from a backbone's name by its ending, so that a file that is missing is not mistaken for one."""
+    return source.split(",")[0].removesuffix(".gz").endswith(ENDINGS)
 
 
 class _Choice:

@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 
 from srnet.backbones import load_backbone
 from srnet.bias import BiasPredictions, WordVectors, fit_bias_model, vocabulary
-from srnet.bias.sources import is_vector_file
+from srnet.bias.vector_files import is_vector_file
 from srnet.errors import UserError
 from srnet.evaluation import measure, score
 from srnet.experiment.nodes import (

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from srnet.backbones import backbone_hash
-from srnet.bias.sources import is_vector_file
+from srnet.bias.vector_files import is_vector_file
 from srnet.errors import UserError, choose
 from srnet.experiment.identity import BY_CONTENT, key_of
 from srnet.files import sha256

@@ -9,6 +9,7 @@ from torch import nn
 
 from srnet.backbones import classifier_of, in_base, linear_layers
 from srnet.errors import UserError
+from srnet.masks.parametrization import raw_weights
 
 Selector = str | tuple[str, ...]
 
@@ -79,21 +80,23 @@ def _decodes(model: nn.Module) -> bool:
 def _check_shared(found: dict[str, nn.Module]) -> None:
     """A layer used many times has one mask. Two layers with one tensor would get two, and only one could be kept."""
     owners: dict[int, str] = {}
-    for name, module in found.items():
-        owner = owners.setdefault(id(module.weight), name)
+    for name, weight in zip(found, raw_weights(found).values(), strict=True):
+        owner = owners.setdefault(id(weight), name)
         if owner != name:
             raise UserError(f"{owner} and {name} share one matrix, so they cannot have a mask each", "exclude both")
 
 
 def _check_reach(model: nn.Module, found: dict[str, nn.Module]) -> None:
     """A mixture of experts keeps most weights in tensors of its own: "50 %" of the rest would be a wrong claim."""
-    masked = sum(module.weight.numel() for name, module in found.items() if in_base(model, name))  # type: ignore
-    missed = {
-        name: parameter.numel()
+    masked = {id(weight) for weight in raw_weights(found).values()}
+    stack = {
+        name: parameter
         for name, parameter in model.named_parameters()
-        if parameter.dim() > 1 and _in_stack(model, name) and name.rsplit(".", 1)[0] not in found
+        if parameter.dim() > 1 and not name.endswith(".scores") and _in_stack(model, name)  # scores are a mask's own
     }
-    if sum(missed.values()) > BEYOND_REACH * (masked + sum(missed.values())):
+    missed = {name: parameter.numel() for name, parameter in stack.items() if id(parameter) not in masked}
+    reached = sum(parameter.numel() for name, parameter in stack.items() if name not in missed)
+    if sum(missed.values()) > BEYOND_REACH * (reached + sum(missed.values())):
         raise UserError(
             f"the layers of a {type(model).__name__} keep weights where no mask can be put, such as "
             f"{max(missed, key=lambda name: missed[name])}",

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import yaml
 
-from srnet.bias.sources import is_vector_file
+from srnet.bias.vector_files import is_vector_file
 from srnet.errors import UserError, choose
 from srnet.experiment import BiasSpec
 from srnet.experiment.nodes import TaskSpec

@@ -24,7 +24,7 @@ BadRows = Literal["refuse", "skip"]
 LEAKS_ALLOWED = 0.01
 """Published datasets hold a few; beyond this share of a test set its score is one of memory."""
 FINAL_PUNCTUATION = " \t.!?,;:…。"
-_IGNORED = re.compile(r"[\W_]+")
+_ASCII_SIGNS = {n: None for n in range(128) if not chr(n).isalnum()}
 _RESERVED = re.compile(r"train|dev|ood_train\d*")
 _BYTES = re.compile(r"""b(['"]).*\1""", re.DOTALL)
 
@@ -363,6 +363,8 @@ class Layout:
 
     def _group(self, columns: Columns, row: Mapping[str, str]) -> str:
         """The levels down to the last that the row has."""
+        if not self.group:
+            return ""
         levels = [(column, _cell(row, column)) for column in self.group]
         columns.grouped.update(column for column, level in levels if level is not None)
         while levels and not levels[-1][1]:
@@ -445,7 +447,7 @@ def fingerprints(split: Split) -> Iterator[int]:
 
 def _essence(text: str) -> str:
     folded = text.casefold()
-    kept = _IGNORED.sub("", folded) if folded.isascii() else "".join(filter(_says_something, folded))
+    kept = folded.translate(_ASCII_SIGNS) if folded.isascii() else "".join(filter(_says_something, folded))
     return kept or text  # a text of nothing but signs is compared as it stands
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix, issparse
 
 import srnet.bias.model
 from srnet.bias import BiasPredictions, fit_bias_model
+from srnet.bias.model import _fit_predict
 from srnet.errors import UserError
 from srnet.tasks.base import Example, Split, Task
 from srnet.tasks.synthetic import SyntheticTask
@@ -92,6 +94,51 @@ def test_folds_that_do_not_fit(folds: int) -> None:
         fit_bias_model(task_of([0, 1] * 10), "overlap", None, folds=folds)
 
 
-def test_claims_need_vectors() -> None:
-    with pytest.raises(UserError, match="word vectors"):
-        fit_bias_model(task_of([0, 1] * 10), "claim", None, folds=2)
+def claims_task(train: list[tuple[str, int]], dev: list[tuple[str, int]]) -> Task:
+    def split(name: str, rows: list[tuple[str, int]]) -> Split:
+        return Split.of(name, "ID", [Example(f"{name}-{i}", "a", text, label) for i, (text, label) in enumerate(rows)])
+
+    return Task("toy", ("no", "yes"), "accuracy", "claim", split("train", train), split("dev", dev), {})
+
+
+def test_claims_without_vectors_are_bags_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    fit_predict = srnet.bias.model._fit_predict
+
+    def record(x: csr_matrix, y: np.ndarray, test: csr_matrix, classes: int) -> np.ndarray:
+        seen.append((x, test))
+        return fit_predict(x, y, test, classes)
+
+    monkeypatch.setattr(srnet.bias.model, "_fit_predict", record)
+    task = claims_task(
+        [("it is not so", 0), ("it is so", 1)] * 10, [("not here", 0), ("here it is", 1), ("not here", 0)]
+    )
+    predictions = fit_bias_model(task, "claim", None, folds=2)
+    assert all(issparse(x) and issparse(test) for x, test in seen)
+    # "here" is in two claims of dev, but what dev holds may not shape the model
+    assert {matrix.shape[1] for pair in seen for matrix in pair} == {4}
+    for name, split in task.splits.items():
+        assert predictions[name].log_probs.argmax(axis=1).tolist() == split.labels.tolist()
+        np.testing.assert_allclose(np.exp(predictions[name].log_probs).sum(axis=1), 1.0)
+
+
+def test_a_word_that_a_fold_did_not_see_says_nothing_there() -> None:
+    # why the folds may share a vocabulary: the column of such a word is zero, and so is its weight
+    x = csr_matrix([[1, 0, 0], [0, 1, 0]] * 6)
+    new, known = csr_matrix([[1, 0, 1]]), csr_matrix([[1, 0, 0]])
+    y = np.array([0, 1] * 6)
+    assert _fit_predict(x, y, new, 2).tolist() == _fit_predict(x, y, known, 2).tolist()
+
+
+def test_extended_features_reach_the_model() -> None:
+    # the same words, but one premise is longer: only the difference of lengths tells
+    rows = [("a a a a a" if label else "a", label) for label in [0, 1] * 10]
+    examples = [Example(str(i), text, "a", label) for i, (text, label) in enumerate(rows)]
+    train, dev = Split.of("train", "ID", examples), Split.of("dev", "ID", examples)
+    task = Task("toy", ("no", "yes"), "accuracy", "overlap", train, dev, {})
+
+    def right(extended: bool) -> float:
+        log_probs = fit_bias_model(task, "overlap", None, folds=2, extended=extended)["dev"].log_probs
+        return float((log_probs.argmax(axis=1) == dev.labels).mean())
+
+    assert (right(extended=False), right(extended=True)) == (0.5, 1.0)
