@@ -27,6 +27,7 @@ from srnet.masks import Mask, Targets
 from srnet.progress import Reporter
 from srnet.pruners import IMP, MaskTraining
 from srnet.pruners.base import Pruner
+from srnet.tasks.base import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings, encode, predict, trainer
 
@@ -408,3 +409,12 @@ def test_a_pickle_is_never_read(runs: Runs, tmp_path: Path) -> None:
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(UserError, match="safetensors"):
         load_backbone(str(tmp_path), ("a", "b"), seed=0)
+
+
+@every
+def test_where_the_second_text_begins_can_be_seen(name: str, runs: Runs) -> None:
+    base = runs.loaded(name)
+    one, other = (Example("1", "the doctor", "slept in it", 0), Example("1", "the doctor slept", "in it", 0))
+    first, second = (encode(Split.of("x", "ID", [e]), base.tokenizer, 48).collate([0]) for e in (one, other))
+    shape = first["input_ids"].shape
+    assert shape != second["input_ids"].shape or not torch.equal(first["input_ids"], second["input_ids"])

@@ -19,7 +19,9 @@ JSONL = (
 
 
 def task(path: Path, **changes: object) -> FilesTask:
-    return FilesTask("mine", ("no", "yes"), str(path), str(path), **changes)  # type: ignore[arg-type]
+    """One file as train and dev alike, which has to be allowed."""
+    values = {"leaks": "keep", **changes}
+    return FilesTask("mine", ("no", "yes"), str(path), str(path), **values)  # type: ignore[arg-type]
 
 
 def load(folder: Path, content: str | bytes, name: str = "data.csv", **changes: object) -> Split:
@@ -72,10 +74,16 @@ def test_every_split_is_read(tmp_path: Path) -> None:
     for name in ("train", "dev", "hans"):
         (tmp_path / f"{name}.csv").write_text(CSV)
     files = {name: str(tmp_path / f"{name}.csv") for name in ("train", "dev")}
-    loaded = FilesTask("mine", ("no", "yes"), **files, ood=(("hans", str(tmp_path / "hans.csv")),)).load()
+    ood = (("hans", str(tmp_path / "hans.csv")),)
+    loaded = FilesTask("mine", ("no", "yes"), **files, ood=ood, leaks="keep").load()
     assert loaded.scored == ("dev", "hans")
     assert {name: split.kind for name, split in loaded.splits.items()} == {"train": "ID", "dev": "ID", "hans": "OOD"}
     assert loaded.shortcut == "overlap"
+
+
+def test_the_same_file_as_train_and_dev_is_refused_unless_it_is_wanted(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="2 of 2 rows of 'dev' are also in train"):
+        load(tmp_path, CSV, leaks="check")
 
 
 # --- wrong ---------------------------------------------------------------------------------------------------------
@@ -91,7 +99,11 @@ def test_every_split_is_read(tmp_path: Path) -> None:
         ("d.csv", "premise,text_b,label\na,b,yes\n", ("d.csv, line 2", "'text_a'", "premise, text_b, label")),
         ("d.jsonl", '{"text_a": "a", "label": "yes"}\n', ("d.jsonl, line 1", "'text_b'", "text_a, label")),
         ("d.jsonl", JSONL + '{"text_a": "a", "text_b": null, "label": "no"}\n', ("line 3", "'text_b'")),
-        ("d.csv", CSV + "a,b,perhaps,one\n", ("d.csv, line 4", "'perhaps' was never declared", "['no', 'yes']")),
+        (
+            "d.csv",
+            CSV + "a,b,perhaps,one\n",
+            ("d.csv, line 4", "'perhaps' was never declared", "no, yes", "mend it", "bad_rows: skip"),
+        ),
         ("d.csv", CSV + "a,b,Yes,one\n", ("d.csv, line 4", "'Yes' was never declared")),
         ("d.csv", CSV + "a,b,,one\n", ("d.csv, line 4", "label ''")),
         ("d.csv", CSV + "a,b,yes\n", ("d.csv, line 4", "3 cells under 4 columns")),
@@ -100,11 +112,12 @@ def test_every_split_is_read(tmp_path: Path) -> None:
         ("d.csv", CSV + " ,b,yes,one\n", ("d.csv, line 4", "an empty text")),
         ("d.csv", CSV + "a,,yes,one\n", ("d.csv, line 4", "an empty text")),
         ("d.jsonl", JSONL + "{'text_a': 1}\n", ("d.jsonl, line 3", "not JSON", "one object a line")),
+        ("d.csv", CSV + "a,b,yes\n", ("mend it, or leave such rows out: bad_rows: skip",)),
         ("d.jsonl", JSONL + '{"text_a": "a"\n', ("d.jsonl, line 3", "not JSON")),
         ("d.jsonl", JSONL + '["a", "b"]\n', ("d.jsonl, line 3", "not a JSON object")),
-        ("d.csv", CSV.encode() + b"f\xfcr,b,yes,one\n", ("d.csv, line 4: not UTF-8", "save the file as UTF-8")),
+        ("d.csv", CSV.encode() + b"f\xfcr,b,yes,one\n", ("d.csv, line 4: not UTF-8", "save it as UTF-8")),
         ("d.jsonl", CSV.encode("utf-16"), ("d.jsonl, line 1: not UTF-8",)),
-        ("d.xlsx", CSV, ("d.xlsx has an unknown ending", ".csv, .tsv, .jsonl")),
+        ("d.xlsx", CSV, ("d.xlsx has an unknown ending", ".csv, .tsv, .txt, .jsonl")),
         ("data", CSV, ("data has an unknown ending",)),
     ],
 )
@@ -141,7 +154,11 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
         ({"labels": ("one", "one")}, "at least two different labels"),
         ({"metric": "bleu"}, "unknown metric 'bleu'"),
         ({"shortcut": "length"}, "unknown shortcut 'length'"),
-        ({"ood": (("dev", "x.csv"),)}, "an OOD file cannot be called 'dev'"),
+        ({"ood": (("dev", "x.csv"),)}, "a test file cannot be called 'dev'"),
+        ({"id_tests": (("one", "x.csv"),), "ood": (("one", "y.csv"),)}, "a test file cannot be called 'one'"),
+        ({"leaks": "some"}, "unknown value for leaks 'some'"),
+        ({"bad_rows": "mend"}, "unknown value for bad_rows 'mend'"),
+        ({"spellings": (("1", "maybe"),)}, "'1' is said to spell 'maybe', which is no label"),
     ],
 )
 def test_a_senseless_description(changes: dict[str, object], message: str) -> None:

@@ -80,7 +80,9 @@ def test_every_part_of_it_alone(snli: Path, tiny_backbone: str, tmp_path: Path) 
     weak = ("--objective", "poe", "--shortcut", "unknown", "--weak-examples", "12")
     pruned = invoke("prune", key, *weak, "--steps", "2", *store, "--quiet", "--key").strip()
     assert len(pruned) == 16
-    assert json.loads(invoke("evaluate", pruned, *store, "--quiet", "--json"))["sparsity"] == pytest.approx(0.5, abs=1e-3)
+    assert json.loads(invoke("evaluate", pruned, *store, "--quiet", "--json"))["sparsity"] == pytest.approx(
+        0.5, abs=1e-3
+    )
 
 
 def test_what_a_task_brings_along_cannot_be_said_again(snli: Path, tmp_path: Path) -> None:

@@ -57,6 +57,8 @@ class Encoded(Dataset[int]):
 
 def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.ndarray] | None = None) -> Encoded:
     texts = (split.text_a, split.text_b) if any(split.text_b) else (split.text_a,)
+    if len(texts) == 2 and not _separates(tokenizer):
+        texts = (split.text_a, tuple(f"\n{text}" for text in split.text_b))
     parts: dict[str, list[np.ndarray]] = {}
     lengths: list[int] = []
     for start in range(0, len(split), _AT_ONCE):
@@ -69,6 +71,12 @@ def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.n
     pad = {name: tokenizer.pad_token_id if name == "input_ids" else 0 for name in columns}
     tensors = {name: torch.from_numpy(np.asarray(a, dtype=np.float32)) for name, a in (extras or {}).items()}
     return Encoded(columns, split.labels, np.array(lengths), pad, tensors)
+
+
+def _separates(tokenizer: Any) -> bool:
+    """Whether the tokenizer marks where the second text begins. Those of GPT-2 and Llama write one after the other."""
+    alone, together = (tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
+    return bool(together > alone)
 
 
 def training_order(lengths: np.ndarray, batch_size: int, steps: int, seed: int) -> np.ndarray:

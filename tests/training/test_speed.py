@@ -68,10 +68,11 @@ def test_bf16_keeps_budgets_and_tensors_exact(make_method: Any, make_run: Any, t
     assert {t.dtype for t in state if t.is_floating_point()} == {torch.float32}  # scores and thresholds among them
 
 
-def test_bf16_is_used_in_training_and_in_its_evaluations(
-    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("precision", "dtype"), [("bf16", torch.bfloat16), ("float32", torch.float32)])
+def test_training_and_its_evaluations_compute_alike(
+    precision: Any, dtype: torch.dtype, make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = make_run(mask_training(), tmp_path, settings=SETTINGS)
+    run = make_run(mask_training(), tmp_path, settings=replace(SETTINGS, precision=precision))
     seen: dict[bool, set[torch.dtype]] = {True: set(), False: set()}
     layer = run.model.bert.encoder.layer[0].output.dense
     layer.register_forward_hook(lambda module, _, out: seen[module.training].add(out.dtype))
@@ -83,7 +84,7 @@ def test_bf16_is_used_in_training_and_in_its_evaluations(
 
     monkeypatch.setattr(trainer, "predict", spy)
     train(run)
-    assert seen == {True: {torch.bfloat16}, False: {torch.bfloat16}}
+    assert seen == {True: {dtype}, False: {dtype}}
     assert {each.dtype for each in logits} == {np.dtype("float32")}
 
 
