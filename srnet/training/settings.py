@@ -44,7 +44,9 @@ class TrainingSettings:
         for name in ("learning_rate", "epochs", "batch_size", "eval_every", "max_length"):
             if getattr(self, name) <= 0:
                 raise UserError(f"{name} must be positive, not {getattr(self, name):g}")
-        object.__setattr__(self, "epochs", float(self.epochs))  # 3 and 3.0 are the same training, with the same key
+        # 3 and 3.0 are the same training with the same key, and where steps are given nobody reads epochs
+        epochs = float(self.epochs) if self.steps is None else type(self).epochs
+        object.__setattr__(self, "epochs", epochs)
         if not math.isfinite(self.learning_rate) or not math.isfinite(self.epochs):
             raise UserError("learning_rate and epochs must be finite")
         for name in ("patience", "dev_rows"):

@@ -53,6 +53,34 @@ def test_every_training_setting_counts(name: str, raw: Pretrained) -> None:
     assert FineTune(raw, training=settings).key != FineTune(raw, training=other).key
 
 
+def test_epochs_say_nothing_where_steps_are_given(raw: Pretrained) -> None:
+    one, other = (FineTune(raw, training=TrainingSettings(steps=10, epochs=epochs)) for epochs in (1.0, 5.0))
+    assert one == other
+    assert one.key == other.key
+
+
+def test_what_is_as_usual_says_nothing(raw: Pretrained) -> None:
+    """So that a new setting leaves the keys of old results as they are."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Settings:
+        rate: float = 1.0
+
+    @dataclasses.dataclass(frozen=True)
+    class More:
+        rate: float = 1.0
+        new: int = 3
+
+    More.__name__ = "Settings"
+
+    @dataclasses.dataclass(frozen=True)
+    class Holder:
+        settings: Any
+
+    assert key_of(Holder(Settings(2.0))) == key_of(Holder(More(2.0)))
+    assert key_of(Holder(Settings(2.0))) != key_of(Holder(More(2.0, new=4)))
+
+
 @pytest.mark.parametrize(
     "other",
     [

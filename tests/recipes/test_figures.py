@@ -86,18 +86,6 @@ def lasting(steps: int, node: Prune) -> Prune:
     return replace(node, training=replace(node.training, steps=steps))
 
 
-def without_epochs(nodes: dict[str, list[ModelNode]]) -> dict[str, list[Prune | ModelNode]]:
-    """Where `steps` are given nobody reads `epochs`."""
-
-    def clean(node: ModelNode) -> ModelNode:
-        if not isinstance(node, Prune):
-            return node
-        assert node.training.steps is not None
-        return replace(node, training=replace(node.training, epochs=SEARCH.epochs))
-
-    return {label: [clean(node) for node in each] for label, each in nodes.items()}
-
-
 # --- figure by figure ----------------------------------------------------------------------------------------------
 
 
@@ -182,7 +170,7 @@ def test_fig7_starts_at_moments_of_one_fine_tuning(name: str) -> None:
 def test_fig8_is_fixed_against_gradual_over_the_length() -> None:
     (fixed,), (gradual,) = masks(FULL, POE, 0.9), masks(FULL, POE, 0.9, init="soft", initial_sparsity=0.7)
     assert PRUNING.steps == 1200
-    assert without_epochs(lines("fig8")) == {
+    assert lines("fig8") == {
         **CE_LINE,
         "fixed": [lasting(steps, fixed) for steps in (400, 800, 1200)],
         "gradual, from 70 %": [lasting(steps, gradual) for steps in (400, 800, 1200)],
@@ -210,7 +198,7 @@ def test_fig_a1_has_the_teacher_of_its_own_seed() -> None:
 
 def test_tab5_has_five_ways_to_begin_and_to_go_on() -> None:
     soft = {"init": "soft"}
-    assert without_epochs(lines("tab5")) == {
+    assert lines("tab5") == {
         **CE_LINE,
         "fixed, hard": masks(FULL, POE, 0.9),
         "fixed, soft": masks(FULL, POE, 0.9, **soft),
@@ -230,7 +218,7 @@ def test_tab6_is_another_backbone_throughout() -> None:
     poe = Objective("poe", bias)
     full = FineTune(raw, CE(), TUNING)
     gradual = MaskTraining(0.7, "soft", initial_sparsity=0.5)
-    assert without_epochs(lines("tab6", claims)) == {
+    assert lines("tab6", claims) == {
         "srnet-small: full model (CE)": [full],
         "srnet-small: full model (PoE)": [FineTune(raw, poe, TUNING)],
         "srnet-small: mask training (PoE)": masks(full, poe, 0.5, 0.7),
