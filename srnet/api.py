@@ -283,12 +283,13 @@ BIASED_BY = 5.0
 """Points above the majority class from which a bias model may be called one."""
 
 
-def bias_model(
-    task: TaskSpec, spec: BiasSpec | None = None, *, backbone: str = EMBEDDED, engine: Engine | None = None
-) -> Trained:
-    """Fit the bias model of a task and say how biased it is. `backbone` is for the weak models of shortcut unknown."""
-    engine = engine or Engine()
-    node: Bias = (spec or BiasSpec()).node(task, backbone)
+def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine | None = None) -> Trained:
+    """Fit the bias model of a task and say how biased it is. The spec names the backbone of weak models."""
+    engine, spec = engine or Engine(), spec or BiasSpec()
+    weak = (spec.shortcut or _load(task).shortcut) == "unknown"
+    if weak and spec.backbone is None and not isinstance(task, SyntheticTask):
+        raise UserError("weak models of which backbone?", "give --weak-backbone: the one you are going to debias")
+    node: Bias = spec.node(task, EMBEDDED)
     engine.execute([node])
     folder = engine.store.path(node.key)
     return Trained(node.key, folder, 0.0, read_json(folder / "scores.json"))

@@ -77,6 +77,7 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int) -> LoadedBackbo
                 dtype=torch.float32,
                 **options,
             )
+            _draw_again(model, info)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(
@@ -111,6 +112,19 @@ def classifier_of(model: nn.Module) -> str | None:
     """The layer that gives the logits: the last one of the head. A dense layer before it is a pooler."""
     head = [name for name in linear_layers(model) if not in_base(model, name)]
     return head[-1] if head else None
+
+
+def _draw_again(model: Any, info: dict[str, Any]) -> None:
+    """A classifier that the checkpoint brings was trained on who knows what: ours is drawn like any other."""
+    classifier = classifier_of(model)
+    drawn = {*info["missing_keys"], *(each[0] for each in info["mismatched_keys"])}
+    if classifier is None or f"{classifier}.weight" in drawn:
+        return
+    layer = model.get_submodule(classifier)
+    with torch.no_grad():
+        layer.weight.normal_(0.0, getattr(model.config.get_text_config(), "initializer_range", 0.02))
+        if layer.bias is not None:
+            layer.bias.zero_()
 
 
 def _fresh(model: nn.Module, info: dict[str, Any]) -> frozenset[str]:

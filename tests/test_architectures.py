@@ -419,3 +419,14 @@ def test_where_the_second_text_begins_can_be_seen(name: str, runs: Runs) -> None
     first, second = (encode(Split.of("x", "ID", [e]), base.tokenizer, 48).collate([0]) for e in (one, other))
     shape = first["input_ids"].shape
     assert shape != second["input_ids"].shape or not torch.equal(first["input_ids"], second["input_ids"])
+
+
+def test_a_head_that_fits_is_drawn_anew(runs: Runs, tmp_path: Path) -> None:
+    """All seeds would share it otherwise, and it may have been trained for labels in another order."""
+    first = load_backbone(runs.backbone("bert"), ("a", "b"), seed=0)
+    first.model.save_pretrained(tmp_path / "tuned")
+    first.tokenizer.save_pretrained(tmp_path / "tuned")
+    heads = [load_backbone(str(tmp_path / "tuned"), ("a", "b"), seed).model.classifier.weight for seed in (0, 1, 1)]
+    assert not torch.equal(heads[0], first.model.classifier.weight)
+    assert not torch.equal(heads[0], heads[1])
+    assert torch.equal(heads[1], heads[2])

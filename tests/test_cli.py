@@ -265,7 +265,7 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("finetune", "--task", "gossip"), "unknown task 'gossip'; choose one of: inference"),
+        (("finetune", "--task", "gossip"), "unknown task 'gossip'; choose one of: fever, inference"),
         (("finetune", "--task", "gone.yaml"), "gone.yaml cannot be read: No such file"),
         (("finetune", "--task", "task.yaml", "--objective", "mse"), "unknown objective 'mse'"),
         (("finetune", "--task", "task.yaml", "--objective", "confreg"), "needs a teacher"),
@@ -291,7 +291,10 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("demo", "--out", "task.yaml"), "task.yaml is a file"),
         (("reproduce", "fig2", "--profile", "cpu"), "profile 'cpu' needs a backbone; give --backbone"),
         (("reproduce", "fig2", "--profile", "cpu", "--backbone", "b"), "profile 'cpu' needs data; give --tasks"),
-        (("reproduce", "fig2", "--profile", "paper"), "profile 'paper' needs data; give --tasks FILE.yaml"),
+        (
+            ("reproduce", "fig2", "--profile", "paper"),
+            "set SRNET_DOWNLOAD=1 to allow a download, or give files with --data",
+        ),
         (("reproduce", "fig2", "--profile", "paper", "--tasks", "task.yaml"), "unknown task of the paper 'inference'"),
         (("reproduce", "fig2", "--tasks", "gossip"), "unknown task 'gossip'"),
         (("reproduce", "fig2", "--scale", 0), "scale 0 is out of range"),

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from srnet.cli.app import app
+from srnet.cli.app import app, bias_options
+from srnet.errors import UserError
+from srnet.recipes.spec import bias_from, load_task_file
+from srnet.tasks.files import DataFile, FilesTask
 from srnet.tasks.published import published_task
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -99,3 +102,44 @@ def test_the_same_data_elsewhere_have_the_same_fingerprint(snli: Path, tmp_path:
     before = published_task("snli", snli).load().fingerprint
     snli.rename(moved)
     assert published_task("snli", moved).load().fingerprint == before
+
+
+def test_sets_that_were_not_found_are_named(snli: Path) -> None:
+    (snli / "snli_1.0_test_hard.jsonl").unlink()
+    task = published_task("snli", snli).load()
+    assert not task.ood
+    assert [note for note in task.notes if "not scored" in note] == [
+        f"{name}: not scored, for there is no file of it: --ood {name}=FILE" for name in ("hard", "hans")
+    ]
+    result = CliRunner().invoke(app, ["reproduce", "fig2", "--tasks", "snli", "--data", str(snli), "--dry-run"])
+    assert "task 'snli' has no OOD set; give one: --ood NAME=FILE" in str(result.exception)
+
+
+def test_one_name_twice(snli: Path) -> None:
+    hans = f"hans={snli.parent / 'hans.txt'}"
+    for given in (("--ood", hans, "--ood", hans), ("--rows", "dev=3,dev=4")):
+        result = CliRunner().invoke(app, ["data", "check", "snli", "--data", str(snli), *given])
+        assert "is given twice" in str(result.exception)
+
+
+def test_a_description_in_a_folder_may_be_named_from_elsewhere(snli: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = snli.parent
+    (root / "conf").mkdir()
+    (root / "conf" / "task.yaml").write_text("{dataset: snli, data: ../snli, ood: {hans: ../hans.txt}}")
+    monkeypatch.chdir(root)
+    task = load_task_file(Path("conf/task.yaml"))
+    assert task == load_task_file(root / "conf" / "task.yaml")
+    assert set(task.load().ood) == {"hard", "hans"}
+
+
+def test_word_vectors_are_found_from_any_folder(snli: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (snli.parent / "words.vec").write_text("doctors 1 0\npilot 0 1\n")
+    monkeypatch.chdir(snli.parent)
+    assert bias_options(None, "words.vec", None, None).vectors == str(snli.parent / "words.vec")
+    assert bias_from({"vectors": "../words.vec"}, "x", Path("snli")).vectors == str(snli.parent / "words.vec")
+
+
+def test_coarse_classes_do_not_train(snli: Path) -> None:
+    hans = DataFile(str(snli.parent / "hans.txt"), classes=(("no", "x"), ("yes", "y")))
+    with pytest.raises(UserError, match="classes are for test files"):
+        FilesTask("mine", ("no", "yes"), "a.csv", "b.csv", ood_train=hans)

@@ -29,7 +29,13 @@ Entries = Iterator[tuple[str, np.ndarray]]
 
 def is_vector_file(source: str) -> bool:
     """Told from a backbone's name by its ending, so that a file that is missing is not mistaken for one."""
-    return source.split(",")[0].removesuffix(".gz").endswith(ENDINGS)
+    return files_of(source)[0].removesuffix(".gz").endswith(ENDINGS)
+
+
+def files_of(source: str) -> tuple[str, ...]:
+    """An .npy file comes with its words after a comma. Any other comma is part of a path."""
+    pair = re.fullmatch(r"(.+\.npy),(.+)", source)
+    return (pair[1], pair[2]) if pair else (source,)
 
 
 class _Choice:
@@ -70,10 +76,9 @@ def read_vectors(source: str, keep: Collection[str] | None) -> dict[str, np.ndar
 
 def _reader(source: str) -> tuple[Path, Any]:
     """The file, and a function of a choice that yields its words and vectors."""
-    if pair := re.fullmatch(r"(.+\.npy),(.+)", source):
-        path, names = Path(pair[1]), Path(pair[2])
-        return path, lambda choice: _npy_entries(path, names, choice)
-    path = Path(source)
+    path, *names = map(Path, files_of(source))
+    if names:
+        return path, lambda choice: _npy_entries(path, names[0], choice)
     if path.suffix == ".npy":
         raise UserError(f"{path} has no words", f"name the file of its words after a comma: {path},words.txt")
     kind = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
@@ -98,18 +103,21 @@ def _opened(path: Path) -> IO[bytes]:
 
 def _text_entries(path: Path, choice: _Choice) -> Entries:
     with _opened(path) as file:
-        dim = 0
+        dim, promised, count = 0, None, 0
         for number, line in enumerate(file, start=1):
             where, line = f"{path}, line {number}", line.rstrip()
             if number == 1 and (header := _header(line)):
-                dim = header[1]
+                promised, dim = header
                 continue
             if not line:
                 continue
+            count += 1
             dim = dim or _width(line)
             name, values = _parted(line, dim, where)
             if choice.takes(word := _decoded(name, where)):
                 yield word, _numbers(values.split(), dim, where)
+    if promised is not None and count < promised:
+        raise UserError(f"{path} ends after {count:,} of {promised:,} words", _TRUNCATED)
 
 
 def _header(line: bytes) -> tuple[int, int] | None:
@@ -206,9 +214,12 @@ def _npz_entries(path: Path, choice: _Choice) -> Entries:
             raise UserError(f"{path}: 'words' holds Python objects, not text", "save it as an array of str") from error
     with zipfile.ZipFile(path) as archive, archive.open("vectors.npy") as file:
         # an archive cannot be mapped to memory, so its rows are read one by one
-        version = np.lib.format.read_magic(file)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = header(file)
+        try:
+            version = np.lib.format.read_magic(file)
+            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = header(file)
+        except ValueError as error:
+            raise UserError(f"{path}: 'vectors' is not an array ({error})", _TRUNCATED) from None
         _check_shape(path, shape, dtype, words)
         if fortran:
             raise UserError(f"{path}: 'vectors' is stored by column", "save np.ascontiguousarray(vectors)")

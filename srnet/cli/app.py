@@ -130,9 +130,9 @@ def data_options(
 ) -> Any:  # fmt: skip
     from srnet.recipes import DataOptions
 
-    counts = [_pair(part, "--rows") for part in rows.split(",")] if rows else []
+    counts = pairs(rows.split(","), "--rows") if rows else ()
     for name, count in counts:
-        if not count.isdigit():
+        if not (count.isascii() and count.isdigit()):
             raise UserError(f"--rows: '{name}={count}' has no whole number", "write e.g. train=50000,dev=3000")
     return DataOptions(
         data=data,
@@ -146,13 +146,19 @@ def data_options(
 
 
 def pairs(given: list[str] | None, option: str) -> tuple[tuple[str, str], ...]:
-    return tuple(_pair(each, option) for each in given or ())
+    found = tuple(_pair(each, option) for each in given or ())
+    names = [name for name, _ in found]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise UserError(f"{option}: '{twice[0]}' is given twice", "keep one of them")
+    return found
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals and value):
-        raise UserError(f"{option}: '{text}' is not NAME=VALUE", "e.g. --ood hans=FILE, --rows dev=3000")
+        example = "dev=3000" if option == "--rows" else "hans=FILE"
+        raise UserError(f"{option}: '{text}' is not NAME=VALUE", f"write e.g. {option} {example}")
     return name, value
 
 
@@ -162,7 +168,7 @@ def bias_options(shortcut: str | None, vectors: str | None, examples: int | None
 
     given = {"shortcut": shortcut, "vectors": vectors, "examples": examples, "backbone": backbone}
     chosen = {name: value for name, value in given.items() if value is not None}
-    return BiasSpec(**chosen) if chosen else None  # type: ignore[arg-type]
+    return BiasSpec(**chosen).moved(Path()) if chosen else None  # type: ignore[arg-type]
 
 
 def changed(default: Any, **given: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -71,11 +72,11 @@ def _print_check(found: Any) -> None:
         table.add_row(
             escape(f"{split.kind} {split.name}"),
             f"{split.rows:,}",
-            escape("\n".join(f"{label} {count:,}" for label, count in split.labels.items())),
+            escape("\n".join(f"{label}: {count:,}" for label, count in split.labels.items())),
             f"{split.repeated:,}",
             "" if split.name == "train" else f"{split.in_train:,} ({100 * split.in_train / split.rows:.1f} %)",
             "/".join(str(count) for count in split.words),
-            escape("\n".join(f"{label} {share:.0f} %" for label, share in split.final_sign.items())),
+            escape("\n".join(f"{label}: {share:.0f} %" for label, share in split.final_sign.items())),
             f"{len(split.problems):,}",
         )
     out.print(table)
@@ -83,7 +84,8 @@ def _print_check(found: Any) -> None:
     out.print("words: the middle row/all but the longest twentieth/the longest; both texts together")
     for split in found.splits:
         _print_problems(split)
-    for note in found.notes:
+    unready = [f"{split.name}: {note}" for split in found.splits for note in split.notes]
+    for note in found.notes or unready:
         out.print(note, markup=False)
     if found.obstacle is not None:
         out.print(f"not ready: {found.obstacle}", markup=False)
@@ -124,7 +126,12 @@ def describe(
     written = describe_files(
         out_file, train, dev, tests, ood_train=ood_train, labels=named, metric=metric, shortcut=shortcut, **columns
     )
-    out.print(f"{written}: now `srnet data check {written}`", markup=False)
+    from srnet.tasks.files import label_counts
+
+    counts = label_counts(str(train), label)
+    shown = ", ".join(f"{name}: {count:,}" for name, count in sorted(counts.items()) if named is None or name in named)
+    out.print(f"labels of the training file: {shown}", markup=False)
+    out.print(f"{written}: now `srnet data check {shlex.quote(str(written))}`", markup=False)
 
 
 @data_app.command()

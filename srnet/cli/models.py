@@ -78,13 +78,15 @@ def print_trained(trained: Any, as_json: bool, only_key: bool = False) -> None:
 
 def print_subcases(split: str, groups: dict[str, float]) -> None:
     """Accuracy by sub-case; where sub-cases have levels, each under its own."""
+    from srnet.tasks.base import LEVELS
+
     if not groups:
         return
     table = Table(title=f"{split}, accuracy by sub-case", title_justify="left")
     table.add_column("sub-case")
     table.add_column("accuracy", justify="right")
     for name, value in groups.items():
-        levels = name.split(" > ")
+        levels = name.split(LEVELS)
         table.add_row("  " * (len(levels) - 1) + levels[-1], f"{value:.1f}")
     out.print(table)
 
@@ -273,7 +275,6 @@ def bias(
     vectors: VectorsOption = None,
     weak_examples: WeakExamplesOption = None,
     weak_backbone: WeakBackboneOption = None,
-    backbone: Annotated[str, typer.Option(help="shortcut unknown: the backbone of the weak models.")] = EMBEDDED,
     folds: Annotated[int | None, typer.Option(help="Parts of the cross-fitting. Default 5.")] = None,
     extended: Annotated[
         bool, typer.Option(help="overlap: two more features, as in the original authors' tool.")
@@ -289,7 +290,7 @@ def bias(
     spec = bias_options(shortcut, vectors, weak_examples, weak_backbone) or BiasSpec()
     spec = replace(spec, extended=extended, **({} if folds is None else {"folds": folds}))
     chosen = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision).task(task)
-    made = api.bias_model(chosen, spec, backbone=backbone, engine=make_engine(store, quiet))
+    made = api.bias_model(chosen, spec, engine=make_engine(store, quiet))
     print_trained(made, as_json)
     if not as_json:
         for line in api.bias_remarks(chosen, spec, made):

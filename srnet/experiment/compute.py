@@ -85,7 +85,7 @@ def _word_vectors(source: str, task: Task) -> WordVectors:
 def _(node: WeakModel, context: Context, folder: Path) -> None:
     task = load_task(node.task)
     logits, _ = score_splits(context.subnetwork(node.first), task, tuple(task.splits), node.first.max_length)
-    seen = task.train.drawn(*(node.first.part or (0, 0)))
+    seen = task.train.drawn(*node.first.part)  # type: ignore[misc]
     unseen = {task.train.name: task.train.take(seen)}
     logits[task.train.name][seen] = logits_on(context.subnetwork(node.second), unseen, node.second.max_length)[
         task.train.name

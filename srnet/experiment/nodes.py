@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from srnet.backbones import backbone_hash
-from srnet.bias.vector_files import is_vector_file
+from srnet.bias.vector_files import files_of, is_vector_file
 from srnet.errors import UserError, choose
 from srnet.experiment.identity import BY_CONTENT, key_of
 from srnet.files import sha256
@@ -112,10 +112,10 @@ def _vectors_hash(source: str) -> str:
     """Of the files that `source` names, or of the backbone."""
     if not is_vector_file(source):
         return backbone_hash(source)
-    missing = [part for part in source.split(",") if not Path(part).is_file()]
+    missing = [file for file in files_of(source) if not Path(file).is_file()]
     if missing:
         raise UserError(f"word vectors {missing[0]} do not exist", "check the path")
-    return "+".join(sha256(Path(part)) for part in source.split(","))
+    return "+".join(sha256(Path(file)) for file in files_of(source))
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,13 @@ class WeakModel(Node):
 
     first: FineTune
     second: FineTune
+
+    def __post_init__(self) -> None:
+        one, other = self.first.part, self.second.part
+        if one is None or other is None or not (one[1] <= other[0] or other[1] <= one[0]):
+            raise UserError("the two weak models must be trained on different parts of the data", f"not {one}, {other}")
+        if self.first.task_spec != self.second.task_spec:
+            raise UserError("the two weak models must be of one task")
 
     @property
     def task(self) -> TaskSpec:
@@ -166,10 +173,17 @@ class BiasSpec:
         if self.shortcut is not None:
             choose("shortcut", self.shortcut, SHORTCUTS)
 
+    def moved(self, folder: Path) -> BiasSpec:
+        """With absolute paths: relative ones start from `folder`."""
+        if self.vectors is None or not is_vector_file(self.vectors):
+            return self
+        files = (str((folder / file).resolve()) for file in files_of(self.vectors))
+        return dataclasses.replace(self, vectors=",".join(files))
+
     def node(self, task: TaskSpec, backbone: str) -> Bias:
         shortcut = self.shortcut or load_task(task).shortcut
         given = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
-        unused = [name for name in given if name in _BIAS_OPTIONS["unknown" if shortcut != "unknown" else "linear"]]
+        unused = [name for name in given if name not in ("shortcut", *_BIAS_OPTIONS[shortcut])]
         if unused:
             raise UserError(f"shortcut '{shortcut}' has no use for '{unused[0]}'", "leave it out")
         if shortcut != "unknown":
@@ -190,8 +204,9 @@ class BiasSpec:
         return WeakModel(first, second)
 
 
-_BIAS_OPTIONS = {
-    "linear": ("vectors", "folds", "extended"),
+_BIAS_OPTIONS: dict[Shortcut, tuple[str, ...]] = {
+    "overlap": ("vectors", "folds", "extended"),
+    "claim": ("vectors", "folds"),
     "unknown": ("examples", "epochs", "learning_rate", "backbone"),
 }
 

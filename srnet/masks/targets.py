@@ -37,12 +37,17 @@ class Targets:
         """Module name -> layer, in the model's order."""
         layers = linear_layers(model)
         excluded = _outside(model) if self.exclude == OUTSIDE else {n for n in layers if _matches(self.exclude, n)}
-        found = {n: m for n, m in layers.items() if _matches(self.modules, n) and n not in excluded}
+        wanted = {n: m for n, m in layers.items() if _matches(self.modules, n)}
+        found = {n: m for n, m in wanted.items() if n not in excluded}
+        if wanted and not found:
+            raise UserError(
+                f"what matches target_modules={self.modules!r} is excluded", "exclude_modules='' masks it all the same"
+            )
         if not found:
             some = ", ".join(sorted({name.rsplit(".", 1)[-1] for name in layers}))
             raise UserError(f"no layer matches target_modules={self.modules!r}", f"linear layers end in: {some}")
         _check_shared(found)
-        if self == Targets():
+        if self.modules == ALL and self.exclude in (OUTSIDE, ()):  # nobody has chosen layers
             _check_reach(model, found)
         return found
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from srnet.errors import UserError, choose
-from srnet.experiment import BiasSpec
+from srnet.experiment import BiasSpec, load_task
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED
 from srnet.recipes.cpu import cpu_setup
@@ -83,7 +83,7 @@ class Order:
     def recipes(self) -> list[Recipe]:
         """Every figure on every task it is shown on, figures in the paper's order."""
         names = self.tasks or (tuple(FAMILIES) if self.profile == "toy" else tuple(PUBLISHED))
-        setups = {name: self._setup(self.data.task(name, alone=len(names) == 1)) for name in names}
+        setups = {name: self._setup(_with_ood(self.data.task(name, alone=len(names) == 1))) for name in names}
         made = [
             self._recipe(figure, setup)
             for figure in self._figures()
@@ -123,6 +123,13 @@ class Order:
         if figure.name == "tab6" and not setup.other_backbones:
             return None  # said by `recipes`, if it was all that was asked for
         return figure.recipe(setup, self.seeds, self.sparsities or None)
+
+
+def _with_ood(task: TaskSpec) -> TaskSpec:
+    """Without an OOD set nothing could be said about robustness: better known before the hours of training."""
+    if not load_task(task).ood:
+        raise UserError(f"task '{task.name}' has no OOD set", "give one: --ood NAME=FILE, or ood in its YAML file")
+    return task
 
 
 def scaled(setup: Setup, scale: float) -> Setup:

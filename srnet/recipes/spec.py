@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import yaml
 
-from srnet.bias.vector_files import is_vector_file
 from srnet.errors import UserError, choose
 from srnet.experiment import BiasSpec
 from srnet.experiment.nodes import TaskSpec
@@ -128,7 +127,7 @@ def _published(values: Mapping[str, Any], where: str, folder: Path) -> FilesTask
     options = dict(values)
     name, data = options.pop("dataset"), options.pop("data", None)
     ood, ood_train = (dict(options.pop(key, None) or {}) for key in ("ood", "ood_train"))
-    plain = published_task(str(name), None if data is None else folder / str(data), ood, ood_train)
+    plain = published_task(str(name), None if data is None else (folder / str(data)).resolve(), ood, ood_train)
     check_keys(options, PUBLISHED_OPTIONS, where)
     hints = get_type_hints(FilesTask)
     given = {key: convert(value, hints[key], f"{where}: {key}") for key, value in options.items()}
@@ -139,7 +138,7 @@ def _read_yaml(path: Path) -> Any:
     try:
         return yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from None
+        raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', error)}", "check the path") from None
     except yaml.YAMLError as error:
         raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 
@@ -218,11 +217,7 @@ def _by_objective(values: Any, default: TrainingSettings, path: Path) -> tuple[t
 
 
 def bias_from(values: Any, where: str, folder: Path = Path()) -> BiasSpec:
-    spec = build(BiasSpec, values, where)
-    if spec.vectors is None or not is_vector_file(spec.vectors):
-        return spec
-    parts = [str((folder / part).resolve()) for part in spec.vectors.split(",")]
-    return dataclasses.replace(spec, vectors=",".join(parts))
+    return build(BiasSpec, values, where).moved(folder)
 
 
 def load_task_file(path: Path) -> TaskSpec:

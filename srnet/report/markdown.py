@@ -56,9 +56,8 @@ def _section(section: Section) -> list[str]:
             f"{summary.steps:,.0f}",
         ])  # fmt: skip
     rows.append(["majority class", "", *(f"{results.majority[split]:.1f}" for split in results.splits), "", "", "", ""])
-    if results.bias_scores is not None:
-        bias = [f"{results.bias_scores[split]:.1f}" for split in results.splits]
-        rows.append(["bias model", "", *bias, "", "", "", ""])
+    for name, own in results.bias_scores.items():
+        rows.append([name, "", *(f"{own[split]:.1f}" for split in results.splits), "", "", "", ""])
     header = ("model", "sparsity", *scores, "ID kept", "OOD minus full CE model [95 %]", "SRNet?", "training steps")
     return [
         f"`{section.command}`, {results.metric} in percent.",

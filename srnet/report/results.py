@@ -81,8 +81,8 @@ class Results:
     rows: list[dict[str, Any]]
     summaries: list[Summary]
     majority: dict[str, float]
-    bias_scores: dict[str, float] | None
-    """The bias model's own score by split, if the recipe uses one."""
+    bias_scores: dict[str, dict[str, float]]
+    """The own scores of each bias model that the recipe uses, by its name and by split."""
     traces: list[Trace]
     """How the searches went, where the figure is about when they start."""
     notes: list[str]
@@ -122,10 +122,11 @@ def _reference(recipe: Recipe, point: Point) -> ModelNode:
     return recipe.full_model(point.seed, backbone=point.line.backbone)
 
 
-def _bias_nodes(recipe: Recipe) -> list[Bias]:
-    """One for each backbone whose lines debias."""
+def _bias_nodes(recipe: Recipe) -> dict[Bias, str]:
+    """Each with its name: weak models differ with the backbone that is debiased."""
     debiased = [line for line in recipe.lines if {line.finetune, line.prune, line.isolated} - {"ce", None}]
-    return list(dict.fromkeys(recipe.bias_model(line.backbone) for line in debiased))
+    found = {recipe.bias_model(line.backbone): line.backbone or recipe.backbone for line in debiased}
+    return {node: "bias model" + (f" for {backbone}" if len(found) > 1 else "") for node, backbone in found.items()}
 
 
 def collect(recipe: Recipe, store: Store) -> Results:
@@ -137,7 +138,6 @@ def collect(recipe: Recipe, store: Store) -> Results:
     groups: dict[tuple[str, float, Start, float], list[Point]] = {}
     for point in points:
         groups.setdefault((point.line.label, point.sparsity, point.start, point.length), []).append(point)
-    bias = [_bias_scores(store, node, task.metric) for node in _bias_nodes(recipe)]
     any_report = next(iter(reports.values()))["splits"]
     return Results(
         recipe=recipe,
@@ -147,16 +147,18 @@ def collect(recipe: Recipe, store: Store) -> Results:
         rows=[row for point in points for row in _rows(recipe, point, reports[point], steps[point])],
         summaries=[_summary(recipe, store, same, reports, steps) for same in groups.values()],
         majority={name: any_report[name]["majority"][task.metric] for name in task.scored},
-        bias_scores=bias[0] if bias else None,
+        bias_scores=_bias_scores(recipe, store, task.metric),
         traces=_traces(list(groups.values()), store, task) if recipe.axis == "start" else [],
         notes=[*_cost_notes(list(groups.values()), steps, store, task), *task.notes],
         id_tests=tuple(task.id_tests),
     )
 
 
-def _bias_scores(store: Store, node: Bias, metric: str) -> dict[str, float]:
-    scores = read_json(store.path(node.key) / "scores.json")
-    return {name: report["metrics"][metric] for name, report in scores.items()}
+def _bias_scores(recipe: Recipe, store: Store, metric: str) -> dict[str, dict[str, float]]:
+    reports = {name: read_json(store.path(node.key) / "scores.json") for node, name in _bias_nodes(recipe).items()}
+    return {
+        name: {split: scores["metrics"][metric] for split, scores in report.items()} for name, report in reports.items()
+    }
 
 
 def _rows(recipe: Recipe, point: Point, report: dict[str, Any], steps: int) -> list[dict[str, Any]]:

@@ -23,8 +23,8 @@ def results_table(results: Results) -> Table:
         scores = [str(summary.scores[split]) for split in splits]
         table.add_row(_name(results, summary), f"{100 * summary.sparsity:.2f} %", *scores, answer(summary))
     table.add_row("majority class", "", *(f"{results.majority[split]:.1f}" for split in splits), "", style="dim")
-    if results.bias_scores is not None:
-        table.add_row("bias model", "", *(f"{results.bias_scores[split]:.1f}" for split in splits), "", style="dim")
+    for name, own in results.bias_scores.items():
+        table.add_row(name, "", *(f"{own[split]:.1f}" for split in splits), "", style="dim")
     return table
 
 

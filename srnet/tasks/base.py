@@ -114,6 +114,8 @@ class Split:
 
 def joined(splits: Sequence[Split]) -> Split:
     """The rows of several splits, one after another, under the name of the first."""
+    if any(split.coarse for split in splits):
+        raise UserError(f"{splits[0].name}: rows with coarser classes cannot join others", "translate their labels")
     return Split(
         name=splits[0].name,
         kind=splits[0].kind,

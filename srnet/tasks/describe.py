@@ -12,7 +12,7 @@ import yaml
 
 from srnet.errors import UserError
 from srnet.files import write_text
-from srnet.tasks.files import FilesTask, labels_in
+from srnet.tasks.files import FilesTask, label_counts
 from srnet.tasks.reading import HUB
 
 
@@ -33,11 +33,11 @@ def describe_files(
     if out.exists():
         raise UserError(f"{out} exists already", "remove it or choose another name")
     column, unlabelled = options.get("label", "label"), options.get("unlabelled", ())
-    found = labels or tuple(sorted(labels_in(str(train), column, unlabelled)))
+    found = labels or tuple(sorted(label_counts(str(train), column, unlabelled)))
     extra: dict[str, Any] = {} if ood_train is None else {"ood_train": str(ood_train)}
     spec = FilesTask(out.stem, found, str(train), str(dev), tuple(ood), **extra, **options)
-    for name in spec.files:
-        spec.read(name, [])  # a wrong column or a missing file is said now, bad rows by `srnet data check`
+    # a wrong column or a missing file is said now, bad rows by `srnet data check`
+    spec.check_groups({name: spec.read(name, []) for name in spec.files})
     write_text(out, yaml.safe_dump(_description(spec, out.parent.resolve()), sort_keys=False, allow_unicode=True))
     return out
 

@@ -6,6 +6,7 @@ import ast
 import re
 import string
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -87,6 +88,8 @@ class FilesTask:
     leaks: Leaks = "check"
     bad_rows: BadRows = "refuse"
     """`skip` leaves out rows that cannot be read, and counts them."""
+    absent: tuple[str, ...] = ()
+    """Test sets that one would expect here and that were not found: readers are told."""
     strip_final_punctuation: bool = False
     """For collections in which it gives away where a row came from."""
 
@@ -97,16 +100,24 @@ class FilesTask:
         choose("value for leaks", self.leaks, ("check", "drop", "keep"))
         choose("value for bad_rows", self.bad_rows, ("refuse", "skip"))
         if len(set(self.labels)) != len(self.labels) or len(self.labels) < 2:
-            raise UserError(f"task '{self.name}' needs at least two different labels, not {list(self.labels)}")
+            raise UserError(
+                f"task '{self.name}' needs at least two different labels, not {list(self.labels)}",
+                "name them in labels",
+            )
         tests = [name for name, _ in (*self.id_tests, *self.ood)]
         taken = [name for n, name in enumerate(tests) if name in tests[:n] or _RESERVED.fullmatch(name)]
         if taken:
             raise UserError(f"a test file cannot be called '{taken[0]}': it is taken", "choose another name for it")
         for name, count in self.rows:
-            choose("split", name, ("train", "dev", "ood_train", *tests))
+            choose("split under rows", name, ("train", "dev", *(["ood_train"] if self.ood_train else []), *tests))
             if count < 1:
                 raise UserError(f"task '{self.name}': {count} rows of '{name}'", "give at least 1")
         _check_spellings(self.spellings, self.labels)
+        for name, file in self.files.items():
+            if file.classes and name not in tests:
+                raise UserError(
+                    f"{file.path}: classes are for test files", "translate its labels with spellings instead"
+                )
         for file in self.files.values():
             _check_spellings(file.spellings, tuple(dict(file.classes).values()) or self.labels)
 
@@ -141,8 +152,9 @@ class FilesTask:
 
     def load(self) -> Task:
         read = {name: self._read(name) for name in self.files}
-        self._check_groups(read)
+        self.check_groups(read)
         notes = [f"{name}: {note}" for name, each in read.items() for note in each.notes]
+        notes += [f"{name}: not scored, for there is no file of it: --ood {name}=FILE" for name in self.absent]
         tested = ("dev", *(name for name, _ in (*self.id_tests, *self.ood)))
         made = {name: self._sampled(read[name].split, notes) for name in tested}
         tests = list(made.values())
@@ -217,7 +229,8 @@ class FilesTask:
         def bad(line: int, problem: str) -> None:
             if problems is None:
                 raise UserError(
-                    f"{file.path}, line {line}: {problem}", "mend it, or leave such rows out: bad_rows: skip"
+                    f"{file.path}, line {line}: {problem}",
+                    "mend it, or leave such rows out: bad_rows: skip (--bad-rows skip)",
                 )
             problems.append(Problem(line, problem))
 
@@ -227,12 +240,13 @@ class FilesTask:
         if not columns.labels:
             first = f" that can be read; line {problems[0].line}: {problems[0].what}" if problems else ""
             labelled = " with a label" if columns.unlabelled and not first else ""
-            raise UserError(f"{file.path} holds no rows{labelled}{first}", "give it a header and at least one example")
+            fix = "name its columns" if first else "give it a header and at least one example"
+            raise UserError(f"{file.path} holds no rows{labelled}{first}", fix)
         if file.group is not None and (unknown := columns.unknown(layout.group)):
             raise UserError(f"{file.path}: no column '{unknown[0]}' for groups", f"columns here: {layout.seen(row)}")
         return Read(columns.split(kind, layout.coarse), notes, columns.unknown(layout.group))
 
-    def _check_groups(self, read: Mapping[str, Read]) -> None:
+    def check_groups(self, read: Mapping[str, Read]) -> None:
         """Not every file needs the task's group columns, but a column that no file has is a slip of the pen."""
         if self.group is None:
             return
@@ -374,7 +388,7 @@ class Layout:
     def _missing(self, row: Mapping[str, str]) -> str:
         wanted = [self.label, self.text_a] + ([self.text_b] if self.text_b is not None else [])
         names = " or ".join(f"'{name}'" for name in _alternatives(next(w for w in wanted if _cell(row, w) is None)))
-        return f"no column {names}; columns here: {self.seen(row)}"
+        return f"no column {names}; columns here: {self.seen(row)}{_separator_hint(row)}"
 
     @staticmethod
     def seen(row: Mapping[str, str]) -> str:
@@ -385,15 +399,22 @@ def _cell(row: Mapping[str, str], column: str) -> str | None:
     return next((row[name] for name in _alternatives(column) if name in row), None)
 
 
-def labels_in(source: str, column: str, unlabelled: tuple[str, ...] = ()) -> set[str]:
-    """What stands in a file's label column."""
-    found: set[str] = set()
+def _separator_hint(row: Mapping[str, str]) -> str:
+    """A spreadsheet may save with semicolons what it calls csv."""
+    return " (separated by ';'? save it with commas)" if len(row) == 1 and ";" in next(iter(row)) else ""
+
+
+def label_counts(source: str, column: str, unlabelled: tuple[str, ...] = ()) -> Counter[str]:
+    """What stands in a file's label column, and how often."""
+    found: Counter[str] = Counter()
     row: Mapping[str, str] = {}
     for _, row in read_rows(source, lambda *_: None):
-        found.add((_cell(row, column) or "").strip())
-    found -= {"", *unlabelled}
+        found[(_cell(row, column) or "").strip()] += 1
+    for nothing in ("", *unlabelled):
+        del found[nothing]
     if not found:
-        raise UserError(f"{source}: no column '{column}' with labels", f"columns here: {Layout.seen(row)}")
+        here = f"columns here: {Layout.seen(row)}{_separator_hint(row)}"
+        raise UserError(f"{source}: no column '{column}' with labels", here)
     if not 2 <= len(found) <= 100:
         raise UserError(f"{source}: column '{column}' holds {len(found)} different values", "name the labels yourself")
     return found
@@ -431,7 +452,8 @@ def _from_bytes_literal(text: str) -> str:
     if not _BYTES.fullmatch(text):
         return text
     try:
-        return str(ast.literal_eval(text).decode("utf-8"))
+        value = ast.literal_eval(text)
+        return value.decode("utf-8") if isinstance(value, bytes) else text
     except (SyntaxError, ValueError):
         return text
 

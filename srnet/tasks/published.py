@@ -180,6 +180,7 @@ def published_task(
         dev=_found(name, "dev", task.dev, folder),
         id_tests=tuple((test, path) for test, place in task.id_tests.items() if (path := _where(place, folder))),
         ood=tuple(_tests(task, folder, ood or {}).items()),
+        absent=tuple(name for name in task.ood if name not in _tests(task, folder, ood or {})),
         ood_train=_training_files(task, folder, ood_train or {}) or None,
         ood_copies=options.pop("ood_copies", task.ood_copies),
         text_a=task.text_a,

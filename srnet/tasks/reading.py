@@ -90,7 +90,10 @@ def _open(source: str) -> IO[bytes]:
 
 def _refuse(source: str) -> Bad:
     def refuse(line: int, problem: str) -> NoReturn:
-        raise UserError(f"{source}, line {line}: {problem}", "mend the row, or leave such rows out: bad_rows: skip")
+        raise UserError(
+            f"{source}, line {line}: {problem}",
+            "mend the row, or leave such rows out: bad_rows: skip (--bad-rows skip)",
+        )
 
     return refuse
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
+from srnet import api
 from srnet.errors import UserError
 from srnet.experiment import CE, BiasModel, BiasSpec, Engine, FineTune, PoE, Pretrained, Prune, WeakModel, load_task
 from srnet.experiment.compute import bias_predictions, logits_on
@@ -16,6 +17,7 @@ from srnet.experiment.identity import describe
 from srnet.experiment.rebuild import rebuild
 from srnet.export import Subnetwork
 from srnet.pruners import MaskTraining
+from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
@@ -45,6 +47,7 @@ def test_a_smaller_backbone_can_be_the_weak_one(tiny_task: SyntheticTask) -> Non
     [
         (BiasSpec("overlap", examples=10), "no use for 'examples'"),
         (BiasSpec("unknown", vectors="x.vec"), "no use for 'vectors'"),
+        (BiasSpec("claim", extended=True), "no use for 'extended'"),
         (BiasSpec("unknown", examples=101), "need 202; 'inference' has 200"),
     ],
 )
@@ -96,6 +99,22 @@ def test_objectives_learn_from_it_like_from_any_other(
     again = rebuild(json.loads(json.dumps(describe(node))))
     assert again == node
     assert again.key == node.key
+
+
+def test_weak_models_that_share_examples_are_refused(raw: Pretrained) -> None:
+    first, overlapping = FineTune(raw, part=(0, 10)), FineTune(raw, part=(9, 20))
+    for second in (overlapping, FineTune(raw), first):
+        with pytest.raises(UserError, match="different parts"):
+            WeakModel(first, second)
+    WeakModel(first, FineTune(raw, part=(10, 20)))
+
+
+def test_the_weak_models_of_real_data_need_a_backbone(tmp_path: Path, engine: Engine) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("text_a,text_b,label\n" + "a,b,yes\nc,d,no\n" * 5)
+    own = FilesTask("own", ("no", "yes"), str(path), str(path), leaks="keep", shortcut="unknown")
+    with pytest.raises(UserError, match="--weak-backbone"):
+        api.bias_model(own, engine=engine)
 
 
 def test_a_part_of_the_data_is_for_plain_models(raw: Pretrained, tiny_task: SyntheticTask) -> None:

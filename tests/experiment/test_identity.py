@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,10 +16,10 @@ from safetensors.torch import load_file, save_file
 from srnet.backbones import backbone_hash
 from srnet.errors import UserError
 from srnet.experiment import CE, BiasModel, ConfReg, Evaluate, FineTune, PoE, Pretrained, Prune, Reweight, Rewind
-from srnet.experiment.identity import describe, key_of
+from srnet.experiment.identity import SCHEMA, describe, key_of
 from srnet.experiment.nodes import Objective, load_task
 from srnet.masks import Targets
-from srnet.pruners import IMP, Magnitude, MaskTraining, RewoundIMP
+from srnet.pruners import IMP, PRUNERS, Magnitude, MaskTraining, RewoundIMP
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
@@ -51,6 +52,27 @@ def test_every_training_setting_counts(name: str, raw: Pretrained) -> None:
     settings = TrainingSettings()
     other = replace(settings, **{name: changed(getattr(settings, name))})
     assert FineTune(raw, training=settings).key != FineTune(raw, training=other).key
+
+
+def defaults() -> dict[str, dict[str, str]]:
+    types = (TrainingSettings, Targets, *PRUNERS.values(), BiasModel, FineTune, Prune, Pretrained, Evaluate, Objective)
+    return {
+        cls.__name__: {
+            f.name: repr(f.default if f.default_factory is dataclasses.MISSING else f.default_factory())
+            for f in dataclasses.fields(cls)
+            if f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
+        }
+        for cls in types
+    }
+
+
+def test_a_default_that_changes_raises_the_schema() -> None:
+    """Defaults are no part of a key. If this fails because one has changed (not: was added), raise SCHEMA."""
+    pinned = json.loads((Path(__file__).parent / "defaults.json").read_text())
+    assert pinned["schema"] == SCHEMA, "write the new defaults.json: python -m tests.experiment.test_identity"
+    for name, fields in pinned["defaults"].items():
+        now = {field: value for field, value in defaults()[name].items() if field in fields}
+        assert now == fields, f"a default of {name} has changed: raise SCHEMA"
 
 
 def test_epochs_say_nothing_where_steps_are_given(raw: Pretrained) -> None:
@@ -196,3 +218,8 @@ def test_objectives_get_what_they_need(tiny_task: SyntheticTask, raw: Pretrained
 def test_a_mask_is_rewound_only_to_its_own_backbone(raw: Pretrained) -> None:
     with pytest.raises(UserError, match="same backbone, task and seed"):
         Rewind(Prune(raw), replace(raw, seed=1))
+
+
+if __name__ == "__main__":
+    content = {"schema": SCHEMA, "defaults": defaults()}
+    (Path(__file__).parent / "defaults.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")

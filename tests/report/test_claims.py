@@ -543,7 +543,7 @@ def test_without_ood_data_no_claim_is_answered(tmp_path: Path) -> None:
     rows = "text_a,text_b,label\n" + "".join(f"a b,a {n},{'yes' if n % 2 else 'no'}\n" for n in range(8))
     for name in ("train", "dev"):
         (tmp_path / f"{name}.csv").write_text(rows)
-    task = FilesTask("mine", ("no", "yes"), str(tmp_path / "train.csv"), str(tmp_path / "dev.csv"))
+    task = FilesTask("mine", ("no", "yes"), str(tmp_path / "train.csv"), str(tmp_path / "dev.csv"), leaks="keep")
     recipes = [
         figure.recipe(toy_setup(task), (0, 1, 2)) for figure in FIGURES.values() if figure.lines.__name__ != "_fig6"
     ]

@@ -246,7 +246,9 @@ def test_rows_are_dropped_before_a_sample_is_drawn(tmp_path: Path) -> None:
     assert loaded.train.text_a == tuple(text for text, _, _ in train[10:])
 
 
-@pytest.mark.parametrize(("rows", "message"), [({"gone": 5}, "unknown split 'gone'"), ({"dev": 0}, "0 rows of 'dev'")])
+@pytest.mark.parametrize(
+    ("rows", "message"), [({"gone": 5}, "unknown split under rows 'gone'"), ({"dev": 0}, "0 rows of 'dev'")]
+)
 def test_senseless_numbers_of_rows(rows: dict[str, int], message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         spec(tmp_path, rows=tuple(rows.items()))
@@ -349,7 +351,7 @@ def test_describe_then_check(shell: Shell, tmp_path: Path) -> None:
     assert "srnet data check mine.yaml" in out
     code, out, _ = shell("check", "mine.yaml")
     assert code == 0
-    words = ("ID train", "ID dev", "no 2", "yes 2", "5/8/8", spec(tmp_path).load().fingerprint)
+    words = ("ID train", "ID dev", "no: 2", "yes: 2", "5/8/8", spec(tmp_path).load().fingerprint)
     assert [word for word in words if word not in out] == []
 
 
@@ -412,7 +414,7 @@ def test_leaks_on_the_command_line(shell: Shell) -> None:
         ((*DESCRIBE[:-1], "new.yaml", "--label", "text_a", "--text-b", "gone"), "no column 'gone'"),
         ((*DESCRIBE[:-1], "new.yaml", "--labels", "yes,maybe", "--ood", "x=gone.tsv"), "gone.tsv does not exist"),
         ((*DESCRIBE[:-1], "new.yaml", "--ood", "x"), "'x' is not NAME=VALUE"),
-        ((*DESCRIBE[:-1], "new.yaml", "--ood", "x=dev.tsv", "--ood", "x=dev.tsv"), "cannot be called 'x': it is taken"),
+        ((*DESCRIBE[:-1], "new.yaml", "--ood", "x=dev.tsv", "--ood", "x=dev.tsv"), "'x' is given twice"),
     ],
 )
 def test_mistakes_are_one_line(words: tuple[str, ...], message: str, shell: Shell) -> None:
@@ -432,8 +434,8 @@ def test_names_that_look_like_markup_are_printed_as_they_are(shell: Shell) -> No
     shell(*DESCRIBE)
     code, out, _ = shell("check", "mine.yaml")
     assert code == 0
-    assert "[/red] 1" in out
-    assert "[b]x 1" in out
+    assert "[/red]: 1" in out
+    assert "[b]x: 1" in out
 
 
 # --- describing ----------------------------------------------------------------------------------------------------
