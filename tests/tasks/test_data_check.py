@@ -434,8 +434,8 @@ def test_names_that_look_like_markup_are_printed_as_they_are(shell: Shell) -> No
     shell(*DESCRIBE)
     code, out, _ = shell("check", "mine.yaml")
     assert code == 0
-    assert "[/red]: 1" in out
-    assert "[b]x: 1" in out
+    assert "[/red]:" in out
+    assert "[b]x:" in out
 
 
 # --- describing ----------------------------------------------------------------------------------------------------
