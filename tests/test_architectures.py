@@ -424,6 +424,7 @@ def test_where_the_second_text_begins_can_be_seen(name: str, runs: Runs) -> None
 def test_a_head_that_fits_is_drawn_anew(runs: Runs, tmp_path: Path) -> None:
     """All seeds would share it otherwise, and it may have been trained for labels in another order."""
     first = load_backbone(runs.backbone("bert"), ("a", "b"), seed=0)
+    nn.init.ones_(first.model.classifier.weight)
     first.model.save_pretrained(tmp_path / "tuned")
     first.tokenizer.save_pretrained(tmp_path / "tuned")
     heads = [load_backbone(str(tmp_path / "tuned"), ("a", "b"), seed).model.classifier.weight for seed in (0, 1, 1)]

@@ -97,7 +97,7 @@ def test_an_unknown_tracker_is_named(tmp_path: Path) -> None:
 def test_texts_longer_than_the_backbone_can_read_are_cut(engine: Engine, tiny_backbone: str, tmp_path: Path) -> None:
     long = "the lawyer saw the doctor " * 30
     (tmp_path / "d.csv").write_text("text_a,text_b,label\n" + f"{long},{long},yes\n{long},the doctor,no\n" * 6)
-    task = FilesTask("long", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv"))
+    task = FilesTask("long", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv"), leaks="keep")
     settings = TrainingSettings(steps=2, eval_every=2, batch_size=4)
     scores = Evaluate(FineTune(Pretrained(tiny_backbone, task), CE(), settings))
     engine.execute([scores])

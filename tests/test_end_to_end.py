@@ -97,7 +97,7 @@ def test_a_recipe_on_own_files(
         lines = [f"{a}\t{b}\t{label}\n" for a, b, label in rows]
         (tmp_path / f"{name}.tsv").write_text("text_a\ttext_b\tlabel\n" + "".join(lines))
     (tmp_path / "mine.yaml").write_text(f"""
-task: {{name: own, labels: ["yes", "no"], train: train.tsv, dev: dev.tsv, ood: {{hard: hard.tsv}}}}
+task: {{name: own, labels: ["yes", "no"], train: train.tsv, dev: dev.tsv, ood: {{hard: hard.tsv}}, leaks: keep}}
 backbone: {tiny_backbone}
 finetuning: {{steps: 4, eval_every: 2, batch_size: 4, max_length: 32}}
 pruning: {{steps: 4, eval_every: 2, batch_size: 4, max_length: 32}}
@@ -152,7 +152,7 @@ def test_a_figure_of_the_paper_and_its_claim(
 
 def test_a_recipe_without_ood_files(tiny_backbone: str, tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("text_a,text_b,label\n" + "the lawyer,the judge,yes\nthe doctor,a judge,no\n" * 4)
-    task = srnet.FilesTask("own", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv"))
+    task = srnet.FilesTask("own", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv"), leaks="keep")
     training = TrainingSettings(steps=2, eval_every=2, batch_size=4, max_length=32)
     lines = (Line("full"), Line("magnitude", "a", pruner="magnitude", sparsities=(0.5,)))
     engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True))
