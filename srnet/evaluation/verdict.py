@@ -45,8 +45,13 @@ class Verdict:
         """Rounded down: 94.96 is not 95."""
         return f"{math.floor(1000 * self.id_share) / 10:.1f} %"
 
+    @property
+    def gains(self) -> list[str]:
+        """Each OOD gain with its interval."""
+        return [f"{name} {self.intervals[name]}" for name in self.ood_gain]
+
     def __str__(self) -> str:
-        gains = ", ".join(f"{name} {self.intervals[name]}" for name in self.ood_gain)
+        gains = ", ".join(self.gains)
         kept = f"keeps {self.kept_percent} of ID"
         if not self.keeps_id:
             return f"no SRNet: {kept} (95 % needed); {gains}"

@@ -80,7 +80,7 @@ def _hover(summary: Summary, split: str) -> str:
     if summary.line.pruner is not None:
         lines.append(f"sparsity {100 * summary.sparsity:.2f} %, counted on the mask")
     if summary.verdict is not None:
-        gains = ", ".join(f"{name} {interval}" for name, interval in summary.verdict.intervals.items())
+        gains = ", ".join(summary.verdict.gains)
         lines += [f"keeps {summary.verdict.kept_percent} of ID", f"OOD minus full CE model: {gains}"]
     lines += [f"{summary.steps:,.0f} training steps", *(f"key {key}" for key in summary.keys)]
     return "<br>".join(lines)

@@ -51,7 +51,7 @@ def _section(section: Section) -> list[str]:
             f"{100 * summary.sparsity:.2f} %",
             *(str(summary.scores[split]) for split in results.splits),
             "" if verdict is None else verdict.kept_percent,
-            "" if verdict is None else ", ".join(str(interval) for interval in verdict.intervals.values()),
+            "" if verdict is None else "<br>".join(verdict.gains),
             answer(summary),
             f"{summary.steps:,.0f}",
         ])  # fmt: skip
