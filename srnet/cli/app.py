@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -125,9 +127,14 @@ def make_engine(
 
 
 def data_options(
-    data: str | None, ood: list[str] | None, ood_train: list[str] | None, rows: str | None, leaks: str | None,
-    bad_rows: str | None, decision: str | None,
-) -> Any:  # fmt: skip
+    data: DataOption = None,
+    ood: OodOption = None,
+    ood_train: OodTrainOption = None,
+    rows: RowsOption = None,
+    leaks: LeaksOption = None,
+    bad_rows: BadRowsOption = None,
+    decision: DecisionOption = None,
+) -> Any:
     from srnet.recipes import DataOptions
 
     counts = pairs(rows.split(","), "--rows") if rows else ()
@@ -162,11 +169,16 @@ def _pair(text: str, option: str) -> tuple[str, str]:
     return name, value
 
 
-def bias_options(shortcut: str | None, vectors: str | None, examples: int | None, backbone: str | None) -> Any:
+def bias_options(
+    shortcut: ShortcutOption = None,
+    vectors: VectorsOption = None,
+    weak_examples: WeakExamplesOption = None,
+    weak_backbone: WeakBackboneOption = None,
+) -> Any:
     """What was said about the bias model; None if nothing was."""
     from srnet.experiment import BiasSpec
 
-    given = {"shortcut": shortcut, "vectors": vectors, "examples": examples, "backbone": backbone}
+    given = {"shortcut": shortcut, "vectors": vectors, "examples": weak_examples, "backbone": weak_backbone}
     chosen = {name: value for name, value in given.items() if value is not None}
     return BiasSpec(**chosen).moved(Path()) if chosen else None  # type: ignore[arg-type]
 
@@ -186,3 +198,40 @@ def numbers(text: str, option: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise UserError(f"{option}: '{text}' is not a list of numbers", "write e.g. 0.5,0.7") from None
+
+
+def training_options(
+    steps: StepsOption = None,
+    epochs: EpochsOption = None,
+    learning_rate: RateOption = None,
+    batch_size: BatchOption = None,
+    eval_every: EvalOption = None,
+    precision: PrecisionOption = None,
+    compile: CompileOption = None,
+) -> dict[str, Any]:
+    """What was said about the training."""
+    given = {
+        "steps": steps, "epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size,
+        "eval_every": eval_every, "precision": precision, "compile": compile,
+    }  # fmt: skip
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def options(**makers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Let a command's parameter stand for several options: those of the function that makes its value of them."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+        theirs = {name: inspect.signature(maker, eval_str=True).parameters for name, maker in makers.items()}
+        parameters = [each for p in own.parameters.values() for each in theirs.get(p.name, {p.name: p}).values()]
+
+        def typed(**given: Any) -> None:
+            made = {n: maker(**{each: given.pop(each) for each in theirs[n]}) for n, maker in makers.items()}
+            command(**given, **made)
+
+        typed.__name__, typed.__doc__ = command.__name__, command.__doc__
+        typed.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        typed.__annotations__ = {p.name: p.annotation for p in parameters}
+        return typed
+
+    return decorate

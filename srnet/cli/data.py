@@ -13,16 +13,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from srnet.cli.app import (
-    BadRowsOption,
-    DataOption,
-    DecisionOption,
     JsonOption,
-    LeaksOption,
-    OodOption,
-    OodTrainOption,
-    RowsOption,
     app,
     data_options,
+    options,
     out,
     pairs,
 )
@@ -34,17 +28,12 @@ SHOWN = 10
 
 
 @data_app.command()
+@options(data=data_options)
 def check(
     task: Annotated[
         str, typer.Argument(help="mnli, snli, qqp, fever, a task of the embedded benchmark, or a YAML file.")
     ],
-    data: DataOption = None,
-    ood: OodOption = None,
-    ood_train: OodTrainOption = None,
-    rows: RowsOption = None,
-    leaks: LeaksOption = None,
-    bad_rows: BadRowsOption = None,
-    decision: DecisionOption = None,
+    data: Any = None,
     as_json: JsonOption = False,
 ) -> None:
     """Rows, labels, duplicates, lengths, bad rows with their lines, and the fingerprint of a task's data.
@@ -53,7 +42,7 @@ def check(
     """
     from srnet.tasks.check import check_data
 
-    spec = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision).task(task)
+    spec = data.task(task)
     found = check_data(spec)
     if as_json:
         out.print_json(json.dumps(asdict(found)))
@@ -135,20 +124,15 @@ def describe(
 
 
 @data_app.command()
+@options(data=data_options)
 def write(
     task: Annotated[str, typer.Argument(help="As in `srnet data check`.")],
     folder: Annotated[Path, typer.Option("--out", help="A new folder for the csv files.")],
-    data: DataOption = None,
-    ood: OodOption = None,
-    ood_train: OodTrainOption = None,
-    rows: RowsOption = None,
-    leaks: LeaksOption = None,
-    bad_rows: BadRowsOption = None,
-    decision: DecisionOption = None,
+    data: Any = None,
 ) -> None:
     """Write a task's examples as csv files, one a split: to read them, or to start from."""
     from srnet.tasks.writing import write_csv
 
-    spec = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision).task(task)
+    spec = data.task(task)
     for path in write_csv(spec.load(), folder):
         out.print(str(path), markup=False)

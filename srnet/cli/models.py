@@ -12,38 +12,22 @@ from rich.table import Table
 
 from srnet.cli.app import (
     BackboneOption,
-    BadRowsOption,
-    BatchOption,
-    CompileOption,
-    DataOption,
-    DecisionOption,
-    EpochsOption,
-    EvalOption,
     JsonOption,
     KeyOption,
-    LeaksOption,
-    OodOption,
-    OodTrainOption,
-    PrecisionOption,
     QuietOption,
-    RateOption,
     ReportOption,
-    RowsOption,
     SeedOption,
-    ShortcutOption,
-    StepsOption,
     StoreOption,
     TaskOption,
     TeacherOption,
-    VectorsOption,
-    WeakBackboneOption,
-    WeakExamplesOption,
     app,
     bias_options,
     changed,
     data_options,
     make_engine,
+    options,
     out,
+    training_options,
 )
 from srnet.errors import UserError
 from srnet.names import EMBEDDED
@@ -92,29 +76,15 @@ def print_subcases(split: str, groups: dict[str, float]) -> None:
 
 
 @app.command()
+@options(data=data_options, bias=bias_options, training=training_options)
 def finetune(
     task: TaskOption = "inference",
-    data: DataOption = None,
-    ood: OodOption = None,
-    ood_train: OodTrainOption = None,
-    rows: RowsOption = None,
-    leaks: LeaksOption = None,
-    bad_rows: BadRowsOption = None,
-    decision: DecisionOption = None,
+    data: Any = None,
     objective: Annotated[str, typer.Option(help="ce, poe, reweight or confreg.")] = "ce",
-    shortcut: ShortcutOption = None,
-    vectors: VectorsOption = None,
-    weak_examples: WeakExamplesOption = None,
-    weak_backbone: WeakBackboneOption = None,
+    bias: Any = None,
     backbone: BackboneOption = EMBEDDED,
     seed: SeedOption = 0,
-    steps: StepsOption = None,
-    epochs: EpochsOption = None,
-    learning_rate: RateOption = None,
-    batch_size: BatchOption = None,
-    eval_every: EvalOption = None,
-    precision: PrecisionOption = None,
-    compile: CompileOption = None,
+    training: Any = None,
     teacher: TeacherOption = None,
     store: StoreOption = None,
     report_to: ReportOption = None,
@@ -126,20 +96,16 @@ def finetune(
     from srnet import api
     from srnet.recipes.toy import finetuning_for
 
-    training = changed(
-        finetuning_for(backbone), seed=seed, steps=steps, epochs=epochs, learning_rate=learning_rate,
-        batch_size=batch_size, eval_every=eval_every, precision=precision, compile=compile,
-    )  # fmt: skip
+    settings = changed(finetuning_for(backbone), seed=seed, **training)
     engine = make_engine(store, quiet, report_to)
-    chosen = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision).task(task)
-    bias = bias_options(shortcut, vectors, weak_examples, weak_backbone)
     trained = api.finetune(
-        chosen, objective, backbone=backbone, training=training, teacher=teacher, bias=bias, engine=engine
+        data.task(task), objective, backbone=backbone, training=settings, teacher=teacher, bias=bias, engine=engine
     )
     print_trained(trained, as_json, key)
 
 
 @app.command()
+@options(data=data_options, bias=bias_options, training=training_options)
 def prune(
     model: Annotated[
         str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")
@@ -155,26 +121,11 @@ def prune(
     ] = None,
     exclude_modules: Annotated[str | None, typer.Option(help="As --target-modules; wins over it.")] = None,
     task: Annotated[str | None, typer.Option(help="Without a key: as in `srnet finetune`; default inference.")] = None,
-    data: DataOption = None,
-    ood: OodOption = None,
-    ood_train: OodTrainOption = None,
-    rows: RowsOption = None,
-    leaks: LeaksOption = None,
-    bad_rows: BadRowsOption = None,
-    decision: DecisionOption = None,
-    shortcut: ShortcutOption = None,
-    vectors: VectorsOption = None,
-    weak_examples: WeakExamplesOption = None,
-    weak_backbone: WeakBackboneOption = None,
+    data: Any = None,
+    bias: Any = None,
     backbone: Annotated[str | None, typer.Option(help=f"Without a key: default {EMBEDDED}.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Default: the seed of the model.")] = None,
-    steps: StepsOption = None,
-    epochs: EpochsOption = None,
-    learning_rate: RateOption = None,
-    batch_size: BatchOption = None,
-    eval_every: EvalOption = None,
-    precision: PrecisionOption = None,
-    compile: CompileOption = None,
+    training: Any = None,
     teacher: TeacherOption = None,
     store: StoreOption = None,
     report_to: ReportOption = None,
@@ -195,34 +146,27 @@ def prune(
     from srnet.recipes.toy import pruning_for
 
     engine = make_engine(store, quiet, report_to)
-    given: dict[str, Any] = {"init": init, "initial_sparsity": initial_sparsity, "scope": scope}
+    wanted: dict[str, Any] = {"init": init, "initial_sparsity": initial_sparsity, "scope": scope}
     if target_modules is not None or exclude_modules is not None:
         usual = Targets()
-        given["targets"] = Targets(_selector(target_modules, usual.modules), _selector(exclude_modules, usual.exclude))
+        wanted["targets"] = Targets(_selector(target_modules, usual.modules), _selector(exclude_modules, usual.exclude))
     cls = get_pruner(pruner)
-    chosen = {name: value for name, value in given.items() if value is not None}
+    chosen = {name: value for name, value in wanted.items() if value is not None}
     unknown = [name for name in chosen if name not in cls.__dataclass_fields__]
     if unknown:
         raise UserError(f"pruner '{pruner}' has no option --{unknown[0].replace('_', '-')}")
     made = cls(sparsity=sparsity, **chosen)
-    spec = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision)
-    if model is not None and (task is not None or backbone is not None or spec.typed()):
+    if model is not None and (task is not None or backbone is not None or data.typed()):
         raise UserError(
             "a stored model has its own task, data and backbone",
             "leave out --task, --data, --backbone, ..., or the key",
         )
-    raw = Pretrained(backbone or EMBEDDED, spec.task(task or "inference"), seed or 0) if model is None else None
+    raw = Pretrained(backbone or EMBEDDED, data.task(task or "inference"), seed or 0) if model is None else None
     node = raw or stored_model(engine.store, model or "")
-    options = {
-        "seed": seed, "steps": steps, "epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size,
-        "eval_every": eval_every, "precision": precision, "compile": compile,
-    }  # fmt: skip
-    training = None
-    if any(value is not None for value in options.values()):
-        default = replace(pruning_for(node.pretrained.backbone), seed=node.pretrained.seed)
-        training = changed(default, **options)
-    bias = bias_options(shortcut, vectors, weak_examples, weak_backbone)
-    trained = api.prune(node, made, objective, training=training, teacher=teacher, bias=bias, engine=engine)
+    given = training if seed is None else {"seed": seed, **training}
+    default = replace(pruning_for(node.pretrained.backbone), seed=node.pretrained.seed)
+    settings = changed(default, **given) if given else None
+    trained = api.prune(node, made, objective, training=settings, teacher=teacher, bias=bias, engine=engine)
     print_trained(trained, as_json, key)
 
 
@@ -233,16 +177,11 @@ def _selector(text: str | None, default: Any) -> Any:
 
 
 @app.command()
+@options(data=data_options)
 def evaluate(
     model: Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")],
     task: Annotated[str | None, typer.Option(help="The task, for a folder: as in `srnet finetune`.")] = None,
-    data: DataOption = None,
-    ood: OodOption = None,
-    ood_train: OodTrainOption = None,
-    rows: RowsOption = None,
-    leaks: LeaksOption = None,
-    bad_rows: BadRowsOption = None,
-    decision: DecisionOption = None,
+    data: Any = None,
     subcases: Annotated[bool, typer.Option(help="Also print the accuracy of every sub-case.")] = False,
     store: StoreOption = None,
     quiet: QuietOption = False,
@@ -251,10 +190,9 @@ def evaluate(
     """Score a model in and out of distribution."""
     from srnet import api
 
-    spec = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision)
-    if task is None and spec.typed():
+    if task is None and data.typed():
         raise UserError("data without a task", "say which --task they belong to")
-    trained = api.evaluate(model, task=spec.task(task) if task else None, engine=make_engine(store, quiet))
+    trained = api.evaluate(model, task=data.task(task) if task else None, engine=make_engine(store, quiet))
     print_trained(trained, as_json)
     if subcases and not as_json:
         for split, report in trained.scores.items():
@@ -262,19 +200,11 @@ def evaluate(
 
 
 @app.command()
+@options(data=data_options, bias=bias_options)
 def bias(
     task: TaskOption = "inference",
-    data: DataOption = None,
-    ood: OodOption = None,
-    ood_train: OodTrainOption = None,
-    rows: RowsOption = None,
-    leaks: LeaksOption = None,
-    bad_rows: BadRowsOption = None,
-    decision: DecisionOption = None,
-    shortcut: ShortcutOption = None,
-    vectors: VectorsOption = None,
-    weak_examples: WeakExamplesOption = None,
-    weak_backbone: WeakBackboneOption = None,
+    data: Any = None,
+    bias: Any = None,
     folds: Annotated[int | None, typer.Option(help="Parts of the cross-fitting. Default 5.")] = None,
     extended: Annotated[
         bool, typer.Option(help="overlap: two more features, as in the original authors' tool.")
@@ -287,9 +217,8 @@ def bias(
     from srnet import api
     from srnet.experiment import BiasSpec
 
-    spec = bias_options(shortcut, vectors, weak_examples, weak_backbone) or BiasSpec()
-    spec = replace(spec, extended=extended, **({} if folds is None else {"folds": folds}))
-    chosen = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision).task(task)
+    spec = replace(bias or BiasSpec(), extended=extended, **({} if folds is None else {"folds": folds}))
+    chosen = data.task(task)
     made = api.bias_model(chosen, spec, engine=make_engine(store, quiet))
     print_trained(made, as_json)
     if not as_json:

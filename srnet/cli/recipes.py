@@ -10,32 +10,22 @@ from typing import Annotated, Any
 import typer
 
 from srnet.cli.app import (
-    BadRowsOption,
     CompileOption,
-    DataOption,
-    DecisionOption,
     DryRunOption,
     EngineOption,
     JsonOption,
-    LeaksOption,
-    OodOption,
-    OodTrainOption,
     PrecisionOption,
     QuietOption,
     ReportOption,
-    RowsOption,
-    ShortcutOption,
     StepsOption,
     StoreOption,
-    VectorsOption,
-    WeakBackboneOption,
-    WeakExamplesOption,
     WorkersOption,
     app,
     bias_options,
     data_options,
     make_engine,
     numbers,
+    options,
     out,
 )
 
@@ -156,29 +146,21 @@ def _order(
 
 
 @app.command()
+@options(data=data_options, bias=bias_options)
 def reproduce(
     figures: Annotated[
         list[str], typer.Argument(help="fig2 ... fig8, figA1, figA2, figA3, tab5, tab6, or all; several are fine.")
     ],
     profile: ProfileOption = ProfileName.toy,
     tasks: TasksOption = None,
-    data: DataOption = None,
-    ood: OodOption = None,
-    ood_train: OodTrainOption = None,
-    rows: RowsOption = None,
-    leaks: LeaksOption = None,
-    bad_rows: BadRowsOption = None,
-    decision: DecisionOption = None,
+    data: Any = None,
     seeds: SeedsOption = 1,
     sparsities: SparsitiesOption = None,
     backbone: OtherBackboneOption = None,
     other_backbones: OthersOption = None,
     precision: PrecisionOption = None,
     compile: CompileOption = None,
-    shortcut: ShortcutOption = None,
-    vectors: VectorsOption = None,
-    weak_examples: WeakExamplesOption = None,
-    weak_backbone: WeakBackboneOption = None,
+    bias: Any = None,
     scale: ScaleOption = 1.0,
     out_folder: Annotated[Path | None, typer.Option("--out", help="Default: srnet-NAME in this folder.")] = None,
     dry_run: DryRunOption = False,
@@ -199,8 +181,6 @@ def reproduce(
     """
     from srnet import api
 
-    spec = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision)
-    suspected = bias_options(shortcut, vectors, weak_examples, weak_backbone)
     order = _order(
         figures,
         profile,
@@ -210,8 +190,8 @@ def reproduce(
         backbone,
         other_backbones,
         scale,
-        spec,
-        suspected,
+        data,
+        bias,
         precision,
         compile,
     )
@@ -225,25 +205,17 @@ def reproduce(
 
 
 @app.command()
+@options(data=data_options, bias=bias_options)
 def claims(
     profile: ProfileOption = ProfileName.toy,
     tasks: TasksOption = None,
-    data: DataOption = None,
-    ood: OodOption = None,
-    ood_train: OodTrainOption = None,
-    rows: RowsOption = None,
-    leaks: LeaksOption = None,
-    bad_rows: BadRowsOption = None,
-    decision: DecisionOption = None,
+    data: Any = None,
     seeds: SeedsOption = 3,
     sparsities: SparsitiesOption = None,
     backbone: OtherBackboneOption = None,
     precision: PrecisionOption = None,
     compile: CompileOption = None,
-    shortcut: ShortcutOption = None,
-    vectors: VectorsOption = None,
-    weak_examples: WeakExamplesOption = None,
-    weak_backbone: WeakBackboneOption = None,
+    bias: Any = None,
     scale: ScaleOption = 1.0,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -256,11 +228,7 @@ def claims(
     from srnet import api
     from srnet.report import findings_table
 
-    spec = data_options(data, ood, ood_train, rows, leaks, bad_rows, decision)
-    suspected = bias_options(shortcut, vectors, weak_examples, weak_backbone)
-    order = _order(
-        ["all"], profile, tasks, seeds, sparsities, backbone, None, scale, spec, suspected, precision, compile
-    )
+    order = _order(["all"], profile, tasks, seeds, sparsities, backbone, None, scale, data, bias, precision, compile)
     found = api.claims(order, make_engine(store, True))
     if as_json:
         out.print_json(json.dumps([api.plain_finding(finding) for finding in found]))
