@@ -196,10 +196,7 @@ def elsewhere(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The logits of all subnetworks, computed by another process from nothing but their folders."""
     target, folders = tmp_path_factory.mktemp("logits"), []
     for name in ARCHITECTURES:
-        try:
-            folders += [str(found.folder) for found in runs.found(name).values()]
-        except Exception:
-            continue  # the architecture's own tests say what is wrong with it
+        folders += [str(found.folder) for found in runs.found(name).values()]
     root = Path(__file__).parent.parent
     subprocess.run([sys.executable, "-c", ELSEWHERE, str(target), *folders], cwd=root, check=True)
     return target

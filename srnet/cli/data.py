@@ -115,7 +115,7 @@ def describe(
     written = describe_files(
         out_file, train, dev, tests, ood_train=ood_train, labels=named, metric=metric, shortcut=shortcut, **columns
     )
-    from srnet.tasks.files import label_counts
+    from srnet.tasks.layout import label_counts
 
     counts = label_counts(str(train), label)
     shown = ", ".join(f"{name}: {count:,}" for name, count in sorted(counts.items()) if named is None or name in named)

@@ -9,7 +9,8 @@ import numpy as np
 
 from srnet.errors import UserError
 from srnet.tasks.base import Split, Task
-from srnet.tasks.files import FilesTask, Problem, fingerprints, leaked
+from srnet.tasks.files import FilesTask, Problem
+from srnet.tasks.leaks import fingerprints, leaked
 from srnet.tasks.synthetic import SyntheticTask
 
 _SIGNS = ".!?"

@@ -12,7 +12,8 @@ import yaml
 
 from srnet.errors import UserError
 from srnet.files import write_text
-from srnet.tasks.files import FilesTask, label_counts
+from srnet.tasks.files import FilesTask
+from srnet.tasks.layout import label_counts
 from srnet.tasks.reading import HUB
 
 

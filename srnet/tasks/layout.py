@@ -1,0 +1,154 @@
+"""How a row of a file becomes an example."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from srnet.errors import UserError
+from srnet.tasks.base import LEVELS, Coarse, Kind, Split
+from srnet.tasks.reading import Bad, brief, read_rows
+
+FINAL_PUNCTUATION = " \t.!?,;:…。"
+_BYTES = re.compile(r"""b(['"]).*\1""", re.DOTALL)
+
+
+class Columns:
+    """What has been read of one file. Columns, not rows: a million rows are a few hundred megabytes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.text_a: list[str] = []
+        self.text_b: list[str] = []
+        self.labels: list[int] = []
+        self.groups: list[str] = []
+        self.unlabelled = 0
+        self.grouped: set[str] = set()
+        """Group columns that some row has."""
+        self._seen: dict[str, str] = {}
+
+    def add(self, text_a: str, text_b: str, label: int, group: str) -> None:
+        self.text_a.append(self._once(text_a))
+        self.text_b.append(self._once(text_b))
+        self.labels.append(label)
+        self.groups.append(self._once(group))
+
+    def unknown(self, group: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(column for column in group if column not in self.grouped)
+
+    def _once(self, text: str) -> str:
+        """Premises and sub-cases repeat: keep one copy of each of the recent ones."""
+        if len(self._seen) > 10_000:
+            self._seen.clear()
+        return self._seen.setdefault(text, text)
+
+    def split(self, kind: Kind, coarse: Coarse | None) -> Split:
+        ids = tuple(f"{self.name}-{n}" for n in range(len(self.labels)))
+        labels = np.array(self.labels, dtype=np.int64)
+        return Split(self.name, kind, ids, tuple(self.text_a), tuple(self.text_b), labels, tuple(self.groups), coarse)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a row of one file becomes an example."""
+
+    text_a: str
+    text_b: str | None
+    label: str
+    group: tuple[str, ...]
+    labels: Mapping[str, int]
+    """Every known spelling -> label."""
+    names: tuple[str, ...]
+    unlabelled: tuple[str, ...]
+    tidy: Callable[[str], str]
+    coarse: Coarse | None
+
+    def add(self, columns: Columns, line: int, row: Mapping[str, str], bad: Bad) -> None:
+        label, text_a = _cell(row, self.label), _cell(row, self.text_a)
+        text_b = "" if self.text_b is None else _cell(row, self.text_b)
+        if label is not None and label.strip() in self.unlabelled:
+            columns.unlabelled += 1
+        elif label is None or text_a is None or text_b is None:
+            bad(line, self._missing(row))
+        elif label.strip() not in self.labels:
+            bad(line, f"label '{brief(label)}' was never declared: declared are {', '.join(self.names)}")
+        elif not (text_a := self.tidy(text_a)) or (not (text_b := self.tidy(text_b)) and self.text_b is not None):
+            bad(line, f"an empty text under '{self.text_b if text_a else self.text_a}'")
+        else:
+            columns.add(text_a, text_b, self.labels[label.strip()], self._group(columns, row))
+
+    def _group(self, columns: Columns, row: Mapping[str, str]) -> str:
+        """The levels down to the last that the row has."""
+        if not self.group:
+            return ""
+        levels = [(column, _cell(row, column)) for column in self.group]
+        columns.grouped.update(column for column, level in levels if level is not None)
+        while levels and not levels[-1][1]:
+            levels.pop()
+        return LEVELS.join(level or "" for _, level in levels)
+
+    def _missing(self, row: Mapping[str, str]) -> str:
+        wanted = [self.label, self.text_a] + ([self.text_b] if self.text_b is not None else [])
+        names = " or ".join(f"'{name}'" for name in _alternatives(next(w for w in wanted if _cell(row, w) is None)))
+        return f"no column {names}; columns here: {self.seen(row)}{_separator_hint(row)}"
+
+    @staticmethod
+    def seen(row: Mapping[str, str]) -> str:
+        return brief(", ".join(row), 500)
+
+
+def _cell(row: Mapping[str, str], column: str) -> str | None:
+    return next((row[name] for name in _alternatives(column) if name in row), None)
+
+
+def _separator_hint(row: Mapping[str, str]) -> str:
+    """A spreadsheet may save with semicolons what it calls csv."""
+    return " (separated by ';'? save it with commas)" if len(row) == 1 and ";" in next(iter(row)) else ""
+
+
+def label_counts(source: str, column: str, unlabelled: tuple[str, ...] = ()) -> Counter[str]:
+    """What stands in a file's label column, and how often."""
+    found: Counter[str] = Counter()
+    row: Mapping[str, str] = {}
+    for _, row in read_rows(source, lambda *_: None):
+        found[(_cell(row, column) or "").strip()] += 1
+    for nothing in ("", *unlabelled):
+        del found[nothing]
+    if not found:
+        here = f"columns here: {Layout.seen(row)}{_separator_hint(row)}"
+        raise UserError(f"{source}: no column '{column}' with labels", here)
+    if not 2 <= len(found) <= 100:
+        raise UserError(f"{source}: column '{column}' holds {len(found)} different values", "name the labels yourself")
+    return found
+
+
+@lru_cache
+def _alternatives(column: str) -> tuple[str, ...]:
+    return tuple(column.split("|"))
+
+
+def tidy_with(strip_final_punctuation: bool, bytes_literals: bool) -> Callable[[str], str]:
+    if not strip_final_punctuation and not bytes_literals:
+        return str.strip
+
+    def tidy(text: str) -> str:
+        text = _from_bytes_literal(text.strip()).strip() if bytes_literals else text.strip()
+        return (text.rstrip(FINAL_PUNCTUATION) or text) if strip_final_punctuation else text
+
+    return tidy
+
+
+def _from_bytes_literal(text: str) -> str:
+    if not _BYTES.fullmatch(text):
+        return text
+    try:
+        value = ast.literal_eval(text)
+        return value.decode("utf-8") if isinstance(value, bytes) else text
+    except (SyntaxError, ValueError):
+        return text
