@@ -1,11 +1,11 @@
 """Expressions, their identity, the store and the engine that runs them."""
 
+from srnet.experiment.bias import BiasSpec
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes import (
     CE,
     Bias,
     BiasModel,
-    BiasSpec,
     ConfReg,
     Evaluate,
     FineTune,
