@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,11 +16,18 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from torch import nn
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+)
 from transformers import logging as transformers_logging
 from transformers.pytorch_utils import Conv1D
 
 from srnet.errors import UserError
+from srnet.label_words import read_at_first_token, restrict_to, token_ids
 from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
 
 _SYNTHETIC = Path(__file__).parent / "tasks" / "synthetic"
@@ -26,14 +35,35 @@ _SHIPPED = {EMBEDDED: _SYNTHETIC / "backbone", EMBEDDED_OTHER: _SYNTHETIC / "bac
 
 
 @dataclass(frozen=True)
+class Head:
+    """What gives the logits.
+
+    `words`: the masked-language-model head that the backbone was pre-trained with, restricted to one word a label.
+    Without them a linear layer is drawn. `per_token`: logits for every token instead of one set for the text.
+    """
+
+    words: tuple[str, ...] = ()
+    per_token: bool = False
+
+    def loader(self) -> Any:
+        if self.words:
+            return AutoModelForMaskedLM
+        return AutoModelForTokenClassification if self.per_token else AutoModelForSequenceClassification
+
+
+CLASSIFIER = Head()
+
+
+@dataclass(frozen=True)
 class LoadedBackbone:
-    """A classifier on a backbone. `fresh`: what is no part of it, the last layer and whatever the checkpoint lacks."""
+    """A classifier on a backbone. `fresh`: what is no part of it, a drawn head and whatever the checkpoint lacks."""
 
     name: str
     sha256: str
     model: PreTrainedModel
     tokenizer: Any
     fresh: frozenset[str]
+    head: Head = CLASSIFIER
 
     def max_length(self, wanted: int) -> int:
         """`wanted`, or less if the backbone has fewer positions."""
@@ -55,19 +85,18 @@ def folder_or_name(name: str) -> str:
     return str(_SHIPPED.get(name, name))
 
 
-def load_backbone(name: str, labels: tuple[str, ...], seed: int) -> LoadedBackbone:
+def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CLASSIFIER) -> LoadedBackbone:
     """Load `name` with a head for `labels`, drawn from `seed`. Never runs code from the checkpoint."""
-    source = folder_or_name(name)
-    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": os.environ.get(DOWNLOAD_VARIABLE) != "1"}
-    level = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()  # "some weights are newly initialised" is what we want here
-    transformers_logging.disable_progress_bar()
+    if head.words and len(head.words) != len(labels):
+        raise UserError(
+            f"{len(head.words)} label words for {len(labels)} labels", f"give one for each of {', '.join(labels)}"
+        )
     try:
         # `fork_rng`: drawing the head must not disturb anybody else's random numbers
-        with torch.random.fork_rng(devices=[]):
+        with _quietly(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model, info = AutoModelForSequenceClassification.from_pretrained(
-                source,
+            model, info = head.loader().from_pretrained(
+                folder_or_name(name),
                 num_labels=len(labels),
                 id2label=dict(enumerate(labels)),
                 label2id={label: index for index, label in enumerate(labels)},
@@ -75,23 +104,75 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int) -> LoadedBackbo
                 use_safetensors=True,
                 ignore_mismatched_sizes=True,  # a head for other labels is replaced, not an error
                 dtype=torch.float32,
-                **options,
+                **_safely(),
             )
-            _draw_again(model, info)
-        tokenizer = AutoTokenizer.from_pretrained(source, **options)
+            if not head.words:
+                _draw_again(model, info)
+            tokenizer = AutoTokenizer.from_pretrained(folder_or_name(name), **_safely())
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(
             f"backbone '{name}' cannot be loaded ({str(error).splitlines()[0]})",
             f"give a folder with a safetensors checkpoint, or set {DOWNLOAD_VARIABLE}=1 to allow a download",
         ) from error
-    finally:
-        transformers_logging.set_verbosity(level)
-    fresh = _fresh(model, info)
+    if head.words:
+        _check_language_model(model, info, name)
+    fresh = frozenset(info["missing_keys"]) if head.words else _fresh(model, info)
     state = {key: tensor for key, tensor in model.state_dict().items() if key not in fresh}
     identity = _identity(state, model.config, tokenizer)  # of what was loaded: before anything is set right below
     _agree_on_padding(model, tokenizer, name)
     _agree_on_segments(model, tokenizer)
-    return LoadedBackbone(name, identity, model, tokenizer, fresh)
+    if head.words:
+        restrict_to(model, token_ids(head.words, tokenizer))
+        if not head.per_token:
+            read_at_first_token(model)
+    return LoadedBackbone(name, identity, model, tokenizer, fresh, head)
+
+
+def _safely() -> dict[str, Any]:
+    """Never run code of a checkpoint; fetch one only if the user allows it."""
+    return {"trust_remote_code": False, "local_files_only": os.environ.get(DOWNLOAD_VARIABLE) != "1"}
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """ "Some weights are newly initialised" is what we want here."""
+    level = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(level)
+
+
+@lru_cache(maxsize=32)
+def has_language_model(name: str) -> bool:
+    """Whether a backbone brings the head that label words need."""
+    try:
+        return _lacking(*_language_model(name)) is None
+    except (OSError, ValueError, RuntimeError, SafetensorError):
+        return False
+
+
+def load_language_model(name: str) -> PreTrainedModel:
+    """The masked language model itself, with its whole vocabulary."""
+    model: PreTrainedModel = _language_model(name)[0]
+    return model
+
+
+def _language_model(name: str) -> tuple[Any, dict[str, Any]]:
+    with _quietly():
+        model, info = AutoModelForMaskedLM.from_pretrained(
+            folder_or_name(name), output_loading_info=True, use_safetensors=True, dtype=torch.float32, **_safely()
+        )
+    return model, info
+
+
+def _lacking(model: Any, info: dict[str, Any]) -> str | None:
+    """What a checkpoint does not bring of the language model's head."""
+    if model.get_output_embeddings() is None:
+        return "an output layer"
+    return next((key for key in info["missing_keys"] if not in_base(model, key)), None)
 
 
 # --- what architectures have in common -----------------------------------------------------------------------------
@@ -112,6 +193,15 @@ def classifier_of(model: nn.Module) -> str | None:
     """The layer that gives the logits: the last one of the head. A dense layer before it is a pooler."""
     head = [name for name in linear_layers(model) if not in_base(model, name)]
     return head[-1] if head else None
+
+
+def _check_language_model(model: Any, info: dict[str, Any], name: str) -> None:
+    """A head that the checkpoint does not bring would be noise, frozen."""
+    if _lacking(model, info) is not None:
+        raise UserError(
+            f"backbone '{name}' brings no masked-language-model head, so label words mean nothing to it",
+            "leave them out: it gets an ordinary classifier",
+        )
 
 
 def _draw_again(model: Any, info: dict[str, Any]) -> None:
@@ -182,9 +272,10 @@ def _agree_on_segments(model: Any, tokenizer: Any) -> None:
 
 
 @lru_cache(maxsize=32)
-def backbone_hash(name: str) -> str:
-    """The identity of a backbone is its content: tensors, settings and vocabulary."""
-    return load_backbone(name, ("a", "b"), seed=0).sha256
+def backbone_hash(name: str, head: Head = CLASSIFIER) -> str:
+    """The identity of a backbone is its content: tensors, settings and vocabulary, as far as the head uses them."""
+    labels = tuple(map(str, range(len(head.words) or 2)))
+    return load_backbone(name, labels, seed=0, head=head).sha256
 
 
 def _identity(state: dict[str, torch.Tensor], config: Any, tokenizer: Any) -> str:

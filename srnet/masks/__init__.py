@@ -3,9 +3,10 @@
 from srnet.masks.budget import check_sparsity, keep_largest, magnitudes, meet_budget, prune_count
 from srnet.masks.mask import Mask
 from srnet.masks.schedule import Schedule
-from srnet.masks.targets import Targets
+from srnet.masks.targets import LAYERS, Targets
 
 __all__ = [
+    "LAYERS",
     "Mask",
     "Schedule",
     "Targets",

@@ -66,5 +66,46 @@ def _keep(scores: torch.Tensor, sparsity: float, tiebreak: torch.Tensor | None) 
     return keep_largest(scores, prune_count(sparsity, scores.numel()), tiebreak)
 
 
+def kept_counts(totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
+    """How many weights each matrix keeps where every one of them meets the sparsity."""
+    return {name: total - prune_count(sparsity, total) for name, total in totals.items()}
+
+
+def divided(budget: int, totals: Mapping[str, int], claims: Mapping[str, float]) -> dict[str, int]:
+    """`budget` weights among matrices, in proportion to claim times size; none gets more than it has.
+
+    What a full matrix cannot take goes to the others in the same proportion. Whole numbers by largest remainder, so
+    that the sum is the budget.
+    """
+    if not 0 <= budget <= sum(totals.values()):
+        raise ValueError(f"{budget} weights cannot be kept of {sum(totals.values())}")
+    quotas: dict[str, float] = {}
+    open_, left = sorted(totals), float(budget)
+    while open_:
+        worth = sum(claims[name] * totals[name] for name in open_)
+        # claims of nothing at all: everybody is treated alike
+        parts = {
+            n: left * (claims[n] * totals[n] / worth if worth > 0 else totals[n] / _sum(totals, open_)) for n in open_
+        }
+        full = [name for name in open_ if parts[name] >= totals[name]]
+        if not full:
+            quotas |= parts
+            break
+        quotas |= {name: float(totals[name]) for name in full}
+        open_ = [name for name in open_ if name not in full]
+        left = budget - sum(totals[name] for name in quotas)
+    counts = {name: int(quota) for name, quota in quotas.items()}
+    by_remainder = sorted(counts, key=lambda name: (counts[name] - quotas[name], name))
+    missing = budget - sum(counts.values())
+    takers = [name for name in by_remainder if counts[name] < totals[name]]
+    for name in takers[:missing]:
+        counts[name] += 1
+    return counts
+
+
+def _sum(totals: Mapping[str, int], names: list[str]) -> int:
+    return sum(totals[name] for name in names)
+
+
 def magnitudes(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: weight.detach().abs() for name, weight in weights.items()}

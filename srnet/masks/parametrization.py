@@ -13,26 +13,36 @@ from srnet.masks.mask import Mask
 from srnet.masks.scores import cut_between
 
 
+def _kept(values: torch.Tensor, scores: torch.Tensor, cut: float) -> torch.Tensor:
+    """`values` where the score is above `cut`, else 0."""
+    return cast(torch.Tensor, torch.ops.aten.threshold_backward(values, scores.to(values.dtype), cut))
+
+
 class _StraightThrough(torch.autograd.Function):
-    """Forward: W where score > cut, else 0. Backward: d score = W * dL/dW' for every entry, pruned ones included."""
+    """Forward: W where score > cut, else 0. Backward: d score = W * dL/dW' for every entry, pruned ones included.
+
+    Where the weight learns as well its gradient is dL/dW' where it is kept, else 0.
+    """
 
     @staticmethod
     def forward(ctx: Any, scores: torch.Tensor, weight: torch.Tensor, cut: float) -> torch.Tensor:
-        ctx.save_for_backward(weight)
+        ctx.cut, learns = cut, ctx.needs_input_grad[1]
+        ctx.save_for_backward(*((weight, scores) if learns else (weight,)))
         # the backward pass of a rectifier is exactly this, in one vectorised kernel; `torch.where` is 15 times slower
-        return cast(torch.Tensor, torch.ops.aten.threshold_backward(weight, scores.to(weight.dtype), cut))
+        return _kept(weight, scores, cut)
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        (weight,), gradient = ctx.saved_tensors, grads[0]
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None, None]:
+        (weight, *scores), gradient = ctx.saved_tensors, grads[0]
+        of_weight = _kept(gradient, scores[0], ctx.cut) if scores else None
         if not gradient.is_contiguous():
-            return weight * gradient, None, None
+            return weight * gradient, of_weight, None
         # in place: a layer's backward pass has just made this gradient, and nobody else holds it
-        return gradient.mul_(weight), None, None
+        return gradient.mul_(weight), of_weight, None
 
 
 class ScoreMask(nn.Module):
-    """A trainable mask over a frozen weight: kept where score >= phi."""
+    """A trainable mask: the weight, which may be frozen, is kept where score >= phi."""
 
     phi: torch.Tensor
 
@@ -71,6 +81,38 @@ class ScoreMask(nn.Module):
     def set_cut(self, keep: torch.Tensor) -> None:
         """Move phi (and tied scores, by one unit in the last place) so that exactly `keep` stays."""
         self.phi.copy_(cut_between(self.scores, keep.to(self.scores.device)))
+
+
+class GateMask(nn.Module):
+    """Hard concrete gates (Louizos et al. 2018): noisy while they train, fixed in evaluation; the gate may be partial.
+
+    gate = clamp(sigmoid((log u - log(1 - u) + score) / beta) (r - l) + l, 0, 1), without noise and beta in evaluation.
+    """
+
+    BETA, LOW, HIGH = 2.0 / 3.0, -0.1, 1.1
+
+    def __init__(self, scores: torch.Tensor) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(scores)
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return weight * self.gate().to(weight.dtype)
+
+    def gate(self) -> torch.Tensor:
+        if not self.training:
+            return self.settled()
+        uniform = torch.rand_like(self.scores).clamp_(1e-6, 1.0 - 1e-6)  # log 0 is no gradient
+        return self._stretched(torch.sigmoid((uniform.logit_() + self.scores) / self.BETA))
+
+    def settled(self) -> torch.Tensor:
+        """The gate without noise, as in evaluation."""
+        return self._stretched(torch.sigmoid(self.scores))
+
+    def _stretched(self, share: torch.Tensor) -> torch.Tensor:
+        return (share * (self.HIGH - self.LOW) + self.LOW).clamp(0.0, 1.0)
+
+    def binary(self) -> torch.Tensor:
+        return self.settled().detach() > 0.0
 
 
 class FixedMask(nn.Module):
@@ -131,4 +173,6 @@ def raw_weights(layers: Mapping[str, nn.Module]) -> dict[str, torch.Tensor]:
 
 def current_mask(layers: Mapping[str, nn.Module]) -> Mask:
     """The mask that the attached modules apply right now."""
-    return Mask({name: cast(ScoreMask | FixedMask, module).binary() for name, module in attached(layers).items()})
+    return Mask(
+        {name: cast(ScoreMask | GateMask | FixedMask, module).binary() for name, module in attached(layers).items()}
+    )

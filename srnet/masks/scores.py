@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -14,6 +15,29 @@ def initial_scores(weight: torch.Tensor, keep: torch.Tensor, init: Init, phi: fl
     if init == "soft":
         return weight.detach().abs().float()
     return keep.float() * (alpha * phi)
+
+
+SAMPLE = 32_768
+"""Scores by which a threshold is estimated: the share above it is then right to a few thousandths."""
+
+
+def sampled(scores: torch.Tensor, turn: int) -> torch.Tensor:
+    """Every n-th score, other ones each turn. n shares no factor with a row's length, or it would miss columns."""
+    flat = scores.detach().reshape(-1)
+    stride = max(1, flat.numel() // SAMPLE)
+    while math.gcd(stride, scores.shape[-1]) > 1:
+        stride += 1
+    return flat[turn % stride :: stride]
+
+
+def estimated_cut(sample: torch.Tensor, kept: float) -> torch.Tensor:
+    """A threshold above which about the share `kept` of the scores lies. Where scores are tied, more stay."""
+    pruned = round((1.0 - kept) * sample.numel())
+    if pruned <= 0:  # nothing, also of what the sample missed
+        return torch.full((), -torch.inf, dtype=sample.dtype, device=sample.device)
+    if pruned >= sample.numel():
+        return torch.full((), torch.inf, dtype=sample.dtype, device=sample.device)
+    return sample.kthvalue(pruned + 1).values
 
 
 def cut_between(scores: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:

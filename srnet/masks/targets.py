@@ -9,11 +9,12 @@ from torch import nn
 
 from srnet.backbones import classifier_of, in_base, linear_layers
 from srnet.errors import UserError
+from srnet.label_words import uses_label_words
 from srnet.masks.parametrization import raw_weights
 
 Selector = str | tuple[str, ...]
 
-ALL, OUTSIDE = "all-linear", "outside-layers"
+ALL, OUTSIDE, STACK_ONLY = "all-linear", "outside-layers", "outside-stack"
 BEYOND_REACH = 0.1
 """The share of the layers' weights that may lie in other than linear layers before we refuse to speak of a sparsity."""
 
@@ -27,6 +28,8 @@ class Targets:
     the paper, and whatever other architectures have in its place; so do projections of embeddings. Where a decoder
     follows an encoder (T5, BART) the encoder is masked and the decoder stays; `exclude=()` masks both.
 
+    "outside-stack" excludes the layer that gives the logits as well, as static and movement pruning do.
+
     Embeddings, biases and norms are never masked.
     """
 
@@ -36,7 +39,7 @@ class Targets:
     def find(self, model: nn.Module) -> dict[str, nn.Module]:
         """Module name -> layer, in the model's order."""
         layers = linear_layers(model)
-        excluded = _outside(model) if self.exclude == OUTSIDE else {n for n in layers if _matches(self.exclude, n)}
+        excluded = self._excluded(model, layers)
         wanted = {n: m for n, m in layers.items() if _matches(self.modules, n)}
         found = {n: m for n, m in wanted.items() if n not in excluded}
         if wanted and not found:
@@ -47,9 +50,22 @@ class Targets:
             some = ", ".join(sorted({name.rsplit(".", 1)[-1] for name in layers}))
             raise UserError(f"no layer matches target_modules={self.modules!r}", f"linear layers end in: {some}")
         _check_shared(found)
-        if self.modules == ALL and self.exclude in (OUTSIDE, ()):  # nobody has chosen layers
+        if self.modules == ALL and self.exclude in (OUTSIDE, STACK_ONLY, ()):  # nobody has chosen layers
             _check_reach(model, found)
         return found
+
+    def _excluded(self, model: nn.Module, layers: dict[str, nn.Module]) -> set[str]:
+        if self.exclude not in (OUTSIDE, STACK_ONLY):
+            return {name for name in layers if _matches(self.exclude, name)}
+        classifier = classifier_of(model)
+        if classifier is None:  # not a classifier of transformers: nothing is known of its structure
+            return set()
+        stays = self.exclude == STACK_ONLY or uses_label_words(model)
+        return {name for name in layers if (stays or name != classifier) and not _in_stack(model, name)}
+
+
+LAYERS = Targets(exclude=STACK_ONLY)
+"""The matrices of attention and feed-forward layers alone: 72 in BERT-base."""
 
 
 def _matches(selector: Selector, name: str) -> bool:
@@ -61,13 +77,6 @@ def _matches(selector: Selector, name: str) -> bool:
         except re.error as error:
             raise UserError(f"'{selector}' is not a regular expression: {error}") from error
     return any(name == end or name.endswith(f".{end}") for end in selector)
-
-
-def _outside(model: nn.Module) -> set[str]:
-    classifier = classifier_of(model)
-    if classifier is None:  # not a classifier of transformers: nothing is known of its structure
-        return set()
-    return {name for name in linear_layers(model) if name != classifier and not _in_stack(model, name)}
 
 
 def _in_stack(model: nn.Module, name: str) -> bool:

@@ -68,6 +68,10 @@ class Method:
         """Called after each optimiser step; what it returns is logged."""
         return {}
 
+    def penalty(self, done: int) -> torch.Tensor | None:
+        """What is added to the loss of the step that comes after `done` others, if anything."""
+        return None
+
     def stop_at(self) -> int:
         """The step after which nothing more is needed."""
         return self.total_steps

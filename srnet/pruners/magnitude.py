@@ -1,23 +1,25 @@
-"""One-shot magnitude pruning: the smallest weights go, nothing is trained."""
+"""Pruning by magnitude: at once without training, or little by little while the weights train."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from torch import nn
 
-from srnet.errors import choose
-from srnet.masks import Mask, Targets, magnitudes, meet_budget
+from srnet.errors import UserError, choose
+from srnet.masks import LAYERS, Mask, Schedule, Targets, magnitudes, meet_budget
 from srnet.masks.budget import Scope
-from srnet.masks.parametrization import raw_weights
-from srnet.pruners.base import Pruner, register
+from srnet.masks.parametrization import FixedMask, attach, attached, current_mask, raw_weights
+from srnet.pruners.base import Method, Pruner, Snapshot, plain_state, register, snapshot_of
 
 
 @register
 @dataclass(frozen=True)
-class Magnitude(Pruner):
-    name: ClassVar[str] = "magnitude"
+class OneShot(Pruner):
+    """`one-shot`: the smallest weights go, nothing is trained."""
+
+    name: ClassVar[str] = "one-shot"
     trains: ClassVar[bool] = False
     sparsity: float = 0.5
     scope: Scope = "local"
@@ -29,3 +31,63 @@ class Magnitude(Pruner):
 
     def mask(self, model: nn.Module) -> Mask:
         return meet_budget(magnitudes(raw_weights(self.targets.find(model))), self.sparsity, self.scope)
+
+
+@register
+@dataclass(frozen=True)
+class GradualMagnitude(Pruner):
+    """`magnitude`: the largest weights stay, chosen anew as they train, on the cubic schedule."""
+
+    name: ClassVar[str] = "magnitude"
+    sparsity: float = 0.9
+    begin: float = 0.1
+    """The share of the run before which nothing is pruned."""
+    ramp: float = 0.8
+    """The share of the run after which the final sparsity is reached and held; only checkpoints after it count."""
+    scope: Scope = "local"
+    refresh_every: int = 10
+    """Steps between two choices. The mask is also chosen before every evaluation."""
+    targets: Targets = LAYERS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choose("scope", self.scope, ("local", "global"))
+        if self.refresh_every < 1:
+            raise UserError(f"refresh_every must be at least 1, not {self.refresh_every}")
+        self.schedule()
+
+    def schedule(self) -> Schedule:
+        return Schedule(0.0, self.sparsity, self.ramp, self.begin)
+
+    def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
+        return _Gradual(self, eval_every)
+
+
+class _Gradual(Method):
+    """A pruned weight has no gradient: it keeps its size, and comes back only if one that stayed shrinks below it."""
+
+    def __init__(self, pruner: GradualMagnitude, eval_every: int) -> None:
+        super().__init__()
+        self.pruner, self.schedule, self.eval_every = pruner, pruner.schedule(), eval_every
+
+    def prepare(self, model: nn.Module, total_steps: int) -> None:
+        self.model, self.total_steps = model, total_steps
+        self.layers = self.pruner.targets.find(model)
+        weights = raw_weights(self.layers)
+        ones = Mask.ones_like(weights)
+        attach(self.layers, {name: FixedMask(ones[name], weights[name]) for name in ones})
+
+    def after_step(self, step: int) -> dict[str, float]:
+        if step % self.pruner.refresh_every and step % self.eval_every and step != self.total_steps:
+            return {}
+        sparsity = self.schedule.at(step / self.total_steps)
+        keep = meet_budget(magnitudes(raw_weights(self.layers)), sparsity, self.pruner.scope)
+        for name, module in attached(self.layers).items():
+            cast(FixedMask, module).keep.copy_(keep[name])
+        return {"mask/sparsity": keep.sparsity}
+
+    def may_select(self, step: int) -> bool:
+        return self.schedule.reached(step / self.total_steps)
+
+    def snapshot(self) -> Snapshot:
+        return snapshot_of(plain_state(self.model), current_mask(self.layers))

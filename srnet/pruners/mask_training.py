@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -11,9 +12,10 @@ from torch import nn
 from srnet.errors import UserError, choose
 from srnet.masks import Mask, Schedule, Targets, magnitudes, meet_budget
 from srnet.masks.budget import Scope
-from srnet.masks.parametrization import ScoreMask, attach, attached, current_mask, raw_weights
+from srnet.masks.parametrization import ScoreMask, current_mask, raw_weights
 from srnet.masks.scores import Init, initial_scores
-from srnet.pruners.base import Method, Pruner, Snapshot, plain_state, register, snapshot_of
+from srnet.pruners.base import Method, Pruner, register
+from srnet.pruners.scored import Scored
 
 
 @register
@@ -56,40 +58,34 @@ class MaskTraining(Pruner):
         return _Training(self, select_after=0.7 if fine_tuned else 0.0, eval_every=eval_every)
 
 
-class _Training(Method):
+class _Training(Scored):
     def __init__(self, pruner: MaskTraining, select_after: float, eval_every: int) -> None:
-        super().__init__()
-        self.pruner, self.schedule = pruner, pruner.schedule()
-        self.select_after, self.eval_every = select_after, eval_every
+        super().__init__(pruner.targets, pruner.schedule(), eval_every)
+        self.pruner, self.select_after = pruner, select_after
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
-        self.model, self.total_steps = model, total_steps
-        for parameter in model.parameters():
-            parameter.requires_grad = False
-        self.layers = self.pruner.targets.find(model)
-        weights = raw_weights(self.layers)
-        start = meet_budget(magnitudes(weights), self.schedule.at(0.0), self.pruner.scope)
-        attach(self.layers, {name: self._score_mask(weights[name], start[name]) for name in weights})
+        super().prepare(model, total_steps)
         self._previous, self._refreshed = self._refresh(0), 0
+
+    def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
+        start = meet_budget(magnitudes(weights), self.schedule.at(0.0), self.pruner.scope)
+        return {name: self._score_mask(weight, start[name]) for name, weight in weights.items()}
 
     def _score_mask(self, weight: torch.Tensor, keep: torch.Tensor) -> ScoreMask:
         scores = initial_scores(weight, keep.to(weight.device), self.pruner.init, self.pruner.phi, self.pruner.alpha)
         return ScoreMask(scores, self.pruner.phi)
 
-    def _masks(self) -> dict[str, ScoreMask]:
-        return cast(dict[str, ScoreMask], attached(self.layers))
-
     def _refresh(self, step: int) -> Mask:
         """Move the thresholds so that the sparsity of this moment is met to the weight."""
-        scores = {name: mask.scores.detach() for name, mask in self._masks().items()}
+        scores = {name: mask.scores.detach() for name, mask in self.masks().items()}
         sparsity = self.schedule.at(step / self.total_steps)
         keep = meet_budget(scores, sparsity, self.pruner.scope, magnitudes(raw_weights(self.layers)))
-        for name, mask in self._masks().items():
+        for name, mask in self.masks().items():
             mask.set_cut(keep[name])
         return keep
 
     def after_step(self, step: int) -> dict[str, float]:
-        if step % self.pruner.refresh_every and step % self.eval_every and step != self.total_steps:
+        if step % self.pruner.refresh_every and not self.is_due(step):
             return {}
         drifted = current_mask(self.layers).sparsity
         keep = self._refresh(step)
@@ -102,8 +98,4 @@ class _Training(Method):
         return sum(int((keep[name] != before[name]).sum()) for name in keep)
 
     def may_select(self, step: int) -> bool:
-        progress = step / self.total_steps
-        return progress >= self.select_after and self.schedule.reached(progress)
-
-    def snapshot(self) -> Snapshot:
-        return snapshot_of(plain_state(self.model), current_mask(self.layers))
+        return step / self.total_steps >= self.select_after and super().may_select(step)

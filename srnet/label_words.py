@@ -1,0 +1,66 @@
+"""The head a masked language model was pre-trained with, as a classifier: one word a label (Schick & Schütze; SMP)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, cast
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from srnet.errors import UserError
+
+
+def token_ids(words: tuple[str, ...], tokenizer: Any) -> list[int]:
+    """The one token that each word is."""
+    ids = [_token_id(word, tokenizer) for word in words]
+    for place, each in enumerate(ids):
+        if each in ids[:place]:
+            same = words[ids.index(each)]
+            raise UserError(
+                f"label words '{same}' and '{words[place]}' are one token to this tokenizer", "choose others"
+            )
+    return ids
+
+
+def _token_id(word: str, tokenizer: Any) -> int:
+    # as in running text: the tokenizers of RoBERTa and T5 keep the space before a word with it
+    tokens = tokenizer.tokenize(f" {word.strip()}")
+    if len(tokens) == 1 and tokenizer.convert_tokens_to_ids(tokens[0]) != tokenizer.unk_token_id:
+        return int(tokenizer.convert_tokens_to_ids(tokens[0]))
+    pieces = "unknown to" if tokenizer.unk_token in tokens else f"{len(tokens)} tokens ({' '.join(tokens)}) for"
+    raise UserError(f"label word '{word}' is {pieces} this tokenizer", "choose a word that is one token")
+
+
+def restrict_to(model: PreTrainedModel, ids: list[int]) -> None:
+    """Let the language model's last layer give logits of these tokens alone, not of the whole vocabulary."""
+    every: Any = model.get_output_embeddings()
+    some = nn.Linear(every.weight.shape[1], len(ids), bias=every.bias is not None, dtype=every.weight.dtype)
+    with torch.no_grad():
+        some.weight.copy_(every.weight[ids])
+        if every.bias is not None:
+            some.bias.copy_(every.bias[ids])
+    model.set_output_embeddings(some)
+    model.label_words = True  # type: ignore[assignment]
+
+
+def read_at_first_token(model: PreTrainedModel) -> None:
+    """Logits of a text are those of its first token, [CLS]."""
+    model.__class__ = _reading_first(cast(Any, type(model)))
+
+
+def uses_label_words(model: nn.Module) -> bool:
+    """Whether the logits come from a pre-trained language-model head: nothing in it is drawn at random."""
+    return bool(getattr(model, "label_words", False))
+
+
+@cache
+def _reading_first(cls: Any) -> Any:
+    """The class of a language model, but for what it returns: as `parametrize` does, so that all names stay."""
+
+    def forward(self: Any, *args: Any, **inputs: Any) -> SequenceClassifierOutput:
+        return SequenceClassifierOutput(logits=cls.forward(self, *args, **inputs).logits[:, 0])
+
+    return type(cls.__name__, (cls,), {"forward": forward})

@@ -1,0 +1,69 @@
+"""L0 regularisation (Louizos et al. 2018): a random gate before every weight, and a price for those that open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import torch
+from torch import nn
+
+from srnet.errors import UserError
+from srnet.masks.parametrization import GateMask, attached, current_mask, raw_weights
+from srnet.masks.scores import sampled
+from srnet.pruners.base import Method, Snapshot, plain_state, register, snapshot_of
+from srnet.pruners.penalised import Penalised, PenalisedMethod
+
+SHUT = -GateMask.LOW / (GateMask.HIGH - GateMask.LOW)
+"""At this sigmoid of its score a settled gate closes: sigmoid(S) (r - l) + l = 0."""
+
+
+@register
+@dataclass(frozen=True)
+class L0(Penalised):
+    """`l0`: hard concrete gates, noisy in training and fixed in evaluation; the penalty picks the sparsity."""
+
+    name: ClassVar[str] = "l0"
+    open_at_first: float = 0.9
+    """The sigmoid of a fresh score: how far gates are open before training."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not SHUT < self.open_at_first < 1.0:
+            raise UserError(
+                f"open_at_first {self.open_at_first:g} is out of range", f"gates are open between {SHUT:.3f} and 1"
+            )
+
+    def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
+        return _Gates(self, eval_every)
+
+
+class _Gates(PenalisedMethod):
+    pruner: L0
+    # P(gate > 0) = sigmoid(S - beta log(-l / r)): what the penalty counts
+    shift = -GateMask.BETA * math.log(-GateMask.LOW / GateMask.HIGH)
+
+    def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
+        start = math.log(self.pruner.open_at_first / (1.0 - self.pruner.open_at_first))
+        return {name: GateMask(torch.full_like(weight, start)) for name, weight in weights.items()}
+
+    def gates(self) -> dict[str, GateMask]:
+        return cast(dict[str, GateMask], attached(self.layers))
+
+    def kept_share(self, step: int) -> float:
+        closed = math.log(SHUT / (1.0 - SHUT))
+        kept = total = 0.0
+        for gate in self.gates().values():
+            sample = sampled(gate.scores, step)
+            kept += float((sample > closed).float().mean()) * gate.scores.numel()
+            total += gate.scores.numel()
+        return kept / total
+
+    def snapshot(self) -> Snapshot:
+        """What a gate lets through becomes part of the weight: the saved model is the evaluated one."""
+        state = plain_state(self.model)
+        weights = raw_weights(self.layers)
+        through = {name: weights[name] * gate.settled() for name, gate in self.gates().items()}
+        return snapshot_of({**state, **through}, current_mask(self.layers))

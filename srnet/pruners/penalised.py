@@ -1,0 +1,99 @@
+"""What soft movement pruning and L0 share: a penalty decides how many weights stay, no budget does."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import nn
+
+from srnet.errors import UserError
+from srnet.masks import LAYERS, Schedule, Targets
+from srnet.masks.parametrization import attached, current_mask
+from srnet.pruners.base import Pruner
+from srnet.pruners.scored import Scored, mean_sigmoid
+
+FIRST_STEERED, GAIN, LIMIT = 10.0, 0.1, 1e4
+"""Where a steered penalty starts, how fast it follows, and where it ends."""
+
+
+@dataclass(frozen=True)
+class Penalised(Pruner):
+    """The sparsity that is reached is counted and reported; it is near `sparsity`, not at it."""
+
+    sparsity: float = 0.9
+    penalty: float | None = None
+    """Lambda, grown on the cubic curve. Not given: it is steered so that the kept share follows the schedule to
+    `sparsity`; given: the sparsity is whatever comes of it."""
+    begin: float = 0.1
+    ramp: float = 0.8
+    """The share of the run after which the penalty is in full force; only checkpoints after it count."""
+    targets: Targets = LAYERS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.penalty is not None and not 0.0 <= self.penalty < math.inf:
+            raise UserError(f"penalty must be a number from 0 on, not {self.penalty:g}")
+        self.schedule()
+
+    def schedule(self) -> Schedule:
+        return Schedule(0.0, self.sparsity, self.ramp, self.begin)
+
+
+class PenalisedMethod(Scored):
+    """Subclasses say what a mask is and how likely a weight is to stay."""
+
+    shift: float = 0.0
+    """The penalty is on sigmoid(S + shift)."""
+
+    def __init__(self, pruner: Penalised, eval_every: int) -> None:
+        super().__init__(pruner.targets, pruner.schedule(), eval_every)
+        self.pruner = pruner
+
+    def prepare(self, model: nn.Module, total_steps: int) -> None:
+        super().prepare(model, total_steps)
+        # a buffer: whoever resumes the run must find it where it was
+        self._first_mask.register_buffer("steered", torch.tensor(FIRST_STEERED))
+
+    @property
+    def _first_mask(self) -> nn.Module:
+        return next(iter(attached(self.layers).values()))
+
+    @property
+    def _steered(self) -> torch.Tensor:
+        # asked for anew each time: a model that moves to another device leaves its old tensors behind
+        return cast(torch.Tensor, self._first_mask.steered)
+
+    def freeze(self, model: nn.Module) -> None:
+        """Everything learns."""
+
+    def kept_share(self, step: int) -> float:
+        """The share of weights that stay at this moment, by the sample."""
+        raise NotImplementedError
+
+    def strength(self, step: int) -> float:
+        if self.pruner.penalty is not None:
+            return self.pruner.penalty * self.schedule.growth(self.progress(step))
+        return float(self._steered) if self._excess(step) > 0.0 else 0.0
+
+    def penalty(self, done: int) -> torch.Tensor | None:
+        strength = self.strength(done)
+        if strength == 0.0:
+            return None
+        return strength * mean_sigmoid([mask.scores for mask in self.masks().values()], self.shift)
+
+    def after_step(self, step: int) -> dict[str, float]:
+        if self.pruner.penalty is None:
+            steered = float(self._steered) * math.exp(GAIN * self._excess(step))
+            self._steered.fill_(min(LIMIT, max(1.0 / LIMIT, steered)))
+        figures = {"mask/penalty": self.strength(step)}
+        return figures | ({"mask/sparsity": current_mask(self.layers).sparsity} if self.is_due(step) else {})
+
+    def _excess(self, step: int) -> float:
+        """The logarithm of kept over wanted: above 0 while too many stay. Then the penalty acts, and grows."""
+        if self.schedule.travelled(self.progress(step)) == 0.0:
+            return 0.0
+        wanted = 1.0 - self.schedule.at(self.progress(step))
+        return max(-3.0, min(3.0, math.log(max(self.kept_share(step), 1e-4) / wanted)))

@@ -1,0 +1,149 @@
+"""What methods share that learn a score for every weight: masks that follow the scores, a schedule, a penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from srnet.backbones import in_base
+from srnet.label_words import uses_label_words
+from srnet.masks import Schedule, Targets, keep_largest
+from srnet.masks.budget import kept_counts
+from srnet.masks.parametrization import ScoreMask, attach, attached, current_mask, raw_weights
+from srnet.masks.scores import estimated_cut, sampled
+from srnet.pruners.base import Method, Snapshot, plain_state, snapshot_of
+
+
+class Scored(Method):
+    """Scores behind every mask. Subclasses say how they start and when a mask moves."""
+
+    def __init__(self, targets: Targets, schedule: Schedule, eval_every: int) -> None:
+        super().__init__()
+        self.targets, self.schedule, self.eval_every = targets, schedule, eval_every
+
+    def prepare(self, model: nn.Module, total_steps: int) -> None:
+        self.model, self.total_steps = model, total_steps
+        self.freeze(model)
+        self.layers = self.targets.find(model)
+        attach(self.layers, self.first_masks(raw_weights(self.layers)))
+
+    def freeze(self, model: nn.Module) -> None:
+        """Only scores learn. Movement pruning and its kin train the weights as well."""
+        for parameter in model.parameters():
+            parameter.requires_grad = False
+
+    def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
+        raise NotImplementedError
+
+    def masks(self) -> dict[str, ScoreMask]:
+        return cast(dict[str, ScoreMask], attached(self.layers))
+
+    def progress(self, step: int) -> float:
+        return step / self.total_steps
+
+    def is_due(self, step: int) -> bool:
+        """Whether a checkpoint may be taken right after this step."""
+        return step % self.eval_every == 0 or step == self.total_steps
+
+    def may_select(self, step: int) -> bool:
+        return self.schedule.reached(self.progress(step))
+
+    def snapshot(self) -> Snapshot:
+        return snapshot_of(plain_state(self.model), current_mask(self.layers))
+
+
+class Budgeted(Scored):
+    """Scores from zero, under a budget that shrinks on the cubic schedule.
+
+    After every step each threshold moves to where a sample of its matrix puts it, which costs no sort of all scores.
+    Before an evaluation it is set exactly: there the budget holds to the weight.
+    """
+
+    def __init__(self, targets: Targets, schedule: Schedule, eval_every: int, penalty: float = 0.0) -> None:
+        super().__init__(targets, schedule, eval_every)
+        self.final_penalty = penalty
+
+    def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
+        return {name: ScoreMask(torch.zeros_like(weight), -torch.inf) for name, weight in weights.items()}
+
+    def prepare(self, model: nn.Module, total_steps: int) -> None:
+        super().prepare(model, total_steps)
+        if self.schedule.at(0.0) > 0.0:
+            self.set_exactly(0)
+
+    def after_step(self, step: int) -> dict[str, float]:
+        figures = {"mask/penalty": self.strength(step)} if self.final_penalty else {}
+        if not self.is_due(step):
+            self._follow(step)
+            return figures
+        drifted = current_mask(self.layers).sparsity
+        self.set_exactly(step)
+        sparsity = current_mask(self.layers).sparsity
+        return {"mask/sparsity": sparsity, "mask/drift": drifted - sparsity, **figures}
+
+    @torch.no_grad()
+    def _follow(self, step: int) -> None:
+        samples = {name: sampled(mask.scores, step) for name, mask in self.masks().items()}
+        totals = {name: sample.numel() for name, sample in samples.items()}
+        counts = self.counts(samples, totals, step)
+        for name, mask in self.masks().items():
+            mask.phi.copy_(estimated_cut(samples[name], counts[name] / totals[name]))
+
+    @torch.no_grad()
+    def set_exactly(self, step: int) -> None:
+        """One matrix after another: nothing as large as the model is made on the way."""
+        scores = {name: mask.scores.detach() for name, mask in self.masks().items()}
+        totals = {name: each.numel() for name, each in scores.items()}
+        counts, weights = self.counts(scores, totals, step), raw_weights(self.layers)
+        for name, mask in self.masks().items():
+            ties = weights[name].detach().abs()
+            mask.set_cut(keep_largest(scores[name], totals[name] - counts[name], ties))
+
+    def counts(self, scores: Mapping[str, torch.Tensor], totals: Mapping[str, int], step: int) -> dict[str, int]:
+        """How many weights each matrix keeps after `step`: by default all matrices the same share."""
+        return kept_counts(totals, self.schedule.at(self.progress(step)))
+
+    # --- the penalty -----------------------------------------------------------------------------------------------
+
+    def strength(self, step: int) -> float:
+        """lambda(t) = lambda (1 - (1 - t/T)^3), T being the end of the ramp."""
+        return self.final_penalty * self.schedule.growth(self.progress(step))
+
+    def penalty(self, done: int) -> torch.Tensor | None:
+        strength = self.strength(done)
+        if strength == 0.0:
+            return None
+        return strength * mean_sigmoid([mask.scores for mask in self.masks().values()])
+
+
+def train_drawn_head(model: nn.Module) -> None:
+    """A classifier that was drawn at random has nothing to lose by training; a pre-trained head stays as it is."""
+    for name, parameter in model.named_parameters():
+        if not in_base(model, name) and not uses_label_words(model):
+            parameter.requires_grad = True
+
+
+class _MeanSigmoid(torch.autograd.Function):
+    """mean(sigmoid(x + shift)). Nothing as large as x is kept for the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, shift: float) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        ctx.shift = shift
+        return torch.sigmoid(x + shift if shift else x).mean()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (x,), gradient = ctx.saved_tensors, grads[0]
+        slope = torch.sigmoid(x + ctx.shift if ctx.shift else x)
+        slope = torch.ops.aten.sigmoid_backward(gradient / x.numel() * torch.ones_like(slope), slope)
+        return slope, None
+
+
+def mean_sigmoid(scores: list[torch.Tensor], shift: float = 0.0) -> torch.Tensor:
+    """The mean over matrices of the mean of sigmoid(S + shift)."""
+    means = [cast(torch.Tensor, _MeanSigmoid.apply(each, shift)) for each in scores]  # type: ignore[no-untyped-call]
+    return torch.stack(means).mean()

@@ -1,0 +1,112 @@
+"""Static model pruning (SMP): a frozen model is adapted by its mask alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from srnet.errors import UserError
+from srnet.masks import LAYERS, Schedule, Targets
+from srnet.masks.budget import divided
+from srnet.pruners.base import Method, Pruner, register
+from srnet.pruners.scored import Budgeted, train_drawn_head
+
+GENTLE_BELOW, GENTLE = 0.3, 4.0
+"""SMP-S: the temperature where few weights are pruned (70 % kept or more)."""
+
+
+@register
+@dataclass(frozen=True)
+class StaticLocal(Pruner):
+    """`smp-l`: every matrix keeps the highest of its scores.
+
+    The head of a masked language model stays as it was pre-trained; a classifier that was drawn is trained.
+    """
+
+    name: ClassVar[str] = "smp-l"
+    sparsity: float = 0.9
+    ramp: float = 0.6
+    """The share of the run after which the final sparsity is reached and held; only checkpoints after it count."""
+    penalty: float = 400.0
+    """Lambda of the penalty on the mean of sigmoid(S), grown on the same cubic curve."""
+    targets: Targets = LAYERS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 <= self.penalty < float("inf"):
+            raise UserError(f"penalty must be a number from 0 on, not {self.penalty:g}")
+        self.schedule()
+
+    def schedule(self) -> Schedule:
+        return Schedule(0.0, self.sparsity, self.ramp)
+
+    def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
+        return _Static(self, eval_every)
+
+
+@register
+@dataclass(frozen=True)
+class StaticShared(StaticLocal):
+    """`smp-s`: matrices of one kind (all queries, all values, ...) share a budget, by the mean of sigmoid(S / p)."""
+
+    name: ClassVar[str] = "smp-s"
+    temperature: float | None = None
+    """p. Default 1, and 4 where 70 % of the weights or more are kept."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.temperature is not None and not 0.0 < self.temperature < float("inf"):
+            raise UserError(f"temperature must be positive, not {self.temperature:g}")
+
+    def smoothing(self) -> float:
+        if self.temperature is not None:
+            return self.temperature
+        return GENTLE if self.sparsity <= GENTLE_BELOW + 1e-9 else 1.0
+
+    def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
+        return _StaticShared(self, eval_every)
+
+
+class _Static(Budgeted):
+    def __init__(self, pruner: StaticLocal, eval_every: int) -> None:
+        super().__init__(pruner.targets, pruner.schedule(), eval_every, pruner.penalty)
+        self.pruner = pruner
+
+    def freeze(self, model: nn.Module) -> None:
+        super().freeze(model)
+        train_drawn_head(model)
+
+
+class _StaticShared(_Static):
+    pruner: StaticShared
+
+    def counts(self, scores: Mapping[str, torch.Tensor], totals: Mapping[str, int], step: int) -> dict[str, int]:
+        local = super().counts(scores, totals, step)
+        return shared_counts(scores, local, totals, self.pruner.smoothing())
+
+
+def kind_of(name: str) -> str:
+    """What a matrix is called in every layer: `encoder.layer.7.attention.self.query` without the 7."""
+    return re.sub(r"(?<=\.)\d+(?=\.)", "*", name)
+
+
+def shared_counts(
+    scores: Mapping[str, torch.Tensor], local: Mapping[str, int], totals: Mapping[str, int], temperature: float
+) -> dict[str, int]:
+    """Layer l keeps the share v L m_l / sum m of its matrix, m_l = mean(sigmoid(S_l / p)), and never more than all.
+
+    What a clipped layer cannot use goes to the others, so that each kind keeps as many weights as `local` gives it.
+    """
+    kinds: dict[str, list[str]] = {}
+    for name in sorted(scores):
+        kinds.setdefault(kind_of(name), []).append(name)
+    counts: dict[str, int] = {}
+    for names in kinds.values():
+        claims = {name: float(torch.sigmoid(scores[name] / temperature).mean()) for name in names}
+        counts |= divided(sum(local[name] for name in names), {name: totals[name] for name in names}, claims)
+    return counts
