@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from scipy.stats import t
 
-from srnet.evaluation.metrics import METRICS
+from srnet.evaluation.metrics import OF_COUNTS, SPAN_COLUMN, moments, pearson_of, spearman_of
 from srnet.tasks.base import Metric
 
 SAMPLES = 1000
@@ -100,18 +100,39 @@ def _scores(
     terms: Sequence[Term], labels: np.ndarray, metric: Metric, samples: int, stream: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """For each term: its scores by seed, and its scores by resample and seed."""
-    classes = 1 + int(max(labels.max(), *(seed.max() for term in terms for seed in term.predictions)))
-    cells = [_cells(labels, seed, classes) for term in terms for seed in term.predictions]
-    table = np.concatenate(cells, axis=1)  # (examples, models * classes * classes)
-    measured = [_judge(np.ones((1, len(labels)), dtype=np.float32) @ table, classes, metric)]
+    judge = _judge_of(metric, [seed for term in terms for seed in term.predictions], labels)
+    measured = [judge(np.ones((1, len(labels)), dtype=np.float32))]
     step = max(1, _CHUNK // len(labels))
     for start in range(0, samples, step):
-        counts = _resamples(min(step, samples - start), len(labels), stream, start)
-        measured.append(_judge(counts @ table, classes, metric))
+        measured.append(judge(_resamples(min(step, samples - start), len(labels), stream, start)))
     scores = np.concatenate(measured)  # (1 + samples, models)
     ends = np.cumsum([len(term.predictions) for term in terms])
     parts = np.split(scores, ends[:-1], axis=1)
     return [part[0] for part in parts], [part[1:] for part in parts]
+
+
+Judge = Callable[[np.ndarray], np.ndarray]
+"""How often each example is drawn, one row a resample -> scores by resample and model."""
+
+
+def _judge_of(metric: Metric, models: Sequence[np.ndarray], labels: np.ndarray) -> Judge:
+    if metric == "spearman":
+        return lambda drawn: np.stack([spearman_of(model, labels, drawn) for model in models], axis=1)
+    if metric == "pearson":
+        return _of_sums([moments(model, labels) for model in models], pearson_of)
+    if metric in SPAN_COLUMN:
+        column = SPAN_COLUMN[metric]
+        found = np.stack([model[:, column] for model in models], axis=1).astype(np.float64)
+        return lambda drawn: np.asarray(drawn @ found / drawn.sum(axis=1, keepdims=True))
+    classes = max(2, 1 + int(max(labels.max(), *(model.max() for model in models))))
+    return _of_sums([_cells(labels, model, classes) for model in models], OF_COUNTS[metric])
+
+
+def _of_sums(rows: Sequence[np.ndarray], value: Callable[[np.ndarray], np.ndarray]) -> Judge:
+    """A metric of sums over examples: one product judges all models on all resamples."""
+    shape = rows[0].shape[1:]
+    table = np.concatenate([each.reshape(len(each), -1) for each in rows], axis=1)
+    return lambda drawn: value((drawn @ table).reshape(len(drawn), -1, *shape).astype(np.float64))
 
 
 @lru_cache(maxsize=8)
@@ -124,13 +145,9 @@ def _resamples(rows: int, examples: int, stream: int, start: int) -> np.ndarray:
 
 
 def _cells(labels: np.ndarray, predictions: np.ndarray, classes: int) -> np.ndarray:
-    """One row an example: a 1 in the cell of the confusion table that it falls into."""
+    """One table an example: a 1 in the cell of the confusion table that it falls into."""
     cells: np.ndarray = np.eye(classes * classes, dtype=np.float32)[labels * classes + predictions]
-    return cells
-
-
-def _judge(counts: np.ndarray, classes: int, metric: Metric) -> np.ndarray:
-    return np.asarray(METRICS[metric](counts.reshape(len(counts), -1, classes, classes).astype(np.float64)))
+    return cells.reshape(len(labels), classes, classes)
 
 
 def paired_bootstrap(

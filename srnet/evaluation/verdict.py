@@ -64,5 +64,5 @@ def judge(
     subnetwork_id: float, full_id: float, ood: dict[str, tuple[float, float]], intervals: dict[str, Interval]
 ) -> Verdict:
     """`ood`: split -> (subnetwork's score, full CE model's score). Scores are means over seeds, in percent."""
-    share = subnetwork_id / full_id if full_id else 0.0
+    share = subnetwork_id / full_id if full_id > 0.0 else 0.0  # of nothing, or of a negative correlation, none is kept
     return Verdict(share, {name: ours - full for name, (ours, full) in ood.items()}, intervals)

@@ -3,6 +3,7 @@
 from srnet.objectives.base import OBJECTIVES, RegisteredLoss, get_objective
 from srnet.objectives.ce import cross_entropy
 from srnet.objectives.confreg import confidence_regularisation
+from srnet.objectives.distillation import distilled
 from srnet.objectives.poe import product_of_experts
 from srnet.objectives.reweight import example_reweighting
 
@@ -11,6 +12,7 @@ __all__ = [
     "RegisteredLoss",
     "confidence_regularisation",
     "cross_entropy",
+    "distilled",
     "example_reweighting",
     "get_objective",
     "product_of_experts",

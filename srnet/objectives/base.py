@@ -19,7 +19,11 @@ class Loss(Protocol):
         bias: torch.Tensor | None = None,
         teacher: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Mean loss of a batch. `bias` and `teacher` are log-probabilities, shaped as `logits`."""
+        """Mean loss of a batch. `bias` and `teacher` are log-probabilities, shaped as `logits`.
+
+        Labels are classes; or floating numbers, beside one logit; or the two ends of spans, beside logits for every
+        token (batch, tokens, 2). There the teacher's are plain logits.
+        """
         ...
 
 
@@ -32,6 +36,14 @@ class RegisteredLoss:
 
 
 OBJECTIVES: dict[str, RegisteredLoss] = {}
+
+
+def is_score(labels: torch.Tensor) -> bool:
+    return labels.is_floating_point()
+
+
+def is_span(logits: torch.Tensor) -> bool:
+    return logits.dim() == 3
 
 
 def objective(name: str, *, bias: bool = False, teacher: bool = False) -> Callable[[Loss], Loss]:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import softmax
@@ -14,7 +14,21 @@ from scipy.special import softmax
 from srnet.errors import UserError
 
 Kind = Literal["ID", "OOD"]
-Metric = Literal["accuracy", "f1"]
+Answer = Literal["class", "score", "span"]
+"""What a model is asked for: one of the labels, a number, or where in the second text the answer stands."""
+Metric = Literal[
+    "accuracy", "f1", "positive_f1", "matthews", "pearson", "spearman", "exact_match", "span_f1",
+]  # fmt: skip
+"""`f1` is the mean over the classes, weighted by their examples; `positive_f1` the F1 of class 1, as in GLUE."""
+METRICS_OF: dict[Answer, tuple[Metric, ...]] = {
+    "class": ("accuracy", "f1", "matthews", "positive_f1"),
+    "score": ("pearson", "spearman"),
+    "span": ("exact_match", "span_f1"),
+}
+KINDS: dict[Answer, str] = {"class": "classes", "score": "scores", "span": "spans"}
+SCORE = ("score",)
+SPAN = ("start", "end")
+"""What stands for the labels where the answer is none: one output of the model each."""
 TrainingData = Literal["id", "id+ood"]
 """What a training sees: the ID training data, or the OOD training data as well (an upper bound)."""
 Shortcut = Literal["overlap", "claim", "unknown"]
@@ -51,7 +65,8 @@ class Example:
     id: str
     text_a: str
     text_b: str
-    label: int
+    label: float
+    """A class is a whole number; a score is written with its point: 3.0."""
     group: str = ""
     """The sub-case the example belongs to; each has its own score."""
 
@@ -66,6 +81,7 @@ class Split:
     text_a: tuple[str, ...]
     text_b: tuple[str, ...]
     labels: np.ndarray = field(repr=False)
+    """Whole numbers are classes, floating ones scores; a pair a row is a span."""
     groups: tuple[str, ...]
     coarse: Coarse | None = None
     """Set where the labels are classes of the split's own, coarser than the task's."""
@@ -80,7 +96,10 @@ class Split:
             ids=tuple(e.id for e in examples),
             text_a=tuple(e.text_a for e in examples),
             text_b=tuple(e.text_b for e in examples),
-            labels=np.array([e.label for e in examples], dtype=np.int64),
+            labels=np.array(
+                [e.label for e in examples],
+                dtype=np.float64 if any(isinstance(e.label, float) for e in examples) else np.int64,
+            ),
             groups=tuple(e.group for e in examples),
         )
 
@@ -103,6 +122,8 @@ class Split:
 
     def answers(self, logits: np.ndarray) -> np.ndarray:
         """What a model that gives these logits answers, as the labels of this split."""
+        if answer_of(self.labels) == "score":
+            return np.asarray(logits[:, 0])
         return self.coarse.answers(logits) if self.coarse else np.asarray(logits.argmax(axis=1))
 
     def fingerprint(self) -> str:
@@ -112,8 +133,38 @@ class Split:
         return digest.hexdigest()
 
 
+def answer_of(labels: np.ndarray) -> Answer:
+    """What kind of answer these labels are."""
+    if labels.ndim == 2:
+        return "span"
+    return "score" if np.issubdtype(labels.dtype, np.floating) else "class"
+
+
+def check_metric(task: str, answer: Answer, metric: str, labels: tuple[str, ...]) -> None:
+    fitting = [each for each in METRICS_OF[answer] if each != "positive_f1" or len(labels) == 2]
+    if metric in fitting:
+        return
+    if metric in METRICS_OF[answer]:
+        why = f"is for two labels, not {len(labels)}"
+    else:
+        why = f"does not fit {KINDS[answer]}" if metric in get_args(Metric) else "is unknown"
+    raise UserError(f"task '{task}': metric '{metric}' {why}", f"choose one of: {', '.join(fitting)}")
+
+
+def check_label_words(task: str, words: tuple[str, ...], labels: tuple[str, ...]) -> None:
+    if words and (len(words) != len(labels) or len(set(words)) != len(words) or not all(map(str.strip, words))):
+        raise UserError(
+            f"task '{task}': label_words {list(words)} do not stand for the labels {list(labels)}",
+            "give one word a label, each another",
+        )
+
+
 def joined(splits: Sequence[Split]) -> Split:
     """The rows of several splits, one after another, under the name of the first."""
+    if len(splits) == 1:
+        return splits[0]
+    if any(type(split) is not Split for split in splits):
+        raise UserError(f"{splits[0].name}: such rows cannot join others", "train on one split alone")
     if any(split.coarse for split in splits):
         raise UserError(f"{splits[0].name}: rows with coarser classes cannot join others", "translate their labels")
     return Split(
@@ -149,6 +200,9 @@ class Task:
     """Further test sets in distribution. They are scored, and choose nothing."""
     notes: tuple[str, ...] = ()
     """What a reader of results on this task should be told in words: rows left out, how classes are counted."""
+    answer: Answer = "class"
+    label_words: tuple[str, ...] = ()
+    """One word a label, whose logit in a masked language model can stand for it."""
 
     def __post_init__(self) -> None:
         tests = {**self.id_tests, **self.ood}
@@ -156,11 +210,9 @@ class Task:
         names += [self.ood_train.name] if self.ood_train else []
         if len(set(names)) != len(names) or any(split.name != name for name, split in tests.items()):
             raise UserError(f"task '{self.name}': splits need names of their own, not {names}")
-        for split in self.splits.values():
-            classes = self.classes_of(split)
-            bad = split.labels[(split.labels < 0) | (split.labels >= len(classes))]
-            if len(bad):
-                raise UserError(f"task '{self.name}': split '{split.name}' holds label {bad[0]}, not in {classes}")
+        self._check_answers()
+        check_metric(self.name, self.answer, self.metric, self.labels)
+        check_label_words(self.name, self.label_words, self.labels)
         if self.train.coarse or self.dev.coarse or (self.ood_train and self.ood_train.coarse):
             raise UserError(f"task '{self.name}': train, dev and ood_train need the task's own labels")
         if self.ood_copies < 1:
@@ -168,6 +220,37 @@ class Task:
         for split in (self.train, *([self.ood_train] if self.ood_train else [])):
             if len(set(split.ids)) != len(split):
                 raise UserError(f"task '{self.name}': the {split.name} split repeats an example id", "make ids unique")
+
+    def _check_answers(self) -> None:
+        for split in self.splits.values():
+            found = answer_of(split.labels)
+            if found != self.answer:
+                raise UserError(
+                    f"task '{self.name}': split '{split.name}' holds {KINDS[found]}, not {KINDS[self.answer]}",
+                    "check the task's answer",
+                )
+            self._check_labels(split)
+        if self.answer == "class":
+            return
+        wanted = SCORE if self.answer == "score" else SPAN
+        if self.labels != wanted:
+            raise UserError(f"task '{self.name}': labels of {KINDS[self.answer]} are {wanted}, not {self.labels}")
+        if any(split.coarse for split in self.splits.values()):
+            raise UserError(f"task '{self.name}': coarser classes are for classes, not {KINDS[self.answer]}")
+
+    def _check_labels(self, split: Split) -> None:
+        if self.answer == "class":
+            classes = self.classes_of(split)
+            bad = split.labels[(split.labels < 0) | (split.labels >= len(classes))]
+            if len(bad):
+                raise UserError(f"task '{self.name}': split '{split.name}' holds label {bad[0]}, not in {classes}")
+        elif self.answer == "score" and not np.isfinite(split.labels).all():
+            raise UserError(f"task '{self.name}': split '{split.name}' holds a score that is no number")
+
+    def need_classes(self, what: str) -> None:
+        """For what makes sense for classes alone: `what` says it, "a bias model"."""
+        if self.answer != "class":
+            raise UserError(f"{what} needs a task with classes, and '{self.name}' asks for {KINDS[self.answer]}")
 
     @property
     def splits(self) -> dict[str, Split]:
@@ -194,10 +277,13 @@ class Task:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes whenever any example, label or the metric of the task does. What one suspects changes no data."""
+        """Changes whenever any example, label or the metric of the task does. What one suspects changes no data, and
+        neither does which word stands for a label."""
         extra = (self.ood_train.name, self.ood_copies) if self.ood_train else None
         roles = (self.train.name, self.dev.name, tuple(self.id_tests), tuple(self.ood), extra)
-        digest = hashlib.sha256(repr((self.name, self.labels, self.metric, roles)).encode())
+        said = (self.name, self.labels, self.metric, roles)
+        # only what is unusual is said, so that results from before there were other answers keep their keys
+        digest = hashlib.sha256(repr(said if self.answer == "class" else (*said, self.answer)).encode())
         for split in self.splits.values():
             digest.update(split.fingerprint().encode())
         return digest.hexdigest()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from srnet.errors import UserError
-from srnet.tasks.base import Split, Task
+from srnet.tasks.base import Split, Task, answer_of
 from srnet.tasks.files import FilesTask, Problem
 from srnet.tasks.leaks import fingerprints, leaked
+from srnet.tasks.squad import SquadTask
 from srnet.tasks.synthetic import SyntheticTask
 
 _SIGNS = ".!?"
@@ -25,6 +27,9 @@ class SplitCheck:
     source: str
     rows: int
     labels: dict[str, int]
+    """Rows by label, where the answers are classes."""
+    scores: dict[str, float]
+    """Their mean, standard deviation, smallest and largest, where the answers are scores."""
     repeated: int
     """Rows that stand in the split more than once."""
     in_train: int
@@ -32,7 +37,7 @@ class SplitCheck:
     words: tuple[int, int, int]
     """Both texts together: the middle row, all but the longest twentieth, the longest."""
     final_sign: dict[str, float]
-    """By label, the percent of second texts (or first, if there is one only) that end in . ! or ?"""
+    """By class, the percent of second texts (or first, if there is one only) that end in . ! or ?"""
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
 
@@ -51,7 +56,7 @@ class DataCheck:
         return sum(len(split.problems) for split in self.splits)
 
 
-def check_data(spec: FilesTask | SyntheticTask) -> DataCheck:
+def check_data(spec: FilesTask | SquadTask | SyntheticTask) -> DataCheck:
     """What one should know about a task's data; bad rows are listed, not raised."""
     obstacle, task = None, None
     try:
@@ -61,7 +66,7 @@ def check_data(spec: FilesTask | SyntheticTask) -> DataCheck:
     if isinstance(spec, FilesTask):
         splits = _check_files(spec)
     elif task is not None:
-        splits = _check_task(task)
+        splits = _check_task(task, spec.files if isinstance(spec, SquadTask) else {})
     else:
         raise UserError(obstacle or "")
     return DataCheck(spec.name, splits, task.fingerprint if task else None, obstacle, task.notes if task else ())
@@ -86,12 +91,12 @@ def _check_files(spec: FilesTask) -> tuple[SplitCheck, ...]:
     )
 
 
-def _check_task(task: Task) -> tuple[SplitCheck, ...]:
-    """The same for data that come from nowhere but the package."""
+def _check_task(task: Task, files: Mapping[str, str]) -> tuple[SplitCheck, ...]:
+    """The same for data that are good or refused as a whole."""
     others = [split for split in task.splits.values() if split.name != task.train.name]
     found = leaked(task.train, others)
     return tuple(
-        _checked(split, "", task.classes_of(split), found[name][0] if name in found else 0, (), ())
+        _checked(split, files.get(name, ""), task.classes_of(split), found[name][0] if name in found else 0, (), ())
         for name, split in task.splits.items()
     )
 
@@ -104,7 +109,7 @@ def _checked(
     problems: tuple[Problem, ...],
     notes: tuple[str, ...],
 ) -> SplitCheck:
-    counts = np.bincount(split.labels, minlength=len(classes))
+    counts = _counts(split, classes)
     repeated = sum(count - 1 for count in Counter(fingerprints(split)).values())
     lengths = np.array([len(a.split()) + len(b.split()) for a, b in zip(split.text_a, split.text_b, strict=True)])
     middle, most, longest = (int(np.quantile(lengths, share, method="higher")) for share in (0.5, 0.95, 1.0))
@@ -115,15 +120,28 @@ def _checked(
         kind=split.kind,
         source=source,
         rows=len(split),
-        labels={name: int(count) for name, count in zip(classes, counts, strict=True)},
+        labels=counts,
+        scores=_spread(split.labels) if answer_of(split.labels) == "score" else {},
         repeated=repeated,
         in_train=in_train,
         words=(middle, most, longest),
         final_sign={
             name: round(100.0 * float(ends[split.labels == index].mean()), 1)
-            for index, name in enumerate(classes)
-            if counts[index]
+            for index, name in enumerate(counts)
+            if counts[name]
         },
         problems=problems,
         notes=notes,
     )
+
+
+def _counts(split: Split, classes: tuple[str, ...]) -> dict[str, int]:
+    if answer_of(split.labels) != "class":
+        return {}
+    counts = np.bincount(split.labels, minlength=len(classes))
+    return {name: int(count) for name, count in zip(classes, counts, strict=True)}
+
+
+def _spread(scores: np.ndarray) -> dict[str, float]:
+    found = {"mean": scores.mean(), "sd": scores.std(), "min": scores.min(), "max": scores.max()}
+    return {name: round(float(value), 4) for name, value in found.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,20 @@ def describe_files(
         raise UserError(f"{out} is not a YAML file", "let its name end in .yaml")
     if out.exists():
         raise UserError(f"{out} exists already", "remove it or choose another name")
-    column, unlabelled = options.get("label", "label"), options.get("unlabelled", ())
-    found = labels or tuple(sorted(label_counts(str(train), column, unlabelled)))
+    found = labels or _labels_of(str(train), options)
     extra: dict[str, Any] = {} if ood_train is None else {"ood_train": str(ood_train)}
     spec = FilesTask(out.stem, found, str(train), str(dev), tuple(ood), **extra, **options)
     # a wrong column or a missing file is said now, bad rows by `srnet data check`
     spec.check_groups({name: spec.read(name, []) for name in spec.files})
     write_text(out, yaml.safe_dump(_description(spec, out.parent.resolve()), sort_keys=False, allow_unicode=True))
     return out
+
+
+def _labels_of(train: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    if options.get("answer", "class") == "score":
+        return ()
+    column, unlabelled = options.get("label", "label"), options.get("unlabelled", ())
+    return tuple(sorted(label_counts(train, column, unlabelled, options.get("columns", ()))))
 
 
 def _description(spec: FilesTask, folder: Path) -> dict[str, Any]:
@@ -52,6 +58,8 @@ def _description(spec: FilesTask, folder: Path) -> dict[str, Any]:
         return source if source.startswith(HUB) else os.path.relpath(Path(source).resolve(), folder)
 
     values = {f.name: getattr(spec, f.name) for f in fields(spec) if getattr(spec, f.name) != f.default}
+    if spec.answer == "score":
+        del values["labels"]  # a score has none
     values |= {name: near(values[name]) for name in ("train", "dev", "ood_train") if name in values}
     values |= {
         name: {test: near(path) for test, path in values[name]} for name in ("ood", "id_tests") if name in values

@@ -11,10 +11,24 @@ from typing import Literal
 import numpy as np
 
 from srnet.errors import UserError, choose
-from srnet.tasks.base import SHORTCUTS, Coarse, Decision, Kind, Metric, Shortcut, Split, Task, joined
+from srnet.tasks.base import (
+    SCORE,
+    SHORTCUTS,
+    Answer,
+    Coarse,
+    Decision,
+    Kind,
+    Metric,
+    Shortcut,
+    Split,
+    Task,
+    check_label_words,
+    check_metric,
+    joined,
+)
 from srnet.tasks.layout import Columns, Layout, tidy_with
 from srnet.tasks.leaks import leaked
-from srnet.tasks.reading import HUB, read_rows
+from srnet.tasks.reading import HUB, is_table, read_rows
 
 Leaks = Literal["check", "drop", "keep"]
 """Test rows that are also trained on. `check`: an error beyond one in a hundred; `drop`: not trained on; `keep`."""
@@ -42,6 +56,8 @@ class DataFile:
     """Texts stand as Python writes bytes, b'...', as in the files that PAWS's own script makes."""
     classes: tuple[tuple[str, str], ...] = ()
     """For a test file with fewer classes than the task: what each label of the task counts as here."""
+    columns: tuple[str, ...] = ()
+    """For a csv, tsv or txt file without a header: the names of its columns, in order."""
 
 
 Source = str | DataFile
@@ -52,9 +68,10 @@ class FilesTask:
     """Files with one example a row. Everything under `ood` is scored; none of it trains or chooses anything."""
 
     name: str
-    labels: tuple[str, ...]
-    train: Source
-    dev: Source
+    labels: tuple[str, ...] = ()
+    """Left out where the answer is a score."""
+    train: Source = ""
+    dev: Source = ""
     ood: tuple[tuple[str, Source], ...] = ()
     """(name, file) of each out-of-distribution test set."""
     ood_train: Source | tuple[Source, ...] | None = None
@@ -86,14 +103,27 @@ class FilesTask:
     """Test sets that one would expect here and that were not found: readers are told."""
     strip_final_punctuation: bool = False
     """For collections in which it gives away where a row came from."""
+    answer: Answer = "class"
+    """What stands in the label column: `class`, one of the labels, or `score`, a number."""
+    label_words: tuple[str, ...] = ()
+    """One word a label, whose logit in a masked language model can stand for it."""
+    columns: tuple[str, ...] = ()
+    """For csv, tsv and txt files without a header: the names of their columns, in order."""
 
     def __post_init__(self) -> None:
-        choose("metric", self.metric, ("accuracy", "f1"))
+        choose("answer", self.answer, ("class", "score"))
+        needed = ("labels", "train", "dev") if self.answer == "class" else ("train", "dev")
+        missing = [name for name in needed if not getattr(self, name)]
+        if missing:
+            raise UserError(f"task '{self.name}': '{missing[0]}' is missing", f"give {', '.join(needed)}")
+        if self.answer == "score":
+            self._be_scores()
+        check_metric(self.name, self.answer, self.metric, self.labels)
         choose("shortcut", self.shortcut, SHORTCUTS)
         choose("decision", self.decision, ("argmax", "sum"))
         choose("value for leaks", self.leaks, ("check", "drop", "keep"))
         choose("value for bad_rows", self.bad_rows, ("refuse", "skip"))
-        if len(set(self.labels)) != len(self.labels) or len(self.labels) < 2:
+        if len(set(self.labels)) != len(self.labels) or (len(self.labels) < 2 and self.answer == "class"):
             raise UserError(
                 f"task '{self.name}' needs at least two different labels, not {list(self.labels)}",
                 "name them in labels",
@@ -107,6 +137,7 @@ class FilesTask:
             if count < 1:
                 raise UserError(f"task '{self.name}': {count} rows of '{name}'", "give at least 1")
         _check_spellings(self.spellings, self.labels)
+        check_label_words(self.name, self.label_words, self.labels)
         for name, file in self.files.items():
             if file.classes and name not in tests:
                 raise UserError(
@@ -114,6 +145,22 @@ class FilesTask:
                 )
         for file in self.files.values():
             _check_spellings(file.spellings, tuple(dict(file.classes).values()) or self.labels)
+            if file.columns and not is_table(file.path):
+                raise UserError(f"{file.path} names its columns itself", "leave columns out")
+
+    def _be_scores(self) -> None:
+        """A number has neither labels nor spellings of them."""
+        of_classes = {
+            "labels": self.labels if self.labels != SCORE else (),
+            "spellings": self.spellings + tuple(pair for file in self.files.values() for pair in file.spellings),
+            "classes": tuple(pair for file in self.files.values() for pair in file.classes),
+        }
+        for name, given in of_classes.items():
+            if given:
+                raise UserError(
+                    f"task '{self.name}': {name} are for classes, and its answers are scores", "leave them out"
+                )
+        object.__setattr__(self, "labels", SCORE)
 
     @property
     def files(self) -> dict[str, DataFile]:
@@ -174,6 +221,8 @@ class FilesTask:
             ood_copies=self.ood_copies,
             id_tests={name: made[name] for name, _ in self.id_tests},
             notes=tuple(notes),
+            answer=self.answer,
+            label_words=self.label_words,
         )
 
     def _sampled(self, split: Split, notes: list[str]) -> Split:
@@ -228,7 +277,7 @@ class FilesTask:
                 )
             problems.append(Problem(line, problem))
 
-        for line, row in read_rows(file.path, bad):
+        for line, row in read_rows(file.path, bad, file.columns or self.columns):
             layout.add(columns, line, row, bad)
         notes = [f"{columns.unlabelled:,} rows without a label were left out"] if columns.unlabelled else []
         if not columns.labels:
@@ -238,7 +287,7 @@ class FilesTask:
             raise UserError(f"{file.path} holds no rows{labelled}{first}", fix)
         if file.group is not None and (unknown := columns.unknown(layout.group)):
             raise UserError(f"{file.path}: no column '{unknown[0]}' for groups", f"columns here: {layout.seen(row)}")
-        return Read(columns.split(kind, layout.coarse), notes, columns.unknown(layout.group))
+        return Read(columns.split(kind, self.answer, layout.coarse), notes, columns.unknown(layout.group))
 
     def check_groups(self, read: Mapping[str, Read]) -> None:
         """Not every file needs the task's group columns, but a column that no file has is a slip of the pen."""
@@ -302,6 +351,7 @@ def _layout(task: FilesTask, file: DataFile) -> Layout:
         unlabelled=task.unlabelled,
         tidy=tidy_with(task.strip_final_punctuation, file.bytes_literals),
         coarse=coarse,
+        answer=task.answer,
     )
 
 

@@ -44,8 +44,23 @@ def suffix_of(source: str) -> str:
     return "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
 
 
-def read_rows(source: str, bad: Bad | None = None) -> Iterator[Row]:
-    """The rows of a file, or of `hub:REPOSITORY[@REVISION][:CONFIGURATION]:SPLIT`."""
+def is_table(source: str) -> bool:
+    """Whether it is a file whose columns are named by a header, which may be missing."""
+    return not source.startswith(HUB) and suffix_of(source).removesuffix(".gz") in TABLES
+
+
+def header_of(source: str) -> tuple[str, ...]:
+    """What stands in the first row of a table; nothing where that cannot be a header."""
+    with suppress(UserError):
+        return next((tuple(row) for _, row in read_rows(source, lambda *_: None)), ())
+    return ()
+
+
+def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()) -> Iterator[Row]:
+    """The rows of a file, or of `hub:REPOSITORY[@REVISION][:CONFIGURATION]:SPLIT`.
+
+    `columns` names the columns of a table without a header.
+    """
     if source.startswith(HUB):
         yield from _hub_rows(source)
         return
@@ -53,7 +68,7 @@ def read_rows(source: str, bad: Bad | None = None) -> Iterator[Row]:
     if suffix not in SUFFIXES:
         raise UserError(f"{source} has an unknown ending", f"give a file that ends in {', '.join(SUFFIXES)}")
     try:
-        yield from _parquet_rows(source) if suffix == ".parquet" else _text_rows(source, suffix, bad)
+        yield from _parquet_rows(source) if suffix == ".parquet" else _text_rows(source, suffix, bad, columns)
     except FileNotFoundError:
         raise UserError(f"{source} does not exist", "check the path") from None
     except IsADirectoryError:
@@ -72,12 +87,15 @@ def brief(text: str, limit: int = 80) -> str:
     return line if len(line) <= limit else f"{line[:limit]}..."
 
 
-def _text_rows(source: str, suffix: str, bad: Bad | None) -> Iterator[Row]:
+def _text_rows(source: str, suffix: str, bad: Bad | None, columns: tuple[str, ...]) -> Iterator[Row]:
     complain = bad or _refuse(source)
     try:
         with _open(source) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
             kind = suffix.removesuffix(".gz")
-            yield from _json_rows(file, complain) if kind == ".jsonl" else _table_rows(source, kind, file, complain)
+            if kind == ".jsonl":
+                yield from _json_rows(file, complain)
+            else:
+                yield from _table_rows(source, kind, file, complain, list(columns))
     except UnicodeDecodeError:
         raise UserError(f"{source}{_undecodable_line(source)}: not UTF-8 text", "save it as UTF-8") from None
     except DAMAGED as error:
@@ -108,15 +126,15 @@ def _undecodable_line(source: str) -> str:
     return ""
 
 
-def _table_rows(source: str, kind: str, file: Iterable[str], bad: Bad) -> Iterator[Row]:
+def _table_rows(source: str, kind: str, file: Iterable[str], bad: Bad, columns: list[str]) -> Iterator[Row]:
     # with tabs there is no quoting: a quote is a character like any other
     tabs: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     reader = csv.reader(file, strict=True, **({} if kind == ".csv" else tabs))
     try:
-        header = next((cells for cells in reader if cells), None)
-        if header is None:
+        header = columns or next((cells for cells in reader if cells), [])
+        if not header:
             raise UserError(f"{source} is empty", "give it a header and at least one example")
-        _check_names(f"{source}, line {reader.line_num}", header)
+        _check_names(f"{source}, line {reader.line_num}" if not columns else f"columns of {source}", header)
         width = len(header)
         for cells in reader:
             if len(cells) == width:

@@ -6,12 +6,15 @@ import csv
 import io
 from pathlib import Path
 
+from srnet.errors import UserError
 from srnet.files import new_folder, require_new, write_text
-from srnet.tasks.base import Split, Task
+from srnet.tasks.base import Split, Task, answer_of
 
 
 def write_csv(task: Task, folder: Path) -> list[Path]:
     """One file a split, with the columns text_a, text_b, label and group."""
+    if task.answer == "span":
+        raise UserError(f"task '{task.name}' asks for spans, which a csv file cannot hold", "use its own files")
     with new_folder(require_new(folder)) as staging:
         for name, split in task.splits.items():
             write_text(staging / f"{name}.csv", _csv(split, task.classes_of(split)))
@@ -22,6 +25,8 @@ def _csv(split: Split, classes: tuple[str, ...]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(("text_a", "text_b", "label", "group"))
-    labels = (classes[label] for label in split.labels)
+    labels = split.labels.tolist()
+    if answer_of(split.labels) == "class":
+        labels = [classes[label] for label in labels]
     writer.writerows(zip(split.text_a, split.text_b, labels, split.groups, strict=True))
     return buffer.getvalue()

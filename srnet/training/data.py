@@ -40,11 +40,15 @@ class Encoded(Dataset[int]):
     def __getitem__(self, index: int) -> int:
         return index
 
-    def collate(self, rows: Sequence[int] | np.ndarray) -> dict[str, torch.Tensor]:
+    def layout(self, rows: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where the tokens of a batch lie: (B, L), true where there is one, and each one's number among all tokens."""
         lengths = self.lengths[rows]
         places = np.arange(lengths.max())
         mask = places < lengths[:, None]
-        tokens = (self.starts[rows][:, None] + places)[mask]
+        return mask, (self.starts[rows][:, None] + places)[mask]
+
+    def collate(self, rows: Sequence[int] | np.ndarray) -> dict[str, torch.Tensor]:
+        mask, tokens = self.layout(rows)
         batch: dict[str, torch.Tensor] = {}
         for name, column in self.columns.items():
             padded = np.full(mask.shape, self.pad[name], dtype=np.int64)
@@ -70,7 +74,8 @@ def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.n
     columns = {name: np.concatenate(arrays) for name, arrays in parts.items()}
     pad = {name: tokenizer.pad_token_id if name == "input_ids" else 0 for name in columns}
     tensors = {name: torch.from_numpy(np.asarray(a, dtype=np.float32)) for name, a in (extras or {}).items()}
-    return Encoded(columns, split.labels, np.array(lengths), pad, tensors)
+    labels = split.labels.astype(np.float32) if split.labels.dtype == np.float64 else split.labels
+    return Encoded(columns, labels, np.array(lengths), pad, tensors)
 
 
 def _separates(tokenizer: Any) -> bool:

@@ -16,7 +16,9 @@ EVAL_TOKENS = 4096
 
 @torch.no_grad()
 def predict(model: nn.Module, data: Encoded, ranks: Ranks = ALONE) -> np.ndarray:
-    """Float32 logits in the order of the data. Masks are computed once, not in every forward pass.
+    """Float32 logits in the order of the data; one row an example, or one row a token where the model gives so many.
+
+    Masks are computed once, not in every forward pass.
 
     `ranks` divide the batches among them, and each gets all logits, equal to those of one process; `model` is the plain
     model even so, for nothing has to be averaged here.
@@ -26,13 +28,19 @@ def predict(model: nn.Module, data: Encoded, ranks: Ranks = ALONE) -> np.ndarray
     pieces: list[tuple[np.ndarray, np.ndarray]] = []
     with parametrize.cached():
         for rows in token_batches(data.lengths, EVAL_TOKENS)[ranks.rank :: ranks.world]:
-            inputs = {k: v.to(device) for k, v in data.collate(rows).items() if k not in {"labels", *data.extras}}
-            pieces.append((rows, model(**inputs).logits.float().cpu().numpy()))
+            inputs = {k: v.to(device) for k, v in data.collate(rows).items() if k not in {"labels", "bias", "teacher"}}
+            logits = model(**inputs).logits.float().cpu().numpy()
+            if logits.ndim == 3:
+                there, tokens = data.layout(rows)
+                pieces.append((tokens, logits[there]))
+            else:
+                pieces.append((rows, logits))
     model.train(was_training)
-    return _in_order(ranks.gather(pieces), len(data))
+    return _in_order(ranks.gather(pieces))
 
 
-def _in_order(pieces: list[tuple[np.ndarray, np.ndarray]], count: int) -> np.ndarray:
+def _in_order(pieces: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    count = sum(len(rows) for rows, _ in pieces)
     result = np.empty((count, pieces[0][1].shape[1] if pieces else 0), dtype=np.float32)
     for rows, logits in pieces:
         result[rows] = logits

@@ -39,6 +39,8 @@ class TrainingSettings:
     """What layers are computed in during training; weights, scores, thresholds and the optimiser stay in float32."""
     compile: bool = False
     """Whether `torch.compile` makes the training steps faster, after minutes in which it makes them slower."""
+    score_rate: float | None = None
+    """The learning rate of a mask's scores where it differs from that of the weights."""
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "epochs", "batch_size", "eval_every", "max_length"):
@@ -49,6 +51,8 @@ class TrainingSettings:
         object.__setattr__(self, "epochs", epochs)
         if not math.isfinite(self.learning_rate) or not math.isfinite(self.epochs):
             raise UserError("learning_rate and epochs must be finite")
+        if self.score_rate is not None and not 0.0 < self.score_rate < math.inf:
+            raise UserError(f"score_rate must be positive and finite, not {self.score_rate:g}")
         for name in ("patience", "dev_rows"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")

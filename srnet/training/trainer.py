@@ -28,7 +28,7 @@ from transformers import (
 
 from srnet.errors import UserError
 from srnet.files import recover_folder
-from srnet.objectives import RegisteredLoss
+from srnet.objectives.base import Loss
 from srnet.pruners.base import Method, Snapshot
 from srnet.training.checkpoint import Checkpoint, random_state, readable, trained_tensors, write_checkpoint
 from srnet.training.clock import Clock
@@ -67,7 +67,7 @@ class Run:
 
     model: nn.Module
     method: Method
-    objective: RegisteredLoss
+    loss: Loss
     settings: TrainingSettings
     train: Encoded
     dev: Encoded
@@ -81,6 +81,15 @@ class Run:
     tracker_folder: Path | None = None
     """Where TensorBoard writes, if not beside the checkpoints; it outlives the run."""
     watch: Watch | None = None
+
+
+NO_LOGIT = -1e9
+"""No probability at all, yet finite: 0 times its logarithm is 0."""
+
+
+def without_padding(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    """Logits for every token are a choice among them, in which padding takes no part."""
+    return logits.masked_fill(attention_mask[..., None] == 0, NO_LOGIT) if logits.dim() == 3 else logits
 
 
 class _MethodCallback(TrainerCallback):  # type: ignore[misc]
@@ -111,7 +120,7 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
     def __init__(self, run: Run, total: int, args: TrainingArguments, ranks: Ranks) -> None:
         self.run, self.ranks = run, ranks
         self.order = training_order(run.train.lengths, run.settings.batch_size, total, run.settings.seed)
-        self.clock = Clock()
+        self.clock, self._rated = Clock(), False
         self.best: Snapshot = {}
         self.best_step, self.best_score = 0, -math.inf
         callback = _MethodCallback(run, total)
@@ -142,9 +151,22 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
     ) -> Any:
         inputs = dict(inputs)
         labels, bias, teacher = inputs.pop("labels"), inputs.pop("bias", None), inputs.pop("teacher", None)
+        # before the forward pass, so that it comes last in the backward pass: its gradients, as large as all scores, are
+        # then added to others instead of lying beside the masked weights that wait for theirs
+        penalty = self.run.method.penalty(self.state.global_step)
         outputs = model(**inputs)
-        loss = self.run.objective.loss(outputs.logits.float(), labels, bias=bias, teacher=teacher)
+        logits = without_padding(outputs.logits.float(), inputs["attention_mask"])
+        loss = self.run.loss(logits, labels, bias=bias, teacher=teacher)
+        loss = loss if penalty is None else loss + penalty
         return (loss, outputs) if return_outputs else loss
+
+    def create_optimizer(self, model: Any = None) -> Any:
+        """As transformers makes it, but scores may have a rate of their own."""
+        optimizer = super().create_optimizer(model)
+        if self.run.settings.score_rate is not None and not self._rated:
+            _rate_scores(optimizer, self.run.model, self.run.settings.score_rate)
+            self._rated = True
+        return optimizer
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         super().log({**logs, **self.clock.figures()}, *args, **kwargs)
@@ -203,6 +225,18 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
     def _load_rng_state(self, checkpoint: str | None) -> None:
         if checkpoint is not None and self._restored is not None:
             self._restored.restore_rng(self.ranks.rank)
+
+
+def _rate_scores(optimizer: torch.optim.Optimizer, model: nn.Module, rate: float) -> None:
+    """Move the scores to a group with `rate`; it decays like the others."""
+    scores = {id(p): p for name, p in model.named_parameters() if name.endswith(".scores")}
+    moved = []
+    for group in optimizer.param_groups:
+        moved += [p for p in group["params"] if id(p) in scores]
+        group["params"] = [p for p in group["params"] if id(p) not in scores]
+    optimizer.param_groups[:] = [group for group in optimizer.param_groups if group["params"]]
+    if moved:
+        optimizer.add_param_group({"params": moved, "lr": rate, "weight_decay": 0.0})
 
 
 def _arguments(run: Run, total: int, ranks: Ranks) -> TrainingArguments:

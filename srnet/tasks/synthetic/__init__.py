@@ -17,12 +17,14 @@ class _Family:
     module: ModuleType
     metric: Metric
     shortcut: Shortcut
+    words: tuple[str, ...]
+    """For the labels, from the grammar's own vocabulary."""
 
 
 FAMILIES = {
-    "inference": _Family(inference, "accuracy", "overlap"),
-    "paraphrase": _Family(paraphrase, "f1", "overlap"),
-    "verification": _Family(verification, "accuracy", "claim"),
+    "inference": _Family(inference, "accuracy", "overlap", ("perhaps", "truly")),
+    "paraphrase": _Family(paraphrase, "f1", "overlap", ("perhaps", "truly")),
+    "verification": _Family(verification, "accuracy", "claim", ("truly", "allegedly", "perhaps")),
 }
 
 
@@ -66,4 +68,5 @@ class SyntheticTask:
             dev=Split.of("dev", "ID", rows("dev", self.dev_size, with_bias)),
             ood={"challenge": Split.of("challenge", "OOD", rows("challenge", self.ood_size, challenge))},
             ood_train=Split.of("ood_train", "OOD", rows("ood_train", self.ood_size, challenge)),
+            label_words=family.words,
         )

@@ -1,0 +1,84 @@
+"""Questions whose answer is a stretch of the second text, and how SQuAD v1.1 scores an answer."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from srnet.tasks.base import Split
+
+_PUNCTUATION = dict.fromkeys(map(ord, string.punctuation))
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+
+
+def normalised(text: str) -> str:
+    """What SQuAD compares: lower case, without ASCII punctuation, articles and superfluous whitespace, in that order.
+
+    The order matters: "a." is an article once its point is gone, and "L.A." becomes the word "la".
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(prediction: str, references: Sequence[str]) -> float:
+    """1 if the answer is one of the references after normalisation, else 0."""
+    return float(normalised(prediction) in map(normalised, references))
+
+
+def span_f1(prediction: str, references: Sequence[str]) -> float:
+    """The overlap in words with the reference that fits best, between 0 and 1."""
+    words = normalised(prediction).split()
+    return max((_overlap(words, normalised(reference).split()) for reference in references), default=0.0)
+
+
+def _overlap(answer: list[str], reference: list[str]) -> float:
+    """The F1 of two bags of words. As in SQuAD v1.1 it is 0 where both are empty, though these match exactly."""
+    common = (Counter(answer) & Counter(reference)).total()
+    return 2.0 * common / (len(answer) + len(reference)) if common else 0.0
+
+
+@dataclass(frozen=True)
+class SpanSplit(Split):
+    """Questions (`text_a`) about contexts (`text_b`).
+
+    `labels` has shape (n, 2): the first character of the answer in the context, and the one after its last.
+    """
+
+    references: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
+    """Every accepted answer of each question."""
+
+    @cached_property
+    def _accepted(self) -> tuple[tuple[str, ...], ...]:
+        """Normalised once: a training run is scored again and again."""
+        return tuple(tuple(dict.fromkeys(map(normalised, texts))) for texts in self.references)
+
+    def sample(self, size: int) -> SpanSplit:
+        return self.take(self.drawn(0, size))
+
+    def take(self, rows: np.ndarray) -> SpanSplit:
+        taken = super().take(rows)
+        assert isinstance(taken, SpanSplit), "a split that is taken from keeps its class"
+        return replace(taken, references=tuple(self.references[row] for row in rows))
+
+    def answers(self, spans: np.ndarray) -> np.ndarray:
+        """(n, 2) scores in 0..1, exact match and F1, of (n, 2) character spans; (0, 0) is the empty answer.
+
+        Each is the best over the references, as in SQuAD's own evaluation.
+        """
+        scores = np.zeros((len(self), 2))
+        for row, (context, (start, end), accepted) in enumerate(
+            zip(self.text_b, spans.tolist(), self._accepted, strict=True)
+        ):
+            answer = normalised(context[start:end])
+            words = answer.split()
+            scores[row] = answer in accepted, max(_overlap(words, text.split()) for text in accepted)
+        return scores
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(repr((super().fingerprint(), self.references)).encode()).hexdigest()
