@@ -10,20 +10,23 @@ __version__ = "0.1.0"
 # Loaded when first used: `srnet --help` must not wait for torch.
 _WHERE = {
     "CE": "experiment", "PoE": "experiment", "Reweight": "experiment", "ConfReg": "experiment",
+    "Distilled": "experiment",
     "BiasModel": "experiment", "BiasSpec": "experiment", "WeakModel": "experiment",
     "Pretrained": "experiment", "FineTune": "experiment", "Prune": "experiment",
     "Rewind": "experiment", "Evaluate": "experiment", "Engine": "experiment", "Store": "experiment",
-    "MaskTraining": "pruners", "Magnitude": "pruners", "IMP": "pruners", "RewoundIMP": "pruners",
+    "MaskTraining": "pruners", "OneShot": "pruners", "IMP": "pruners", "RewoundIMP": "pruners",
+    "StaticLocal": "pruners", "StaticShared": "pruners", "Movement": "pruners", "SoftMovement": "pruners",
+    "GradualMagnitude": "pruners", "L0": "pruners",
     "Mask": "masks", "Targets": "masks",
     "SyntheticTask": "tasks.synthetic", "FilesTask": "tasks.files", "DataFile": "tasks.files",
-    "published_task": "tasks.published", "check_data": "tasks.check", "describe_files": "tasks.describe",
+    "published_task": "tasks.published", "SquadTask": "tasks.squad", "squad_task": "tasks.squad", "check_data": "tasks.check", "describe_files": "tasks.describe",
     "TrainingSettings": "training",
     "Subnetwork": "export", "load_subnetwork": "export", "save_merged": "export",
     "UserError": "errors",
     "Trajectory": "experiment", "Moment": "experiment", "Order": "recipes",
     "demo": "api", "run": "api", "run_recipe": "api", "reproduce": "api", "claims": "api", "plan": "api",
     "finetune": "api", "prune": "api", "evaluate": "api",
-    "bias_model": "api", "pretrain": "api", "export_model": "api",
+    "bias_model": "api", "pretrain": "api", "export_model": "api", "import_mask": "api",
 }  # fmt: skip
 
 __all__ = ["__version__", *_WHERE]

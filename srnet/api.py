@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from srnet.errors import UserError
+from torch import nn
+
+from srnet.backbones import Head, has_language_model, load_backbone
+from srnet.errors import UserError, choose
 from srnet.experiment import (
     Bias,
     BiasSpec,
     ConfReg,
+    Distilled,
     Engine,
     Evaluate,
     FineTune,
@@ -30,13 +34,17 @@ from srnet.experiment.estimate import Estimate, estimate
 from srnet.experiment.nodes import TaskSpec, is_training
 from srnet.experiment.rebuild import stored_model
 from srnet.export import Subnetwork, save_merged
+from srnet.export.reference_masks import read_reference
+from srnet.export.shapes import linear_shapes, stack_shapes
+from srnet.export.smp_masks import read_smp, save_smp
 from srnet.files import read_json, require_new
+from srnet.masks import Mask
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.progress import Reporter, helps
 from srnet.pruners import Pruner
 from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
-from srnet.recipes.toy import finetuning_for, pruning_for
+from srnet.recipes.usual import finetuning_for, pruning_for
 from srnet.report import (
     Finding,
     Page,
@@ -198,9 +206,29 @@ def _figure_line(recipe: Recipe, nodes: dict[str, Node], todo: set[str]) -> str:
 
 
 def make_objective(
-    name: str, model: ModelNode, bias: BiasSpec | None = None, teacher: ModelNode | None = None
+    name: str,
+    model: ModelNode,
+    bias: BiasSpec | None = None,
+    teacher: ModelNode | None = None,
+    distil: float | None = None,
+    temperature: float | None = None,
 ) -> Objective:
-    """The objective `name` for `model`, with a bias model of its task where it needs one."""
+    """The objective `name` for `model`, with a bias model of its task where it needs one.
+
+    `distil` is the share of the loss that imitates `teacher`, whatever the objective.
+    """
+    if distil is None:
+        if temperature is not None:
+            raise UserError("a temperature without distillation", "say how much of the loss imitates: --distil 0.5")
+        return _plain_objective(name, model, bias, teacher)
+    if teacher is None:
+        raise UserError("distillation needs a teacher", "give the key of a model trained on the same task: --teacher")
+    needs = get_objective(name).needs_teacher
+    plain = _plain_objective(name, model, bias, teacher if needs else None)
+    return Distilled(plain, teacher, distil, 2.0 if temperature is None else temperature)
+
+
+def _plain_objective(name: str, model: ModelNode, bias: BiasSpec | None, teacher: ModelNode | None) -> Objective:
     loss = get_objective(name)
     if not loss.needs_bias and bias is not None:
         raise UserError(f"objective '{name}' takes no bias model", "leave out --shortcut, --vectors and the like")
@@ -210,7 +238,7 @@ def make_objective(
             raise UserError(f"objective '{name}' needs a teacher", "give the key of a model trained with ce")
         return ConfReg(node, teacher)
     if teacher is not None:
-        raise UserError(f"objective '{name}' takes no teacher")
+        raise UserError(f"objective '{name}' takes no teacher", "to distil from it say how much: --distil 0.5")
     return Objective(name, node)
 
 
@@ -222,13 +250,17 @@ def finetune(
     training: TrainingSettings | None = None,
     teacher: str | None = None,
     bias: BiasSpec | None = None,
+    distil: float | None = None,
+    temperature: float | None = None,
+    words: tuple[str, ...] = (),
     engine: Engine | None = None,
 ) -> Trained:
-    """Fine-tune a backbone on a task."""
+    """Fine-tune a backbone on a task; with `words`, the language-model head it brings."""
     engine = engine or Engine()
     training = training or finetuning_for(backbone)
-    raw = Pretrained(backbone, task, training.seed)
-    made = make_objective(objective, raw, bias, teacher=stored_model(engine.store, teacher) if teacher else None)
+    raw = Pretrained(backbone, task, training.seed, words)
+    told = stored_model(engine.store, teacher) if teacher else None
+    made = make_objective(objective, raw, bias, told, distil, temperature)
     return _trained(FineTune(raw, made, training), engine)
 
 
@@ -240,19 +272,23 @@ def prune(
     training: TrainingSettings | None = None,
     teacher: str | None = None,
     bias: BiasSpec | None = None,
+    distil: float | None = None,
+    temperature: float | None = None,
     engine: Engine | None = None,
 ) -> Trained:
     """Prune a model: a key of the store, or an expression such as `Pretrained(...)`."""
     engine = engine or Engine()
     node = stored_model(engine.store, model) if isinstance(model, str) else model
     if not pruner.trains:
-        if objective != "ce" or training is not None or teacher is not None or bias is not None:
+        if objective != "ce" or any(each is not None for each in (training, teacher, bias, distil, temperature)):
             raise UserError(
                 f"pruner '{pruner.name}' does not train", "leave out objective, teacher and training options"
             )
         return _trained(Prune(node, pruner), engine)
-    training = training or replace(pruning_for(node.pretrained.backbone), seed=node.pretrained.seed)
-    made = make_objective(objective, node, bias, teacher=stored_model(engine.store, teacher) if teacher else None)
+    usual = pruning_for(node.pretrained.backbone, pruner.name)
+    training = training or replace(usual, seed=node.pretrained.seed)
+    told = stored_model(engine.store, teacher) if teacher else None
+    made = make_objective(objective, node, bias, told, distil, temperature)
     return _trained(Prune(node, pruner, made, training), engine)
 
 
@@ -325,13 +361,97 @@ def pretrain(out: Path | str, settings: PretrainSettings | None = None, reporter
     return out
 
 
-def export_model(key: str, out: Path | str, *, merged: bool = False, engine: Engine | None = None) -> Path:
-    """Copy a model out of the store: as a subnetwork folder, or `merged` into a plain checkpoint."""
-    engine, out = engine or Engine(), require_new(Path(out))
-    node = stored_model(engine.store, key)
-    subnetwork = Subnetwork.load(engine.store.path(node.key))
-    if merged:
-        save_merged(subnetwork, out)
-    else:
-        subnetwork.save(out)
+EXPORTS: dict[str, Callable[[Subnetwork, Path], None]] = {
+    "merged": save_merged,
+    "subnetwork": Subnetwork.save,
+    "smp": save_smp,
+}
+"""What `export_model` can write, and what writes it."""
+
+
+def export_model(model: str | Path, out: Path | str, *, format: str, engine: Engine | None = None) -> Path:
+    """Write a model of the store (by key), or a saved subnetwork folder, in a format that others can use.
+
+    `merged`: a plain checkpoint for `from_pretrained`. `subnetwork`: a folder with mask bits, head and differences, for
+    `load_subnetwork`. `smp`: the mask bits alone, in one file as the authors of SMP publish theirs.
+    """
+    write = EXPORTS[choose("format", format, EXPORTS)]
+    out = Path(out) if format == "smp" else require_new(Path(out))
+    write(_saved(model, engine or Engine()), out)
     return out
+
+
+def _saved(model: str | Path, engine: Engine) -> Subnetwork:
+    if Path(model).is_dir():
+        return Subnetwork.load(Path(model))
+    return Subnetwork.load(engine.store.path(stored_model(engine.store, str(model)).key))
+
+
+IMPORTS = ("smp", "srnet-reference")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A mask that others found, now a subnetwork of ours."""
+
+    folder: Path
+    mask: Mask
+    remarks: tuple[str, ...]
+    """What to know before one trusts its scores."""
+
+
+def import_mask(
+    file: Path | str,
+    out: Path | str,
+    *,
+    format: str,
+    backbone: str,
+    labels: Sequence[str] = (),
+    label_words: Sequence[str] = (),
+    task: TaskSpec | None = None,
+) -> Imported:
+    """Read a mask that others have published and write it, with the backbone's own weights, as a subnetwork folder.
+
+    `format` is `smp` (packed bits in a `.npy`) or `srnet-reference` (a `mask.pt`). Such files say nothing about labels:
+    give them in the order of the model's outputs, or a task that has them. `label_words` is for `smp`: one word a
+    label, whose logits of the language model are the model's outputs; a task may know its words.
+    """
+    choose("format", format, IMPORTS)
+    out = require_new(Path(out))
+    chosen, head = _outputs(format, backbone, tuple(labels), tuple(label_words), task)
+    base = load_backbone(backbone, chosen, seed=0, head=head)
+    mask, remarks = _read_mask(Path(file), format, base.model)
+    if not head.words:
+        remarks.append("the head is drawn at random: scores mean nothing until it is trained")
+    Subnetwork.of(base, chosen, base.model.state_dict(), mask).save(out)
+    return Imported(out, mask, tuple(remarks))
+
+
+def _outputs(
+    format: str, backbone: str, labels: tuple[str, ...], words: tuple[str, ...], task: TaskSpec | None
+) -> tuple[tuple[str, ...], Head]:
+    """The labels that the model tells apart, and what gives their logits."""
+    if bool(labels) == (task is not None):
+        raise UserError("which labels does the model tell apart?", "give either labels or a task")
+    if len(set(labels)) != len(labels) or not all(labels):
+        raise UserError(f"{list(labels)} are no labels", "give each a name of its own")
+    if words and format != "smp":
+        raise UserError(f"masks of format '{format}' go with a classifier", "leave the label words out")
+    if task is None:
+        return labels, Head(words)
+    # a description of files knows its labels itself, so the data need not be there
+    known: Any = task if hasattr(task, "labels") else _load(task)
+    usual = tuple(known.label_words) if format == "smp" and has_language_model(backbone) else ()
+    return tuple(known.labels), Head(words or usual, per_token=known.answer == "span")
+
+
+def _read_mask(file: Path, format: str, model: nn.Module) -> tuple[Mask, list[str]]:
+    """The mask, and what of the file or of the model it leaves out."""
+    if format == "smp":
+        return read_smp(file, stack_shapes(model)), []
+    mask, ignored = read_reference(file, linear_shapes(model))
+    remarks = [f"ignored in {file}, because it is no tensor: {', '.join(ignored)}"] if ignored else []
+    whole = [name for name in stack_shapes(model) if name not in mask]
+    if whole:
+        remarks.append(f"{len(whole)} matrices of the layers have no mask and stay whole, {whole[0]} the first")
+    return mask, remarks

@@ -92,6 +92,9 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Seed of head, batches a
 StepsOption = Annotated[int | None, typer.Option("--steps", help="Optimisation steps.")]
 EpochsOption = Annotated[float | None, typer.Option("--epochs", help="Passes over the data, instead of --steps.")]
 RateOption = Annotated[float | None, typer.Option("--learning-rate", help="Peak learning rate.")]
+ScoreRateOption = Annotated[
+    float | None, typer.Option("--score-rate", help="Peak learning rate of mask scores, where weights have another.")
+]
 BatchOption = Annotated[int | None, typer.Option("--batch-size", help="Examples in a batch.")]
 EvalOption = Annotated[int | None, typer.Option("--eval-every", help="Steps between evaluations and checkpoints.")]
 PrecisionOption = Annotated[
@@ -105,7 +108,23 @@ BackboneOption = Annotated[
     str,
     typer.Option("--backbone", help=f"A folder, a hub name (set {DOWNLOAD_VARIABLE}=1 to fetch it), or {EMBEDDED}."),
 ]
-TeacherOption = Annotated[str | None, typer.Option("--teacher", help="Key of a CE model, for objective confreg.")]
+TeacherOption = Annotated[
+    str | None, typer.Option("--teacher", help="Key of a CE model, for objective confreg and for --distil.")
+]
+DistilOption = Annotated[
+    float | None, typer.Option("--distil", help="Share of the loss that imitates --teacher, e.g. 0.5.")
+]
+DistilTemperatureOption = Annotated[
+    float | None, typer.Option("--distil-temperature", help="Temperature of the distillation. Default 2.")
+]
+WordsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--label-words",
+        help="Classify with the backbone's own masked-language-model head: one word a label, with commas, or "
+        "'task' for those that the task names. Default: a classifier.",
+    ),
+]
 EngineOption = Annotated[
     str, typer.Option("--engine", help="local (this process), pool (processes that share the cores) or ray.")
 ]
@@ -193,6 +212,20 @@ def changed(default: Any, **given: Any) -> Any:
     return replace(default, **chosen)
 
 
+def label_words(text: str | None, task: Any) -> tuple[str, ...]:
+    """The words that stand for the labels, as the user wrote them or as the task names them."""
+    from srnet.experiment import load_task
+
+    if text is None:
+        return ()
+    if text != "task":
+        return tuple(word.strip() for word in text.split(","))
+    words: tuple[str, ...] = load_task(task).label_words
+    if not words:
+        raise UserError(f"task '{task.name}' names no label words", "write them: --label-words Yes,No")
+    return words
+
+
 def numbers(text: str, option: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
@@ -204,6 +237,7 @@ def training_options(
     steps: StepsOption = None,
     epochs: EpochsOption = None,
     learning_rate: RateOption = None,
+    score_rate: ScoreRateOption = None,
     batch_size: BatchOption = None,
     eval_every: EvalOption = None,
     precision: PrecisionOption = None,
@@ -211,8 +245,8 @@ def training_options(
 ) -> dict[str, Any]:
     """What was said about the training."""
     given = {
-        "steps": steps, "epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size,
-        "eval_every": eval_every, "precision": precision, "compile": compile,
+        "steps": steps, "epochs": epochs, "learning_rate": learning_rate, "score_rate": score_rate,
+        "batch_size": batch_size, "eval_every": eval_every, "precision": precision, "compile": compile,
     }  # fmt: skip
     return {name: value for name, value in given.items() if value is not None}
 

@@ -31,12 +31,16 @@ SHOWN = 10
 @options(data=data_options)
 def check(
     task: Annotated[
-        str, typer.Argument(help="mnli, snli, qqp, fever, a task of the embedded benchmark, or a YAML file.")
+        str,
+        typer.Argument(
+            help="mnli, snli, qqp, fever, cola, sst2, mrpc, stsb, qnli, rte, squad, a task of the embedded "
+            "benchmark, or a YAML file."
+        ),
     ],
     data: Any = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Rows, labels, duplicates, lengths, bad rows with their lines, and the fingerprint of a task's data.
+    """Rows, labels or scores, duplicates, lengths, bad rows with their lines, and the fingerprint of a task's data.
 
     Exit code 1 if the data cannot be trained on as they are.
     """
@@ -52,22 +56,19 @@ def check(
         raise typer.Exit(1)
 
 
+_WRAPPED = ("labels", "scores", "end in . ! ?")
+"""Columns that may be wrapped on a narrow screen; numbers never are."""
+
+
 def _print_check(found: Any) -> None:
+    rows = [_cells(split) for split in found.splits]
+    columns = [name for name in rows[0] if name not in _WRAPPED or any(row[name] for row in rows)]
     table = Table(title=escape(f"{found.task}: data as the files have them"), title_justify="left")
-    for name in ("split", "rows", "labels", "twice", "in train", "words", "end in . ! ?", "bad rows"):
-        names = name in ("labels", "end in . ! ?")  # on a narrow screen they are wrapped, numbers never
-        table.add_column(name, justify="left" if names or name == "split" else "right", no_wrap=not names)
-    for split in found.splits:
-        table.add_row(
-            escape(f"{split.kind} {split.name}"),
-            f"{split.rows:,}",
-            escape("\n".join(f"{label}: {count:,}" for label, count in split.labels.items())),
-            f"{split.repeated:,}",
-            "" if split.name == "train" else f"{split.in_train:,} ({100 * split.in_train / split.rows:.1f} %)",
-            "/".join(str(count) for count in split.words),
-            escape("\n".join(f"{label}: {share:.0f} %" for label, share in split.final_sign.items())),
-            f"{len(split.problems):,}",
-        )
+    for name in columns:
+        wrapped = name in _WRAPPED
+        table.add_column(name, justify="left" if wrapped or name == "split" else "right", no_wrap=not wrapped)
+    for row in rows:
+        table.add_row(*(escape(row[name]) for name in columns))
     out.print(table)
     out.print("in train: rows that are also trained on, compared without case, spaces and punctuation")
     out.print("words: the middle row/all but the longest twentieth/the longest; both texts together")
@@ -80,6 +81,21 @@ def _print_check(found: Any) -> None:
         out.print(f"not ready: {found.obstacle}", markup=False)
     else:
         out.print(f"fingerprint {found.fingerprint}", markup=False)
+
+
+def _cells(split: Any) -> dict[str, str]:
+    leaked = f"{split.in_train:,} ({100 * split.in_train / split.rows:.1f} %)"
+    return {
+        "split": f"{split.kind} {split.name}",
+        "rows": f"{split.rows:,}",
+        "labels": "\n".join(f"{label}: {count:,}" for label, count in split.labels.items()),
+        "scores": "\n".join(f"{name} {value:.2f}" for name, value in split.scores.items()),
+        "twice": f"{split.repeated:,}",
+        "in train": "" if split.name == "train" else leaked,
+        "words": "/".join(str(count) for count in split.words),
+        "end in . ! ?": "\n".join(f"{label}: {share:.0f} %" for label, share in split.final_sign.items()),
+        "bad rows": f"{len(split.problems):,}",
+    }
 
 
 def _print_problems(split: Any) -> None:
@@ -96,31 +112,51 @@ def describe(
     out_file: Annotated[Path, typer.Option("--out", help="The YAML file to write; its name is the task's.")],
     text_a: Annotated[str, typer.Option(help="Column of the first text.")] = "text_a",
     text_b: Annotated[str, typer.Option(help="Column of the second text; empty for single texts.")] = "text_b",
-    label: Annotated[str, typer.Option(help="Column of the label.")] = "label",
+    label: Annotated[str, typer.Option(help="Column of the label, or of the score.")] = "label",
     group: Annotated[str | None, typer.Option(help="Column of the sub-case; several with commas.")] = None,
     ood: Annotated[list[str] | None, typer.Option(help="NAME=FILE, an OOD test file. Repeatable.")] = None,
     ood_train: Annotated[Path | None, typer.Option(help="OOD training data, for upper bounds.")] = None,
     labels: Annotated[str | None, typer.Option(help="With commas. Default: those found in the training data.")] = None,
-    metric: Annotated[str, typer.Option(help="accuracy or f1.")] = "accuracy",
+    answer: Annotated[str, typer.Option(help="class (one of the labels) or score (a number).")] = "class",
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="accuracy, f1 (weighted), matthews or, with two labels, positive_f1; for scores pearson or spearman. "
+            "Default: accuracy or pearson."
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="For files without a header: the names of their columns, with commas.")
+    ] = None,
     shortcut: Annotated[str, typer.Option(help="What you suspect: overlap, claim or unknown.")] = "overlap",
 ) -> None:
     """Describe your own files once; every command then takes the YAML file as --task."""
     from srnet.tasks.describe import describe_files
 
-    columns = {"text_a": text_a, "text_b": text_b or None, "label": label}
+    layout: dict[str, Any] = {"text_a": text_a, "text_b": text_b or None, "label": label, "columns": _listed(columns)}
     if group:
-        columns["group"] = tuple(map(str.strip, group.split(","))) if "," in group else group  # type: ignore[assignment]
-    named = tuple(name.strip() for name in labels.split(",")) if labels else None
+        layout["group"] = _listed(group) if "," in group else group
+    layout |= {"answer": answer, "metric": metric or ("pearson" if answer == "score" else "accuracy")}
+    named = _listed(labels)
     tests = pairs(ood, "--ood")
     written = describe_files(
-        out_file, train, dev, tests, ood_train=ood_train, labels=named, metric=metric, shortcut=shortcut, **columns
+        out_file, train, dev, tests, ood_train=ood_train, labels=named or None, shortcut=shortcut, **layout
     )
+    if answer == "class":
+        _print_labels(str(train), label, named, _listed(columns))
+    out.print(f"{written}: now `srnet data check {shlex.quote(str(written))}`", markup=False)
+
+
+def _listed(names: str | None) -> tuple[str, ...]:
+    return tuple(map(str.strip, names.split(","))) if names else ()
+
+
+def _print_labels(train: str, column: str, named: tuple[str, ...], columns: tuple[str, ...]) -> None:
     from srnet.tasks.layout import label_counts
 
-    counts = label_counts(str(train), label)
-    shown = ", ".join(f"{name}: {count:,}" for name, count in sorted(counts.items()) if named is None or name in named)
+    counts = label_counts(train, column, columns=columns)
+    shown = ", ".join(f"{name}: {count:,}" for name, count in sorted(counts.items()) if not named or name in named)
     out.print(f"labels of the training file: {shown}", markup=False)
-    out.print(f"{written}: now `srnet data check {shlex.quote(str(written))}`", markup=False)
 
 
 @data_app.command()

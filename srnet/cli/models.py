@@ -12,6 +12,8 @@ from rich.table import Table
 
 from srnet.cli.app import (
     BackboneOption,
+    DistilOption,
+    DistilTemperatureOption,
     JsonOption,
     KeyOption,
     QuietOption,
@@ -20,10 +22,12 @@ from srnet.cli.app import (
     StoreOption,
     TaskOption,
     TeacherOption,
+    WordsOption,
     app,
     bias_options,
     changed,
     data_options,
+    label_words,
     make_engine,
     options,
     out,
@@ -31,8 +35,6 @@ from srnet.cli.app import (
 )
 from srnet.errors import UserError
 from srnet.names import EMBEDDED
-
-METRICS = ("accuracy", "f1")
 
 
 def print_trained(trained: Any, as_json: bool, only_key: bool = False) -> None:
@@ -48,16 +50,25 @@ def print_trained(trained: Any, as_json: bool, only_key: bool = False) -> None:
         }
         out.print_json(json.dumps(facts))
         return
-    table = Table()
-    for name in ("split", "kind", *METRICS, *(f"majority {m}" for m in METRICS)):
-        table.add_column(name, justify="left" if name in ("split", "kind") else "right")
-    for split, report in trained.scores.items():
-        figures = [*(report["metrics"][m] for m in METRICS), *(report["majority"][m] for m in METRICS)]
-        table.add_row(split, report["kind"], *(f"{figure:.1f}" for figure in figures))
-    out.print(table)
+    out.print(_scores_table(trained.scores))
     if trained.sparsity:
         out.print(f"sparsity {trained.sparsity:.6f}, counted on the mask", markup=False)
     out.print(f"key {trained.key}" if trained.key else f"folder {trained.folder}", markup=False)
+
+
+def _scores_table(scores: dict[str, Any]) -> Table:
+    """The metrics that all splits have; below each split what the most frequent class would score, if anything."""
+    every = list(scores.values())
+    metrics = [name for name in every[0]["metrics"] if all(name in each["metrics"] for each in every)]
+    table = Table("split", "kind")
+    for name in metrics:
+        table.add_column(name, justify="right", no_wrap=True)
+    for split, each in scores.items():
+        table.add_row(split, each["kind"], *(f"{each['metrics'][name]:.1f}" for name in metrics))
+        floors = [each["majority"][name] for name in metrics]
+        if any(floors):
+            table.add_row("  majority", "", *(f"{floor:.1f}" for floor in floors), style="dim")
+    return table
 
 
 def print_subcases(split: str, groups: dict[str, float]) -> None:
@@ -86,6 +97,9 @@ def finetune(
     seed: SeedOption = 0,
     training: Any = None,
     teacher: TeacherOption = None,
+    distil: DistilOption = None,
+    distil_temperature: DistilTemperatureOption = None,
+    words: WordsOption = None,
     store: StoreOption = None,
     report_to: ReportOption = None,
     quiet: QuietOption = False,
@@ -94,12 +108,22 @@ def finetune(
 ) -> None:
     """Fine-tune a backbone on a task and print its key and scores."""
     from srnet import api
-    from srnet.recipes.toy import finetuning_for
+    from srnet.recipes.usual import finetuning_for
 
     settings = changed(finetuning_for(backbone), seed=seed, **training)
     engine = make_engine(store, quiet, report_to)
+    spec = data.task(task)
     trained = api.finetune(
-        data.task(task), objective, backbone=backbone, training=settings, teacher=teacher, bias=bias, engine=engine
+        spec,
+        objective,
+        backbone=backbone,
+        training=settings,
+        teacher=teacher,
+        bias=bias,
+        distil=distil,
+        temperature=distil_temperature,
+        words=label_words(words, spec),
+        engine=engine,
     )
     print_trained(trained, as_json, key)
 
@@ -110,12 +134,28 @@ def prune(
     model: Annotated[
         str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")
     ] = None,
-    pruner: Annotated[str, typer.Option(help="mask, magnitude, imp or imp-rw.")] = "mask",
+    pruner: Annotated[
+        str,
+        typer.Option(
+            help="mask, imp, imp-rw, one-shot (magnitude, without training); smp-l, smp-s (scores alone train); "
+            "movement, soft-movement, magnitude, l0 (weights train as well)."
+        ),
+    ] = "mask",
     sparsity: Annotated[float, typer.Option(help="Share of weights to prune.")] = 0.5,
     objective: Annotated[str, typer.Option(help="ce, poe, reweight or confreg.")] = "ce",
     init: Annotated[str | None, typer.Option(help="mask: hard or soft initialisation of the scores.")] = None,
     initial_sparsity: Annotated[float | None, typer.Option(help="mask: start here, on the cubic schedule.")] = None,
     scope: Annotated[str | None, typer.Option(help="local (every matrix meets the sparsity) or global.")] = None,
+    ramp: Annotated[float | None, typer.Option(help="Share of the run after which the final sparsity is held.")] = None,
+    begin: Annotated[
+        float | None, typer.Option(help="movement, soft-movement, magnitude, l0: share before pruning begins.")
+    ] = None,
+    penalty: Annotated[
+        float | None,
+        typer.Option(help="smp, soft-movement, l0: final lambda. The last two steer it towards --sparsity by default."),
+    ] = None,
+    temperature: Annotated[float | None, typer.Option(help="smp-s: p of the shares that layers get.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="soft-movement: tau.")] = None,
     target_modules: Annotated[
         str | None, typer.Option(help="all-linear, a regular expression, or name endings with commas.")
     ] = None,
@@ -127,6 +167,9 @@ def prune(
     seed: Annotated[int | None, typer.Option("--seed", help="Default: the seed of the model.")] = None,
     training: Any = None,
     teacher: TeacherOption = None,
+    distil: DistilOption = None,
+    distil_temperature: DistilTemperatureOption = None,
+    words: WordsOption = None,
     store: StoreOption = None,
     report_to: ReportOption = None,
     quiet: QuietOption = False,
@@ -136,19 +179,22 @@ def prune(
     """Find a subnetwork in a model and print its key and scores.
 
     With a key: paradigm (a), the model was fine-tuned before. Without: paradigm (c), the raw backbone with a random
-    head; --task, --backbone and --seed then say which.
+    head, or with its own on --label-words; --task, --backbone and --seed then say which.
     """
     from srnet import api
     from srnet.experiment import Pretrained
     from srnet.experiment.rebuild import stored_model
     from srnet.masks import Targets
     from srnet.pruners import get_pruner
-    from srnet.recipes.toy import pruning_for
+    from srnet.recipes.usual import pruning_for
 
     engine = make_engine(store, quiet, report_to)
-    wanted: dict[str, Any] = {"init": init, "initial_sparsity": initial_sparsity, "scope": scope}
+    wanted: dict[str, Any] = {
+        "init": init, "initial_sparsity": initial_sparsity, "scope": scope, "ramp": ramp, "begin": begin,
+        "penalty": penalty, "temperature": temperature, "threshold": threshold,
+    }  # fmt: skip
     if target_modules is not None or exclude_modules is not None:
-        usual = Targets()
+        usual = get_pruner(pruner)().targets  # type: ignore[attr-defined]
         wanted["targets"] = Targets(_selector(target_modules, usual.modules), _selector(exclude_modules, usual.exclude))
     cls = get_pruner(pruner)
     chosen = {name: value for name, value in wanted.items() if value is not None}
@@ -156,17 +202,30 @@ def prune(
     if unknown:
         raise UserError(f"pruner '{pruner}' has no option --{unknown[0].replace('_', '-')}")
     made = cls(sparsity=sparsity, **chosen)
-    if model is not None and (task is not None or backbone is not None or data.typed()):
+    if model is not None and (task is not None or backbone is not None or words is not None or data.typed()):
         raise UserError(
             "a stored model has its own task, data and backbone",
             "leave out --task, --data, --backbone, ..., or the key",
         )
-    raw = Pretrained(backbone or EMBEDDED, data.task(task or "inference"), seed or 0) if model is None else None
-    node = raw or stored_model(engine.store, model or "")
+    if model is None:
+        spec = data.task(task or "inference")
+        node: Any = Pretrained(backbone or EMBEDDED, spec, seed or 0, label_words(words, spec))
+    else:
+        node = stored_model(engine.store, model)
     given = training if seed is None else {"seed": seed, **training}
-    default = replace(pruning_for(node.pretrained.backbone), seed=node.pretrained.seed)
+    default = replace(pruning_for(node.pretrained.backbone, pruner), seed=node.pretrained.seed)
     settings = changed(default, **given) if given else None
-    trained = api.prune(node, made, objective, training=settings, teacher=teacher, bias=bias, engine=engine)
+    trained = api.prune(
+        node,
+        made,
+        objective,
+        training=settings,
+        teacher=teacher,
+        bias=bias,
+        distil=distil,
+        temperature=distil_temperature,
+        engine=engine,
+    )
     print_trained(trained, as_json, key)
 
 
@@ -246,21 +305,21 @@ def pretrain(
 
 @app.command()
 def export(
-    key: Annotated[str, typer.Argument(help="Key of a model in the store.")],
-    merged: Annotated[
-        Path | None, typer.Option(help="Write a plain checkpoint: AutoModel...from_pretrained(DIR).")
-    ] = None,
-    subnetwork: Annotated[
-        Path | None, typer.Option(help="Write a subnetwork folder: srnet.load_subnetwork(DIR).")
-    ] = None,
+    model: Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")],
+    format: Annotated[str, typer.Option("--format", help="merged, subnetwork or smp; see above.")],
+    path: Annotated[Path, typer.Option("--out", help="A new folder; for smp a new file, NAME.npy.")],
     store: StoreOption = None,
 ) -> None:
-    """Take a model out of the store."""
+    """Take a model away.
+
+    merged: a plain checkpoint that from_pretrained reads, the mask baked into the weights.
+
+    subnetwork: a folder with mask bits, head and what differs from the backbone: far smaller. srnet.load_subnetwork
+    reads it.
+
+    smp: the mask bits alone, without weights or head, as the authors of static model pruning publish theirs. The mask
+    must cover the layers' matrices and nothing else.
+    """
     from srnet import api
 
-    if (merged is None) == (subnetwork is None):
-        raise UserError("say what to write", "give --merged DIR or --subnetwork DIR")
-    folder = api.export_model(
-        key, merged or subnetwork or "", merged=merged is not None, engine=make_engine(store, quiet=True)
-    )
-    out.print(f"{folder}", markup=False)
+    out.print(f"{api.export_model(model, path, format=format, engine=make_engine(store, quiet=True))}", markup=False)

@@ -118,13 +118,31 @@ SparsitiesOption = Annotated[
 ]
 OtherBackboneOption = Annotated[str | None, typer.Option("--backbone", help="Instead of the profile's backbone.")]
 OthersOption = Annotated[str | None, typer.Option(help="For tab6: folders or hub names, with commas.")]
+WeightRateOption = Annotated[
+    float | None,
+    typer.Option(
+        "--learning-rate", help="Of the weights, instead of the profile's: smaller backbones take larger ones."
+    ),
+]
+LinesOption = Annotated[
+    list[str] | None, typer.Option("--line", help="Only this line of a figure, by its label. Repeatable.")
+]
+WordsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--label-words",
+        help="One word a label, with commas, or none for a classifier. Default, for smp and robust-smp: the task's own "
+        "words where the backbone brings a masked-language-model head.",
+    ),
+]
 ScaleOption = Annotated[float, typer.Option(help="Multiply the length of every training, e.g. 0.1 for a trial.")]
 
 
 def _order(
     figures: list[str], profile: ProfileName, tasks: str | None, seeds: int, sparsities: str | None,
     backbone: str | None, other_backbones: str | None, scale: float, data: Any, bias: Any,
-    precision: str | None = None, compile: bool | None = None,
+    precision: str | None = None, compile: bool | None = None, lines: list[str] | None = None, words: str | None = None,
+    learning_rate: float | None = None,
 ) -> Any:  # fmt: skip
     from srnet.experiment import BiasSpec
     from srnet.recipes import Order
@@ -142,14 +160,26 @@ def _order(
         bias=bias or BiasSpec(),
         precision=precision or "float32",  # type: ignore[arg-type]
         compile=bool(compile),
+        lines=tuple(lines or ()),
+        words=_words(words),
+        learning_rate=learning_rate,
     )
+
+
+def _words(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    return () if text == "none" else tuple(word.strip() for word in text.split(","))
 
 
 @app.command()
 @options(data=data_options, bias=bias_options)
 def reproduce(
     figures: Annotated[
-        list[str], typer.Argument(help="fig2 ... fig8, figA1, figA2, figA3, tab5, tab6, or all; several are fine.")
+        list[str],
+        typer.Argument(
+            help="fig2 ... fig8, figA1, figA2, figA3, tab5, tab6, or all of these; smp, robust-smp. Several are fine."
+        ),
     ],
     profile: ProfileOption = ProfileName.toy,
     tasks: TasksOption = None,
@@ -162,6 +192,9 @@ def reproduce(
     compile: CompileOption = None,
     bias: Any = None,
     scale: ScaleOption = 1.0,
+    learning_rate: WeightRateOption = None,
+    line: LinesOption = None,
+    words: WordsOption = None,
     out_folder: Annotated[Path | None, typer.Option("--out", help="Default: srnet-NAME in this folder.")] = None,
     dry_run: DryRunOption = False,
     engine: EngineOption = "local",
@@ -170,7 +203,7 @@ def reproduce(
     report_to: ReportOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Reproduce figures and tables of "A Win-win Deal" and check its claims.
+    """Reproduce figures and tables of "A Win-win Deal" and check its claims; compare static model pruning with its kin.
 
     Each distinct training runs once, whichever figures need it, and never again once the store has it. Stop it whenever
     you like; the same command continues. Start with --dry-run.
@@ -178,6 +211,9 @@ def reproduce(
     fig2 subnetworks of the CE model, fig3 of the PoE model, fig4 fine-tuned in isolation, fig5 without fine-tuning,
     fig6 and figA2 with OOD training data, fig7 and figA3 when to start the search, fig8 gradual against fixed sparsity,
     figA1 other debiasing objectives, tab5 initialisation and schedule, tab6 other backbones.
+
+    smp: SMP-L, SMP-S, movement, soft movement, magnitude and L0 pruning, with and without distillation. robust-smp: SMP
+    with debiasing objectives, in and out of distribution.
     """
     from srnet import api
 
@@ -194,6 +230,9 @@ def reproduce(
         bias,
         precision,
         compile,
+        line,
+        words,
+        learning_rate,
     )
     made = make_engine(store, quiet, report_to, engine, workers)
     if dry_run:

@@ -37,11 +37,17 @@ from srnet.experiment.nodes import (
 from srnet.experiment.store import Store
 from srnet.export import Subnetwork
 from srnet.files import write_json
-from srnet.objectives import get_objective
+from srnet.objectives import distilled, get_objective
+from srnet.objectives.base import Loss
 from srnet.pruners.base import Method, Moments, Snapshot, split_snapshot
-from srnet.tasks.base import Split, Task, TrainingData, joined
-from srnet.training import Encoded, Result, Run, encode, predict, train
+from srnet.tasks.base import Answer, Split, Task, TrainingData, joined
+from srnet.training import Encoded, Result, Run, predict, train
+from srnet.training.inputs import inputs_for, outputs_of
+from srnet.training.spans import Windows
 from srnet.training.trainer import Watch
+
+TOKENS = "{} tokens"
+"""The name under which the logits of every token of a split are kept."""
 
 
 class Helped(Exception):
@@ -116,7 +122,7 @@ def bias_predictions(store: Store, node: Bias, split: str) -> BiasPredictions:
 @compute.register
 def _(node: Pretrained, context: Context, folder: Path) -> None:
     labels = load_task(node.task).labels
-    base = load_backbone(node.backbone, labels, node.seed)
+    base = load_backbone(node.backbone, labels, node.seed, node.head)
     Subnetwork.of(base, labels, base.model.state_dict(), None).write_into(folder)
 
 
@@ -209,23 +215,24 @@ def _train(
 ) -> Result:
     task, subnetwork, settings = load_task(node.task_spec), context.subnetwork(node.parent), node.training
     base = subnetwork.base()
-    length = base.max_length(settings.max_length)
     splits = task.training_data(data)
     if part is not None:
         splits = (task.train.take(task.train.drawn(*part)),)
 
     def scored(split: Split) -> tuple[Encoded, Callable[[np.ndarray], float]]:
-        encoded = encode(split, base.tokenizer, length)
-        return encoded, lambda logits: 100.0 * measure(task.metric, split.answers(logits), split.labels)
+        data = inputs_for(split, base, settings.max_length)
+        return data, lambda logits: 100.0 * measure(task.metric, split.answers(outputs_of(data, logits)), split.labels)
 
     dev, score = scored(task.dev if settings.dev_rows is None else task.dev.sample(settings.dev_rows))
     traced = [split.sample(settings.trace) for split in task.ood.values()] if settings.trace else []
     run = Run(
         model=subnetwork.model(base),
         method=method,
-        objective=get_objective(node.objective.name),
+        loss=_loss(node.objective),
         settings=settings,
-        train=encode(joined(splits), base.tokenizer, length, _extras(node.objective, splits, context.store)),
+        train=inputs_for(
+            joined(splits), base, settings.max_length, _extras(node.objective, splits, context.store, task.answer)
+        ),
         dev=dev,
         score=score,
         trace={split.name: scored(split) for split in traced},
@@ -240,7 +247,14 @@ def _train(
     return result
 
 
-def _extras(objective: Objective, splits: tuple[Split, ...], store: Store) -> dict[str, np.ndarray]:
+def _loss(objective: Objective) -> Loss:
+    loss = get_objective(objective.name).loss
+    if objective.distillation is None:
+        return loss
+    return distilled(loss, objective.distillation, objective.temperature)
+
+
+def _extras(objective: Objective, splits: tuple[Split, ...], store: Store, answer: Answer) -> dict[str, np.ndarray]:
     """What the objective learns from beside the labels, in the order of the training data."""
     extras = {}
     if objective.bias is not None:
@@ -248,7 +262,8 @@ def _extras(objective: Objective, splits: tuple[Split, ...], store: Store) -> di
         extras["bias"] = np.concatenate(parts)
     if objective.teacher is not None:
         logits = load_logits(store, objective.teacher)
-        extras["teacher"] = np.concatenate([log_softmax(logits[split.name], axis=1) for split in splits])
+        parts = [logits[TOKENS.format(split.name) if answer == "span" else split.name] for split in splits]
+        extras["teacher"] = np.concatenate([log_softmax(part, axis=1) if answer == "class" else part for part in parts])
     return extras
 
 
@@ -274,8 +289,8 @@ def _write(node: ModelNode, parent: Subnetwork, result: Result, folder: Path) ->
 
 @compute.register
 def _(node: Evaluate, context: Context, folder: Path) -> None:
-    subnetwork = context.subnetwork(node.model)
-    logits, report = score_splits(subnetwork, load_task(node.model.task_spec), node.names, node.model.max_length)
+    subnetwork, task = context.subnetwork(node.model), load_task(node.model.task_spec)
+    logits, report = score_splits(subnetwork, task, node.names, node.model.max_length)
     np.savez(folder / "logits.npz", **logits)  # type: ignore[arg-type]
     write_json(folder / "scores.json", {"sparsity": subnetwork.sparsity, "splits": report})
 
@@ -285,14 +300,21 @@ def score_splits(
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Logits and scores of a model, by split."""
     logits = logits_on(subnetwork, {name: task.splits[name] for name in names}, max_length)
-    return logits, {name: _judged(task, task.splits[name], each) for name, each in logits.items()}
+    return logits, {name: _judged(task, task.splits[name], logits[name]) for name in names}
 
 
 def logits_on(subnetwork: Subnetwork, splits: dict[str, Split], max_length: int) -> dict[str, np.ndarray]:
+    """By split. Of spans: the characters that were chosen, and under a name of their own the logits of every token."""
     base = subnetwork.base()
     model = subnetwork.model(base).to("cuda" if torch.cuda.is_available() else "cpu")
-    length = base.max_length(max_length)
-    return {name: predict(model, encode(split, base.tokenizer, length)) for name, split in splits.items()}
+    found: dict[str, np.ndarray] = {}
+    for name, split in splits.items():
+        data = inputs_for(split, base, max_length)
+        logits = predict(model, data)
+        found[name] = outputs_of(data, logits)
+        if isinstance(data, Windows):
+            found[TOKENS.format(name)] = logits
+    return found
 
 
 def _judged(task: Task, split: Split, logits: np.ndarray) -> dict[str, Any]:

@@ -24,7 +24,9 @@ from srnet.experiment.nodes import (
 )
 from srnet.experiment.store import Store
 from srnet.files import read_json
-from srnet.training import TrainingSettings, encode
+from srnet.objectives import cross_entropy
+from srnet.training import TrainingSettings
+from srnet.training.inputs import inputs_for
 
 TRAININGS = ("FineTune", "Trajectory", "Prune", "PruneRun")
 CALIBRATION_STEPS = 4
@@ -104,16 +106,17 @@ def _backbone(expression: dict[str, Any]) -> str:
 def measure_step(raw: Pretrained, settings: TrainingSettings) -> float:
     """Seconds of a forward, backward and optimiser step of this backbone on this data."""
     task = load_task(raw.task)
-    base = load_backbone(raw.backbone, task.labels, raw.seed)
+    base = load_backbone(raw.backbone, task.labels, raw.seed, raw.head)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = base.model.to(device)
-    data = encode(task.train.sample(settings.batch_size), base.tokenizer, base.max_length(settings.max_length))
-    batch = {name: value.to(device) for name, value in data.collate(range(len(data))).items()}
+    data = inputs_for(task.train.sample(settings.batch_size), base, settings.max_length)
+    batch = {name: value.to(device) for name, value in data.collate(range(min(len(data), settings.batch_size))).items()}
+    labels = batch.pop("labels")
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
     times = []
     for _ in range(CALIBRATION_STEPS):
         started = time.perf_counter()
-        model(**batch).loss.backward()
+        cross_entropy(model(**batch).logits, labels).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
         if device == "cuda":

@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from srnet.backbones import backbone_hash
+from srnet.backbones import Head, backbone_hash
 from srnet.bias.vector_files import files_of, is_vector_file
 from srnet.errors import UserError, choose
 from srnet.experiment.identity import BY_CONTENT, key_of
@@ -162,15 +162,27 @@ class Objective:
     name: str
     bias: Bias | None = None
     teacher: Evaluate | None = None
+    distillation: float | None = None
+    """The share of the loss that imitates the teacher, beside whatever the loss is; None: no distillation."""
+    temperature: float = 2.0
+    """Of the distillation."""
 
     def __post_init__(self) -> None:
         loss = get_objective(self.name)
+        if self.distillation is not None and not 0.0 < self.distillation <= 1.0:
+            raise UserError(f"distillation {self.distillation:g} is out of range", "it is a share of the loss: 0 to 1")
+        if not 0.0 < self.temperature < float("inf"):
+            raise UserError(f"temperature {self.temperature:g} must be positive")
         for needed, given, what in (
             (loss.needs_bias, self.bias, "bias model"),
-            (loss.needs_teacher, self.teacher, "teacher"),
+            (loss.needs_teacher or self.distillation is not None, self.teacher, "teacher"),
         ):
             if needed != (given is not None):
-                raise UserError(f"objective '{self.name}' {'needs a' if needed else 'takes no'} {what}")
+                raise UserError(f"objective '{self.label}' {'needs a' if needed else 'takes no'} {what}")
+
+    @property
+    def label(self) -> str:
+        return self.name if self.distillation is None else f"{self.name}+kd"
 
 
 def CE() -> Objective:
@@ -187,7 +199,20 @@ def Reweight(bias: Bias) -> Objective:
 
 def ConfReg(bias: Bias, teacher: ModelNode) -> Objective:
     """`teacher` is a model trained with CE; its predictions on the training data are computed once and kept."""
-    return Objective("confreg", bias, Evaluate(teacher, (load_task(teacher.task_spec).train.name,)))
+    return Objective("confreg", bias, answers_of(teacher))
+
+
+def Distilled(objective: Objective, teacher: ModelNode, share: float = 0.5, temperature: float = 2.0) -> Objective:
+    """`objective`, of which `share` gives way to imitating `teacher`; its answers are computed once and kept."""
+    own = objective.teacher
+    if own is not None and own != answers_of(teacher):
+        raise UserError(f"objective '{objective.name}' has a teacher already", "distil from the same one")
+    return dataclasses.replace(objective, teacher=answers_of(teacher), distillation=share, temperature=temperature)
+
+
+def answers_of(teacher: ModelNode) -> Evaluate:
+    """A teacher's answers on the training data."""
+    return Evaluate(teacher, (load_task(teacher.task_spec).train.name,))
 
 
 # --- models --------------------------------------------------------------------------------------------------------
@@ -217,14 +242,16 @@ class ModelNode(Node):
             node.model.task_spec for node in [objective.teacher] if node
         ]
         if any(task != self.task_spec for task in tasks):
-            raise UserError(f"objective '{objective.name}' learns from another task than {self.task_spec.name}")
+            raise UserError(f"objective '{objective.label}' learns from another task than {self.task_spec.name}")
+        if get_objective(objective.name).needs_bias:
+            load_task(self.task_spec).need_classes(f"objective '{objective.name}'")
 
     def check_data(self, data: TrainingData, objective: Objective) -> None:
         choose("training data", data, ("id", "id+ood"))
         if data == "id+ood":
             load_task(self.task_spec).training_data(data)  # if there is none, say so before hours of work
             if objective.teacher is not None:
-                raise UserError(f"objective '{objective.name}' has no teacher's answers for OOD training data")
+                raise UserError(f"objective '{objective.label}' has no teacher's answers for OOD training data")
 
     def check_to_the_end(self, training: TrainingSettings) -> None:
         """Only plain fine-tuning may stop early: a mask on its way is not at its sparsity yet."""
@@ -240,14 +267,20 @@ class ModelNode(Node):
 
 @dataclass(frozen=True)
 class Pretrained(ModelNode):
-    """f(pt): the backbone with a head drawn from `seed`."""
+    """f(pt): the backbone with a head drawn from `seed`, or with its own language-model head on `words`."""
 
     backbone: str
     task: TaskSpec = field(metadata=BY_CONTENT)
     seed: int = 0
+    words: tuple[str, ...] = ()
+    """One word a label; none: an ordinary classifier."""
 
     def content(self) -> dict[str, str]:
-        return {"backbone_sha256": backbone_hash(self.backbone), "data": load_task(self.task).fingerprint}
+        return {"backbone_sha256": backbone_hash(self.backbone, self.head), "data": load_task(self.task).fingerprint}
+
+    @property
+    def head(self) -> Head:
+        return Head(self.words, per_token=load_task(self.task).answer == "span")
 
     @property
     def pretrained(self) -> Pretrained:
@@ -292,11 +325,11 @@ class FineTune(ModelNode):
     def label(self) -> str:
         until = ", until it stalls" if self.training.patience is not None else ""
         part = f" on {self.part[1] - self.part[0]:,} examples" if self.part else ""
-        return f"fine-tune ({self.objective.name}{_with(self.data)}){part}{until}, seed {self.training.seed}"
+        return f"fine-tune ({self.objective.label}{_with(self.data)}){part}{until}, seed {self.training.seed}"
 
 
 def _subscript(objective: Objective, data: TrainingData) -> str:
-    return objective.name if data == "id" else f"{objective.name}+ood"
+    return objective.label if data == "id" else f"{objective.label}+ood"
 
 
 def _with(data: TrainingData) -> str:
@@ -371,7 +404,7 @@ class PruneRun(ModelNode):
 
     @property
     def label(self) -> str:
-        return f"{self.pruner.name} ({self.objective.name}{_with(self.data)}), every level, seed {self.training.seed}"
+        return f"{self.pruner.name} ({self.objective.label}{_with(self.data)}), every level, seed {self.training.seed}"
 
 
 @dataclass(frozen=True)
@@ -417,7 +450,7 @@ class Prune(ModelNode):
 
     @property
     def label(self) -> str:
-        how = f" ({self.objective.name}{_with(self.data)})" if self.pruner.trains else ""
+        how = f" ({self.objective.label}{_with(self.data)})" if self.pruner.trains else ""
         seed = self.training.seed if self.pruner.trains else self.pretrained.seed
         return f"{self.pruner.name}{how} at {100 * self.pruner.sparsity:g} %, seed {seed}"
 

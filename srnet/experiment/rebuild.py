@@ -11,6 +11,7 @@ from srnet.experiment.store import Store
 from srnet.masks import Targets
 from srnet.pruners import PRUNERS
 from srnet.tasks.files import DataFile, FilesTask
+from srnet.tasks.squad import SquadTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
@@ -28,7 +29,8 @@ _NODES = (
     nodes.Evaluate,
 )
 _TYPES: dict[str, Any] = {
-    t.__name__: t for t in (*_NODES, *PRUNERS.values(), Targets, DataFile, FilesTask, SyntheticTask, TrainingSettings)
+    t.__name__: t
+    for t in (*_NODES, *PRUNERS.values(), Targets, DataFile, FilesTask, SquadTask, SyntheticTask, TrainingSettings)
 }
 
 

@@ -3,22 +3,53 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import torch
 from safetensors import SafetensorError
 
+from srnet.backbones import LoadedBackbone, load_language_model
 from srnet.errors import UserError
 from srnet.export.subnetwork import Subnetwork
 from srnet.files import new_folder, require_new
+from srnet.label_words import token_ids
 
 
 def save_merged(subnetwork: Subnetwork, folder: Path, backbone: str | None = None) -> None:
-    """Write what `AutoModelForSequenceClassification.from_pretrained(folder)` reads, with the tokenizer beside it."""
+    """Write what `from_pretrained(folder)` reads, with the tokenizer beside it.
+
+    `AutoModelForSequenceClassification` reads a classifier, `AutoModelForTokenClassification` one with logits for every
+    token. A model with label words is a whole `AutoModelForMaskedLM`; its configuration says which logits stand for
+    which label: `label_words`, read at the first token.
+    """
     require_new(folder)
     base = subnetwork.base(backbone)
     model = subnetwork.model(base)
+    if subnetwork.head.words:
+        model = _with_vocabulary(base, subnetwork)
     with new_folder(folder) as staging:
         try:
             model.save_pretrained(staging)
         except SafetensorError as error:  # how a full disk shows here
             raise UserError(f"cannot write {folder}: {error}", "free some space or choose another folder") from error
         base.tokenizer.save_pretrained(staging)
+
+
+def _with_vocabulary(base: LoadedBackbone, subnetwork: Subnetwork) -> Any:
+    """The language model with all its words; those of the labels may have been trained, so nothing stays tied."""
+    ids = token_ids(subnetwork.head.words, base.tokenizer)
+    model: Any = load_language_model(base.name)
+    ours: Any = base.model
+    trained = {n: t for n, t in ours.state_dict().items() if n in model.state_dict()}
+    fitting = {n: t for n, t in trained.items() if t.shape == model.state_dict()[n].shape}
+    words, size = model.get_output_embeddings().weight.shape
+    untied = torch.nn.Linear(size, words)
+    with torch.no_grad():
+        untied.load_state_dict(model.get_output_embeddings().state_dict())
+        untied.weight[ids], untied.bias[ids] = ours.get_output_embeddings().weight, ours.get_output_embeddings().bias
+    model.config.tie_word_embeddings = False
+    model.set_output_embeddings(untied)
+    untied.bias = torch.nn.Parameter(untied.bias.detach().clone())  # BERT has a second name for it
+    model.load_state_dict(fitting, strict=False)
+    model.config.label_words = dict(zip(subnetwork.labels, ids, strict=True))
+    return model

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from transformers import PreTrainedModel
 
-from srnet.backbones import LoadedBackbone, load_backbone
+from srnet.backbones import CLASSIFIER, Head, LoadedBackbone, load_backbone
 from srnet.errors import UserError
 from srnet.files import new_folder, read_json, sha256, write_bytes, write_json
 from srnet.masks import Mask
@@ -40,10 +40,15 @@ class Subnetwork:
     labels: tuple[str, ...]
     weights: dict[str, torch.Tensor]
     mask: Mask | None = None
+    head: Head = CLASSIFIER
 
     @classmethod
     def of(
-        cls, base: LoadedBackbone, labels: tuple[str, ...], state: dict[str, torch.Tensor], mask: Mask | None
+        cls,
+        base: LoadedBackbone,
+        labels: tuple[str, ...],
+        state: dict[str, torch.Tensor],
+        mask: Mask | None,
     ) -> Subnetwork:
         """Keep what differs from the backbone; pruned entries do not count as a difference.
 
@@ -56,7 +61,8 @@ class Subnetwork:
         )
         own = {n: t for n, t in masked.items() if n not in twins}
         differs = {n: t for n, t in own.items() if n not in original or not torch.equal(t.cpu(), expected[n].cpu())}
-        return cls(base.name, base.sha256, labels, {n: t.detach().cpu().clone() for n, t in differs.items()}, mask)
+        kept = {n: t.detach().cpu().clone() for n, t in differs.items()}
+        return cls(base.name, base.sha256, labels, kept, mask, base.head)
 
     @property
     def sparsity(self) -> float:
@@ -64,7 +70,7 @@ class Subnetwork:
 
     def base(self, backbone: str | None = None) -> LoadedBackbone:
         """Load the backbone and make sure that it is the one this subnetwork was cut from."""
-        base = load_backbone(backbone or self.backbone, self.labels, seed=0)
+        base = load_backbone(backbone or self.backbone, self.labels, seed=0, head=self.head)
         if base.sha256 != self.backbone_sha256:
             raise UserError(
                 f"backbone '{base.name}' has hash {base.sha256[:12]}, the subnetwork needs {self.backbone_sha256[:12]}",
@@ -96,6 +102,7 @@ class Subnetwork:
             "backbone": self.backbone,
             "backbone_sha256": self.backbone_sha256,
             "labels": list(self.labels),
+            **_head_card(self.head),
             "sparsity": self.sparsity,
             "weights_total": self.mask.total if self.mask else None,
             "weights_kept": self.mask.kept if self.mask else None,
@@ -126,7 +133,16 @@ class Subnetwork:
                 dense = torch.zeros(mask[name].shape, dtype=weights[name].dtype)
                 dense[mask[name]] = weights[name]
                 weights[name] = dense
-        return cls(card["backbone"], card["backbone_sha256"], tuple(card["labels"]), weights, mask)
+        return cls(card["backbone"], card["backbone_sha256"], tuple(card["labels"]), weights, mask, _head_of(card))
+
+
+def _head_card(head: Head) -> dict[str, Any]:
+    """An ordinary classifier goes without saying."""
+    return {} if head == CLASSIFIER else {"label_words": list(head.words), "per_token": head.per_token}
+
+
+def _head_of(card: dict[str, Any]) -> Head:
+    return Head(tuple(card.get("label_words", ())), bool(card.get("per_token", False)))
 
 
 def _card_hash(card: dict[str, Any]) -> str:

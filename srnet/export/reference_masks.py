@@ -1,0 +1,96 @@
+"""Masks as the authors of the SRNet paper publish them: a torch file of tensors of zeros and ones by name."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from srnet.errors import UserError
+from srnet.export.shapes import Shapes
+from srnet.masks import Mask
+from srnet.masks.parametrization import weight_name
+
+_ENDINGS = (".weight_mask", ".weight.mask", ".mask", ".weight")
+"""Mask training writes `.weight`, torch's own pruning `.weight_mask`."""
+_REAL = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}) | {
+    torch.float16, torch.bfloat16, torch.float32, torch.float64,
+}  # fmt: skip
+
+
+def read_reference(path: Path, shapes: Shapes) -> tuple[Mask, list[str]]:
+    """The mask in a published file, and the names of what else lay in it."""
+    entries, ignored = _tensors_in(_load(path), path)
+    masks: dict[str, torch.Tensor] = {}
+    for entry, tensor in entries.items():
+        name = _known_name(entry, shapes, path)
+        if name in masks:
+            raise UserError(f"{path} has two masks for {name}, one of them '{entry}'", "keep one of them")
+        masks[name] = _checked(entry, tensor, shapes[name], path)
+    return Mask(masks), ignored
+
+
+def _load(path: Path) -> Any:
+    """Tensors and plain containers; whatever else a pickle may hold is refused before it can run."""
+    if not path.is_file():
+        raise UserError(f"there is no file {path}", "give the mask.pt that was published")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about old pickle protocols: the published files are from 2022
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            raise UserError(
+                f"{path} holds more than tensors, or is no torch file, so it was not loaded",
+                "a mask is a dict of tensors, written with torch.save",
+            ) from error
+        except Exception as error:  # torch has no exception of its own for a damaged file: KeyError, OSError, ...
+            raise UserError(f"{path} cannot be read as a torch file", "it may be truncated: fetch it again") from error
+
+
+def _tensors_in(loaded: Any, path: Path) -> tuple[dict[str, torch.Tensor], list[str]]:
+    """The tensors by name, perhaps under one key such as `state_dict`, and the names of what is no tensor."""
+    if not isinstance(loaded, dict):
+        raise UserError(f"{path} holds a {type(loaded).__name__}, not masks by name", "a mask is a dict of tensors")
+    tensors = {str(key): value for key, value in loaded.items() if isinstance(value, torch.Tensor)}
+    ignored = [str(key) for key, value in loaded.items() if not isinstance(value, torch.Tensor)]
+    nested = [key for key, value in loaded.items() if isinstance(value, dict)]
+    if tensors:
+        return tensors, ignored
+    if len(nested) != 1:
+        raise UserError(f"{path} holds no masks by name", "a mask is a dict of tensors")
+    inner, inner_ignored = _tensors_in(loaded[nested[0]], path)
+    return inner, [name for name in ignored if name != str(nested[0])] + inner_ignored
+
+
+def _known_name(entry: str, shapes: Shapes, path: Path) -> str:
+    """The state-dict name that an entry means, however its author spelled it."""
+    module = entry
+    while module.startswith("module."):  # what training on several devices puts in front
+        module = module.removeprefix("module.")
+    ending = next((ending for ending in _ENDINGS if module.endswith(ending)), "")
+    name = weight_name(module.removesuffix(ending))
+    if name not in shapes:
+        raise UserError(
+            f"{path} has a mask '{entry}', but this backbone has no linear layer of that name",
+            f"its names look like {next(iter(shapes))}",
+        )
+    return name
+
+
+def _checked(entry: str, tensor: torch.Tensor, shape: tuple[int, ...], path: Path) -> torch.Tensor:
+    if tuple(tensor.shape) != shape:
+        raise UserError(
+            f"{path}: mask '{entry}' is {_times(tuple(tensor.shape))}, the backbone's matrix {_times(shape)}",
+            "give the backbone and the labels that it was made for",
+        )
+    plain = tensor.dtype in _REAL and tensor.layout == torch.strided and tensor.device.type == "cpu"
+    if not plain or not bool(((tensor == 0) | (tensor == 1)).all()):
+        raise UserError(f"{path}: mask '{entry}' holds other values than 0 and 1", "scores are no mask: binarise them")
+    return tensor.bool()
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "one number"

@@ -1,0 +1,28 @@
+"""Which matrices of a model a mask of others may speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import nn
+
+from srnet.backbones import linear_layers
+from srnet.masks.parametrization import raw_weights
+from srnet.masks.targets import LAYERS
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""Weight name -> shape."""
+
+
+def stack_shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
+    """The matrices of the attention and feed-forward layers: no pooler, no head."""
+    return _shapes(LAYERS.find(model))
+
+
+def linear_shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
+    """Every matrix that a mask can be put on."""
+    return _shapes(linear_layers(model))
+
+
+def _shapes(layers: Mapping[str, nn.Module]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(weight.shape) for name, weight in raw_weights(layers).items()}

@@ -1,0 +1,117 @@
+"""Masks as the authors of static model pruning (SMP) publish them: packed bits in a `.npy` file, and nothing else.
+
+The file has no names. Which bit belongs to which weight follows from the backbone: the matrices of its stack of layers,
+in the lexicographic order of their names (layer 10 before layer 2), row by row, the first weight in the highest bit.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import torch
+
+from srnet.errors import UserError
+from srnet.export.shapes import Shapes, stack_shapes
+from srnet.export.subnetwork import Subnetwork
+from srnet.files import write_bytes
+from srnet.masks import Mask
+
+_ZIP = b"PK\x03\x04"
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def read_smp(path: Path, shapes: Shapes) -> Mask:
+    """The mask in a published file, for a backbone with matrices of these shapes. Nothing is ever unpickled."""
+    if not path.is_file():
+        raise UserError(f"there is no file {path}", "give the .npy file of a mask")
+    with path.open("rb") as file:
+        length = _check_header(file, path)
+        found, needed = path.stat().st_size - file.tell(), _bytes_for(shapes)
+        if found != needed or length != needed:
+            raise UserError(
+                f"{path} holds {length if found == needed else found:,} bytes; {needed:,} are needed for the "
+                f"{len(shapes)} matrices ({_weights_in(shapes):,} weights) of this backbone",
+                "the file is damaged, or for another backbone",
+            )
+        packed = np.frombuffer(file.read(), np.uint8)
+    try:
+        return unpack(packed, shapes)
+    except ValueError as error:
+        raise UserError(f"{path}: {error}", "the file is damaged, or for another backbone") from error
+
+
+def unpack(packed: np.ndarray, shapes: Shapes) -> Mask:
+    """One bit a weight."""
+    bits, start, tensors = np.unpackbits(packed), 0, {}
+    if bits[_weights_in(shapes) :].any():
+        raise ValueError("bits are set behind the last weight")
+    for name in sorted(shapes):
+        size = int(np.prod(shapes[name], dtype=np.int64))
+        tensors[name] = torch.from_numpy(bits[start : start + size].view(bool)).reshape(shapes[name])
+        start += size
+    return Mask(tensors)
+
+
+def _check_header(file: BinaryIO, path: Path) -> int:
+    """How many bytes the array says it has; `file` then stands at the first of them."""
+    if file.read(len(_ZIP)) == _ZIP:
+        raise UserError(f"{path} is a zip archive", "unpack it and give the .npy file that is in it")
+    file.seek(0)
+    try:
+        shape, _, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
+    except (ValueError, KeyError) as error:
+        raise UserError(f"{path} is not an .npy file", "give the .npy file of a mask") from error
+    if dtype != np.uint8 or len(shape) != 1:
+        raise UserError(
+            f"{path} holds an array of {dtype} in {len(shape)} dimensions", "a mask of SMP is one row of uint8"
+        )
+    return int(shape[0])
+
+
+def _weights_in(shapes: Shapes) -> int:
+    return sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes.values())
+
+
+def _bytes_for(shapes: Shapes) -> int:
+    return -(-_weights_in(shapes) // 8)
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
+
+
+def save_smp(subnetwork: Subnetwork, path: Path, backbone: str | None = None) -> None:
+    """Write the mask as SMP publishes it. Weights and head are no part of such a file."""
+    if path.exists():
+        raise UserError(f"{path} exists already", "choose a new file")
+    if subnetwork.mask is None:
+        raise UserError("a full model has no mask to write", "prune it first, or choose another format")
+    _check_cover(subnetwork.mask, stack_shapes(subnetwork.base(backbone).model))
+    write_bytes(path, to_npy(subnetwork.mask))
+
+
+def to_npy(mask: Mask) -> bytes:
+    """The whole file."""
+    file = io.BytesIO()
+    np.save(file, np.packbits(np.concatenate([mask[name].numpy().reshape(-1) for name in sorted(mask)])))
+    return file.getvalue()
+
+
+def _check_cover(mask: Mask, shapes: Shapes) -> None:
+    """Without names in the file, a matrix more or less would put every bit after it in the wrong place."""
+    beyond = [name for name in mask if name not in shapes]
+    if beyond:
+        raise UserError(
+            f"the mask also covers {beyond[0]}, for which a file of SMP has no place",
+            "prune with exclude_modules=outside-stack",
+        )
+    missing = [name for name in shapes if name not in mask]
+    if missing:
+        raise UserError(
+            f"the mask does not cover {missing[0]}, as a file of SMP must", "prune all matrices of the stack"
+        )
