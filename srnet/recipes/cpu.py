@@ -12,6 +12,8 @@ FINETUNING = TrainingSettings(learning_rate=1e-4, steps=500, warmup=0.06, eval_e
 PRUNING = TrainingSettings(learning_rate=2e-4, steps=500, warmup=0.06, eval_every=100, dev_rows=2000, trace=200)
 """The learning rate of the scores goes with the length of the run: the paper's 5e-5 is for 60,000 steps."""
 
+_OF_WEIGHTS = replace(PRUNING, learning_rate=FINETUNING.learning_rate)
+
 
 def cpu_setup(task: TaskSpec, backbone: str) -> Setup:
     return Setup(
@@ -21,7 +23,7 @@ def cpu_setup(task: TaskSpec, backbone: str) -> Setup:
         pruning=PRUNING,
         stopping=replace(FINETUNING, eval_every=50, patience=3, min_gain=0.5),
         with_ood=PRUNING,
-        rates=(("imp", FINETUNING.learning_rate), ("imp-rw", FINETUNING.learning_rate)),
+        pruning_of=tuple((name, _OF_WEIGHTS) for name in ("imp", "imp-rw")),
         sparsities=(0.5, 0.7),
         sparsities_of={"fig2": (0.5, 0.7, 0.9)},
     )

@@ -24,6 +24,10 @@ RAW_CE, RAW_POE = "mask training (CE) of the raw model", "mask training (PoE) of
 OOD_A, OOD_B, OOD_C = "fine-tuned subnetwork", "raw subnetwork, then fine-tuned", "raw subnetwork"
 START, AUTO_START = "mask training (PoE)", "mask training (PoE), start found by early stopping"
 FIXED, GRADUAL = "fixed", "gradual, from 70 %"
+STATIC_NAMES = {"smp-l": "SMP-L", "smp-s": "SMP-S"}
+FAMILY_NAMES = {"movement": "movement", "soft-movement": "soft movement", "magnitude": "magnitude", "l0": "L0"}
+DISTILLED = "{} + distillation"
+DEBIASED = {"ce": "CE", "poe": "PoE", "reweight": "reweighting", "confreg": "confidence reg."}
 _MASKS = {"ce": MASK_CE, "poe": MASK_POE, "reweight": MASK_REWEIGHT, "confreg": MASK_CONFREG}
 _IMPS = {"ce": IMP_CE, "poe": IMP_POE}
 
@@ -40,6 +44,9 @@ class Figure:
     """On which tasks the paper shows it: all three, inference alone, or the two others."""
     same_as: str | None = None
     """The figure that shows the same for the paper's main task."""
+    family: Literal["srnet", "smp"] = "srnet"
+    """Whose figure it is: that of mask training, or of static model pruning, which is trained otherwise."""
+    needs_ood: bool = True
 
     def recipe(self, setup: Setup, seeds: tuple[int, ...], sparsities: tuple[float, ...] | None = None) -> Recipe:
         return Recipe(
@@ -53,7 +60,8 @@ class Figure:
             pruning=setup.pruning,
             stopping=setup.stopping,
             with_ood=setup.with_ood,
-            rates=setup.rates,
+            pruning_of=setup.pruning_of,
+            words=setup.words,
             bias=setup.bias,
             axis=self.axis,
             title=self.title,
@@ -185,6 +193,41 @@ def _on_backbone(setup: Setup, backbone: str) -> tuple[Line, ...]:
     )
 
 
+def _static(setup: Setup, pruner: str, sparsities: tuple[float, ...], **more: Any) -> Line:
+    """Pruning of the raw model by a method of the SMP family; scores alone train, or weights as well."""
+    options = setup.options_of.get(pruner, ())
+    is_static = pruner in STATIC_NAMES
+    return Line(
+        more.pop("label", {**STATIC_NAMES, **FAMILY_NAMES}[pruner]),
+        "c",
+        pruner=pruner,
+        prune=more.pop("prune", "ce"),
+        sparsities=sparsities,
+        options=options,
+        options_at=() if more.get("distil") else setup.options_at.get(pruner, ()),
+        lengths_at=setup.lengths_at if is_static else (),
+        **more,
+    )
+
+
+def _smp(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
+    names = {**STATIC_NAMES, **FAMILY_NAMES}
+    plain = [_static(setup, pruner, sparsities) for pruner in names]
+    taught = [
+        _static(setup, pruner, sparsities, label=DISTILLED.format(name), distil=True) for pruner, name in names.items()
+    ]
+    return (FULL_CE, *plain, *taught)
+
+
+def _robust_smp(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
+    debiased = [
+        _static(setup, pruner, sparsities, label=f"{name} ({DEBIASED[objective]})", prune=objective)
+        for pruner, name in STATIC_NAMES.items()
+        for objective in DEBIASED
+    ]
+    return (FULL_CE, FULL_POE, *debiased)
+
+
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (
@@ -206,5 +249,14 @@ FIGURES: dict[str, Figure] = {
         Figure("figA3", "When to start the search (appendix)", _fig7, axis="start", tasks="others", same_as="fig7"),
         Figure("tab5", "Initialisation and schedule of the sparsity", _tab5),
         Figure("tab6", "Other backbones", _tab6, tasks="main"),
+        Figure(
+            "smp",
+            "Static model pruning and its family, with and without distillation",
+            _smp,
+            tasks="main",
+            family="smp",
+            needs_ood=False,
+        ),
+        Figure("robust-smp", "Static model pruning with debiasing objectives", _robust_smp, family="smp"),
     )
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from srnet.errors import UserError, choose
@@ -11,10 +11,11 @@ from srnet.experiment import BiasSpec, load_task
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED
 from srnet.recipes.cpu import cpu_setup
-from srnet.recipes.figures import FIGURES, Figure, get_figure
+from srnet.recipes.figures import FIGURES, FULL_CE, Figure, get_figure
 from srnet.recipes.paper import BACKBONE, PUBLISHED, paper_setup
-from srnet.recipes.recipe import Recipe
+from srnet.recipes.recipe import Line, Recipe
 from srnet.recipes.setup import Setup
+from srnet.recipes.smp import cpu_smp, paper_smp, toy_smp
 from srnet.recipes.spec import DataOptions
 from srnet.recipes.toy import toy_setup
 from srnet.tasks.published import PUBLISHED_TASKS
@@ -24,6 +25,17 @@ from srnet.training.settings import Precision
 
 PROFILES = ("toy", "cpu", "paper")
 ALL = "all"
+NO_WORDS = "none"
+SETUPS: dict[tuple[str, str], Callable[[TaskSpec, str], Setup]] = {
+    ("srnet", "toy"): toy_setup,
+    ("srnet", "cpu"): cpu_setup,
+    ("srnet", "paper"): paper_setup,
+    ("smp", "toy"): toy_smp,
+    ("smp", "cpu"): cpu_smp,
+    ("smp", "paper"): paper_smp,
+}
+SMP_TASKS = {"smp": ("mnli", "qqp", "squad"), "robust-smp": ("mnli", "qqp")}
+"""Where the authors compare the methods, and where there is an OOD set for it."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +58,14 @@ class Order:
     """Where the data lie and how they are read."""
     bias: BiasSpec = field(default_factory=BiasSpec)
     """How the shortcut is measured."""
+    learning_rate: float | None = None
+    """Of the weights, instead of the profile's: in fine-tuning, and for pruners that train them."""
     precision: Precision = "float32"
     compile: bool = False
+    lines: tuple[str, ...] = ()
+    """Only these lines of a figure, by their labels, and the full CE model to compare with."""
+    words: tuple[str, ...] | None = None
+    """Label words instead of the profile's; none at all: a classifier, whatever head the backbone brings."""
 
     def __post_init__(self) -> None:
         choose("profile", self.profile, PROFILES)
@@ -70,59 +88,83 @@ class Order:
             "backbone": self.backbone or "",
             "other-backbones": ",".join(self.other_backbones),
             "scale": "" if self.scale == 1.0 else str(self.scale),
+            "learning-rate": "" if self.learning_rate is None else f"{self.learning_rate:g}",
             "shortcut": self.bias.shortcut or "",
             "vectors": self.bias.vectors or "",
             "weak-examples": "" if self.bias.examples == BiasSpec().examples else str(self.bias.examples),
             "weak-backbone": self.bias.backbone or "",
             "precision": "" if self.precision == "float32" else self.precision,
+            "label-words": "" if self.words is None else ",".join(self.words) or NO_WORDS,
         }
         given = [f"--{name} {shlex.quote(value)}" for name, value in options.items() if value]
         given += [*(["--compile"] if self.compile else []), *self.data.typed()]
+        given += [f"--line {shlex.quote(label)}" for label in self.lines]
         return " ".join(["srnet reproduce", *([figure] if figure else self.figures), *given])
 
     def recipes(self) -> list[Recipe]:
         """Every figure on every task it is shown on, figures in the paper's order."""
-        names = self.tasks or (tuple(FAMILIES) if self.profile == "toy" else tuple(PUBLISHED))
-        setups = {name: self._setup(_with_ood(self.data.task(name, alone=len(names) == 1))) for name in names}
-        made = [
-            self._recipe(figure, setup)
-            for figure in self._figures()
-            for setup in self._setups(figure, list(setups.values()))
-        ]
+        made = [self._recipe(figure, setup) for figure in self._figures() for setup in self._setups(figure)]
         recipes = [recipe for recipe in made if recipe is not None]
         if not recipes:
             raise UserError(f"profile '{self.profile}' knows no other backbones", "give --other-backbones")
         return recipes
 
     def _figures(self) -> list[Figure]:
-        names = FIGURES if ALL in self.figures else dict.fromkeys(self.figures)
+        paper = [figure.name for figure in FIGURES.values() if figure.family == "srnet"]
+        names = paper if ALL in self.figures else dict.fromkeys(self.figures)
         return [get_figure(name) for name in names]
 
-    def _setups(self, figure: Figure, setups: Sequence[Setup]) -> Sequence[Setup]:
+    def _setups(self, figure: Figure) -> list[Setup]:
         """On every task the user names; otherwise where the paper shows the figure."""
-        if self.tasks or figure.tasks == "all":
-            return setups
-        return setups[:1] if figure.tasks == "main" else setups[1:]
+        names = self.tasks or self._usual_tasks(figure)
+        tasks = [self.data.task(name, alone=len(names) == 1) for name in names]
+        return [self._setup(_with_ood(task) if figure.needs_ood else task, figure) for task in tasks]
 
-    def _setup(self, task: TaskSpec) -> Setup:
-        if self.profile == "toy":
-            setup = toy_setup(task, self.backbone or EMBEDDED)
-        elif self.profile == "cpu":
-            setup = cpu_setup(task, self.backbone or "")
-        else:
-            setup = paper_setup(task, self.backbone or BACKBONE)
+    def _usual_tasks(self, figure: Figure) -> tuple[str, ...]:
+        if self.profile == "paper" and figure.family == "smp":
+            return SMP_TASKS[figure.name]
+        names = tuple(FAMILIES) if self.profile == "toy" else tuple(PUBLISHED)
+        return {"all": names, "main": names[:1], "others": names[1:]}[figure.tasks]
+
+    def _setup(self, task: TaskSpec, figure: Figure) -> Setup:
+        usual = {"toy": EMBEDDED, "cpu": "", "paper": BACKBONE}[self.profile]
+        setup = SETUPS[figure.family, self.profile](task, self.backbone or usual)
         others = self.other_backbones or setup.other_backbones
-        setup = replace(setup, other_backbones=others, bias=self.bias)
+        words = setup.words if self.words is None else self.words
+        setup = replace(setup, other_backbones=others, bias=self.bias, words=words)
 
         def faster(settings: TrainingSettings) -> TrainingSettings:
             return replace(settings, precision=self.precision, compile=self.compile)
 
+        if self.learning_rate is not None:
+            setup = _with_rate(setup, self.learning_rate)
         return scaled(changed(setup, faster), self.scale)
 
     def _recipe(self, figure: Figure, setup: Setup) -> Recipe | None:
         if figure.name == "tab6" and not setup.other_backbones:
             return None  # said by `recipes`, if it was all that was asked for
-        return figure.recipe(setup, self.seeds, self.sparsities or None)
+        recipe = figure.recipe(setup, self.seeds, self.sparsities or None)
+        return replace(recipe, lines=self._chosen(recipe)) if self.lines else recipe
+
+    def _chosen(self, recipe: Recipe) -> tuple[Line, ...]:
+        for label in self.lines:
+            choose(f"line of {recipe.name}", label, [line.label for line in recipe.lines])
+        return tuple(line for line in recipe.lines if line.label in (FULL_CE.label, *self.lines))
+
+
+def _with_rate(setup: Setup, rate: float) -> Setup:
+    """What is listed by pruner trains weights; `pruning` itself trains scores."""
+
+    def those(pairs: tuple[tuple[str, TrainingSettings], ...]) -> tuple[tuple[str, TrainingSettings], ...]:
+        return tuple((name, replace(settings, learning_rate=rate)) for name, settings in pairs)
+
+    return replace(
+        setup,
+        finetuning=replace(setup.finetuning, learning_rate=rate),
+        stopping=replace(setup.stopping, learning_rate=rate),
+        finetuning_of=those(setup.finetuning_of),
+        pruning_of=those(setup.pruning_of),
+    )
 
 
 def _with_ood(task: TaskSpec) -> TaskSpec:
@@ -152,6 +194,7 @@ def changed(setup: Setup, change: Callable[[TrainingSettings], TrainingSettings]
         finetuning=change(setup.finetuning),
         finetuning_of=tuple((name, change(each)) for name, each in setup.finetuning_of),
         pruning=change(setup.pruning),
+        pruning_of=tuple((name, change(each)) for name, each in setup.pruning_of),
         stopping=change(setup.stopping),
         with_ood=change(setup.with_ood),
     )

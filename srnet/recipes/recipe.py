@@ -11,6 +11,7 @@ from srnet.experiment import (
     Bias,
     BiasSpec,
     ConfReg,
+    Distilled,
     FineTune,
     ModelNode,
     Moment,
@@ -38,7 +39,18 @@ Start = float | Literal["auto"]
 """When the search begins: after this share of the fine-tuning, or `auto`, when ID dev no longer rises."""
 
 _UNUSED: dict[Paradigm, tuple[str, ...]] = {
-    "full": ("prune", "isolated", "sparsities", "options", "starts", "lengths", "data"),
+    "full": (
+        "prune",
+        "isolated",
+        "sparsities",
+        "options",
+        "starts",
+        "lengths",
+        "data",
+        "distil",
+        "options_at",
+        "lengths_at",
+    ),
     "a": ("isolated",),
     "b": ("starts", "lengths"),
     "c": ("finetune", "isolated", "starts"),
@@ -70,6 +82,12 @@ class Line:
     """What the pruning trains on; `id+ood` gives an upper bound."""
     backbone: str | None = None
     """Another backbone than the recipe's."""
+    options_at: tuple[tuple[float, tuple[tuple[str, Any], ...]], ...] = ()
+    """Still further ones, at one sparsity each."""
+    lengths_at: tuple[tuple[float, float], ...] = ()
+    """How much longer the pruning trains at a sparsity."""
+    distil: bool = False
+    """Whether the pruning also imitates the full CE model of the same seed."""
 
     def __post_init__(self) -> None:
         choose("paradigm", self.paradigm, ("full", "a", "b", "c"))
@@ -113,14 +131,17 @@ class Line:
             raise UserError(
                 f"line '{self.label}': imp-rw in paradigm b starts from the raw model", "leave finetune out"
             )
-        if not pruner.trains and (self.data != "id" or self.lengths != (1.0,)):
-            raise UserError(f"line '{self.label}': pruner '{self.pruner}' does not train", "leave out data and lengths")
+        if not pruner.trains and (self.data != "id" or self.lengths != (1.0,) or self.distil):
+            raise UserError(
+                f"line '{self.label}': pruner '{self.pruner}' does not train", "leave out data, lengths and distil"
+            )
         for sparsity in self.sparsities:
             self.make_pruner(sparsity)
 
     def make_pruner(self, sparsity: float) -> Pruner:
         try:
-            return get_pruner(self.pruner or "")(sparsity=sparsity, **dict(self.options))
+            options = {**dict(self.options), **dict(dict(self.options_at).get(sparsity, ()))}
+            return get_pruner(self.pruner or "")(sparsity=sparsity, **options)
         except TypeError as error:
             raise UserError(f"line '{self.label}': {str(error).split('() ')[-1]}") from None
 
@@ -150,8 +171,8 @@ class Recipe:
     seeds: tuple[int, ...] = (0,)
     finetuning: TrainingSettings = field(default_factory=TrainingSettings)
     pruning: TrainingSettings = field(default_factory=TrainingSettings)
-    rates: tuple[tuple[str, float], ...] = ()
-    """The learning rate of a pruner where it differs from `pruning`: scores are not weights."""
+    pruning_of: tuple[tuple[str, TrainingSettings], ...] = ()
+    """By pruner, where it trains otherwise than with `pruning`: scores are not weights."""
     bias: BiasSpec = field(default_factory=BiasSpec)
     """How the shortcut is measured; by default what the task suspects, on words alone."""
     finetuning_of: tuple[tuple[str, TrainingSettings], ...] = ()
@@ -163,6 +184,8 @@ class Recipe:
     axis: Axis = "sparsity"
     title: str = ""
     """What the figure shows, in a few words."""
+    words: tuple[str, ...] = ()
+    """One word a label: models have the backbone's own language-model head instead of a classifier."""
 
     def __post_init__(self) -> None:
         labels = [line.label for line in self.lines]
@@ -182,8 +205,11 @@ class Recipe:
     def bias_model(self, backbone: str | None = None) -> Bias:
         return self.bias.node(self.task, backbone or self.backbone)
 
+    def raw_model(self, seed: int, backbone: str | None = None) -> Pretrained:
+        return Pretrained(backbone or self.backbone, self.task, seed, self.words)
+
     def full_model(self, seed: int, objective: str = "ce", backbone: str | None = None) -> ModelNode:
-        raw = Pretrained(backbone or self.backbone, self.task, seed)
+        raw = self.raw_model(seed, backbone)
         return FineTune(raw, self._objective(objective, raw), self._finetuning(objective, seed))
 
     def _points(self, line: Line, seed: int) -> list[Point]:
@@ -197,7 +223,7 @@ class Recipe:
         ]
 
     def _subnetwork(self, line: Line, seed: int, sparsity: float, start: Start, length: float) -> ModelNode:
-        raw = Pretrained(line.backbone or self.backbone, self.task, seed)
+        raw = self.raw_model(seed, line.backbone)
         pruner = line.make_pruner(sparsity)
         # IMP in paradigm b trains from the raw weights; mask training learns the structure from the fine-tuned model
         from_raw = line.paradigm == "c" or (line.paradigm == "b" and pruner.name == "imp-rw")
@@ -205,8 +231,11 @@ class Recipe:
         if line.prune is None:
             subnetwork = Prune(model, pruner)
         else:
-            training = self._pruning(line, pruner, seed, length)
-            subnetwork = Prune(model, pruner, self._objective(line.prune, raw), training, line.data)
+            training = self._pruning(line, pruner, seed, length * dict(line.lengths_at).get(sparsity, 1.0))
+            objective = self._objective(line.prune, raw)
+            if line.distil:
+                objective = Distilled(objective, self.full_model(seed, backbone=line.backbone))
+            subnetwork = Prune(model, pruner, objective, training, line.data)
         if line.paradigm != "b":
             return subnetwork
         isolated = line.isolated or "ce"
@@ -230,13 +259,13 @@ class Recipe:
         return replace(dict(self.finetuning_of).get(objective, self.finetuning), seed=seed)
 
     def _pruning(self, line: Line, pruner: Pruner, seed: int, length: float) -> TrainingSettings:
-        usual = self.with_ood or self.pruning if line.data == "id+ood" else self.pruning
+        usual = dict(self.pruning_of).get(pruner.name, self.pruning)
+        usual = self.with_ood or usual if line.data == "id+ood" else usual
         if usual.steps is not None:
             usual = replace(usual, steps=max(1, round(length * usual.steps)))
         else:
             usual = replace(usual, epochs=length * usual.epochs)
-        rate = dict(self.rates).get(pruner.name, usual.learning_rate)
-        return replace(usual, seed=seed, learning_rate=rate)
+        return replace(usual, seed=seed)
 
     def _objective(self, name: str, raw: Pretrained) -> Objective:
         loss = get_objective(name)

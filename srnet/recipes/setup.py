@@ -34,12 +34,20 @@ class Setup:
     """How long the runs of the initialisation and schedule ablation are."""
     high_sparsity: float = 0.9
     other_backbones: tuple[str, ...] = ()
-    rates: tuple[tuple[str, float], ...] = ()
-    """The learning rate of a pruner where it differs from `pruning`: scores are not weights."""
+    pruning_of: tuple[tuple[str, TrainingSettings], ...] = ()
+    """By pruner, where it trains otherwise than with `pruning`: scores are not weights."""
     bias: BiasSpec = field(default_factory=BiasSpec)
     """How the shortcut is measured."""
     mask_options: tuple[tuple[str, Any], ...] = ()
     """Options of every mask training."""
+    options_of: dict[str, tuple[tuple[str, Any], ...]] = field(default_factory=dict)
+    """Options of the other pruners, by name."""
+    options_at: dict[str, tuple[tuple[float, tuple[tuple[str, Any], ...]], ...]] = field(default_factory=dict)
+    """And at one sparsity, by name."""
+    lengths_at: tuple[tuple[float, float], ...] = ()
+    """How much longer static pruning trains at a sparsity."""
+    words: tuple[str, ...] = ()
+    """Label words, for models with the backbone's own language-model head."""
 
     def shown(self, figure: str) -> tuple[float, ...]:
         return self.sparsities_of.get(figure, self.sparsities)

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import shlex
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -20,14 +20,17 @@ from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.pruners import get_pruner
 from srnet.recipes.recipe import Axis, Line, Recipe
-from srnet.recipes.toy import finetuning_for, pruning_for
+from srnet.recipes.usual import finetuning_for, pruning_for
 from srnet.tasks.files import FilesTask
 from srnet.tasks.published import PUBLISHED_OPTIONS, PUBLISHED_TASKS, published_task
+from srnet.tasks.squad import SQUAD, SquadTask, squad_task
 from srnet.tasks.synthetic import FAMILIES, SyntheticTask
 from srnet.training import TrainingSettings
 
 T = TypeVar("T")
-Pairs = tuple[tuple[str, float], ...]
+DATASETS = (*PUBLISHED_TASKS, SQUAD)
+"""What can be read from a folder or the Hub by its name alone."""
+SQUAD_OPTIONS = ("metric", "rows", "bad_rows")
 
 
 def build(cls: type[T], values: Any, where: str, **defaults: Any) -> T:
@@ -99,7 +102,11 @@ def _tuple(value: Any, arguments: tuple[Any, ...], where: str) -> tuple[Any, ...
     if get_origin(inner) is tuple:  # pairs are written as a mapping
         if not isinstance(value, Mapping):
             raise UserError(f"{where}: a mapping is needed, not {value!r}")
-        return tuple((str(name), convert(each, get_args(inner)[1], f"{where}: {name}")) for name, each in value.items())
+        key, kind = get_args(inner)
+        return tuple(
+            (str(name) if key is str else convert(name, key, where), convert(each, kind, f"{where}: {name}"))
+            for name, each in value.items()
+        )
     if not isinstance(value, list):
         raise UserError(f"{where}: a list is needed, not {value!r}")
     return tuple(convert(each, inner, where) for each in value)
@@ -112,20 +119,36 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
     if isinstance(values, Mapping) and "dataset" in values:
         return located(where, lambda: _published(values, where, folder))  # type: ignore[no-any-return]
     if isinstance(values, Mapping) and "train" in values:
+        if values.get("answer") == "span":
+            said = {key: value for key, value in values.items() if key != "answer"}
+            return build(SquadTask, said, where).moved(folder)
         return build(FilesTask, values, where).moved(folder)
     return build(SyntheticTask, values, where)
 
 
 def named_task(name: str) -> TaskSpec:
     """A task of the embedded benchmark, or a published dataset from the Hub."""
-    choose("task", name, (*FAMILIES, *PUBLISHED_TASKS))
+    choose("task", name, (*FAMILIES, *DATASETS))
+    if name == SQUAD:
+        return squad_task()
     return published_task(name) if name in PUBLISHED_TASKS else SyntheticTask(name)
 
 
-def _published(values: Mapping[str, Any], where: str, folder: Path) -> FilesTask:
+def _squad(options: dict[str, Any], data: Any, where: str, folder: Path) -> SquadTask:
+    ood = {str(name): str(file) for name, file in dict(options.pop("ood", None) or {}).items()}
+    plain = squad_task(None if data is None else (folder / str(data)).resolve(), ood)
+    check_keys(options, SQUAD_OPTIONS, where)
+    hints = get_type_hints(SquadTask)
+    given = {key: convert(value, hints[key], f"{where}: {key}") for key, value in options.items()}
+    return dataclasses.replace(plain, **given).moved(folder)
+
+
+def _published(values: Mapping[str, Any], where: str, folder: Path) -> FilesTask | SquadTask:
     """`dataset: snli` with `data`, `ood`, `ood_train` and whatever else files can be told."""
     options = dict(values)
     name, data = options.pop("dataset"), options.pop("data", None)
+    if name == SQUAD:
+        return _squad(options, data, where, folder)
     ood, ood_train = (dict(options.pop(key, None) or {}) for key in ("ood", "ood_train"))
     plain = published_task(str(name), None if data is None else (folder / str(data)).resolve(), ood, ood_train)
     check_keys(options, PUBLISHED_OPTIONS, where)
@@ -164,26 +187,25 @@ def _recipe(values: Mapping[str, Any], path: Path) -> Recipe:
         raise UserError(f"{path}: lines must be a list")
     seeds = values.get("seeds", 1)
     backbone = convert(values.get("backbone", EMBEDDED), str, f"{path}: backbone")
-    rates = convert(values.get("rates", {}), Pairs, f"{path}: rates")
-    for name, _ in rates:
-        get_pruner(name)
     whole = isinstance(seeds, int) and not isinstance(seeds, bool)
     finetuning = _settings(values, "finetuning", finetuning_for(backbone), path)
     pruning = _settings(values, "pruning", pruning_for(backbone), path)
+    lines = tuple(_line(line, f"{path}: line {n}") for n, line in enumerate(values["lines"], start=1))
     return Recipe(
         name=str(values.get("name", path.stem)),
         task=task,
-        lines=tuple(_line(line, f"{path}: line {n}") for n, line in enumerate(values["lines"], start=1)),
+        lines=lines,
         backbone=backbone,
         seeds=tuple(range(seeds)) if whole else convert(seeds, tuple[int, ...], f"{path}: seeds"),
         finetuning=finetuning,
-        finetuning_of=_by_objective(values.get("finetuning_of", {}), finetuning, path),
+        finetuning_of=_settings_by("finetuning_of", values, finetuning, path, get_objective),
         pruning=pruning,
         with_ood=_settings(values, "with_ood", pruning, path) if "with_ood" in values else None,
         stopping=_settings(values, "stopping", finetuning, path) if "stopping" in values else None,
         axis=convert(values.get("axis", "sparsity"), Axis, f"{path}: axis"),
         title=convert(values.get("title", ""), str, f"{path}: title"),
-        rates=rates,
+        pruning_of=_pruning_of(values, lines, backbone, path),
+        words=convert(values.get("words", []), tuple[str, ...], f"{path}: words"),
         bias=bias_from(values.get("bias", {}), f"{path}: bias", path.parent),
     )
 
@@ -208,12 +230,30 @@ def _settings(values: Mapping[str, Any], key: str, default: TrainingSettings, pa
     return build(TrainingSettings, given, f"{path}: {key}", **dataclasses.asdict(default))
 
 
-def _by_objective(values: Any, default: TrainingSettings, path: Path) -> tuple[tuple[str, TrainingSettings], ...]:
-    if not isinstance(values, Mapping):
-        raise UserError(f"{path}: finetuning_of: a mapping is needed, not {values!r}")
-    for name in values:
-        get_objective(str(name))
-    return tuple((str(name), _settings(values, name, default, path)) for name in values)
+def _settings_by(
+    key: str, values: Mapping[str, Any], default: TrainingSettings, path: Path, known: Callable[[str], Any]
+) -> tuple[tuple[str, TrainingSettings], ...]:
+    """Settings for each objective or pruner that is named."""
+    given = values.get(key, {})
+    if not isinstance(given, Mapping):
+        raise UserError(f"{path}: {key}: a mapping is needed, not {given!r}")
+    for name in given:
+        known(str(name))
+    return tuple((str(name), _settings(given, name, default, path)) for name in given)
+
+
+def _pruning_of(
+    values: Mapping[str, Any], lines: tuple[Line, ...], backbone: str, path: Path
+) -> tuple[tuple[str, TrainingSettings], ...]:
+    """For pruners that start from settings of their own, or are told some: those, then `pruning`, then `pruning_of`."""
+    given = values.get("pruning_of", {})
+    told = dict(_settings_by("pruning_of", values, pruning_for(backbone), path, get_pruner))
+    own = {line.pruner for line in lines if line.pruner and pruning_for(backbone, line.pruner) != pruning_for(backbone)}
+    found = []
+    for name in sorted({*told, *own}):
+        usual = _settings(values, "pruning", pruning_for(backbone, name), path)
+        found.append((name, _settings(given, name, usual, path)))
+    return tuple(found)
 
 
 def bias_from(values: Any, where: str, folder: Path = Path()) -> BiasSpec:
@@ -243,21 +283,28 @@ class DataOptions:
         if not alone and (self.ood or self.ood_train):
             raise UserError("--ood and --ood-train are for one task", "describe several in YAML files")
         is_file = name.endswith((".yaml", ".yml"))
-        if is_file or name not in PUBLISHED_TASKS:
+        if is_file or name not in DATASETS:
             for option in ("data", "ood", "ood_train"):
                 if getattr(self, option):
                     what = "a file says where its data lie" if is_file else f"'{name}' brings its own data"
-                    raise UserError(
-                        f"--{option.replace('_', '-')}: {what}", f"use it with {', '.join(PUBLISHED_TASKS)}"
-                    )
+                    raise UserError(f"--{option.replace('_', '-')}: {what}", f"use it with {', '.join(DATASETS)}")
             task = load_task_file(Path(name)) if is_file else task_from(name, "--task")
         else:
-            folder = None if self.data is None else Path(self.data)
-            task = published_task(name, folder, dict(self.ood), dict(self.ood_train)).moved(Path())
+            task = self._dataset(name, None if self.data is None else Path(self.data)).moved(Path())
         changes = {key: value for key in ("rows", "leaks", "bad_rows", "decision") if (value := getattr(self, key))}
-        if changes and not isinstance(task, FilesTask):
+        unused = [key for key in changes if isinstance(task, SquadTask) and key not in SQUAD_OPTIONS]
+        if unused:
+            raise UserError(f"--{unused[0].replace('_', '-')}: it has no meaning for '{name}'", "leave it out")
+        if changes and not isinstance(task, (FilesTask, SquadTask)):
             raise UserError(f"--{next(iter(changes)).replace('_', '-')}: '{name}' brings its own data", "leave it out")
         return dataclasses.replace(task, **changes) if changes else task  # type: ignore[type-var]
+
+    def _dataset(self, name: str, folder: Path | None) -> FilesTask | SquadTask:
+        if name != SQUAD:
+            return published_task(name, folder, dict(self.ood), dict(self.ood_train))
+        if self.ood_train:
+            raise UserError("--ood-train: it has no meaning for 'squad'", "leave it out")
+        return squad_task(folder, dict(self.ood))
 
     def typed(self) -> list[str]:
         """The options as one types them."""

@@ -31,12 +31,3 @@ def toy_setup(task: TaskSpec, backbone: str = EMBEDDED) -> Setup:
         sparsities_of={"fig2": (0.5, 0.7, 0.9)},
         other_backbones=(EMBEDDED_OTHER,),
     )
-
-
-def finetuning_for(backbone: str) -> TrainingSettings:
-    """What to start from where the user says nothing: the paper's settings for a real backbone."""
-    return FINETUNING if backbone in (EMBEDDED, EMBEDDED_OTHER) else TrainingSettings(epochs=3)
-
-
-def pruning_for(backbone: str) -> TrainingSettings:
-    return PRUNING if backbone in (EMBEDDED, EMBEDDED_OTHER) else TrainingSettings(epochs=5)

@@ -61,7 +61,7 @@ def draw_curves(results: Results) -> dict[str, bytes]:
         for index, summaries in enumerate(by_line(results).values()):
             place = table.index(summaries[0]) if summaries[0] in table else None
             _draw_line(axis, summaries, split, colour(index), MARKERS[index % len(MARKERS)], place)
-        axis.axhline(results.majority[split], color="#999999", linewidth=1, linestyle=":", label="majority class")
+        axis.axhline(results.majority[split], color="#999999", linewidth=1, linestyle=":", label=results.floor)
         axis.set_title(results.named(split))
         axis.set_xlabel(AXES[results.recipe.axis] if not table else f"{100 * table[0].sparsity:.0f} % sparse")
         if table:

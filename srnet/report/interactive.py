@@ -62,7 +62,7 @@ def curves(results: Results) -> list[Picture]:
             if summaries[0] in table:
                 made[-1]["x"] = [table.index(summaries[0])]
             traces += made
-        traces.append(_majority(results.majority[split], ends))
+        traces.append(_floor(results.floor, results.majority[split], ends))
         layout = _layout(results.named(split), AXES[results.recipe.axis], f"{results.metric} (%)")
         if table:
             labels = [escape(s.line.label) for s in table]
@@ -117,11 +117,11 @@ def _level(label: str, summaries: list[Summary], split: str, index: int, ends: l
     return [_band(ends, [score.mean - score.sd] * 2, [score.mean + score.sd] * 2, colour(index), label), line]
 
 
-def _majority(value: float, ends: list[float]) -> dict[str, Any]:
+def _floor(name: str, value: float, ends: list[float]) -> dict[str, Any]:
     return {
-        "x": ends, "y": [value] * 2, "name": "majority class", "mode": "lines",
+        "x": ends, "y": [value] * 2, "name": name, "mode": "lines",
         "line": {"color": "#999999", "width": 1, "dash": "dot"},
-        "hovertemplate": f"majority class {value:.1f}<extra></extra>",
+        "hovertemplate": f"{name} {value:.1f}<extra></extra>",
     }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from srnet import __version__
 from srnet.report.claims import Finding
 from srnet.report.page import Page, Section
 from srnet.report.results import Results
-from srnet.report.table import answer, verdict_line
+from srnet.report.table import comparison, verdict_line
 from srnet.tasks.base import LEVELS
 
 
@@ -45,20 +45,17 @@ def _section(section: Section) -> list[str]:
     scores = [results.named(split) for split in results.splits]
     rows = []
     for summary in results.summaries:
-        verdict = summary.verdict
         rows.append([
             summary.name,
             f"{100 * summary.sparsity:.2f} %",
             *(str(summary.scores[split]) for split in results.splits),
-            "" if verdict is None else verdict.kept_percent,
-            "" if verdict is None else "<br>".join(verdict.gains),
-            answer(summary),
+            *("<br>".join(lines) for lines in comparison(results, summary).values()),
             f"{summary.steps:,.0f}",
         ])  # fmt: skip
-    rows.append(["majority class", "", *(f"{results.majority[split]:.1f}" for split in results.splits), "", "", "", ""])
-    for name, own in results.bias_scores.items():
-        rows.append([name, "", *(f"{own[split]:.1f}" for split in results.splits), "", "", "", ""])
-    header = ("model", "sparsity", *scores, "ID kept", "OOD minus full CE model [95 %]", "SRNet?", "training steps")
+    compared = list(comparison(results, results.summaries[0]))
+    for name, own in {results.floor: results.majority, **results.bias_scores}.items():
+        rows.append([name, "", *(f"{own[split]:.1f}" for split in results.splits), *[""] * len(compared), ""])
+    header = ("model", "sparsity", *scores, *compared, "training steps")
     return [
         f"`{section.command}`, {results.metric} in percent.",
         _table(header, rows),

@@ -19,7 +19,7 @@ from srnet.report.claims import Finding
 from srnet.report.masks import MaskPictures
 from srnet.report.published import SAID, published_table
 from srnet.report.results import Results
-from srnet.report.table import answer, verdict_line
+from srnet.report.table import comparison, verdict_line
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def render_page(page: Page) -> str:
         place=place,
         interactive=interactive,
         verdict_line=verdict_line,
-        answer=answer,
+        comparison=comparison,
         published=published_table,
         said=SAID,
         base64=lambda data: base64.b64encode(data).decode(),

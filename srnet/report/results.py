@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from srnet.evaluation import Spread, Verdict, judge, measure, paired_bootstrap, spread
+from srnet.evaluation import Interval, Spread, Verdict, judge, measure, paired_bootstrap, spread
 from srnet.experiment import Bias, Evaluate, ModelNode, Node, Store, load_task
 from srnet.experiment.compute import load_logits
 from srnet.experiment.cost import training_steps
 from srnet.experiment.nodes import Prune, is_training
 from srnet.files import read_json
 from srnet.recipes.recipe import Line, Point, Recipe, Start
-from srnet.tasks.base import Task
+from srnet.tasks.base import METRICS_OF, Task
 
 COLUMNS = (
     "recipe", "task", "backbone", "seed", "line", "paradigm", "pruner", "objective_finetune", "objective_prune",
@@ -46,6 +46,9 @@ class Summary:
     """Accuracy per sub-case, by split."""
     recall: dict[str, dict[str, Spread]]
     verdict: Verdict | None
+    """None for a full model, and where the task has no OOD set."""
+    id_gain: Interval | None
+    """ID score minus the full CE model's, of a subnetwork of a task without an OOD set."""
     keys: tuple[str, ...]
     formula: str
 
@@ -90,6 +93,11 @@ class Results:
 
     id_tests: tuple[str, ...] = ()
     """Further in-distribution test sets."""
+
+    @property
+    def floor(self) -> str:
+        """What `majority` is the score of."""
+        return "majority class" if self.metric in METRICS_OF["class"] else "constant answer"
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -225,6 +233,7 @@ def _summary(
         groups={s: {g: over_seeds(s, "groups", g) for g in first[s]["groups"]} for s in task.scored},
         recall={s: {c: over_seeds(s, "recall", c) for c in first[s]["recall"]} for s in task.scored},
         verdict=_verdict(recipe, store, points) if point.line.pruner is not None and task.ood else None,
+        id_gain=_id_gain(recipe, store, points) if point.line.pruner is not None and not task.ood else None,
         keys=tuple(each.node.key for each in points),
         formula=point.node.formula,
     )
@@ -238,13 +247,28 @@ def _position(recipe: Recipe, point: Point, report: dict[str, Any], store: Store
     return float(before if recipe.axis == "start" else training_steps(point.node, store) - before)
 
 
+def _id_gain(recipe: Recipe, store: Store, points: list[Point]) -> Interval:
+    dev, metric = load_task(recipe.task).dev, load_task(recipe.task).metric
+    ours, full = ([seed[dev.name] for seed in side] for side in _answers(recipe, store, points))
+    return paired_bootstrap(ours, full, dev.labels, metric)
+
+
+Answers = list[dict[str, np.ndarray]]
+"""A model's answers by split, one element a seed."""
+
+
+def _answers(recipe: Recipe, store: Store, points: list[Point]) -> tuple[Answers, Answers]:
+    """Of the points, and of the full CE models of the same seeds."""
+    full = [_reference(recipe, point) for point in points]
+    return [predictions(store, point.node) for point in points], [predictions(store, model) for model in full]
+
+
 def _verdict(recipe: Recipe, store: Store, points: list[Point]) -> Verdict:
     """Against the full CE model of the same seeds."""
     task = load_task(recipe.task)
-    ours = [predictions(store, point.node) for point in points]
-    full = [predictions(store, _reference(recipe, point)) for point in points]
+    ours, full = _answers(recipe, store, points)
 
-    def mean(side: list[dict[str, np.ndarray]], split: str) -> float:
+    def mean(side: Answers, split: str) -> float:
         labels = task.splits[split].labels
         return 100.0 * float(np.mean([measure(task.metric, seed[split], labels) for seed in side]))
 
@@ -259,8 +283,9 @@ def _verdict(recipe: Recipe, store: Store, points: list[Point]) -> Verdict:
 
 
 def predictions(store: Store, model: ModelNode) -> dict[str, np.ndarray]:
-    splits = load_task(model.task_spec).splits
-    return {name: splits[name].answers(logits) for name, logits in load_logits(store, Evaluate(model)).items()}
+    """A model's answers by split. Of spans, the logits of every token are kept beside them, under other names."""
+    splits, logits = load_task(model.task_spec).splits, load_logits(store, Evaluate(model))
+    return {name: splits[name].answers(each) for name, each in logits.items() if name in splits}
 
 
 def _traces(groups: list[list[Point]], store: Store, task: Task) -> list[Trace]:

@@ -9,6 +9,8 @@ from rich.table import Table
 from srnet.report.claims import Finding
 from srnet.report.results import Results, Summary
 
+MINUS_FULL = "ID minus full CE model [95 %]"
+
 
 def results_table(results: Results) -> Table:
     table = Table(
@@ -17,15 +19,31 @@ def results_table(results: Results) -> Table:
     table.add_column("model")
     for name in ("sparsity", *map(results.named, results.splits)):
         table.add_column(name, justify="right")
-    table.add_column("SRNet?")
+    table.add_column(list(comparison(results, results.summaries[0]))[-1])
     splits = results.splits
     for summary in results.summaries:
         scores = [str(summary.scores[split]) for split in splits]
-        table.add_row(_name(results, summary), f"{100 * summary.sparsity:.2f} %", *scores, answer(summary))
-    table.add_row("majority class", "", *(f"{results.majority[split]:.1f}" for split in splits), "", style="dim")
+        table.add_row(_name(results, summary), f"{100 * summary.sparsity:.2f} %", *scores, _said(results, summary))
+    table.add_row(results.floor, "", *(f"{results.majority[split]:.1f}" for split in splits), "", style="dim")
     for name, own in results.bias_scores.items():
         table.add_row(name, "", *(f"{own[split]:.1f}" for split in splits), "", style="dim")
     return table
+
+
+def _said(results: Results, summary: Summary) -> str:
+    return "".join(list(comparison(results, summary).values())[-1])
+
+
+def comparison(results: Results, summary: Summary) -> dict[str, list[str]]:
+    """How a subnetwork compares with the full CE model: lines by column. Without OOD data nothing is an SRNet."""
+    verdict = summary.verdict
+    if not results.ood_splits:
+        return {MINUS_FULL: [] if summary.id_gain is None else [str(summary.id_gain)]}
+    return {
+        "ID kept": [] if verdict is None else [verdict.kept_percent],
+        "OOD minus full CE model [95 %]": [] if verdict is None else verdict.gains,
+        "SRNet?": [answer(summary)],
+    }
 
 
 def _name(results: Results, summary: Summary) -> str:
@@ -43,6 +61,8 @@ def answer(summary: Summary) -> str:
 
 def verdict_line(results: Results) -> str:
     """The SRNet that gains most and the sparsest one, or the honest absence of any."""
+    if not results.ood_splits:
+        return "No verdict: without an OOD set nothing can be called robust."
     judged = [(s, s.verdict) for s in results.summaries if s.verdict is not None]
     found = [(s, verdict) for s, verdict in judged if verdict.is_srnet]
     if not found:
