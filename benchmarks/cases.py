@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import BertConfig, BertForSequenceClassification
 
+from benchmarks import static
+from benchmarks.models import batch_of, bert, encoded
 from benchmarks.timing import Ratio, compare
 from srnet.masks import magnitudes, meet_budget
 from srnet.masks.parametrization import ScoreMask, attach
 from srnet.masks.scores import initial_scores
 from srnet.pruners import MaskTraining
-from srnet.training.data import Encoded, training_order
+from srnet.training.data import training_order
 from srnet.training.predict import predict
 
 
@@ -45,25 +46,12 @@ def masked_linear() -> Iterator[Ratio]:
             yield compare(name, lambda m=masked: step(m), lambda p=plain: step(p), target, rounds=rounds, repeat=repeat)
 
 
-def _bert(layers: int = 6, hidden: int = 384) -> BertForSequenceClassification:
-    torch.manual_seed(0)
-    config = BertConfig(
-        hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=hidden // 32, intermediate_size=4 * hidden
-    )
-    return BertForSequenceClassification(config)
-
-
-def _batch(rows: int, tokens: int) -> dict[str, torch.Tensor]:
-    ids = torch.randint(1000, 30000, (rows, tokens))
-    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-
-
 def training_step() -> Iterator[Ratio]:
     """One optimiser step of mask training, threshold refresh included, against one of full fine-tuning."""
-    full, searched = _bert().train(), _bert().train()
+    full, searched = bert().train(), bert().train()
     method = MaskTraining(sparsity=0.5).method(fine_tuned=True, eval_every=1000)
     method.prepare(searched, total_steps=10_000)
-    batch, labels = _batch(32, 28), torch.randint(0, 2, (32,))
+    batch, labels = batch_of(32, 28), torch.randint(0, 2, (32,))
     count = {"step": 0}
 
     def step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -88,19 +76,11 @@ def training_step() -> Iterator[Ratio]:
 
 def evaluation() -> Iterator[Ratio]:
     """Evaluation of a subnetwork whose masks are still attached, against the plain model."""
-    plain, searched = _bert().eval(), _bert()
+    plain, searched = bert().eval(), bert()
     MaskTraining(sparsity=0.5).method(fine_tuned=True, eval_every=1000).prepare(searched, total_steps=100)
-    data = _encoded(np.full(256, 28))
+    data = encoded(np.full(256, 28))
     name = "evaluating a subnetwork"
     yield compare(name, lambda: predict(searched, data), lambda: predict(plain, data), "<= 1.02", rounds=12)
-
-
-def _encoded(lengths: np.ndarray) -> Encoded:
-    rng = np.random.default_rng(0)
-    ids = [rng.integers(1000, 30000, length).astype(np.int32) for length in lengths]
-    return Encoded(
-        {"input_ids": np.concatenate(ids)}, np.zeros(len(ids), dtype=np.int64), lengths, {"input_ids": 0}, {}
-    )
 
 
 def batching() -> Iterator[Ratio]:
@@ -108,8 +88,8 @@ def batching() -> Iterator[Ratio]:
     # token counts of sentence pairs as in SNLI: mean near 28, a tail to the right
     rng = np.random.default_rng(0)
     lengths = np.clip(rng.lognormal(mean=3.27, sigma=0.34, size=4000).round(), 9, 128).astype(int)
-    data = _encoded(lengths)
-    model = _bert().train()
+    data = encoded(lengths)
+    model = bert().train()
     order = iter(training_order(lengths, 32, 4000, seed=0))
 
     def step(batch: dict[str, torch.Tensor]) -> None:
@@ -132,4 +112,4 @@ def batching() -> Iterator[Ratio]:
     yield compare(name, padded, grouped, ">= 2.0", rounds=6, repeat=2)
 
 
-CASES = (masked_linear, training_step, evaluation, batching)
+CASES = (masked_linear, training_step, evaluation, batching, *static.CASES)

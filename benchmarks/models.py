@@ -1,0 +1,36 @@
+"""Models and data of the size of small BERTs, made up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from transformers import BertConfig, BertForSequenceClassification
+
+from srnet.training.data import Encoded
+
+
+def bert(layers: int = 6, hidden: int = 384) -> BertForSequenceClassification:
+    torch.manual_seed(0)
+    config = BertConfig(
+        hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=hidden // 32, intermediate_size=4 * hidden
+    )
+    return BertForSequenceClassification(config)
+
+
+def batch_of(rows: int, tokens: int) -> dict[str, torch.Tensor]:
+    ids = torch.randint(1000, 30000, (rows, tokens))
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+def encoded(lengths: Sequence[int] | np.ndarray) -> Encoded:
+    rng = np.random.default_rng(0)
+    ids = [rng.integers(1000, 30000, length).astype(np.int32) for length in lengths]
+    return Encoded(
+        {"input_ids": np.concatenate(ids)},
+        np.zeros(len(ids), dtype=np.int64),
+        np.asarray(lengths),
+        {"input_ids": 0},
+        {},
+    )
