@@ -60,6 +60,7 @@ from srnet.tasks.synthetic import SyntheticTask
 from srnet.tasks.synthetic.pretrain import PretrainSettings
 from srnet.tasks.synthetic.pretrain import pretrain as _pretrain
 from srnet.training import TrainingSettings
+from srnet.training.inputs import length_for
 
 
 @dataclass(frozen=True)
@@ -257,7 +258,7 @@ def finetune(
 ) -> Trained:
     """Fine-tune a backbone on a task; with `words`, the language-model head it brings."""
     engine = engine or Engine()
-    training = training or finetuning_for(backbone)
+    training = training or finetuning_for(backbone, task)
     raw = Pretrained(backbone, task, training.seed, words)
     told = stored_model(engine.store, teacher) if teacher else None
     made = make_objective(objective, raw, bias, told, distil, temperature)
@@ -285,7 +286,7 @@ def prune(
                 f"pruner '{pruner.name}' does not train", "leave out objective, teacher and training options"
             )
         return _trained(Prune(node, pruner), engine)
-    usual = pruning_for(node.pretrained.backbone, pruner.name)
+    usual = pruning_for(node.pretrained.backbone, pruner.name, node.task_spec)
     training = training or replace(usual, seed=node.pretrained.seed)
     told = stored_model(engine.store, teacher) if teacher else None
     made = make_objective(objective, node, bias, told, distil, temperature)
@@ -311,7 +312,7 @@ def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine 
     subnetwork, data = Subnetwork.load(Path(model)), _load(task)
     if subnetwork.labels != data.labels:
         raise UserError(f"{model} knows the labels {list(subnetwork.labels)}, the task has {list(data.labels)}")
-    _, scores = score_splits(subnetwork, data, data.scored, TrainingSettings().max_length)
+    _, scores = score_splits(subnetwork, data, data.scored, length_for(data.answer))
     return Trained("", Path(model), subnetwork.sparsity, scores)
 
 

@@ -17,6 +17,7 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 from transformers import (
+    AutoConfig,
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
@@ -24,6 +25,7 @@ from transformers import (
     PreTrainedModel,
 )
 from transformers import logging as transformers_logging
+from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING
 from transformers.pytorch_utils import Conv1D
 
 from srnet.errors import UserError
@@ -92,6 +94,8 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CL
             f"{len(head.words)} label words for {len(labels)} labels", f"give one for each of {', '.join(labels)}"
         )
     try:
+        if head.words and not _predicts_words(name):
+            raise _no_language_model(name)
         # `fork_rng`: drawing the head must not disturb anybody else's random numbers
         with _quietly(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -149,9 +153,15 @@ def _quietly() -> Iterator[None]:
 def has_language_model(name: str) -> bool:
     """Whether a backbone brings the head that label words need."""
     try:
-        return _lacking(*_language_model(name)) is None
+        return _predicts_words(name) and _lacking(*_language_model(name)) is None
     except (OSError, ValueError, RuntimeError, SafetensorError):
         return False
+
+
+def _predicts_words(name: str) -> bool:
+    """Whether models of this kind are pre-trained to fill in a masked word, each token for itself."""
+    config = AutoConfig.from_pretrained(folder_or_name(name), **_safely())
+    return type(config) in MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
 
 
 def load_language_model(name: str) -> PreTrainedModel:
@@ -198,10 +208,14 @@ def classifier_of(model: nn.Module) -> str | None:
 def _check_language_model(model: Any, info: dict[str, Any], name: str) -> None:
     """A head that the checkpoint does not bring would be noise, frozen."""
     if _lacking(model, info) is not None:
-        raise UserError(
-            f"backbone '{name}' brings no masked-language-model head, so label words mean nothing to it",
-            "leave them out: it gets an ordinary classifier",
-        )
+        raise _no_language_model(name)
+
+
+def _no_language_model(name: str) -> UserError:
+    return UserError(
+        f"backbone '{name}' brings no masked-language-model head, so label words mean nothing to it",
+        "leave them out: it gets an ordinary classifier",
+    )
 
 
 def _draw_again(model: Any, info: dict[str, Any]) -> None:

@@ -26,6 +26,8 @@ def token_ids(words: tuple[str, ...], tokenizer: Any) -> list[int]:
 
 
 def _token_id(word: str, tokenizer: Any) -> int:
+    if not word.strip():
+        raise UserError("a label word is empty", "give one word a label")
     # as in running text: the tokenizers of RoBERTa and T5 keep the space before a word with it
     tokens = tokenizer.tokenize(f" {word.strip()}")
     if len(tokens) == 1 and tokenizer.convert_tokens_to_ids(tokens[0]) != tokenizer.unk_token_id:

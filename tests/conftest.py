@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from srnet.tasks.synthetic.pretrain import PretrainSettings, pretrain
 from srnet.training import TrainingSettings
 
 torch.set_num_threads(1)
+gc.freeze()  # every Trainer collects garbage: it need not look through all that was imported each time
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from srnet.errors import UserError
 from srnet.experiment import CE, Engine, Evaluate, FineTune, Pretrained, Prune, Store
 from srnet.export import load_subnetwork
 from srnet.progress import Reporter
-from srnet.pruners import IMP, Magnitude
+from srnet.pruners import IMP, OneShot
 from srnet.recipes import Line, Recipe, load_recipe
 from srnet.tasks.files import FilesTask
 from srnet.training import TrainingSettings
@@ -44,7 +44,9 @@ def run(monkeypatch: Any, *words: object) -> int:
         (("reproduce", "fig2", "--profile", "gpu"), "gpu"),
         (("reproduce", "fig2", "--seeds", 0), "greater than or equal to 1"),
         (("claims", "--seeds", "three"), "--seeds"),
-        (("export",), "key"),
+        (("export",), "model"),
+        (("import", "nonsense"), "No such command 'nonsense'"),
+        (("import", "smp", "m.npy"), "--backbone"),
     ],
 )
 def test_usage_mistakes_are_one_line(words: Any, said: str, monkeypatch: Any, capsys: Any) -> None:
@@ -55,7 +57,7 @@ def test_usage_mistakes_are_one_line(words: Any, said: str, monkeypatch: Any, ca
     assert said in err
 
 
-@pytest.mark.parametrize("words", [(), ("store",)])
+@pytest.mark.parametrize("words", [(), ("store",), ("import",)])
 def test_without_a_command_comes_the_help(words: Any, monkeypatch: Any, capsys: Any) -> None:
     run(monkeypatch, *words)
     said = capsys.readouterr()
@@ -117,7 +119,7 @@ def test_a_backbone_with_other_heads_is_another_backbone(tiny_backbone: str, tmp
     ids=str,
 )
 def test_an_altered_card_is_refused_by_name(change: Any, engine: Engine, raw: Pretrained, tmp_path: Path) -> None:
-    node = Prune(raw, Magnitude(0.5))
+    node = Prune(raw, OneShot(0.5))
     engine.execute([node])
     shutil.copytree(engine.store.path(node.key), tmp_path / "sub")
     card = json.loads((tmp_path / "sub" / "subnetwork.json").read_text())
@@ -132,9 +134,9 @@ LINE = "{label: x, paradigm: a, pruner: mask, prune: ce, sparsities: [0.5]}"
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        (f"task: inference\nlines: [{LINE}]\nrates: 5", "rates"),
-        (f"task: inference\nlines: [{LINE}]\nrates: {{lasso: 0.1}}", "lasso"),
-        (f"task: inference\nlines: [{LINE}]\nrates: {{mask: fast}}", "rates"),
+        (f"task: inference\nlines: [{LINE}]\npruning_of: 5", "pruning_of"),
+        (f"task: inference\nlines: [{LINE}]\npruning_of: {{lasso: {{steps: 3}}}}", "lasso"),
+        (f"task: inference\nlines: [{LINE}]\npruning_of: {{mask: fast}}", "mask"),
         (f"task: inference\nlines: [{LINE}]\nseeds: null", "seeds"),
         (f"task: inference\nlines: [{LINE}]\nseeds: '3'", "seeds"),
         (f"task: inference\nlines: [{LINE}]\nseeds: [a]", "seeds"),
@@ -165,10 +167,11 @@ def test_mistakes_name_file_and_key(text: str, word: str, tmp_path: Path) -> Non
 
 def test_rates_and_sparsities_without_a_dot_are_numbers(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(
-        f"task: inference\nlines: [{LINE.replace('[0.5]', '[5e-1]')}]\nrates: {{mask: 1e-3}}\n"
+        f"task: inference\nlines: [{LINE.replace('[0.5]', '[5e-1]')}]\npruning_of: {{mask: {{learning_rate: 1e-3}}}}\n"
     )
     recipe = load_recipe(tmp_path / "mine.yaml")
-    assert recipe.rates == (("mask", 1e-3),)
+    ((name, settings),) = recipe.pruning_of
+    assert (name, settings.learning_rate) == ("mask", 1e-3)
     assert recipe.lines[0].sparsities == (0.5,)
     recipe.points()
 
@@ -225,7 +228,7 @@ def test_a_column_named_twice(tmp_path: Path) -> None:
 
 def test_a_merged_checkpoint_is_readable_by_others(engine: Engine, raw: Pretrained, tmp_path: Path) -> None:
     engine.execute([raw])
-    api.export_model(raw.key, tmp_path / "merged", merged=True, engine=engine)
+    api.export_model(raw.key, tmp_path / "merged", format="merged", engine=engine)
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "merged").iterdir()} == {0o644}
 
 
@@ -239,7 +242,7 @@ def test_a_full_disk_while_merging(engine: Engine, raw: Pretrained, tmp_path: Pa
     engine.execute([raw])
     monkeypatch.setattr(PreTrainedModel, "save_pretrained", full)
     with pytest.raises(UserError, match="space"):
-        api.export_model(raw.key, tmp_path / "merged", merged=True, engine=engine)
+        api.export_model(raw.key, tmp_path / "merged", format="merged", engine=engine)
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")

@@ -101,8 +101,8 @@ def test_finetune_prune_evaluate_export(shell: Shell) -> None:
     assert again.err == "", "nothing was computed"
     assert again.json == subnetwork
 
-    assert shell("export", subnetwork["key"], "--subnetwork", "sub").out.strip() == "sub"
-    assert shell("export", subnetwork["key"], "--merged", "merged").code == 0
+    assert shell("export", subnetwork["key"], "--format", "subnetwork", "--out", "sub").out.strip() == "sub"
+    assert shell("export", subnetwork["key"], "--format", "merged", "--out", "merged").code == 0
     assert load_subnetwork("sub").config.num_labels == 2
     assert (shell.folder / "merged" / "model.safetensors").is_file()
     scored = shell("evaluate", "sub", "--task", shell.task, "--json")
@@ -112,7 +112,7 @@ def test_finetune_prune_evaluate_export(shell: Shell) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ("--pruner", "magnitude", "--sparsity", 0.3, "--scope", "global"),
+        ("--pruner", "one-shot", "--sparsity", 0.3, "--scope", "global"),
         ("--pruner", "imp", "--sparsity", 0.5, "--steps", 10),
         ("--init", "soft", "--initial-sparsity", 0.2, "--steps", 10, "--target-modules", "query,key"),
     ],
@@ -265,7 +265,7 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("finetune", "--task", "gossip"), "unknown task 'gossip'; choose one of: fever, inference"),
+        (("finetune", "--task", "gossip"), "unknown task 'gossip'; choose one of: cola, fever, inference"),
         (("finetune", "--task", "gone.yaml"), "gone.yaml cannot be read: No such file"),
         (("finetune", "--task", "task.yaml", "--objective", "mse"), "unknown objective 'mse'"),
         (("finetune", "--task", "task.yaml", "--objective", "confreg"), "needs a teacher"),
@@ -304,8 +304,15 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("claims", "--profile", "cpu"), "profile 'cpu' needs a backbone"),
         (("run", "gone.yaml"), "gone.yaml cannot be read"),
         (("run", "task.yaml"), "task.yaml: unknown key 'train_size'"),
-        (("export", "0123", "--merged", "x"), "no artifact in"),
-        (("export", "0123"), "--merged DIR or --subnetwork DIR"),
+        (("export", "0123", "--format", "merged", "--out", "x"), "no artifact in"),
+        (("export", "0123", "--format", "merged"), "Missing option '--out'"),
+        (
+            ("export", "0123", "--format", "pickle", "--out", "x"),
+            "unknown format 'pickle'; choose one of: merged, smp, subnetwork",
+        ),
+        (("import", "smp", "m.npy", "--backbone", "b", "--out", "x"), "which labels does the model tell apart?"),
+        (("import", "smp", "m.npy", "--backbone", "b", "--out", "x", "--labels", "a,a"), "['a', 'a'] are no labels"),
+        (("import", "smp", "m.npy", "--backbone", "b", "--out", "task.yaml", "--labels", "a,b"), "exists already"),
         (("store", "show", "0123"), "no artifact in"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
@@ -334,12 +341,12 @@ def test_export_does_not_overwrite(shell: Shell) -> None:
     key = shell.key()
     (shell.folder / "mine").mkdir()
     (shell.folder / "mine" / "thesis.txt").write_text("")
-    assert "mine exists already" in shell.fails("export", key, "--merged", "mine")
+    assert "mine exists already" in shell.fails("export", key, "--format", "merged", "--out", "mine")
     assert (shell.folder / "mine" / "thesis.txt").exists()
 
 
 def test_a_folder_with_other_labels(shell: Shell) -> None:
-    shell("export", shell.key(), "--subnetwork", "sub")
+    shell("export", shell.key(), "--format", "subnetwork", "--out", "sub")
     assert "knows the labels" in shell.fails("evaluate", "sub", "--task", "verification")
 
 
@@ -373,7 +380,7 @@ def test_a_full_or_read_only_disk(
     function: str, code: int, said: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = shell.key()
-    prune = ("prune", key, "--pruner", "magnitude", "-q")
+    prune = ("prune", key, "--pruner", "one-shot", "-q")
     with monkeypatch.context() as patch:
         patch.setattr(function, refusing(code))
         assert said in shell.fails(*prune)
@@ -405,7 +412,9 @@ def damaged(shell: Shell) -> str:
     return key
 
 
-@pytest.mark.parametrize("command", [("prune",), ("evaluate",), ("export", "--merged", "out")], ids=lambda c: c[0])
+@pytest.mark.parametrize(
+    "command", [("prune",), ("evaluate",), ("export", "--format", "merged", "--out", "out")], ids=lambda c: c[0]
+)
 def test_a_damaged_model_is_refused_by_name(command: tuple[str, ...], damaged: str, shell: Shell) -> None:
     line = shell.fails(command[0], damaged, *command[1:])
     assert f"artifact {damaged} is damaged" in line

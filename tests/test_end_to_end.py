@@ -18,7 +18,7 @@ from srnet.experiment import Engine, Store
 from srnet.experiment.nodes import Node
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.progress import Reporter
-from srnet.pruners import Magnitude
+from srnet.pruners import OneShot
 from srnet.recipes import Line, Recipe
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
@@ -103,7 +103,7 @@ finetuning: {{steps: 4, eval_every: 2, batch_size: 4, max_length: 32}}
 pruning: {{steps: 4, eval_every: 2, batch_size: 4, max_length: 32}}
 lines:
   - {{label: a, paradigm: a, pruner: mask, prune: poe, sparsities: [0.5]}}
-  - {{label: b, paradigm: b, pruner: magnitude, sparsities: [0.5]}}
+  - {{label: b, paradigm: b, pruner: one-shot, sparsities: [0.5]}}
   - {{label: c, paradigm: c, pruner: mask, prune: reweight, sparsities: [0.5]}}
 """)
     assert run(monkeypatch, "run", "mine.yaml", "--store", "store", "-q") == 0
@@ -154,7 +154,7 @@ def test_a_recipe_without_ood_files(tiny_backbone: str, tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("text_a,text_b,label\n" + "the lawyer,the judge,yes\nthe doctor,a judge,no\n" * 4)
     task = srnet.FilesTask("own", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv"), leaks="keep")
     training = TrainingSettings(steps=2, eval_every=2, batch_size=4, max_length=32)
-    lines = (Line("full"), Line("magnitude", "a", pruner="magnitude", sparsities=(0.5,)))
+    lines = (Line("full"), Line("magnitude", "a", pruner="one-shot", sparsities=(0.5,)))
     engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True))
     results = srnet.run_recipe(Recipe("r", task, lines, tiny_backbone, finetuning=training), tmp_path / "out", engine)
     assert [summary.verdict for summary in results.summaries] == [None, None]
@@ -167,7 +167,7 @@ def test_the_embedded_backbone(engine: Engine, tiny_task: SyntheticTask) -> None
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 8_000_000
     settings = TrainingSettings(steps=2, eval_every=2, batch_size=4)
     trained = srnet.finetune(tiny_task, training=settings, engine=engine)
-    pruned = srnet.prune(trained.key, Magnitude(0.5), engine=engine)
+    pruned = srnet.prune(trained.key, OneShot(0.5), engine=engine)
     model = srnet.load_subnetwork(pruned.folder)
     assert torch.isfinite(torch.cat([p.flatten() for p in model.parameters()])).all()
     assert pruned.sparsity == pytest.approx(0.5, abs=1e-3)

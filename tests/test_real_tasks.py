@@ -143,3 +143,45 @@ def test_coarse_classes_do_not_train(snli: Path) -> None:
     hans = DataFile(str(snli.parent / "hans.txt"), classes=(("no", "x"), ("yes", "y")))
     with pytest.raises(UserError, match="classes are for test files"):
         FilesTask("mine", ("no", "yes"), "a.csv", "b.csv", ood_train=hans)
+
+
+# --- GLUE ----------------------------------------------------------------------------------------------------------
+
+
+def glue(folder: Path, header: str, row: str) -> Path:
+    folder.mkdir()
+    for name, count in (("train", 24), ("dev", 12)):
+        rows = [row.format(text=f"the {name} pilot saw {n} doctors", n=n, label=n % 2) for n in range(count)]
+        (folder / f"{name}.tsv").write_text("\n".join([header, *rows] if header else rows) + "\n")
+    return folder.parent
+
+
+def test_numbers_as_answers(tiny_backbone: str, tmp_path: Path) -> None:
+    data = glue(tmp_path / "STS-B", "index\tsentence1\tsentence2\tscore", "{n}\t{text}\t{n} doctors\t{n}.25")
+    told = ("--task", "stsb", "--data", str(data), "--backbone", tiny_backbone, "--store", str(tmp_path / "store"))
+    printed = invoke("finetune", *told, "--steps", "2", "--quiet")
+    assert "pearson" in printed
+    assert "spearman" in printed
+    assert "accuracy" not in printed
+    assert "majority" not in printed, "a constant answer has no correlation with anything"
+    scores = json.loads(invoke("finetune", *told, "--steps", "2", "--quiet", "--json"))["scores"]
+    assert set(scores["dev"]["metrics"]) == {"pearson", "spearman"}
+
+
+def test_single_sentences_without_a_header(tiny_backbone: str, tmp_path: Path) -> None:
+    data = glue(tmp_path / "CoLA", "", "gj04\t{label}\t\t{text}")
+    told = ("--task", "cola", "--data", str(data), "--backbone", tiny_backbone, "--store", str(tmp_path / "store"))
+    key = invoke("finetune", *told, "--steps", "2", "--quiet", "--key").strip()
+    printed = invoke("evaluate", key, "--store", str(tmp_path / "store"), "--quiet")
+    for name in ("accuracy", "f1", "matthews", "positive"):
+        assert name in printed
+    assert "majority" in printed
+
+
+REAL = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="the real data are not here")
+@pytest.mark.parametrize("name", ["cola", "sst2", "mrpc", "stsb", "rte"])
+def test_real_glue_can_be_checked(name: str) -> None:
+    assert "fingerprint" in invoke("data", "check", name, "--data", str(REAL / "glue"))

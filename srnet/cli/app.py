@@ -97,6 +97,9 @@ ScoreRateOption = Annotated[
 ]
 BatchOption = Annotated[int | None, typer.Option("--batch-size", help="Examples in a batch.")]
 EvalOption = Annotated[int | None, typer.Option("--eval-every", help="Steps between evaluations and checkpoints.")]
+LengthOption = Annotated[
+    int | None, typer.Option("--max-length", help="Tokens at which texts are cut. Default 128; squad 384, in windows.")
+]
 PrecisionOption = Annotated[
     str | None, typer.Option("--precision", help="float32 (default), or bf16 where the machine has it.")
 ]
@@ -240,13 +243,15 @@ def training_options(
     score_rate: ScoreRateOption = None,
     batch_size: BatchOption = None,
     eval_every: EvalOption = None,
+    max_length: LengthOption = None,
     precision: PrecisionOption = None,
     compile: CompileOption = None,
 ) -> dict[str, Any]:
     """What was said about the training."""
     given = {
         "steps": steps, "epochs": epochs, "learning_rate": learning_rate, "score_rate": score_rate,
-        "batch_size": batch_size, "eval_every": eval_every, "precision": precision, "compile": compile,
+        "batch_size": batch_size, "eval_every": eval_every, "max_length": max_length, "precision": precision,
+        "compile": compile,
     }  # fmt: skip
     return {name: value for name, value in given.items() if value is not None}
 

@@ -110,9 +110,9 @@ def finetune(
     from srnet import api
     from srnet.recipes.usual import finetuning_for
 
-    settings = changed(finetuning_for(backbone), seed=seed, **training)
-    engine = make_engine(store, quiet, report_to)
     spec = data.task(task)
+    settings = changed(finetuning_for(backbone, spec), seed=seed, **training)
+    engine = make_engine(store, quiet, report_to)
     trained = api.finetune(
         spec,
         objective,
@@ -213,7 +213,7 @@ def prune(
     else:
         node = stored_model(engine.store, model)
     given = training if seed is None else {"seed": seed, **training}
-    default = replace(pruning_for(node.pretrained.backbone, pruner), seed=node.pretrained.seed)
+    default = replace(pruning_for(node.pretrained.backbone, pruner, node.task_spec), seed=node.pretrained.seed)
     settings = changed(default, **given) if given else None
     trained = api.prune(
         node,

@@ -42,6 +42,7 @@ class BiasSpec:
         return dataclasses.replace(self, vectors=",".join(files))
 
     def node(self, task: TaskSpec, backbone: str) -> Bias:
+        load_task(task).need_classes("a bias model")
         shortcut = self.shortcut or load_task(task).shortcut
         given = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
         unused = [name for name in given if name not in ("shortcut", *_BIAS_OPTIONS[shortcut])]

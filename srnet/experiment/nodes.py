@@ -23,7 +23,7 @@ from srnet.experiment.identity import BY_CONTENT, key_of
 from srnet.files import sha256
 from srnet.objectives import get_objective
 from srnet.pruners import MaskTraining, Pruner
-from srnet.tasks.base import Shortcut, Task, TrainingData
+from srnet.tasks.base import Answer, Shortcut, Task, TrainingData
 from srnet.training import TrainingSettings
 
 
@@ -41,6 +41,12 @@ class TaskSpec(Protocol):
 @lru_cache(maxsize=8)
 def load_task(spec: TaskSpec) -> Task:
     return spec.load()
+
+
+def answer_of_spec(spec: TaskSpec) -> Answer:
+    """What kind of answer a task asks for, without loading it; most ask for classes and do not say so."""
+    answer: Answer = getattr(spec, "answer", "class")
+    return answer
 
 
 @dataclass(frozen=True)
@@ -280,7 +286,7 @@ class Pretrained(ModelNode):
 
     @property
     def head(self) -> Head:
-        return Head(self.words, per_token=load_task(self.task).answer == "span")
+        return Head(self.words, per_token=answer_of_spec(self.task) == "span")
 
     @property
     def pretrained(self) -> Pretrained:
@@ -353,11 +359,11 @@ class Trajectory(ModelNode):
 
     @property
     def formula(self) -> str:
-        return f"A_{self.objective.name}^{','.join(map(str, self.steps))}({self.parent.formula})"
+        return f"A_{self.objective.label}^{','.join(map(str, self.steps))}({self.parent.formula})"
 
     @property
     def label(self) -> str:
-        return f"fine-tune ({self.objective.name}) to step {max(self.steps)}, seed {self.training.seed}"
+        return f"fine-tune ({self.objective.label}) to step {max(self.steps)}, seed {self.training.seed}"
 
 
 @dataclass(frozen=True)
@@ -381,7 +387,7 @@ class Moment(ModelNode):
 
     @property
     def formula(self) -> str:
-        return f"A_{self.trajectory.objective.name}^{self.step}({self.trajectory.parent.formula})"
+        return f"A_{self.trajectory.objective.label}^{self.step}({self.trajectory.parent.formula})"
 
     @property
     def label(self) -> str:

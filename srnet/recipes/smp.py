@@ -10,10 +10,11 @@ from typing import Any
 
 from srnet.backbones import has_language_model
 from srnet.errors import choose
-from srnet.experiment.nodes import TaskSpec, load_task
+from srnet.experiment.nodes import TaskSpec, answer_of_spec, load_task
 from srnet.names import EMBEDDED
 from srnet.recipes.setup import Setup
 from srnet.training import TrainingSettings
+from srnet.training.inputs import length_for
 
 KEPT = (0.5, 0.1, 0.03)
 """The shares of weights that the authors keep."""
@@ -121,7 +122,7 @@ def toy_smp(task: TaskSpec, backbone: str = EMBEDDED) -> Setup:
 
 
 def cpu_smp(task: TaskSpec, backbone: str) -> Setup:
-    return _small(task, backbone, _CPU)
+    return _small(task, backbone, replace(_CPU, max_length=length_for(answer_of_spec(task))))
 
 
 def _small(task: TaskSpec, backbone: str, weights: TrainingSettings) -> Setup:

@@ -188,8 +188,8 @@ def _recipe(values: Mapping[str, Any], path: Path) -> Recipe:
     seeds = values.get("seeds", 1)
     backbone = convert(values.get("backbone", EMBEDDED), str, f"{path}: backbone")
     whole = isinstance(seeds, int) and not isinstance(seeds, bool)
-    finetuning = _settings(values, "finetuning", finetuning_for(backbone), path)
-    pruning = _settings(values, "pruning", pruning_for(backbone), path)
+    finetuning = _settings(values, "finetuning", finetuning_for(backbone, task), path)
+    pruning = _settings(values, "pruning", pruning_for(backbone, task=task), path)
     lines = tuple(_line(line, f"{path}: line {n}") for n, line in enumerate(values["lines"], start=1))
     return Recipe(
         name=str(values.get("name", path.stem)),
@@ -204,7 +204,7 @@ def _recipe(values: Mapping[str, Any], path: Path) -> Recipe:
         stopping=_settings(values, "stopping", finetuning, path) if "stopping" in values else None,
         axis=convert(values.get("axis", "sparsity"), Axis, f"{path}: axis"),
         title=convert(values.get("title", ""), str, f"{path}: title"),
-        pruning_of=_pruning_of(values, lines, backbone, path),
+        pruning_of=_pruning_of(values, lines, lambda pruner: pruning_for(backbone, pruner, task), path),
         words=convert(values.get("words", []), tuple[str, ...], f"{path}: words"),
         bias=bias_from(values.get("bias", {}), f"{path}: bias", path.parent),
     )
@@ -243,17 +243,16 @@ def _settings_by(
 
 
 def _pruning_of(
-    values: Mapping[str, Any], lines: tuple[Line, ...], backbone: str, path: Path
+    values: Mapping[str, Any], lines: tuple[Line, ...], usual: Callable[[str], TrainingSettings], path: Path
 ) -> tuple[tuple[str, TrainingSettings], ...]:
     """For pruners that start from settings of their own, or are told some: those, then `pruning`, then `pruning_of`."""
     given = values.get("pruning_of", {})
-    told = dict(_settings_by("pruning_of", values, pruning_for(backbone), path, get_pruner))
-    own = {line.pruner for line in lines if line.pruner and pruning_for(backbone, line.pruner) != pruning_for(backbone)}
-    found = []
-    for name in sorted({*told, *own}):
-        usual = _settings(values, "pruning", pruning_for(backbone, name), path)
-        found.append((name, _settings(given, name, usual, path)))
-    return tuple(found)
+    told = dict(_settings_by("pruning_of", values, usual("mask"), path, get_pruner))
+    own = {line.pruner for line in lines if line.pruner and usual(line.pruner) != usual("mask")}
+    return tuple(
+        (name, _settings(given, name, _settings(values, "pruning", usual(name), path), path))
+        for name in sorted({*told, *own})
+    )
 
 
 def bias_from(values: Any, where: str, folder: Path = Path()) -> BiasSpec:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from srnet.experiment.nodes import TaskSpec, answer_of_spec
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.recipes.smp import family_settings
 from srnet.recipes.toy import FINETUNING, PRUNING
 from srnet.training import TrainingSettings
+from srnet.training.inputs import length_for
 
 
-def finetuning_for(backbone: str) -> TrainingSettings:
-    return FINETUNING if _embedded(backbone) else TrainingSettings(epochs=3)
+def finetuning_for(backbone: str, task: TaskSpec | None = None) -> TrainingSettings:
+    return _roomy(FINETUNING if _embedded(backbone) else TrainingSettings(epochs=3), task)
 
 
-def pruning_for(backbone: str, pruner: str = "mask") -> TrainingSettings:
+def pruning_for(backbone: str, pruner: str = "mask", task: TaskSpec | None = None) -> TrainingSettings:
     settings = family_settings(pruner, embedded=_embedded(backbone))
-    if settings is not None:
-        return settings
-    return PRUNING if _embedded(backbone) else TrainingSettings(epochs=5)
+    if settings is None:
+        settings = PRUNING if _embedded(backbone) else TrainingSettings(epochs=5)
+    return _roomy(settings, task)
+
+
+def _roomy(settings: TrainingSettings, task: TaskSpec | None) -> TrainingSettings:
+    """Contexts are longer than sentences."""
+    return settings if task is None else replace(settings, max_length=length_for(answer_of_spec(task)))
 
 
 def _embedded(backbone: str) -> bool:

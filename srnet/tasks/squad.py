@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from srnet.errors import UserError, choose
-from srnet.tasks.base import METRICS_OF, SPAN, Kind, Metric, Task
+from srnet.tasks.base import METRICS_OF, SPAN, Answer, Kind, Metric, Task
 from srnet.tasks.files import BadRows
 from srnet.tasks.reading import DAMAGED, HUB, SUFFIXES, brief, read_rows, suffix_of
 from srnet.tasks.spans import SpanSplit
@@ -59,6 +59,10 @@ class SquadTask:
             choose("split under rows", name, ("train", "dev", *tests))
             if count < 1:
                 raise UserError(f"task '{self.name}': {count} rows of '{name}'", "give at least 1")
+
+    @property
+    def answer(self) -> Answer:
+        return "span"
 
     @property
     def files(self) -> dict[str, str]:

@@ -151,8 +151,8 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
     ) -> Any:
         inputs = dict(inputs)
         labels, bias, teacher = inputs.pop("labels"), inputs.pop("bias", None), inputs.pop("teacher", None)
-        # before the forward pass, so that it comes last in the backward pass: its gradients, as large as all scores, are
-        # then added to others instead of lying beside the masked weights that wait for theirs
+        # Before the forward pass, so that it comes last in the backward pass: its gradients, as large as all scores,
+        # are then added to others instead of lying beside the masked weights that wait for theirs.
         penalty = self.run.method.penalty(self.state.global_step)
         outputs = model(**inputs)
         logits = without_padding(outputs.logits.float(), inputs["attention_mask"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -188,6 +189,48 @@ def test_it_agrees_with_a_plain_loop(metric: Metric) -> None:
         [measure(metric, a, labels) - measure(metric, b, labels) for a, b in zip(ours, theirs, strict=True)]
     )
     assert fast.difference == pytest.approx(100 * exact)
+
+
+def of_metric(metric: Metric) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
+    """Answers of two models with three seeds each, and the labels; with ties, and one seed that is a constant."""
+    rng = np.random.default_rng(40)
+    if metric in ("exact_match", "span_f1"):
+        models = [np.stack([(f1 := rng.random(50)) > 0.6, f1], axis=1) for _ in range(6)]
+        return models[:3], models[3:], np.zeros((50, 2), dtype=np.int64)
+    if metric in ("pearson", "spearman"):
+        labels = rng.integers(0, 11, 50) / 2
+        models = [np.round(labels + noise * rng.normal(size=50), 1) for noise in (1, 2, 3, 4, 5)]
+        return [*models[:2], np.full(50, 0.3)], models[2:], labels
+    labels = (rng.random(50) < 0.3).astype(np.int64)
+    models = [answers(rate, 50 + n, labels) for n, rate in enumerate((0.9, 0.8, 0.7, 0.6, 0.5))]
+    return [*models[:2], np.zeros_like(labels)], models[2:], labels
+
+
+@pytest.mark.parametrize("metric", get_args(Metric))
+def test_every_resample_is_scored_as_its_rows_would_be(metric: Metric) -> None:
+    ours, theirs, labels = of_metric(metric)
+    samples = 40
+    seeds = np.random.default_rng(0).multinomial(3, np.full(3, 1 / 3), size=samples)
+    differences = []
+    for drawn, counts in zip(seeds, _resamples(samples, 50, 1, 0), strict=True):
+        rows = np.repeat(np.arange(50), counts.astype(int))
+        gains = [
+            measure(metric, a[rows], labels[rows]) - measure(metric, b[rows], labels[rows])
+            for a, b in zip(ours, theirs, strict=True)
+        ]
+        differences.append(100 * np.dot(drawn, gains) / 3)
+    low, high = np.quantile(differences, [0.025, 0.975])
+    found = paired_bootstrap(ours, theirs, labels, metric, samples=samples)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-6)
+    whole = [measure(metric, a, labels) - measure(metric, b, labels) for a, b in zip(ours, theirs, strict=True)]
+    assert found.difference == pytest.approx(100 * np.mean(whole))
+
+
+def test_resamples_in_which_a_score_is_constant() -> None:
+    # a single label differs: every third resample has none of it, and no correlation
+    labels = np.array([0.1] * 9 + [0.7])
+    interval = paired_bootstrap([labels], [np.full(10, 0.2)], labels, "pearson", samples=500)
+    assert (interval.difference, interval.low, interval.high) == pytest.approx((100.0, 0.0, 100.0))
 
 
 @pytest.mark.parametrize("cells", [1, 1000, 120 * 7])

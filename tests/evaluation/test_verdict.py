@@ -55,3 +55,9 @@ def test_it_reads_as_a_sentence() -> None:
     assert str(verdict(70.0, 5.0)) == f"no SRNet: keeps 87.5 % of ID (95 % needed); {gain}"
     assert str(verdict(80.0, 0.0)) == f"no SRNet: keeps 100.0 % of ID but gains nothing OOD; {gain}"
     assert "gain not certain" in str(verdict(76.0, 5.0, UNSURE))
+
+
+@pytest.mark.parametrize(("ours", "full"), [(10.0, 0.0), (-20.0, -10.0), (0.0, 0.0)])
+def test_of_a_full_model_that_knows_nothing_none_is_kept(ours: float, full: float) -> None:
+    # a correlation may be negative, and twice as negative is not twice as good
+    assert judge(ours, full, {"hans": (60.0, 50.0)}, {"hans": SURE}).id_share == 0.0

@@ -10,7 +10,7 @@ from srnet.experiment import CE, BiasModel, ConfReg, FineTune, Moment, Pretraine
 from srnet.experiment.cost import training_steps
 from srnet.experiment.nodes import ModelNode, Objective, PruneRun
 from srnet.files import write_json
-from srnet.pruners import IMP, Magnitude, MaskTraining, RewoundIMP
+from srnet.pruners import IMP, MaskTraining, OneShot, RewoundIMP
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
@@ -26,7 +26,7 @@ REWOUND = Prune(RAW, RewoundIMP(0.5), CE(), TRAINING)
 
 @pytest.fixture(autouse=True)
 def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head: f"hash of {name}")
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ def test_a_mask_costs_its_search_and_what_came_before(store: Store) -> None:
 
 def test_a_pruner_that_does_not_train_costs_nothing_more(store: Store) -> None:
     took(store, FULL, 60)
-    assert training_steps(Prune(FULL, Magnitude(0.5)), store) == 60
-    assert training_steps(Prune(RAW, Magnitude(0.5)), store) == 0
+    assert training_steps(Prune(FULL, OneShot(0.5)), store) == 60
+    assert training_steps(Prune(RAW, OneShot(0.5)), store) == 0
 
 
 def test_a_run_that_yields_every_level_counts_in_full_for_each(store: Store) -> None:

@@ -13,7 +13,7 @@ from srnet.experiment import BiasModel, ConfReg, Engine, Evaluate, FineTune, PoE
 from srnet.experiment.compute import compute
 from srnet.experiment.nodes import Node
 from srnet.progress import Reporter
-from srnet.pruners import IMP, Magnitude, MaskTraining
+from srnet.pruners import IMP, MaskTraining, OneShot
 from srnet.training import TrainingSettings
 
 
@@ -50,7 +50,7 @@ def test_the_plan_shares_nodes_and_puts_parents_first(tuned: FineTune, bias: Bia
 
 
 def test_the_second_time_nothing_is_computed(raw: Pretrained, engine: Engine, computed: list[Node]) -> None:
-    nodes = [Evaluate(Prune(raw, Magnitude(s))) for s in (0.3, 0.6)]
+    nodes = [Evaluate(Prune(raw, OneShot(s))) for s in (0.3, 0.6)]
     engine.execute(nodes)
     assert len(computed) == 5
     restarted(engine).execute(nodes)
@@ -61,7 +61,7 @@ def test_the_second_time_nothing_is_computed(raw: Pretrained, engine: Engine, co
 def test_damage_is_named_and_only_it_is_computed_again(
     raw: Pretrained, engine: Engine, computed: list[Node], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nodes = [Prune(raw, Magnitude(s)) for s in (0.3, 0.6)]
+    nodes = [Prune(raw, OneShot(s)) for s in (0.3, 0.6)]
     engine.execute(nodes)
     path = engine.store.path(nodes[0].key) / "mask.bits"
     good = path.read_bytes()
@@ -84,7 +84,7 @@ def test_a_damaged_parent_is_computed_again_when_needed(raw: Pretrained, engine:
     engine.execute([raw])
     (engine.store.path(raw.key) / "weights.safetensors").write_bytes(b"")
     computed.clear()
-    node = Prune(raw, Magnitude(0.5))
+    node = Prune(raw, OneShot(0.5))
     restarted(engine).execute([node])
     assert computed == [raw, node]
 
@@ -131,7 +131,7 @@ def test_same_seed_same_mask(tuned: FineTune, bias: BiasModel, tiny_training: Tr
 
 def test_pruning_twice_is_refused(raw: Pretrained, engine: Engine) -> None:
     with pytest.raises(UserError, match="pruned already"):
-        engine.execute([Prune(Prune(raw, Magnitude(0.5)), Magnitude(0.7))])
+        engine.execute([Prune(Prune(raw, OneShot(0.5)), OneShot(0.7))])
 
 
 def test_an_unknown_split_is_refused_before_anything_runs(raw: Pretrained, engine: Engine) -> None:

@@ -13,7 +13,7 @@ from srnet.experiment.estimate import Estimate, estimate, measure_step, spoken, 
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes import ModelNode, Node
 from srnet.files import write_json
-from srnet.pruners import IMP, Magnitude, MaskTraining
+from srnet.pruners import IMP, MaskTraining, OneShot
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """No backbone is read: a step takes a second, and every measurement is noted."""
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head: f"hash of {name}")
     asked: list[tuple[str, int]] = []
 
     def measure(raw: Pretrained, settings: TrainingSettings) -> float:
@@ -132,7 +132,7 @@ def test_damaged_artifacts_are_passed_over(store: Store, measured: list[Any]) ->
 
 def test_only_trainings_are_counted(store: Store, measured: list[Any]) -> None:
     level = Prune(FULL, IMP(0.5), CE(), TEN)
-    nodes = [RAW, Prune(RAW, Magnitude(0.5)), level, BiasModel(TASK), Rewind(level, RAW), Evaluate(FULL)]
+    nodes = [RAW, Prune(RAW, OneShot(0.5)), level, BiasModel(TASK), Rewind(level, RAW), Evaluate(FULL)]
     assert estimate(nodes, store) == Estimate(0, 0, 0.0, 0)
     assert measured == []
     assert estimate([*nodes, FULL, OTHER], store).trainings == 2

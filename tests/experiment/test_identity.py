@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from methods import METHODS
 from safetensors.torch import load_file, save_file
 
 from srnet.backbones import backbone_hash
 from srnet.errors import UserError
 from srnet.experiment import CE, BiasModel, ConfReg, Evaluate, FineTune, PoE, Pretrained, Prune, Reweight, Rewind
 from srnet.experiment.identity import SCHEMA, describe, key_of
-from srnet.experiment.nodes import Objective, load_task
+from srnet.experiment.nodes import Distilled, Objective, load_task
 from srnet.masks import Targets
-from srnet.pruners import IMP, PRUNERS, Magnitude, MaskTraining, RewoundIMP
+from srnet.pruners import IMP, PRUNERS, MaskTraining, OneShot
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
@@ -69,7 +70,9 @@ def defaults() -> dict[str, dict[str, str]]:
 def test_a_default_that_changes_raises_the_schema() -> None:
     """Defaults are no part of a key. If this fails because one has changed (not: was added), raise SCHEMA."""
     pinned = json.loads((Path(__file__).parent / "defaults.json").read_text())
-    assert pinned["schema"] == SCHEMA, "write the new defaults.json: python -m tests.experiment.test_identity"
+    assert pinned["schema"] == SCHEMA, (
+        "PYTHONPATH=tests python -m tests.experiment.test_identity"
+    )
     for name, fields in pinned["defaults"].items():
         now = {field: value for field, value in defaults()[name].items() if field in fields}
         assert now == fields, f"a default of {name} has changed: raise SCHEMA"
@@ -103,26 +106,82 @@ def test_what_is_as_usual_says_nothing(raw: Pretrained) -> None:
     assert key_of(Holder(Settings(2.0))) != key_of(Holder(More(2.0, new=4)))
 
 
+OTHER: dict[str, Any] = {
+    "sparsity": 0.6,
+    "init": "soft",
+    "initial_sparsity": 0.2,
+    "ramp": 0.65,
+    "begin": 0.05,
+    "scope": "global",
+    "phi": 0.02,
+    "alpha": 3.0,
+    "refresh_every": 11,
+    "targets": Targets(exclude=("classifier",)),
+    "penalty": 5.0,
+    "temperature": 3.0,
+    "threshold": 0.2,
+    "open_at_first": 0.8,
+    "step_sparsity": 0.25,
+    "interval": 0.05,
+}
+"""Another value for whatever a pruner can be told."""
+
+
+@pytest.mark.parametrize(("name", "field"), [(n, f.name) for n, p in METHODS.items() for f in dataclasses.fields(p)])
+def test_every_pruner_setting_counts(name: str, field: str, raw: Pretrained) -> None:
+    pruner = METHODS[name]
+    assert Prune(raw, pruner).key != Prune(raw, replace(pruner, **{field: OTHER[field]})).key
+
+
+def test_every_pruner_is_another(raw: Pretrained) -> None:
+    assert len({Prune(raw, pruner).key for pruner in METHODS.values()}) == len(METHODS)
+
+
+def test_everything_about_a_distillation_counts(raw: Pretrained, tiny_task: SyntheticTask) -> None:
+    tuned, bias = FineTune(raw), BiasModel(tiny_task)
+    objectives = [
+        CE(),
+        Distilled(CE(), tuned),
+        Distilled(CE(), tuned, share=0.25),
+        Distilled(CE(), tuned, temperature=3.0),
+        Distilled(CE(), FineTune(replace(raw, seed=1))),
+        PoE(bias),
+        Distilled(PoE(bias), tuned),
+        ConfReg(bias, tuned),
+        Distilled(ConfReg(bias, tuned), tuned),
+    ]
+    assert len({FineTune(raw, objective).key for objective in objectives}) == len(objectives)
+
+
 @pytest.mark.parametrize(
-    "other",
+    ("change", "message"),
     [
-        MaskTraining(0.6),
-        MaskTraining(0.5, init="soft"),
-        MaskTraining(0.5, initial_sparsity=0.2),
-        MaskTraining(0.5, ramp=0.6),
-        MaskTraining(0.5, scope="global"),
-        MaskTraining(0.5, phi=0.02),
-        MaskTraining(0.5, alpha=3.0),
-        MaskTraining(0.5, refresh_every=11),
-        MaskTraining(0.5, targets=Targets(exclude=("classifier",))),
-        Magnitude(0.5),
-        IMP(0.5),
-        RewoundIMP(0.5),
+        ({"distillation": 0.0}, "share of the loss"),
+        ({"distillation": 1.1}, "share of the loss"),
+        ({"distillation": float("nan")}, "share of the loss"),
+        ({"temperature": 0.0}, "temperature"),
+        ({"temperature": float("inf")}, "temperature"),
+        ({"teacher": None}, r"'ce\+kd' needs a teacher"),
+        ({"distillation": None}, "'ce' takes no teacher"),
     ],
     ids=str,
 )
-def test_every_pruner_setting_counts(other: Any, raw: Pretrained) -> None:
-    assert Prune(raw, MaskTraining(0.5)).key != Prune(raw, other).key
+def test_a_nonsense_distillation_is_refused(change: dict[str, Any], message: str, raw: Pretrained) -> None:
+    good = Distilled(CE(), FineTune(raw))
+    with pytest.raises(UserError, match=message):
+        replace(good, **change)
+
+
+def test_one_teacher_is_enough(raw: Pretrained, tiny_task: SyntheticTask) -> None:
+    one, other = FineTune(raw), FineTune(replace(raw, seed=1))
+    with pytest.raises(UserError, match="has a teacher already"):
+        Distilled(ConfReg(BiasModel(tiny_task), one), other)
+
+
+def test_a_teacher_of_another_task_is_refused(raw: Pretrained, tiny_task: SyntheticTask) -> None:
+    elsewhere = FineTune(replace(raw, task=replace(tiny_task, data_seed=1)))
+    with pytest.raises(UserError, match="another task"):
+        FineTune(raw, Distilled(CE(), elsewhere))
 
 
 def test_task_seed_objective_and_parent_count(raw: Pretrained, tiny_task: SyntheticTask) -> None:
@@ -212,7 +271,7 @@ def test_objectives_get_what_they_need(tiny_task: SyntheticTask, raw: Pretrained
         with pytest.raises(UserError):
             wrong()
     with pytest.raises(UserError, match="takes no objective"):
-        Prune(raw, Magnitude(0.5), PoE(BiasModel(tiny_task)))
+        Prune(raw, OneShot(0.5), PoE(BiasModel(tiny_task)))
 
 
 def test_a_mask_is_rewound_only_to_its_own_backbone(raw: Pretrained) -> None:

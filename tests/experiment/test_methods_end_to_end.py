@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,15 +14,27 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from methods import METHODS, STEERED, TRAINING
 from scipy.special import log_softmax
 
-from srnet.experiment import BiasModel, ConfReg, Engine, Evaluate, FineTune, PoE, Pretrained, Prune, Rewind
+from srnet.experiment import CE, BiasModel, ConfReg, Engine, Evaluate, FineTune, PoE, Pretrained, Prune, Rewind
 from srnet.experiment.compute import bias_predictions, load_logits
+from srnet.experiment.nodes import Distilled
 from srnet.export import Subnetwork
 from srnet.masks import Mask
-from srnet.objectives import OBJECTIVES
+from srnet.objectives import OBJECTIVES, distilled
 from srnet.progress import Reporter
-from srnet.pruners import IMP, Magnitude, MaskTraining, RewoundIMP
+from srnet.pruners import (
+    IMP,
+    GradualMagnitude,
+    MaskTraining,
+    Movement,
+    OneShot,
+    RewoundIMP,
+    StaticLocal,
+    StaticShared,
+)
+from srnet.pruners.static import kind_of
 from srnet.training import TrainingSettings
 
 
@@ -62,19 +75,21 @@ def float_rows(values: np.ndarray) -> set[tuple[float, ...]]:
 # --- the objective of IMP ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pruner", [IMP(0.5), RewoundIMP(0.5), MaskTraining(0.5)], ids=lambda p: p.name)
+@pytest.mark.parametrize("name", TRAINING)
 def test_pruning_with_poe_trains_with_poe(
-    pruner: Any,
+    name: str,
+    made: Any,
     tuned: FineTune,
     bias: BiasModel,
     tiny_training: TrainingSettings,
-    engine: Engine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    engine = Engine(made.store, Reporter(quiet=True))
     engine.execute([tuned, bias])
     poe, ce = Spy(monkeypatch, "poe"), Spy(monkeypatch, "ce")
-    engine.execute([Prune(tuned, pruner, PoE(bias), tiny_training)])
-    assert len(poe.calls) == {"imp": 18, "imp-rw": 16, "mask": 20}[pruner.name]
+    # a seed of its own: nobody else has computed this node
+    engine.execute([Prune(tuned, TRAINING[name], PoE(bias), replace(tiny_training, seed=77))])
+    assert len(poe.calls) == {"imp": 18, "imp-rw": 16}.get(name, 20)
     assert ce.calls == []
     assert poe.rows("bias") <= float_rows(bias_predictions(engine.store, bias, "train").log_probs)
 
@@ -99,6 +114,42 @@ def test_the_students_see_the_stored_teacher(
     engine.execute([Prune(tuned, MaskTraining(0.5), objective, tiny_training)])
     teacher = log_softmax(load_logits(engine.store, objective.teacher)["train"], axis=1)
     assert spy.rows("teacher") <= float_rows(teacher)
+
+
+@pytest.mark.parametrize("name", ["ce", "poe", "confreg"])
+def test_distillation_goes_with_every_objective(
+    name: str,
+    made: Any,
+    tuned: FineTune,
+    bias: BiasModel,
+    tiny_training: TrainingSettings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = {"ce": CE(), "poe": PoE(bias), "confreg": ConfReg(bias, tuned)}[name]
+    objective = Distilled(plain, tuned, share=0.25, temperature=3.0)
+    assert objective.teacher == ConfReg(bias, tuned).teacher
+    assert objective.label == f"{name}+kd"
+    node = Prune(tuned, StaticShared(0.5), objective, replace(tiny_training, steps=3, seed=78))
+    own, taught = Spy(monkeypatch, name), []
+
+    def spied(loss: Any, weight: float, temperature: float) -> Any:
+        taught.append((weight, temperature))
+        return distilled(loss, weight, temperature)
+
+    monkeypatch.setattr("srnet.experiment.compute.distilled", spied)
+    Engine(made.store, Reporter(quiet=True)).execute([node])
+    assert len(own.calls) == 3
+    assert taught == [(0.25, 3.0)]
+    teacher = log_softmax(load_logits(made.store, objective.teacher)["train"], axis=1)
+    assert own.rows("teacher") <= float_rows(teacher)
+    if name != "ce":
+        assert own.rows("bias") <= float_rows(bias_predictions(made.store, bias, "train").log_probs)
+
+
+def test_a_distilled_run_is_another_run(made: Any, tuned: FineTune, tiny_training: TrainingSettings) -> None:
+    fast = replace(tiny_training, steps=5, learning_rate=1e-2)
+    plain, taught = (made(Prune(tuned, StaticLocal(0.5, penalty=0.0), o, fast)) for o in (CE(), Distilled(CE(), tuned)))
+    assert mask_of(plain) != mask_of(taught)
 
 
 # --- rewinding -----------------------------------------------------------------------------------------------------
@@ -150,7 +201,7 @@ def test_gradual_pruning_is_saved_at_its_final_sparsity(
 
 @pytest.mark.parametrize("sparsity", [0.0, 0.1, 0.37, 0.5, 0.9, 0.999])
 def test_budgets_are_met_to_the_weight(sparsity: float, made: Any, raw: Pretrained) -> None:
-    node = Prune(raw, Magnitude(sparsity))
+    node = Prune(raw, OneShot(sparsity))
     made(node)
     mask = Mask.from_bytes((made.store.path(node.key) / "mask.bits").read_bytes())
     assert_exact(mask, sparsity)
@@ -158,8 +209,57 @@ def test_budgets_are_met_to_the_weight(sparsity: float, made: Any, raw: Pretrain
     assert "classifier.weight" in mask
 
 
+@pytest.mark.parametrize("sparsity", [0.5, 0.9, 0.97])
+@pytest.mark.parametrize("kind", [StaticLocal, StaticShared, Movement, GradualMagnitude], ids=lambda kind: kind.name)
+def test_gradual_budgets_are_met_to_the_weight_in_what_is_saved(
+    kind: Any, sparsity: float, made: Any, raw: Pretrained, tiny_training: TrainingSettings
+) -> None:
+    node = Prune(raw, kind(sparsity), training=replace(tiny_training, steps=6, eval_every=2, learning_rate=1e-2))
+    subnetwork = made(node)
+    folder = made.store.path(node.key)
+    mask = Mask.from_bytes((folder / "mask.bits").read_bytes())
+    assert mask == subnetwork.mask
+    assert len(mask) == 12, "six matrices of each of the two layers, and no classifier"
+    wanted, found = Counter[str](), Counter[str]()
+    for name, keep in mask.items():
+        group = kind_of(name) if kind is StaticShared else name  # smp-s: matrices of a kind share their budget
+        wanted[group] += keep.numel() - round(sparsity * keep.numel())
+        found[group] += int(keep.sum())
+    assert found == wanted
+    card = json.loads((folder / "subnetwork.json").read_text())
+    assert card["weights_kept"] == sum(wanted.values()) == mask.kept
+    state = subnetwork.state(subnetwork.base())
+    assert not any(state[name][~keep].any() for name, keep in mask.items())
+    story = json.loads((folder / "training.json").read_text())
+    assert story["selected_step"] >= 0.6 * 6
+
+
+@pytest.mark.parametrize("name", STEERED)
+def test_what_a_penalty_makes_of_it_is_counted(
+    name: str, made: Any, raw: Pretrained, tiny_training: TrainingSettings
+) -> None:
+    node = Prune(raw, METHODS[name], training=replace(tiny_training, score_rate=0.5))
+    subnetwork = made(node)
+    assert 0.0 < subnetwork.sparsity < 1.0
+    card = json.loads((made.store.path(node.key) / "subnetwork.json").read_text())
+    assert card["sparsity"] == mask_of(subnetwork).sparsity
+    story = json.loads((made.store.path(node.key) / "training.json").read_text())
+    last = [entry for entry in story["log"] if "mask/sparsity" in entry][-1]
+    assert {"mask/penalty", "mask/sparsity"} <= last.keys()
+
+
+@pytest.mark.parametrize("kind", [StaticLocal, StaticShared])
+def test_static_pruning_touches_no_pretrained_weight(
+    kind: Any, made: Any, raw: Pretrained, tiny_training: TrainingSettings
+) -> None:
+    subnetwork = made(Prune(raw, kind(0.9), training=replace(tiny_training, steps=6, eval_every=2)))
+    before, after = states(made(raw), subnetwork)
+    for name, tensor in mask_of(subnetwork).apply(before).items():
+        assert torch.equal(after[name], tensor) is not name.startswith("classifier."), name
+
+
 def test_a_global_budget_is_met_over_all(made: Any, raw: Pretrained, tiny_training: TrainingSettings) -> None:
-    for pruner in (Magnitude(0.37, scope="global"), MaskTraining(0.37, scope="global")):
+    for pruner in (OneShot(0.37, scope="global"), MaskTraining(0.37, scope="global")):
         mask = mask_of(made(Prune(raw, pruner, training=tiny_training)))
         assert mask.total - mask.kept == round(0.37 * mask.total)
 
@@ -176,7 +276,7 @@ def test_mask_training_meets_its_budget_and_touches_no_weight(
     before, after = states(made(tuned), subnetwork)
     for name, weight in before.items():
         assert torch.equal(after[name], torch.where(mask[name], weight, 0) if name in mask else weight), name
-    magnitude = mask_of(made(Prune(tuned, Magnitude(sparsity))))
+    magnitude = mask_of(made(Prune(tuned, OneShot(sparsity))))
     assert mask != magnitude, "the mask moved away from its initialisation"
 
 
@@ -190,7 +290,7 @@ def test_one_run_of_imp_yields_every_level(made: Any, tuned: FineTune, tiny_trai
 
 
 def test_a_mask_takes_one_bit_a_weight(made: Any, raw: Pretrained) -> None:
-    node = Prune(raw, Magnitude(0.5))
+    node = Prune(raw, OneShot(0.5))
     mask = mask_of(made(node))
     names = sum(len(name) + 16 for name in mask)
     assert (made.store.path(node.key) / "mask.bits").stat().st_size <= math.ceil(mask.total / 8) + names + 64
@@ -202,7 +302,7 @@ RELOAD = """
 import sys, numpy as np, torch
 torch.manual_seed(999)
 from srnet.export import Subnetwork
-from srnet.experiment.compute import encode, predict
+from srnet.training import encode, predict
 from srnet.tasks.synthetic import SyntheticTask
 folder, out = sys.argv[1:]
 subnetwork = Subnetwork.load(folder)

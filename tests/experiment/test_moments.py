@@ -33,7 +33,7 @@ from srnet.experiment.nodes import is_training
 from srnet.experiment.rebuild import rebuild, stored_model, stored_node
 from srnet.export import Subnetwork
 from srnet.progress import Reporter
-from srnet.pruners import Magnitude, MaskTraining, Method
+from srnet.pruners import MaskTraining, Method, OneShot
 from srnet.training import Result, Run, TrainingSettings
 
 KEPT = (3, 7, 12)
@@ -170,7 +170,7 @@ def test_texts_are_cut_as_in_the_training(raw: Pretrained, tiny_training: Traini
 
 def test_rebuild_inverts_describe(engine: Engine, trajectory: Trajectory, bias: BiasModel) -> None:
     moment = Moment(replace(trajectory, objective=PoE(bias)), 7)
-    for node in (trajectory, moment, Prune(moment, Magnitude(0.5)), Evaluate(moment)):
+    for node in (trajectory, moment, Prune(moment, OneShot(0.5)), Evaluate(moment)):
         again = rebuild(json.loads(json.dumps(describe(node))))
         assert again == node
         assert again.key == node.key
@@ -245,4 +245,4 @@ def test_moments_of_long_runs_do_not_collide(tmp_path: Path) -> None:
 
 def test_a_subnetwork_has_no_trajectory(engine: Engine, raw: Pretrained, tiny_training: TrainingSettings) -> None:
     with pytest.raises(UserError, match="pruned already"):
-        engine.execute([Moment(Trajectory(Prune(raw, Magnitude(0.5)), CE(), tiny_training, (3,)), 3)])
+        engine.execute([Moment(Trajectory(Prune(raw, OneShot(0.5)), CE(), tiny_training, (3,)), 3)])

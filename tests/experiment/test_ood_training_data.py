@@ -22,7 +22,7 @@ from srnet.experiment.compute import bias_predictions, train
 from srnet.experiment.identity import describe
 from srnet.experiment.rebuild import rebuild
 from srnet.objectives import OBJECTIVES
-from srnet.pruners import IMP, Magnitude, MaskTraining
+from srnet.pruners import IMP, MaskTraining, OneShot
 from srnet.tasks.base import Split
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
@@ -229,4 +229,4 @@ def test_a_task_without_ood_rows_is_refused_before_anything_trains(
 
 def test_a_pruner_that_does_not_train_sees_no_data(pretrained: Pretrained) -> None:
     with pytest.raises(UserError, match="does not train"):
-        Prune(pretrained, Magnitude(0.5), data="id+ood")
+        Prune(pretrained, OneShot(0.5), data="id+ood")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from methods import METHODS
 
 from srnet.errors import UserError
 from srnet.experiment import (
@@ -22,10 +23,10 @@ from srnet.experiment import (
     Rewind,
 )
 from srnet.experiment.identity import describe
-from srnet.experiment.nodes import Node, load_task
+from srnet.experiment.nodes import Distilled, Node, load_task
 from srnet.experiment.rebuild import rebuild, stored_model, stored_node
 from srnet.masks import Targets
-from srnet.pruners import IMP, Magnitude, MaskTraining, RewoundIMP
+from srnet.pruners import IMP, MaskTraining, OneShot, RewoundIMP
 from srnet.tasks.files import DataFile, FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
@@ -57,11 +58,14 @@ def nodes(raw: Pretrained, tiny_task: SyntheticTask, tiny_backbone: str, tmp_pat
         imp,
         imp.levels,
         Prune(raw, RewoundIMP(0.5)),
-        Prune(tuned, Magnitude(0.25)),
+        Prune(tuned, OneShot(0.25)),
         FineTune(Rewind(masked, raw), ConfReg(bias, tuned)),
         Evaluate(masked),
         Evaluate(tuned, ("train", "dev")),
         Pretrained(tiny_backbone, own),
+        Pretrained(tiny_backbone, tiny_task, words=("the", "who")),
+        FineTune(raw, Distilled(CE(), tuned, share=0.3, temperature=4.0)),
+        *(Prune(raw, pruner, training=TrainingSettings(steps=20, score_rate=0.1)) for pruner in METHODS.values()),
     ]
 
 

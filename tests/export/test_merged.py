@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from srnet.backbones import load_backbone
 from srnet.export import Subnetwork, load_subnetwork, save_merged
-from srnet.pruners import Magnitude
+from srnet.pruners import OneShot
 
 PLAIN = """
 import sys
@@ -34,7 +34,7 @@ with torch.no_grad():
 def test_plain_transformers_gives_the_same_logits(tiny_backbone: str, tmp_path: Path) -> None:
     base = load_backbone(tiny_backbone, ("no", "yes"), seed=5)
     state = {name: tensor + 0.01 for name, tensor in base.model.state_dict().items()}
-    subnetwork = Subnetwork.of(base, ("no", "yes"), state, Magnitude(0.6).mask(base.model))
+    subnetwork = Subnetwork.of(base, ("no", "yes"), state, OneShot(0.6).mask(base.model))
     subnetwork.save(tmp_path / "sub")
     save_merged(subnetwork, tmp_path / "merged")
 

@@ -15,7 +15,7 @@ from transformers import AutoTokenizer, PreTrainedModel
 from srnet.backbones import load_backbone
 from srnet.errors import UserError
 from srnet.export import Subnetwork, load_subnetwork
-from srnet.pruners import Magnitude
+from srnet.pruners import OneShot
 
 LABELS = ("no", "yes", "maybe")
 FILES = ("mask.bits", "weights.safetensors", "subnetwork.json")
@@ -34,7 +34,7 @@ def make_with_model(backbone: str, sparsity: float | None, *, trained: bool) -> 
         name: tensor + 0.01 * torch.randn(tensor.shape, generator=generator) if trained else tensor
         for name, tensor in base.model.state_dict().items()
     }
-    mask = None if sparsity is None else Magnitude(sparsity).mask(base.model)
+    mask = None if sparsity is None else OneShot(sparsity).mask(base.model)
     subnetwork = Subnetwork.of(base, LABELS, state, mask)
     base.model.load_state_dict(state | {name: state[name] * keep for name, keep in (mask or {}).items()})
     return subnetwork, base.model

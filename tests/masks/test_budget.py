@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from srnet.errors import UserError
 from srnet.masks import check_sparsity, keep_largest, meet_budget, prune_count
+from srnet.masks.budget import divided, kept_counts
 from srnet.masks.scores import cut_between
 
 FEW_VALUES = st.sampled_from([-1.0, 0.0, 0.01, 0.02])
@@ -114,3 +117,100 @@ def test_a_share_that_leaves_nothing_is_refused(sparsity: float) -> None:
 
 def test_prune_count_by_hand() -> None:
     assert [prune_count(0.7, n) for n in (10, 100, 768 * 768)] == [7, 70, 412877]
+
+
+# --- one budget for several matrices -------------------------------------------------------------------------------
+
+HUNDREDS = {"a": 100, "b": 100, "c": 100}
+
+
+@pytest.mark.parametrize(
+    ("budget", "totals", "claims", "expected"),
+    [
+        pytest.param(60, {"a": 100, "b": 100}, {"a": 2.0, "b": 1.0}, {"a": 40, "b": 20}, id="by claim"),
+        pytest.param(60, {"a": 100, "b": 50}, {"a": 0.3, "b": 0.3}, {"a": 40, "b": 20}, id="by size"),
+        # 120 would be 20 more than there are
+        pytest.param(160, {"a": 100, "b": 100}, {"a": 3.0, "b": 1.0}, {"a": 100, "b": 60}, id="clipped"),
+        # 150, 75, 15: a is full; of the 140 left b would get 116.7: full too; c takes the rest
+        pytest.param(240, HUNDREDS, {"a": 10.0, "b": 5.0, "c": 1.0}, {"a": 100, "b": 100, "c": 40}, id="twice clipped"),
+        pytest.param(10, HUNDREDS, {"a": 1.0, "b": 1.0, "c": 1.0}, {"a": 4, "b": 3, "c": 3}, id="equal remainders"),
+        # 5.6, 2.7, 1.7: the two largest remainders get one each
+        pytest.param(10, HUNDREDS, {"a": 0.56, "b": 0.27, "c": 0.17}, {"a": 5, "b": 3, "c": 2}, id="remainders"),
+        pytest.param(50, {"a": 100, "b": 50}, {"a": 0.0, "b": 0.0}, {"a": 33, "b": 17}, id="nobody claims"),
+        pytest.param(150, {"a": 100, "b": 100}, {"a": 1.0, "b": 0.0}, {"a": 100, "b": 50}, id="left to who did not"),
+        pytest.param(90, {"a": 100, "b": 100}, {"a": 1.0, "b": 0.0}, {"a": 90, "b": 0}, id="nothing for no claim"),
+        pytest.param(0, {"a": 3, "b": 4}, {"a": 1.0, "b": 2.0}, {"a": 0, "b": 0}, id="nothing"),
+        pytest.param(7, {"a": 3, "b": 4}, {"a": 1e-9, "b": 2.0}, {"a": 3, "b": 4}, id="everything"),
+        # shares 1.554 and 0.046 of 0.8: the published code clips the first, forgets the rest and keeps 0.523
+        pytest.param(
+            1600, {"a": 1000, "b": 1000}, {"a": 0.97125, "b": 0.02875}, {"a": 1000, "b": 600}, id="published as 0.523"
+        ),
+    ],
+)
+def test_a_shared_budget_by_hand(
+    budget: int, totals: dict[str, int], claims: dict[str, float], expected: dict[str, int]
+) -> None:
+    assert divided(budget, totals, claims) == expected
+
+
+@st.composite
+def shared(draw: st.DrawFn) -> tuple[int, dict[str, int], dict[str, float]]:
+    names = [f"m{index}" for index in range(draw(st.integers(1, 12)))]
+    totals = {name: draw(st.integers(1, 10_000)) for name in names}
+    claim = st.one_of(st.just(0.0), st.floats(0.0, 1.0), st.floats(1e-12, 1e-6))
+    return draw(st.integers(0, sum(totals.values()))), totals, {name: draw(claim) for name in names}
+
+
+@settings(deadline=None, max_examples=300)
+@given(shared())
+def test_a_shared_budget_is_spent_and_nobody_gets_more_than_it_has(
+    case: tuple[int, dict[str, int], dict[str, float]],
+) -> None:
+    budget, totals, claims = case
+    counts = divided(budget, totals, claims)
+    assert sum(counts.values()) == budget
+    assert counts.keys() == totals.keys()
+    assert all(0 <= counts[name] <= totals[name] for name in totals)
+
+
+@settings(deadline=None, max_examples=300)
+@given(shared(), st.integers(1, 10_000))
+def test_who_claims_more_never_gets_less(case: tuple[int, dict[str, int], dict[str, float]], total: int) -> None:
+    budget, names, claims = case
+    totals = dict.fromkeys(names, total)
+    counts = divided(budget % (total * len(totals) + 1), totals, claims)
+    ranked = sorted(claims, key=lambda name: claims[name])
+    for lower, higher in pairwise(ranked):
+        # of two that claim alike one may get the odd weight
+        assert counts[lower] <= counts[higher] + (claims[lower] == claims[higher])
+
+
+@settings(deadline=None, max_examples=200)
+@given(shared(), st.integers(0, 11), st.floats(1.1, 100.0))
+def test_a_higher_claim_of_ones_own_never_costs_a_weight(
+    case: tuple[int, dict[str, int], dict[str, float]], which: int, factor: float
+) -> None:
+    budget, totals, claims = case
+    name = sorted(totals)[which % len(totals)]
+    before = divided(budget, totals, claims)[name]
+    after = divided(budget, totals, claims | {name: claims[name] * factor + 1e-3})[name]
+    assert after >= before
+
+
+@pytest.mark.parametrize("budget", [-1, 8])
+def test_a_budget_beyond_what_there_is_is_a_bug(budget: int) -> None:
+    with pytest.raises(ValueError, match=f"{budget} weights cannot be kept of 7"):
+        divided(budget, {"a": 3, "b": 4}, {"a": 1.0, "b": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("sparsity", "expected"),
+    [
+        (0.0, {"tiny": 5, "query": 589_824}),
+        (0.5, {"tiny": 3, "query": 294_912}),  # 2.5 pruned is 2: halves go to the even number
+        (0.9, {"tiny": 1, "query": 58_982}),  # 4.5 -> 4, 530,841.6 -> 530,842
+        (0.97, {"tiny": 0, "query": 17_695}),  # 4.85 -> 5, 572,129.28 -> 572,129
+    ],
+)
+def test_kept_counts_by_hand(sparsity: float, expected: dict[str, int]) -> None:
+    assert kept_counts({"tiny": 5, "query": 768 * 768}, sparsity) == expected

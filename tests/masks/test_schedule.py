@@ -60,3 +60,51 @@ def test_fixed_is_reached_from_the_start() -> None:
 def test_nonsense_is_refused(initial: float, final: float, ramp: float, message: str) -> None:
     with pytest.raises(UserError, match=message):
         Schedule(initial, final, ramp)
+
+
+# --- a late beginning, and what grows on the same curve ------------------------------------------------------------
+
+LATE = Schedule(0.0, 0.8, ramp=0.9, begin=0.1)
+"""The ramp takes eight tenths of the run, from 0.1 to 0.9."""
+
+
+@pytest.mark.parametrize(
+    ("progress", "travelled", "sparsity", "growth"),
+    [
+        (0.0, 0.0, 0.0, 0.0),
+        (0.05, 0.0, 0.0, 0.0),
+        (0.1, 0.0, 0.0, 0.0),
+        (0.3, 0.25, 0.8 * 37 / 64, 37 / 64),  # 1 - (3/4)^3
+        (0.5, 0.5, 0.7, 7 / 8),
+        (0.7, 0.75, 0.8 * 63 / 64, 63 / 64),
+        (0.9, 1.0, 0.8, 1.0),
+        (1.0, 1.0, 0.8, 1.0),
+    ],
+)
+def test_a_late_beginning_by_hand(progress: float, travelled: float, sparsity: float, growth: float) -> None:
+    assert LATE.travelled(progress) == pytest.approx(travelled, abs=1e-12)
+    assert LATE.at(progress) == pytest.approx(sparsity, abs=1e-12)
+    assert LATE.growth(progress) == pytest.approx(growth, abs=1e-12)
+
+
+def test_nothing_at_all_happens_before_the_beginning() -> None:
+    assert [LATE.at(t / 100) for t in range(11)] == [0.0] * 11  # not nearly: a single weight would be pruned
+    assert [LATE.growth(t / 100) for t in range(11)] == [0.0] * 11
+
+
+def test_the_end_of_a_late_ramp_is_exact() -> None:
+    assert [LATE.at(t / 100) for t in range(90, 101)] == [0.8] * 11
+    assert not LATE.reached(0.89)
+    assert LATE.reached(0.9)
+    assert LATE.growth(1.0) == 1.0
+
+
+def test_growth_does_not_ask_what_grows() -> None:
+    # lambda(t) follows the ramp even where the sparsity stays the same
+    assert Schedule.fixed(0.5).growth(0.35) == pytest.approx(7 / 8)
+
+
+@pytest.mark.parametrize(("begin", "ramp"), [(-0.1, 0.7), (0.7, 0.7), (0.8, 0.7), (1.0, 1.0)])
+def test_a_beginning_after_the_end_is_refused(begin: float, ramp: float) -> None:
+    with pytest.raises(UserError, match="begin"):
+        Schedule(0.0, 0.5, ramp, begin)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
-from srnet.masks import Mask
+from srnet.masks import Mask, keep_largest
 from srnet.masks.parametrization import (
     FixedMask,
     ScoreMask,
@@ -66,13 +69,6 @@ def test_straight_through_gradient_by_hand() -> None:
     assert raw_weights({"l": linear})["l.weight"].grad is None
 
 
-def test_the_weight_gets_no_gradient_even_if_somebody_asks_for_one() -> None:
-    linear = layer()
-    attach({"l": linear}, {"l.weight": ScoreMask(torch.ones(2, 2), 0.5)})
-    linear(torch.ones(1, 2)).sum().backward()
-    assert raw_weights({"l": linear})["l.weight"].grad is None
-
-
 def test_a_fixed_mask_trains_the_kept_weights_only() -> None:
     linear = layer()
     attach({"l": linear}, {"l.weight": FixedMask(KEEP)})
@@ -123,3 +119,85 @@ def test_looking_at_masked_layers() -> None:
     assert current_mask(layers) == Mask({"masked.weight": KEEP})
     for weight in raw_weights(layers).values():
         assert torch.equal(weight, WEIGHT)
+
+
+# --- a weight that learns as well ----------------------------------------------------------------------------------
+
+STRAIGHT = torch.tensor([[2.0, 20.0], [7.0, 70.0]])
+"""dL/dW' of the losses below."""
+
+
+def learning() -> tuple[nn.Linear, ScoreMask]:
+    linear = layer()
+    mask = ScoreMask(initial_scores(WEIGHT, KEEP, "hard", 0.01, 2.0), 0.01)
+    attach({"l": linear}, {"l.weight": mask})
+    return linear, mask
+
+
+def gradients(linear: nn.Linear, mask: ScoreMask) -> tuple[torch.Tensor, torch.Tensor]:
+    weight = raw_weights({"l": linear})["l.weight"].grad
+    assert weight is not None
+    assert mask.scores.grad is not None
+    return weight, mask.scores.grad
+
+
+def test_a_learning_weight_by_hand() -> None:
+    linear, mask = learning()
+    out = linear(torch.tensor([[1.0, 10.0]]))
+    assert out.tolist() == [[-20.0, 3.0]]  # W' = W * m = [[0, -2], [3, 0]]
+    (out * torch.tensor([[2.0, 7.0]])).sum().backward()
+    of_weight, of_scores = gradients(linear, mask)
+    assert of_weight.tolist() == [[0.0, 20.0], [7.0, 0.0]]  # m * dL/dW': what is pruned gets none
+    assert of_scores.tolist() == [[1.0, -40.0], [21.0, -17.5]]  # W * dL/dW': what is pruned gets its own
+
+
+@pytest.mark.parametrize("how", ["transposed", "expanded"])
+def test_gradients_that_do_not_lie_in_one_piece(how: str) -> None:
+    linear, mask = learning()
+    if how == "transposed":
+        (linear.weight.t() * STRAIGHT.t().contiguous()).sum().backward()
+        expected = STRAIGHT
+    else:
+        linear.weight.sum().backward()
+        expected = torch.ones(2, 2)
+    of_weight, of_scores = gradients(linear, mask)
+    assert torch.equal(of_weight, KEEP * expected)
+    assert torch.equal(of_scores, WEIGHT * expected)
+
+
+def test_the_compiled_path_has_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    linear, mask = learning()
+    out = linear(torch.tensor([[1.0, 10.0]]))
+    assert out.tolist() == [[-20.0, 3.0]]
+    (out * torch.tensor([[2.0, 7.0]])).sum().backward()
+    of_weight, of_scores = gradients(linear, mask)
+    assert of_weight.tolist() == [[0.0, 20.0], [7.0, 0.0]]
+    assert of_scores.tolist() == [[1.0, -40.0], [21.0, -17.5]]
+
+
+def test_a_layer_that_is_used_twice_adds_both_up() -> None:
+    linear, mask = learning()
+    x = torch.tensor([[1.0, 10.0]])
+    ((linear(x) + linear(x)) * torch.tensor([[2.0, 7.0]])).sum().backward()
+    of_weight, of_scores = gradients(linear, mask)
+    assert of_weight.tolist() == [[0.0, 40.0], [14.0, 0.0]]
+    assert of_scores.tolist() == [[2.0, -80.0], [42.0, -35.0]]
+
+
+def test_nothing_is_pruned_below_minus_infinity() -> None:
+    mask = ScoreMask(torch.tensor([[-1e30, 0.0], [1e30, -5.0]]), -torch.inf)
+    assert mask.binary().all()
+    assert torch.equal(mask(WEIGHT), WEIGHT)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.sampled_from([-1.0, 0.0, 1e-45, 0.5]), min_size=4, max_size=4), st.integers(0, 4))
+def test_the_forward_pass_uses_the_mask_it_tells(scores: list[float], pruned: int) -> None:
+    """Also where thresholds and scores are neighbouring floats: ties at zero are broken by the smallest there is."""
+    mask = ScoreMask(torch.tensor(scores).reshape(2, 2), 0.0)
+    keep = keep_largest(mask.scores, pruned, WEIGHT.abs())
+    mask.set_cut(keep)
+    assert torch.equal(mask.binary(), keep)
+    assert torch.equal(mask(WEIGHT), torch.where(keep, WEIGHT, 0.0))
+    assert torch.equal(mask._traceable(WEIGHT), torch.where(keep, WEIGHT, 0.0))

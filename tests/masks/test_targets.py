@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
+import torch
+import transformers as hf
 from torch import nn
 from transformers import BertConfig, BertForSequenceClassification
 from transformers.pytorch_utils import Conv1D
 
 from srnet.errors import UserError
-from srnet.masks import Targets
+from srnet.label_words import restrict_to
+from srnet.masks import LAYERS, Targets
+from srnet.masks.parametrization import ScoreMask, attach
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +87,59 @@ def test_a_broken_expression_is_the_users_to_mend(bert: nn.Module) -> None:
 
 def test_gpt_style_linear_layers_count() -> None:
     assert set(Targets().find(nn.ModuleDict({"c_attn": Conv1D(2, 2), "norm": nn.LayerNorm(2)}))) == {"c_attn"}
+
+
+# --- the layers alone ----------------------------------------------------------------------------------------------
+
+TWELVE = {"hidden_size": 8, "num_hidden_layers": 12, "num_attention_heads": 2, "intermediate_size": 16}
+
+
+@pytest.mark.parametrize("head", ["classifier", "label words", "tokens"])
+def test_bert_has_72_matrices_whatever_its_head(head: str) -> None:
+    config = BertConfig(vocab_size=10, max_position_embeddings=8, **TWELVE)
+    model: hf.PreTrainedModel = {
+        "classifier": BertForSequenceClassification,
+        "label words": hf.BertForMaskedLM,
+        "tokens": hf.BertForTokenClassification,
+    }[head](config)
+    if head == "label words":
+        restrict_to(model, [3, 4])
+    found = LAYERS.find(model)
+    assert set(found) == {f"bert.encoder.layer.{index}.{name}" for index in range(12) for name in LAYER}
+    assert len(found) == 72
+
+
+def test_the_stack_of_bert_base_is_what_was_published() -> None:
+    with torch.device("meta"):
+        found = LAYERS.find(BertForSequenceClassification(BertConfig()))
+    assert sum(layer.weight.numel() for layer in found.values()) == 84_934_656  # type: ignore[operator, union-attr]
+
+
+def test_label_words_are_never_masked(bert: nn.Module) -> None:
+    """Not by the default either, which masks a classifier: a word's embedding is no matrix of the task."""
+    config = BertConfig(vocab_size=10, max_position_embeddings=8, **TWELVE | {"num_hidden_layers": 2})
+    model = hf.BertForMaskedLM(config)
+    restrict_to(model, [3, 4])
+    assert set(Targets().find(model)) == set(LAYERS.find(model)) == set(LAYERS.find(bert))
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_the_layers_of_roberta(words: bool) -> None:
+    config = hf.RobertaConfig(vocab_size=10, max_position_embeddings=8, **TWELVE | {"num_hidden_layers": 2})
+    model = hf.RobertaForMaskedLM(config) if words else hf.RobertaForSequenceClassification(config)
+    if words:
+        restrict_to(model, [3, 4])
+    expected = {f"roberta.encoder.layer.{index}.{name}" for index in range(2) for name in LAYER}
+    assert set(LAYERS.find(model)) == expected  # neither `classifier.dense`, `classifier.out_proj` nor `lm_head`
+
+
+def test_what_is_no_transformer_is_masked_whole() -> None:
+    model = nn.ModuleDict({"one": nn.Linear(2, 2), "two": nn.Linear(2, 2)})
+    assert set(LAYERS.find(model)) == {"one", "two"}
+
+
+def test_layers_that_are_masked_are_found_again(bert: nn.Module) -> None:
+    model = copy.deepcopy(bert)
+    before = LAYERS.find(model)
+    attach(before, {f"{name}.weight": ScoreMask(torch.zeros_like(m.weight), 0.0) for name, m in before.items()})
+    assert set(LAYERS.find(model)) == set(before)

@@ -10,7 +10,7 @@ from torch import nn
 
 from srnet.errors import UserError
 from srnet.masks.parametrization import ScoreMask, attached, current_mask
-from srnet.pruners import Magnitude, MaskTraining, Method
+from srnet.pruners import MaskTraining, Method, OneShot
 from srnet.pruners.base import split_snapshot
 
 TOTAL = 100
@@ -38,7 +38,7 @@ def pruned(method: Method) -> dict[str, int]:
 @pytest.mark.parametrize("init", ["hard", "soft"])
 @pytest.mark.parametrize("scope", ["local", "global"])
 def test_it_starts_from_the_magnitude_mask(toy: nn.Module, init: Any, scope: Any) -> None:
-    expected = Magnitude(sparsity=0.7, scope=scope).mask(toy)
+    expected = OneShot(sparsity=0.7, scope=scope).mask(toy)
     assert current_mask(prepared(toy, MaskTraining(sparsity=0.7, init=init, scope=scope)).layers) == expected
 
 
@@ -149,7 +149,7 @@ def test_snapshots_do_not_follow_the_scores(toy: nn.Module) -> None:
     method.after_step(TOTAL)
     _, after = split_snapshot(method.snapshot())
     assert before is not None
-    assert before == Magnitude(sparsity=0.5).mask(toy)
+    assert before == OneShot(sparsity=0.5).mask(toy)
     assert before != after
 
 

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
+from methods import METHODS, STEERED, TRAINING
 from torch import nn
 
 from srnet.errors import UserError
 from srnet.masks import Mask, Targets
-from srnet.pruners import PRUNERS, Magnitude, Method, get_pruner
+from srnet.pruners import PRUNERS, Method, OneShot, get_pruner
 from srnet.pruners.base import split_snapshot
 
 every_pruner = pytest.mark.parametrize("name", sorted(PRUNERS))
 
 
 def test_registry() -> None:
-    assert set(PRUNERS) == {"imp", "imp-rw", "magnitude", "mask"}
+    assert set(PRUNERS) == set(METHODS), "a new pruner needs its line in tests/methods.py"
+    assert set(METHODS) == {
+        *("imp", "imp-rw", "l0", "magnitude", "mask", "movement", "one-shot", "smp-l", "smp-s", "soft-movement")
+    }
     assert all(get_pruner(name).name == name for name in PRUNERS)
 
 
 def test_an_unknown_pruner_lists_the_known_ones() -> None:
-    with pytest.raises(UserError, match=r"unknown pruner 'random'.*imp, imp-rw, magnitude, mask"):
+    with pytest.raises(UserError, match=r"unknown pruner 'random'.*imp, imp-rw, l0, magnitude, mask, movement"):
         get_pruner("random")
 
 
@@ -32,7 +38,7 @@ def test_impossible_sparsities_are_refused(name: str, sparsity: float) -> None:
         PRUNERS[name](sparsity=sparsity)
 
 
-@every_pruner
+@pytest.mark.parametrize("name", [name for name, pruner in METHODS.items() if hasattr(pruner, "scope")])
 def test_an_unknown_scope_is_refused(name: str) -> None:
     with pytest.raises(UserError, match="unknown scope 'everywhere'"):
         PRUNERS[name](scope="everywhere")  # type: ignore[call-arg]
@@ -43,6 +49,44 @@ def test_equal_descriptions_are_equal(name: str) -> None:
     # a description is part of an experiment's identity
     assert PRUNERS[name](sparsity=0.5) == PRUNERS[name](sparsity=0.5)
     assert len({PRUNERS[name](sparsity=0.5), PRUNERS[name](sparsity=0.7)}) == 2
+
+
+@every_pruner
+def test_every_pruner_says_what_it_does(name: str) -> None:
+    assert f"`{name}`" in (PRUNERS[name].__doc__ or "") or name in ("imp", "mask")
+
+
+@every_pruner
+def test_a_description_survives_its_own_values(name: str) -> None:
+    """Whatever a pruner says can be said again, field by field: that is how a stored one is rebuilt."""
+    pruner = METHODS[name]
+    again = type(pruner)(**{field.name: getattr(pruner, field.name) for field in dataclasses.fields(pruner)})
+    assert again == pruner
+    assert hash(again) == hash(pruner)
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_the_snapshot_of_every_method_is_the_model_that_is_evaluated(name: str, toy: nn.Module) -> None:
+    method = METHODS[name].method(fine_tuned=True, eval_every=5)
+    method.prepare(toy, 10)
+    optimizer = torch.optim.AdamW([p for p in toy.parameters() if p.requires_grad], lr=0.3, weight_decay=0.0)
+    generator = torch.Generator().manual_seed(0)
+    toy.train()
+    for step in range(1, 11):
+        optimizer.zero_grad()
+        loss = toy(torch.randn(4, 10, generator=generator)).square().sum()
+        penalty = method.penalty(step - 1)
+        (loss if penalty is None else loss + penalty).backward()
+        optimizer.step()
+        method.after_step(step)
+    toy.eval()
+    weights, mask = split_snapshot(method.snapshot())
+    assert mask is not None
+    assert set(weights) == {f"{layer}.{part}" for layer in ("first", "norm", "second") for part in ("weight", "bias")}
+    masked = mask.apply(weights)
+    for layer in ("first", "second"):
+        assert torch.equal(masked[f"{layer}.weight"], getattr(toy, layer).weight), layer
+    assert name in STEERED or name.startswith("imp") or mask.sparsity == 0.5
 
 
 @every_pruner
@@ -70,16 +114,16 @@ def naive_keep(magnitudes: np.ndarray, sparsity: float) -> np.ndarray:
 @pytest.mark.parametrize("sparsity", [0.0, 0.3, 0.95])
 def test_magnitude_is_a_sort(toy: nn.Module, sparsity: float) -> None:
     flat = {name: getattr(toy, name).weight.detach().abs().flatten().numpy() for name in ("first", "second")}
-    local = Magnitude(sparsity=sparsity).mask(toy)
+    local = OneShot(sparsity=sparsity).mask(toy)
     for name, values in flat.items():
         assert local[f"{name}.weight"].flatten().tolist() == naive_keep(values, sparsity).tolist()
-    over_all = Magnitude(sparsity=sparsity, scope="global").mask(toy)
+    over_all = OneShot(sparsity=sparsity, scope="global").mask(toy)
     together = torch.cat([over_all["first.weight"].flatten(), over_all["second.weight"].flatten()])
     assert together.tolist() == naive_keep(np.concatenate(list(flat.values())), sparsity).tolist()
 
 
 def test_magnitude_respects_targets(toy: nn.Module) -> None:
-    assert set(Magnitude(targets=Targets(("second",))).mask(toy)) == {"second.weight"}
+    assert set(OneShot(targets=Targets(("second",))).mask(toy)) == {"second.weight"}
 
 
 # --- plain training, with or without a mask ------------------------------------------------------------------------
@@ -97,7 +141,7 @@ def test_plain_training_yields_the_weights(toy: nn.Module) -> None:
 
 def test_training_under_a_mask_keeps_it(toy: nn.Module) -> None:
     names = set(toy.state_dict())
-    mask = Magnitude(sparsity=0.5).mask(toy)
+    mask = OneShot(sparsity=0.5).mask(toy)
     method = Method(mask)
     method.prepare(toy, 10)
     optimizer = torch.optim.AdamW(toy.parameters(), lr=0.1, weight_decay=0.0)

@@ -66,7 +66,7 @@ CE_LINE, POE_LINE = {"full model (CE)": [FULL]}, {"full model (PoE)": [FULL_POE]
 @pytest.fixture(autouse=True)
 def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backbone is its name here: expressions and keys do not need the weights."""
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head=None: f"hash of {name}")
 
 
 def lines(name: str, setup: Setup | None = None, seeds: tuple[int, ...] = (SEED,)) -> dict[str, list[ModelNode]]:

@@ -14,7 +14,7 @@ from srnet.names import EMBEDDED
 from srnet.pruners import IMP, MaskTraining
 from srnet.recipes import Line, Recipe, load_recipe
 from srnet.recipes.recipe import _UNUSED
-from srnet.recipes.toy import pruning_for
+from srnet.recipes.usual import pruning_for
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
@@ -39,7 +39,7 @@ OTHER = {
 
 @pytest.fixture(autouse=True)
 def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head=None: f"hash of {name}")
 
 
 def recipe(*lines: Line, **settings: Any) -> Recipe:
@@ -85,8 +85,8 @@ def test_a_structure_found_from_raw_weights_was_never_fine_tuned() -> None:
 
 @pytest.mark.parametrize("name", ["data", "lengths"])
 def test_a_pruner_that_does_not_train_takes_neither_data_nor_length(name: str) -> None:
-    line = Line("l", "a", pruner="magnitude", sparsities=(0.5,))
-    with pytest.raises(UserError, match="line 'l': pruner 'magnitude' does not train"):
+    line = Line("l", "a", pruner="one-shot", sparsities=(0.5,))
+    with pytest.raises(UserError, match="line 'l': pruner 'one-shot' does not train"):
         replace(line, **{name: OTHER[name]})
 
 
@@ -95,7 +95,7 @@ def test_a_pruner_goes_with_a_paradigm_and_an_objective_with_a_training_one() ->
         {"paradigm": "a"},
         {"pruner": "mask", "prune": "ce", "sparsities": (0.5,)},
         {"paradigm": "a", "pruner": "mask", "sparsities": (0.5,)},
-        {"paradigm": "a", "pruner": "magnitude", "prune": "ce", "sparsities": (0.5,)},
+        {"paradigm": "a", "pruner": "one-shot", "prune": "ce", "sparsities": (0.5,)},
         {"paradigm": "a", "pruner": "mask", "prune": "ce"},
     ):
         with pytest.raises(UserError, match="line 'l'"):

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from srnet.errors import UserError
-from srnet.experiment import CE, BiasModel, BiasSpec, ConfReg, FineTune, Pretrained, Prune, Rewind
+from srnet.experiment import CE, BiasModel, BiasSpec, ConfReg, Distilled, FineTune, Pretrained, Prune, Rewind
 from srnet.experiment.nodes import Node, Objective
-from srnet.pruners import IMP, Magnitude, MaskTraining, RewoundIMP
+from srnet.pruners import IMP, MaskTraining, OneShot, RewoundIMP, StaticShared
 from srnet.recipes import Line, Recipe, demo_recipe
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
@@ -55,7 +55,7 @@ def test_paradigm_a_prunes_a_fine_tuned_model() -> None:
     assert node(line) == Prune(full(), MaskTraining(0.7), POE, PRUNING)
     assert node(replace(line, finetune="poe")) == Prune(full(objective=POE), MaskTraining(0.7), POE, PRUNING)
     assert node(replace(line, pruner="imp")) == Prune(full(), IMP(0.7), POE, PRUNING)
-    assert node(replace(line, pruner="magnitude", prune=None)) == Prune(full(), Magnitude(0.7))
+    assert node(replace(line, pruner="one-shot", prune=None)) == Prune(full(), OneShot(0.7))
 
 
 def test_paradigm_b_rewinds_and_trains_in_isolation() -> None:
@@ -78,12 +78,46 @@ def test_every_model_of_a_seed_has_that_seed() -> None:
     assert node(line, seed=3) == FineTune(Rewind(found, raw(3)), CE(), replace(FINETUNING, seed=3))
 
 
-def test_the_rate_of_a_pruner() -> None:
-    rates = (("mask", 0.5),)
-    for pruner, rate in (("mask", 0.5), ("imp", PRUNING.learning_rate)):
-        made = node(Line("l", "c", pruner=pruner, prune="ce", sparsities=(0.5,)), rates=rates)
+def test_the_settings_of_a_pruner() -> None:
+    own = replace(PRUNING, learning_rate=0.5, steps=8)
+    for pruner, settings in (("mask", own), ("imp", PRUNING)):
+        made = node(Line("l", "c", pruner=pruner, prune="ce", sparsities=(0.5,)), pruning_of=(("mask", own),))
         assert isinstance(made, Prune)
-        assert made.training.learning_rate == rate
+        assert made.training == settings
+
+
+def test_a_line_that_distils_imitates_the_full_ce_model() -> None:
+    made = node(Line("l", "c", pruner="smp-s", prune="poe", sparsities=(0.9,), distil=True), seed=2)
+    assert isinstance(made, Prune)
+    assert made.objective == Distilled(POE, full(2))
+    assert made.objective.distillation == 0.5
+    assert made.objective.temperature == 2.0
+
+
+def test_options_and_length_at_one_sparsity() -> None:
+    line = Line(
+        "l",
+        "c",
+        pruner="smp-s",
+        prune="ce",
+        sparsities=(0.5, 0.97),
+        options_at=((0.5, (("temperature", 3.0),)),),
+        lengths_at=((0.97, 2.0),),
+    )
+    recipe = Recipe("r", TASK, (line,), "tiny", (0,), FINETUNING, PRUNING)
+    gentle, long = (point.node for point in recipe.points())
+    assert isinstance(gentle, Prune)
+    assert isinstance(long, Prune)
+    assert (gentle.pruner, long.pruner) == (StaticShared(0.5, temperature=3.0), StaticShared(0.97))
+    assert gentle.training.total_steps(1000) * 2 == long.training.total_steps(1000)
+
+
+def test_label_words_are_the_head_of_every_model() -> None:
+    made = node(Line("l", "c", pruner="smp-s", prune="ce", sparsities=(0.9,), distil=True), words=("a", "b"))
+    assert isinstance(made, Prune)
+    assert made.pretrained.words == ("a", "b")
+    assert made.objective.teacher is not None
+    assert made.objective.teacher.model.pretrained == made.pretrained
 
 
 def test_options_of_a_pruner() -> None:

@@ -68,7 +68,7 @@ def test_the_shortest_recipe_has_the_settings_of_the_embedded_backbone(tmp_path:
     recipe = load_recipe(write(tmp_path, "task: paraphrase\nlines: [{label: full}]\nseeds: 2\n"))
     assert recipe.task == SyntheticTask("paraphrase")
     assert (recipe.name, recipe.seeds) == ("mine", (0, 1))
-    assert (recipe.finetuning, recipe.pruning, recipe.rates) == (FINETUNING, PRUNING, ())
+    assert (recipe.finetuning, recipe.pruning, recipe.pruning_of) == (FINETUNING, PRUNING, ())
 
 
 def test_numbers_without_a_dot_are_numbers(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ LINE = "{label: x, paradigm: a, pruner: mask, prune: ce, sparsities: [0.5]}"
         ("task: inference\nlines: [{label: x}]\nbias: {features: all}", ("mine.yaml: bias", "'features'")),
         ("task: inference\nlines: [{label: x}]\nfinetuning: {steps: 0}", ("steps must be at least 1",)),
         ("task: inference\nlines: [{label: x}]\nseeds: 0", ("'mine'", "at least one seed")),
-        ("task: gossip\nlines: [{label: x}]", ("unknown task 'gossip'", "inference, mnli, paraphrase")),
+        ("task: gossip\nlines: [{label: x}]", ("unknown task 'gossip'", "inference, mnli, mrpc, paraphrase")),
         (f"task: inference\nlines: [{LINE.replace('mask', 'lasso')}]", ("unknown pruner 'lasso'", "imp-rw")),
         (f"task: inference\nlines: [{LINE.replace('0.5', '1.0')}]", ("sparsity 1 is out of range",)),
         (f"task: inference\nlines: [{LINE.replace('0.5', '-0.1')}]", ("sparsity -0.1 is out of range",)),
@@ -129,7 +129,7 @@ LINE = "{label: x, paradigm: a, pruner: mask, prune: ce, sparsities: [0.5]}"
         (f"task: inference\nlines: [{LINE.replace('paradigm: a, ', '')}]", ("line 'x'", "paradigm a, b or c")),
         ("task: inference\nlines: [{label: x, paradigm: a}]", ("line 'x'", "a pruner goes with paradigm")),
         (f"task: inference\nlines: [{LINE.replace('prune: ce, ', '')}]", ("line 'x'", "'mask' needs")),
-        (f"task: inference\nlines: [{LINE.replace('mask', 'magnitude')}]", ("line 'x'", "'magnitude' takes no")),
+        (f"task: inference\nlines: [{LINE.replace('mask', 'one-shot')}]", ("line 'x'", "'one-shot' takes no")),
         (f"task: inference\nlines: [{LINE[:-1]}, options: {{phy: 1}}}}]", ("line 'x'", "'phy'")),
         ("task: inference\nlines: [{label: x, finetune: mse}]", ("unknown objective 'mse'", "ce, confreg, poe")),
         (f"task: inference\nlines: [{LINE}, {LINE}]", ("recipe 'mine'", "labels of their own")),

@@ -13,7 +13,7 @@ from srnet.training import TrainingSettings
 
 LINES = (
     Line("full <CE> & more"),
-    Line("magnitude", "a", pruner="magnitude", sparsities=(0.35, 0.9)),
+    Line("magnitude", "a", pruner="one-shot", sparsities=(0.35, 0.9)),
     Line("masks", "c", pruner="mask", prune="poe", sparsities=(0.5,)),
 )
 TASK = SyntheticTask("inference", train_size=100, dev_size=40, ood_size=40)

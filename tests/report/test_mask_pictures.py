@@ -79,7 +79,7 @@ MASKS = {
 @pytest.fixture
 def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Pictures of the masks above, as if they had been found."""
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head: f"hash of {name}")
 
     def make(seeds: tuple[int, ...], *lines: Line) -> MaskPictures:
         task = SyntheticTask("inference", train_size=10, dev_size=5, ood_size=5)
@@ -96,7 +96,7 @@ def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 ONE = Line("one", "c", pruner="mask", prune="ce", sparsities=(0.5,))
-TWO = Line("two", "c", pruner="magnitude", sparsities=(0.5,))
+TWO = Line("two", "c", pruner="one-shot", sparsities=(0.5,))
 
 
 def test_the_table_of_overlaps_by_hand(pictures: Any) -> None:

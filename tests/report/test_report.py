@@ -72,7 +72,7 @@ def test_the_csv_names_method_and_objectives(results: Results) -> None:
     said = {row["line"]: tuple(row[name] for name in names) for row in results.rows}
     assert said == {
         "full <CE> & more": ("full", "", "ce", ""),
-        "magnitude": ("a", "magnitude", "ce", ""),
+        "magnitude": ("a", "one-shot", "ce", ""),
         "masks": ("c", "mask", "", "poe"),
     }
 

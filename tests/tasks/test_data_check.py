@@ -55,8 +55,8 @@ def test_what_a_check_counts(tmp_path: Path) -> None:
     found = check_data(task)
     train, dev = found.splits
     assert train == SplitCheck(
-        name="train", kind="ID", source=task.files["train"].path, rows=4, labels={"no": 2, "yes": 2}, repeated=1,
-        in_train=0, words=(5, 8, 8), final_sign={"no": 0.0, "yes": 100.0}, problems=(), notes=(),
+        name="train", kind="ID", source=task.files["train"].path, rows=4, labels={"no": 2, "yes": 2}, scores={},
+        repeated=1, in_train=0, words=(5, 8, 8), final_sign={"no": 0.0, "yes": 100.0}, problems=(), notes=(),
     )  # fmt: skip
     assert (dev.rows, dev.labels, dev.words) == (2, {"no": 1, "yes": 1}, (4, 4, 4))
     assert dev.final_sign == {"no": 0.0, "yes": 100.0}

@@ -173,7 +173,7 @@ def test_a_folder_that_is_none(tmp_path: Path) -> None:
 
 
 def test_a_dataset_nobody_knows() -> None:
-    with pytest.raises(UserError, match="unknown dataset 'anli'; choose one of: fever, mnli, qqp, snli"):
+    with pytest.raises(UserError, match=r"unknown dataset 'anli'; choose one of: cola, fever, mnli, .*, snli, sst2"):
         published_task("anli")
 
 

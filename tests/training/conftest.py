@@ -30,7 +30,7 @@ def make_run(tiny_backbone: str, tiny_task: SyntheticTask, tiny_training: Traini
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.1  # whatever the backbone says: random numbers must be in play
         defaults: dict[str, Any] = {
-            "objective": get_objective("ce"),
+            "loss": get_objective("ce").loss,
             "settings": tiny_training,
             "train": encode(task.train, base.tokenizer, 64),
             "dev": encode(task.dev, base.tokenizer, 64),

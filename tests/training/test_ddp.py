@@ -100,7 +100,7 @@ class Laboratory:
             return float(logs[np.arange(len(logs)), task.dev.labels].mean())
 
         defaults: dict[str, Any] = {
-            "objective": get_objective(objective),
+            "loss": get_objective(objective).loss,
             "settings": FAST,
             "train": encode(task.train, base.tokenizer, 64, extras),
             "dev": dev,

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from methods import STEERED, TRAINING
 from safetensors.torch import save_file
 
-from srnet.pruners import IMP, MaskTraining, Method, RewoundIMP
-from srnet.pruners.base import Snapshot
+from srnet.pruners import MaskTraining, Method, SoftMovement
+from srnet.pruners.base import Snapshot, split_snapshot
 from srnet.training import Result, TrainingSettings, train
 from srnet.training.trainer import Watch
 
 MakeMethod = Callable[[], Method]
 METHODS: dict[str, MakeMethod] = {
     "fine-tuning": Method,
-    "mask training": lambda: MaskTraining(0.5, refresh_every=3).method(fine_tuned=True, eval_every=5),
     "gradual": lambda: MaskTraining(0.8, init="soft", initial_sparsity=0.2).method(fine_tuned=False, eval_every=5),
-    "imp": lambda: IMP(0.5).method(fine_tuned=True, eval_every=5),
-    "imp-rw": lambda: RewoundIMP(0.5).method(fine_tuned=True, eval_every=5),
+    "fixed penalty": lambda: SoftMovement(0.8, penalty=50.0).method(fine_tuned=False, eval_every=5),
+    **{name: partial(pruner.method, fine_tuned=True, eval_every=5) for name, pruner in TRAINING.items()},
 }
 
 FAST = TrainingSettings(learning_rate=1e-2, steps=20, eval_every=5, batch_size=8)
 """Fast enough for masks to move."""
+FASTER = replace(FAST, score_rate=0.5)
+"""For scores that have a long way to go before they prune anything."""
+STEERED_BY = {"fixed penalty", *STEERED}
 
 
 class Interrupted(Exception):
@@ -47,8 +52,9 @@ def same(one: Snapshot, other: Snapshot) -> bool:
 class Attempts:
     """Runs in one folder; what a method emits is kept, as the engine keeps it on disk."""
 
-    def __init__(self, make_run: Any, make_method: MakeMethod, folder: Path) -> None:
-        self.make_run, self.make_method, self.folder = make_run, make_method, folder
+    def __init__(self, make_run: Any, name: str, folder: Path) -> None:
+        self.make_run, self.make_method, self.folder = make_run, METHODS[name], folder
+        self.settings = FASTER if name in STEERED_BY else FAST
         self.levels: dict[float, Snapshot] = {}
         self.steps: list[int] = []
 
@@ -62,7 +68,7 @@ class Attempts:
                 watch(step, total, figures)
 
         # a score that always rises: the result is the end of the run, where every disturbance would show
-        changes = {"score": lambda logits: float(self.steps[-1]), "settings": FAST, **changes}
+        changes = {"score": lambda logits: float(self.steps[-1]), "settings": self.settings, **changes}
         return train(self.make_run(method, self.folder, watch=counting, **changes))
 
 
@@ -73,7 +79,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any, str]
 
     def run(make_run: Any, name: str) -> tuple[Attempts, Result]:
         if name not in done:
-            attempts = Attempts(make_run, METHODS[name], tmp_path_factory.mktemp("whole"))
+            attempts = Attempts(make_run, name, tmp_path_factory.mktemp("whole"))
             done[name] = attempts, attempts()
         return done[name]
 
@@ -84,13 +90,15 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any, str]
 def test_interrupted_runs_end_bit_identical(name: str, make_run: Any, undisturbed: Any, tmp_path: Path) -> None:
     whole, expected = undisturbed(make_run, name)
     torch.manual_seed(12345)  # whatever happened in between must not matter
-    broken = Attempts(make_run, METHODS[name], tmp_path / "broken")
+    broken = Attempts(make_run, name, tmp_path / "broken")
     for stop in (3, 9, 10, 13):  # before the first checkpoint, between two, at one before it is written, and later
         with pytest.raises(Interrupted):
             broken(stopping_at(stop))
     result = broken()
     assert (result.step, result.dev_score) == (expected.step, expected.dev_score)
     assert same(result.snapshot, expected.snapshot)
+    _, mask = split_snapshot(result.snapshot)
+    assert mask is None or 0.0 < mask.sparsity < 1.0, "a mask that never moved would be alike in any case"
     assert whole.levels.keys() == broken.levels.keys()
     assert all(same(whole.levels[level], broken.levels[level]) for level in whole.levels)
     # it did continue: 1-3, 1-9, 6-10, 6-13, 11-end
@@ -98,7 +106,7 @@ def test_interrupted_runs_end_bit_identical(name: str, make_run: Any, undisturbe
 
 
 def test_a_kill_after_the_last_checkpoint_trains_no_more(make_run: Any, undisturbed: Any) -> None:
-    attempts, first = undisturbed(make_run, "mask training")
+    attempts, first = undisturbed(make_run, "mask")
     steps = len(attempts.steps)
     again = attempts()
     assert len(attempts.steps) == steps
@@ -107,8 +115,8 @@ def test_a_kill_after_the_last_checkpoint_trains_no_more(make_run: Any, undistur
 
 
 def test_interrupted_inside_an_evaluation(make_run: Any, undisturbed: Any, tmp_path: Path) -> None:
-    _, expected = undisturbed(make_run, "mask training")
-    broken = Attempts(make_run, METHODS["mask training"], tmp_path / "broken")
+    _, expected = undisturbed(make_run, "mask")
+    broken = Attempts(make_run, "mask", tmp_path / "broken")
     scores = iter([0.5])
 
     def score(logits: Any) -> float:
@@ -144,7 +152,7 @@ def _without_state(folder: Path) -> None:
 def test_a_damaged_checkpoint_means_starting_over(
     damage: Callable[[Path], None], make_run: Any, undisturbed: Any, tmp_path: Path
 ) -> None:
-    attempts = Attempts(make_run, METHODS["fine-tuning"], tmp_path / "run")
+    attempts = Attempts(make_run, "fine-tuning", tmp_path / "run")
     with pytest.raises(Interrupted):
         attempts(stopping_at(7))
     damage(tmp_path / "run" / "checkpoint")
@@ -158,6 +166,6 @@ def test_leftovers_beside_the_checkpoint_do_no_harm(make_run: Any, tmp_path: Pat
     leftover = tmp_path / "run" / ".new-checkpoint-abc"
     leftover.mkdir(parents=True)
     save_file({"model/x": torch.zeros(1)}, leftover / "tensors.safetensors")
-    attempts = Attempts(make_run, METHODS["fine-tuning"], tmp_path / "run")
+    attempts = Attempts(make_run, "fine-tuning", tmp_path / "run")
     attempts()
     assert attempts.steps == list(range(1, 21))

@@ -1,0 +1,38 @@
+"""Every pruner, in the setting the matrices of tests use: a new one is one more line here."""
+
+from __future__ import annotations
+
+from srnet.pruners import (
+    IMP,
+    L0,
+    GradualMagnitude,
+    MaskTraining,
+    Movement,
+    OneShot,
+    Pruner,
+    RewoundIMP,
+    SoftMovement,
+    StaticLocal,
+    StaticShared,
+)
+
+METHODS: dict[str, Pruner] = {
+    pruner.name: pruner
+    for pruner in (
+        IMP(0.5),
+        RewoundIMP(0.5),
+        L0(0.5),
+        GradualMagnitude(0.5, refresh_every=3),
+        MaskTraining(0.5, refresh_every=3),
+        Movement(0.5),
+        OneShot(0.5),
+        StaticLocal(0.5),
+        StaticShared(0.5),
+        SoftMovement(0.5),
+    )
+}
+TRAINING = {name: pruner for name, pruner in METHODS.items() if pruner.trains}
+STEERED = ("l0", "soft-movement")
+"""Those whose sparsity is whatever a penalty makes of it; all others meet theirs to the weight."""
+FROZEN = ("mask", "smp-l", "smp-s")
+"""Those that leave every weight of the backbone as it was."""

@@ -1,0 +1,118 @@
+"""Scores may have a learning rate of their own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from methods import TRAINING
+
+from srnet.errors import UserError
+from srnet.pruners import Method
+from srnet.pruners.base import Snapshot
+from srnet.training import TrainingSettings, train
+from srnet.training.trainer import SubnetworkTrainer
+
+SETTINGS = TrainingSettings(learning_rate=1e-3, steps=10, eval_every=5, batch_size=8, score_rate=0.1)
+
+
+class Interrupted(Exception):
+    pass
+
+
+class Rates:
+    """What the optimiser does with whom, at every step of a run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.optimizer: Any = None
+        self.seen: list[tuple[int, list[float]]] = []
+        real = SubnetworkTrainer.create_optimizer
+
+        def create(trainer: SubnetworkTrainer, model: Any = None) -> Any:
+            self.optimizer = real(trainer, model)
+            return self.optimizer
+
+        monkeypatch.setattr(SubnetworkTrainer, "create_optimizer", create)
+
+    def watch(self, step: int, total: int, figures: dict[str, float]) -> None:
+        self.seen.append((step, [group["lr"] for group in self.optimizer.param_groups if group["params"]]))
+
+    def groups(self, model: torch.nn.Module) -> list[tuple[float, set[str]]]:
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        groups = [group for group in self.optimizer.param_groups if group["params"]]
+        return [(group["initial_lr"], {names[id(p)] for p in group["params"]}) for group in groups]
+
+
+def method_of(name: str) -> Method:
+    return TRAINING[name].method(fine_tuned=False, eval_every=5) if name else Method()
+
+
+@pytest.mark.parametrize("name", ["", "mask", "smp-s", "movement", "l0", "magnitude"])
+def test_who_has_which_rate(name: str, make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = Rates(monkeypatch)
+    run = make_run(method_of(name), tmp_path, settings=replace(SETTINGS, steps=1))
+    train(run)
+    trained = {each for each, parameter in run.model.named_parameters() if parameter.requires_grad}
+    scores = {each for each in trained if each.endswith(".scores")}
+    assert bool(scores) is (name not in ("", "magnitude"))
+    found = rates.groups(run.model)
+    assert sorted(each for _, names in found for each in names) == sorted(trained), "each once"
+    for rate, names in found:
+        assert names <= (scores if rate == 0.1 else trained - scores)
+        assert rate in (0.1, 1e-3)
+    assert all(group["weight_decay"] == 0.0 for group in rates.optimizer.param_groups)
+
+
+def test_the_first_step_is_as_long_as_its_rate(make_run: Any, tmp_path: Path) -> None:
+    """Adam's first step is the rate in every coordinate that has a gradient; scores start at zero."""
+    run = make_run(method_of("movement"), tmp_path, settings=replace(SETTINGS, steps=1, eval_every=1))
+    before = {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
+    train(run)
+    moved: dict[bool, list[float]] = {True: [], False: []}
+    for name, parameter in run.model.named_parameters():
+        start = before.get(name.replace(".parametrizations.weight.original", ".weight"), torch.tensor(0.0))
+        moved[name.endswith(".scores")].append(float((parameter.detach() - start).abs().max()))
+    assert max(moved[True]) == pytest.approx(0.1, rel=1e-2)
+    assert max(moved[False]) == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_both_rates_fall_to_zero_and_a_resumed_run_goes_on_alike(
+    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def attempt(folder: Path, stop: int | None = None) -> tuple[Rates, Snapshot]:
+        rates = Rates(monkeypatch)
+
+        def watch(step: int, total: int, figures: dict[str, float]) -> None:
+            rates.watch(step, total, figures)
+            if step == stop:
+                raise Interrupted
+
+        run = make_run(method_of("movement"), folder, settings=SETTINGS, watch=watch, score=lambda logits: 1.0)
+        return rates, train(run).snapshot
+
+    whole, expected = attempt(tmp_path / "whole")
+    for step, rates in whole.seen:
+        assert sorted(set(rates)) == pytest.approx(sorted({1e-3 * (1 - step / 10), 0.1 * (1 - step / 10)}))
+    with pytest.raises(Interrupted):
+        attempt(tmp_path / "broken", stop=7)
+    resumed, snapshot = attempt(tmp_path / "broken")
+    assert resumed.seen == whole.seen[5:]
+    assert snapshot.keys() == expected.keys()
+    assert all(torch.equal(snapshot[name], expected[name]) for name in expected)
+
+
+def test_without_it_all_have_one_rate(make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = Rates(monkeypatch)
+    run = make_run(method_of("movement"), tmp_path, settings=replace(SETTINGS, steps=1, score_rate=None))
+    train(run)
+    assert {rate for rate, _ in rates.groups(run.model)} == {1e-3}
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, math.inf, math.nan])
+def test_nonsense_is_refused(rate: float) -> None:
+    with pytest.raises(UserError, match="score_rate"):
+        TrainingSettings(score_rate=rate)
