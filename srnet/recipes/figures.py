@@ -253,10 +253,11 @@ FIGURES: dict[str, Figure] = {
             "smp",
             "Static model pruning and its family, with and without distillation",
             _smp,
+            axis="kept",
             tasks="main",
             family="smp",
             needs_ood=False,
         ),
-        Figure("robust-smp", "Static model pruning with debiasing objectives", _robust_smp, family="smp"),
+        Figure("robust-smp", "Static model pruning with debiasing objectives", _robust_smp, axis="kept", family="smp"),
     )
 }

@@ -32,8 +32,8 @@ from srnet.training import TrainingSettings
 Paradigm = Literal["full", "a", "b", "c"]
 """`full`: no pruning. (a) prune a fine-tuned model. (b) prune, rewind, fine-tune in isolation. (c) no fine-tuning."""
 
-Axis = Literal["sparsity", "start", "length"]
-"""What a figure varies along its lines."""
+Axis = Literal["sparsity", "kept", "start", "length"]
+"""What a figure varies along its lines. `kept` is the sparsity told the other way, on a scale where 3 % has room."""
 
 Start = float | Literal["auto"]
 """When the search begins: after this share of the fine-tuning, or `auto`, when ID dev no longer rises."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib
@@ -10,7 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-from srnet.recipes.recipe import Axis
+from srnet.recipes.recipe import Axis, Line
 from srnet.report.results import Results, Summary
 
 # Okabe and Ito: distinguishable with any kind of colour vision
@@ -19,6 +21,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 AXES: dict[Axis, str] = {
     "sparsity": "sparsity (% of weights pruned)",
+    "kept": "weights kept (%)",
     "start": "steps of fine-tuning before the search",
     "length": "steps of the search",
 }
@@ -26,6 +29,37 @@ AXES: dict[Axis, str] = {
 
 def colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a line is told from the others."""
+
+    colour: str
+    marker: int
+    dashed: bool
+
+
+def looks(lines: Sequence[Line]) -> dict[str, Look]:
+    """A distilled line has the colour of the same line without a teacher; when colours run out, lines are dashed."""
+    places: dict[Line, int] = {}
+    for line in lines:
+        places.setdefault(_undistilled(line), len(places))
+    found = {}
+    for line in lines:
+        place = places[_undistilled(line)]
+        found[line.label] = Look(colour(place), place % len(MARKERS), line.distil or place >= len(COLOURS))
+    return found
+
+
+def _undistilled(line: Line) -> Line:
+    return replace(line, label="", distil=False, options_at=()) if line.distil or line.pruner else line
+
+
+def kept_ticks(results: Results) -> list[float]:
+    """The shares that were asked for, in percent."""
+    wanted = {s.sparsity_target for s in results.summaries if s.line.pruner is not None}
+    return sorted(round(100.0 * (1.0 - sparsity), 3) for sparsity in wanted)
 
 
 def by_line(results: Results) -> dict[str, list[Summary]]:
@@ -56,16 +90,20 @@ def draw_curves(results: Results) -> dict[str, bytes]:
         sharey=True,
         layout="constrained",
     )
-    table = side_by_side(results)
+    table, styles = side_by_side(results), looks(results.recipe.lines)
     for axis, split in zip(axes[0], results.splits, strict=True):
-        for index, summaries in enumerate(by_line(results).values()):
+        for label, summaries in by_line(results).items():
             place = table.index(summaries[0]) if summaries[0] in table else None
-            _draw_line(axis, summaries, split, colour(index), MARKERS[index % len(MARKERS)], place)
+            _draw_line(axis, summaries, split, styles[label], place)
         axis.axhline(results.majority[split], color="#999999", linewidth=1, linestyle=":", label=results.floor)
         axis.set_title(results.named(split))
         axis.set_xlabel(AXES[results.recipe.axis] if not table else f"{100 * table[0].sparsity:.0f} % sparse")
         if table:
             axis.set_xticks(range(len(table)), [s.line.label for s in table], rotation=25, ha="right", fontsize=8)
+        elif results.recipe.axis == "kept":
+            axis.set_xscale("log")
+            axis.set_xticks(kept_ticks(results), [f"{tick:g}" for tick in kept_ticks(results)])
+            axis.minorticks_off()
         axis.grid(color="#e5e5e5", linewidth=0.8)
         axis.set_axisbelow(True)
     axes[0][0].set_ylabel(f"{results.metric} (%)")
@@ -85,10 +123,8 @@ def draw_curves(results: Results) -> dict[str, bytes]:
     return files
 
 
-def _draw_line(
-    axis: Any, summaries: list[Summary], split: str, colour: str, marker: str, place: int | None = None
-) -> None:
-    label = summaries[0].line.label
+def _draw_line(axis: Any, summaries: list[Summary], split: str, look: Look, place: int | None = None) -> None:
+    label, colour = summaries[0].line.label, look.colour
     scores = [summary.scores[split] for summary in summaries]
     if summaries[0].line.pruner is None:  # a full model has nothing to vary: a level across the panel
         axis.axhline(scores[0].mean, color=colour, linestyle="--", linewidth=1.6, label=label)
@@ -97,7 +133,17 @@ def _draw_line(
         )
         return
     x = [summary.x for summary in summaries] if place is None else [place]
-    axis.plot(x, [s.mean for s in scores], color=colour, marker=marker, linewidth=1.8, markersize=6, label=label)
+    axis.plot(
+        x,
+        [s.mean for s in scores],
+        color=colour,
+        marker=MARKERS[look.marker],
+        markerfacecolor="white" if look.dashed else colour,
+        linestyle=(0, (4, 2)) if look.dashed else "-",
+        linewidth=1.8,
+        markersize=6,
+        label=label,
+    )
     axis.fill_between(x, [s.mean - s.sd for s in scores], [s.mean + s.sd for s in scores], color=colour, alpha=0.15)
     if len(x) == 1 and scores[0].sd:
         axis.errorbar(x, [scores[0].mean], yerr=[scores[0].sd], color=colour, capsize=3)

@@ -6,7 +6,7 @@ import math
 from html import escape
 from typing import Any
 
-from srnet.report.curves import AXES, by_line, colour, side_by_side
+from srnet.report.curves import AXES, Look, by_line, colour, kept_ticks, looks, side_by_side
 from srnet.report.masks import MatrixTable, OverlapTable
 from srnet.report.results import Results, Summary, Trace
 
@@ -51,14 +51,18 @@ def curves(results: Results) -> list[Picture]:
         varied = [0.0, len(table) - 1.0]
     pad = 0.06 * (max(varied) - min(varied)) or 1.0
     ends = [min(varied) - pad, max(varied) + pad]
+    on_scale = results.recipe.axis == "kept" and not table
+    if on_scale:  # a scale of ratios has no place for what is not above 0
+        ends = [max(1e-3, min(varied)) / 1.2, 1.2 * max(varied)]
+    styles = looks(results.recipe.lines)
     means = [s.scores[split].mean for s in results.summaries for split in results.splits]
     bottom = 5.0 * math.floor(min(*means, *results.majority.values()) / 5.0) - 2.5
     pictures = []
     for split in results.splits:
         traces: list[dict[str, Any]] = []
-        for index, (label, summaries) in enumerate(lines.items()):
+        for label, summaries in lines.items():
             make = _level if summaries[0].line.pruner is None else _curve
-            made = make(label, summaries, split, index, ends)
+            made = make(label, summaries, split, styles[label], ends)
             if summaries[0] in table:
                 made[-1]["x"] = [table.index(summaries[0])]
             traces += made
@@ -69,6 +73,9 @@ def curves(results: Results) -> list[Picture]:
             layout["xaxis"] |= {"tickvals": list(range(len(table))), "ticktext": labels, "automargin": True}
             layout["xaxis"]["title"] = {"text": f"{100 * table[0].sparsity:.0f} % sparse"}
             layout["legend"]["y"] = -0.45
+        if on_scale:
+            ticks = kept_ticks(results)
+            layout["xaxis"] |= {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
         layout["yaxis"]["range"] = [bottom, 102.5]  # the same in every panel, so that ID and OOD can be compared
         pictures.append({"data": traces, "layout": layout})
     return pictures
@@ -93,28 +100,29 @@ def _band(x: list[float], low: list[float], high: list[float], colour: str, grou
     }  # fmt: skip
 
 
-def _curve(label: str, summaries: list[Summary], split: str, index: int, ends: list[float]) -> list[dict[str, Any]]:
+def _curve(label: str, summaries: list[Summary], split: str, look: Look, ends: list[float]) -> list[dict[str, Any]]:
     x, scores = [s.x for s in summaries], [s.scores[split] for s in summaries]
     low, high = [s.mean - s.sd for s in scores], [s.mean + s.sd for s in scores]
     line = {
         "x": x, "y": [s.mean for s in scores], "name": escape(label), "legendgroup": label, "mode": "lines+markers",
-        "line": {"color": colour(index), "width": 2}, "marker": {"size": 9, "symbol": MARKERS[index % len(MARKERS)]},
+        "line": {"color": look.colour, "width": 2, "dash": "dash" if look.dashed else "solid"},
+        "marker": {"size": 9, "symbol": MARKERS[look.marker] + ("-open" if look.dashed else "")},
         "hovertemplate": "%{text}<extra></extra>", "text": [_hover(s, split) for s in summaries],
     }  # fmt: skip
     if len(x) == 1:
         line["error_y"] = {"type": "data", "array": [scores[0].sd]}
         return [line]
-    return [_band(x, low, high, colour(index), label), line]
+    return [_band(x, low, high, look.colour, label), line]
 
 
-def _level(label: str, summaries: list[Summary], split: str, index: int, ends: list[float]) -> list[dict[str, Any]]:
+def _level(label: str, summaries: list[Summary], split: str, look: Look, ends: list[float]) -> list[dict[str, Any]]:
     score, text = summaries[0].scores[split], _hover(summaries[0], split)
     line = {
         "x": ends, "y": [score.mean] * 2, "name": escape(label), "legendgroup": label, "mode": "lines",
-        "line": {"color": colour(index), "width": 2, "dash": "dash"}, "hovertemplate": "%{text}<extra></extra>",
+        "line": {"color": look.colour, "width": 2, "dash": "dash"}, "hovertemplate": "%{text}<extra></extra>",
         "text": [text, text],
     }  # fmt: skip
-    return [_band(ends, [score.mean - score.sd] * 2, [score.mean + score.sd] * 2, colour(index), label), line]
+    return [_band(ends, [score.mean - score.sd] * 2, [score.mean + score.sd] * 2, look.colour, label), line]
 
 
 def _floor(name: str, value: float, ends: list[float]) -> dict[str, Any]:

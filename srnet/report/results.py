@@ -240,7 +240,9 @@ def _summary(
 
 
 def _position(recipe: Recipe, point: Point, report: dict[str, Any], store: Store) -> float:
-    """On the axis: percent of weights pruned, steps of fine-tuning before the search, or steps of the search."""
+    """On the axis: percent of weights pruned or kept, steps of fine-tuning before the search, or of the search."""
+    if recipe.axis == "kept":
+        return 100.0 * (1.0 - float(report["sparsity"]))
     if recipe.axis == "sparsity" or not isinstance(point.node, Prune):
         return 100.0 * float(report["sparsity"])
     before = training_steps(point.node.parent, store)

@@ -48,7 +48,7 @@ def comparison(results: Results, summary: Summary) -> dict[str, list[str]]:
 
 def _name(results: Results, summary: Summary) -> str:
     """The line; where the sparsity is not what varies, also what does."""
-    return summary.line.label if results.recipe.axis == "sparsity" else summary.name
+    return summary.line.label if results.recipe.axis in ("sparsity", "kept") else summary.name
 
 
 def answer(summary: Summary) -> str:

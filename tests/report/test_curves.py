@@ -8,8 +8,9 @@ import pytest
 
 from srnet.experiment import Store
 from srnet.files import read_json
+from srnet.recipes import Line
 from srnet.report import Results
-from srnet.report.curves import draw_curves, side_by_side
+from srnet.report.curves import draw_curves, looks, side_by_side
 from srnet.report.interactive import curves, sub_cases, traces
 
 AXES = ("results", "by_start", "by_length")
@@ -118,3 +119,21 @@ def test_the_searches_are_shown_as_they_went(by_start: Results, store: Store) ->
     pictures = traces(by_start)
     assert len(pictures) == 2
     assert [line["y"] for line in pictures[1]["data"]] == [trace.scores["challenge"] for trace in by_start.traces]
+
+
+def test_a_distilled_line_looks_like_its_twin_but_dashed() -> None:
+    plain = Line("SMP-S", "c", pruner="smp-s", prune="ce", sparsities=(0.9,))
+    taught = replace(plain, label="SMP-S + distillation", distil=True)
+    other = replace(plain, label="SMP-L", pruner="smp-l")
+    found = looks((Line("full"), plain, other, taught))
+    assert found["SMP-S"].colour == found["SMP-S + distillation"].colour != found["SMP-L"].colour
+    assert [found[label].dashed for label in ("SMP-S", "SMP-L", "SMP-S + distillation")] == [False, False, True]
+
+
+def test_more_lines_than_colours_are_still_told_apart() -> None:
+    lines = [
+        Line(f"{pruner} {objective}", "c", pruner=pruner, prune=objective, sparsities=(0.9,))
+        for pruner in ("smp-l", "smp-s", "movement")
+        for objective in ("ce", "poe", "reweight", "confreg")
+    ]
+    assert len(set(looks(lines).values())) == len(lines)
