@@ -112,8 +112,8 @@ def paper_smp(task: TaskSpec, backbone: str = BACKBONE) -> Setup:
 # --- smaller scales ------------------------------------------------------------------------------------------------
 
 _TOY = TrainingSettings(learning_rate=2e-4, steps=600, warmup=0.05, eval_every=60, dev_rows=1000)
-_CPU = TrainingSettings(learning_rate=1e-4, steps=400, batch_size=16, warmup=0.06, eval_every=40, dev_rows=2000)
-_BRISK = {**dict.fromkeys((*STATIC, "movement", "soft-movement"), 5e-2), "l0": 1e-1}
+_CPU = TrainingSettings(learning_rate=1e-4, steps=400, batch_size=16, warmup=0.06, eval_every=80, dev_rows=500)
+_BRISK = {**dict.fromkeys(STATIC, 1e-1), "movement": 5e-2, "soft-movement": 5e-2, "l0": 1e-1}
 """Scores move as far in hundreds of steps as the published rates move them in tens of thousands."""
 
 
@@ -126,7 +126,9 @@ def cpu_smp(task: TaskSpec, backbone: str) -> Setup:
 
 
 def _small(task: TaskSpec, backbone: str, weights: TrainingSettings) -> Setup:
-    return _setup(task, backbone, finetuning=weights, static=_scores(weights, 5e-2), family=weights, rates=_BRISK)
+    return _setup(
+        task, backbone, finetuning=weights, static=_scores(weights, _BRISK["smp-s"]), family=weights, rates=_BRISK
+    )
 
 
 def _scores(weights: TrainingSettings, rate: float) -> TrainingSettings:

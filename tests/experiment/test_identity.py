@@ -70,9 +70,7 @@ def defaults() -> dict[str, dict[str, str]]:
 def test_a_default_that_changes_raises_the_schema() -> None:
     """Defaults are no part of a key. If this fails because one has changed (not: was added), raise SCHEMA."""
     pinned = json.loads((Path(__file__).parent / "defaults.json").read_text())
-    assert pinned["schema"] == SCHEMA, (
-        "PYTHONPATH=tests python -m tests.experiment.test_identity"
-    )
+    assert pinned["schema"] == SCHEMA, "PYTHONPATH=tests python -m tests.experiment.test_identity"
     for name, fields in pinned["defaults"].items():
         now = {field: value for field, value in defaults()[name].items() if field in fields}
         assert now == fields, f"a default of {name} has changed: raise SCHEMA"
