@@ -39,12 +39,13 @@ TaskOption = Annotated[
     str,
     typer.Option(
         "--task",
-        help="inference, paraphrase, verification (embedded); mnli, snli, qqp, fever; or a YAML file of your own.",
+        help="inference, paraphrase, verification (embedded); mnli, snli, qqp, fever; cola, mrpc, qnli, rte, sst2, stsb "
+        "(the rest of GLUE); squad; or a YAML file of your own.",
     ),
 ]
 DataOption = Annotated[
     str | None,
-    typer.Option("--data", help="Folder with the files of mnli, snli, qqp or fever. Default: the Hub."),
+    typer.Option("--data", help="Folder with the files of a published task: mnli, ..., squad. Default: the Hub."),
 ]
 OodOption = Annotated[
     list[str] | None,

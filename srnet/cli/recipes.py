@@ -109,7 +109,8 @@ ProfileOption = Annotated[
 TasksOption = Annotated[
     str | None,
     typer.Option(
-        help="With commas: inference, paraphrase, verification; mnli, snli, qqp, fever; YAML files. Default: all."
+        help="With commas: inference, paraphrase, verification; mnli, snli, qqp, fever; the rest of GLUE and squad for "
+        "smp; YAML files. Default: all that a figure is shown on."
     ),
 ]
 SeedsOption = Annotated[int, typer.Option(min=1, help="How many seeds.")]
