@@ -138,9 +138,8 @@ class _MeanSigmoid(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:
         (x,), gradient = ctx.saved_tensors, grads[0]
-        slope = torch.sigmoid(x + ctx.shift if ctx.shift else x)
-        slope = torch.ops.aten.sigmoid_backward(gradient / x.numel() * torch.ones_like(slope), slope)
-        return slope, None
+        share = torch.sigmoid(x + ctx.shift if ctx.shift else x)
+        return torch.addcmul(share, share, share, value=-1.0).mul_(gradient / x.numel()), None  # s - s^2
 
 
 def mean_sigmoid(scores: list[torch.Tensor], shift: float = 0.0) -> torch.Tensor:

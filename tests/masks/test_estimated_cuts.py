@@ -25,7 +25,7 @@ def test_of_a_small_matrix_all_is_looked_at() -> None:
 @pytest.mark.parametrize(
     ("shape", "stride"),
     # 65,536 / 32,768 = 2, 18, 72 and 2: the next number that has no factor in common with the row's length
-    [((256, 256), 3), ((768, 768), 19), ((768, 3072), 73), ((300, 300), 7)],
+    [((256, 256), 5), ((768, 768), 37), ((768, 3072), 145), ((300, 300), 7)],
     ids=str,
 )
 def test_of_a_large_one_every_nth(shape: tuple[int, int], stride: int) -> None:
