@@ -125,6 +125,7 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CL
     identity = _identity(state, model.config, tokenizer)  # of what was loaded: before anything is set right below
     _agree_on_padding(model, tokenizer, name)
     _agree_on_segments(model, tokenizer)
+    model.drawn_at_random = fresh
     if head.words:
         restrict_to(model, token_ids(head.words, tokenizer))
         if not head.per_token:
@@ -182,7 +183,8 @@ def _lacking(model: Any, info: dict[str, Any]) -> str | None:
     """What a checkpoint does not bring of the language model's head."""
     if model.get_output_embeddings() is None:
         return "an output layer"
-    return next((key for key in info["missing_keys"] if not in_base(model, key)), None)
+    drawn = (*info["missing_keys"], *(each[0] for each in info["mismatched_keys"]))
+    return next((key for key in drawn if not in_base(model, key)), None)
 
 
 # --- what architectures have in common -----------------------------------------------------------------------------
@@ -216,6 +218,11 @@ def _no_language_model(name: str) -> UserError:
         f"backbone '{name}' brings no masked-language-model head, so label words mean nothing to it",
         "leave them out: it gets an ordinary classifier",
     )
+
+
+def drawn_in(model: nn.Module) -> frozenset[str]:
+    """The parameters of a loaded model that no checkpoint gave a value."""
+    return getattr(model, "drawn_at_random", frozenset())
 
 
 def _draw_again(model: Any, info: dict[str, Any]) -> None:

@@ -28,9 +28,10 @@ YAML = "{name: inference, train_size: 60, dev_size: 20, ood_size: 20}"
 
 def command(*words: object) -> int:
     """The exit code of `srnet WORDS`."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as end:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["srnet", *map(str, words)])
-        main()
+        with pytest.raises(SystemExit) as end:
+            main()
     return int(end.value.code or 0)
 
 

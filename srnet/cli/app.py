@@ -39,8 +39,8 @@ TaskOption = Annotated[
     str,
     typer.Option(
         "--task",
-        help="inference, paraphrase, verification (embedded); mnli, snli, qqp, fever; cola, mrpc, qnli, rte, sst2, stsb "
-        "(the rest of GLUE); squad; or a YAML file of your own.",
+        help="inference, paraphrase, verification (embedded); mnli, snli, qqp, fever; cola, mrpc, qnli, rte, sst2, "
+        "stsb (the rest of GLUE); squad; or a YAML file of your own.",
     ),
 ]
 DataOption = Annotated[
@@ -216,14 +216,17 @@ def changed(default: Any, **given: Any) -> Any:
     return replace(default, **chosen)
 
 
+def listed(text: str | None) -> tuple[str, ...]:
+    """What was written with commas."""
+    return () if text is None else tuple(each.strip() for each in text.split(","))
+
+
 def label_words(text: str | None, task: Any) -> tuple[str, ...]:
     """The words that stand for the labels, as the user wrote them or as the task names them."""
     from srnet.experiment import load_task
 
-    if text is None:
-        return ()
     if text != "task":
-        return tuple(word.strip() for word in text.split(","))
+        return listed(text)
     words: tuple[str, ...] = load_task(task).label_words
     if not words:
         raise UserError(f"task '{task.name}' names no label words", "write them: --label-words Yes,No")

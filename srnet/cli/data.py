@@ -16,6 +16,7 @@ from srnet.cli.app import (
     JsonOption,
     app,
     data_options,
+    listed,
     options,
     out,
     pairs,
@@ -133,22 +134,23 @@ def describe(
     """Describe your own files once; every command then takes the YAML file as --task."""
     from srnet.tasks.describe import describe_files
 
-    layout: dict[str, Any] = {"text_a": text_a, "text_b": text_b or None, "label": label, "columns": _listed(columns)}
+    layout: dict[str, Any] = {
+        "text_a": text_a,
+        "text_b": text_b or None,
+        "label": label,
+        "columns": listed(columns or None),
+    }
     if group:
-        layout["group"] = _listed(group) if "," in group else group
+        layout["group"] = listed(group) if "," in group else group
     layout |= {"answer": answer, "metric": metric or ("pearson" if answer == "score" else "accuracy")}
-    named = _listed(labels)
+    named = listed(labels or None)
     tests = pairs(ood, "--ood")
     written = describe_files(
         out_file, train, dev, tests, ood_train=ood_train, labels=named or None, shortcut=shortcut, **layout
     )
     if answer == "class":
-        _print_labels(str(train), label, named, _listed(columns))
+        _print_labels(str(train), label, named, listed(columns or None))
     out.print(f"{written}: now `srnet data check {shlex.quote(str(written))}`", markup=False)
-
-
-def _listed(names: str | None) -> tuple[str, ...]:
-    return tuple(map(str.strip, names.split(","))) if names else ()
 
 
 def _print_labels(train: str, column: str, named: tuple[str, ...], columns: tuple[str, ...]) -> None:

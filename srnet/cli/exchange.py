@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from srnet.cli.app import app, out
+from srnet.cli.app import app, listed, out
 from srnet.names import DOWNLOAD_VARIABLE
 
 import_app = typer.Typer(
@@ -53,7 +53,7 @@ def smp(
 
     Then: srnet evaluate DIR --task TASK.
     """
-    words = _listed(label_words)
+    words = listed(label_words)
     _bring_in(file, out_folder, format="smp", backbone=backbone, labels=labels, task=task, label_words=words)
 
 
@@ -78,7 +78,7 @@ def _bring_in(file: Path, folder: Path, *, labels: str | None, task: str | None,
     from srnet.recipes import DataOptions
 
     spec = None if task is None else DataOptions().task(task)
-    made = api.import_mask(file, folder, labels=_listed(labels), task=spec, **options)
+    made = api.import_mask(file, folder, labels=listed(labels), task=spec, **options)
     mask = made.mask
     out.print(f"{made.folder}", markup=False)
     out.print(
@@ -88,7 +88,3 @@ def _bring_in(file: Path, folder: Path, *, labels: str | None, task: str | None,
     )
     for remark in made.remarks:
         out.print(remark, markup=False)
-
-
-def _listed(text: str | None) -> tuple[str, ...]:
-    return () if text is None else tuple(each.strip() for each in text.split(","))

@@ -36,6 +36,9 @@ from srnet.cli.app import (
 from srnet.errors import UserError
 from srnet.names import EMBEDDED
 
+REMARKABLE = 0.002
+"""How far a method that promises no sparsity may miss it without a word."""
+
 
 def print_trained(trained: Any, as_json: bool, only_key: bool = False) -> None:
     if only_key:
@@ -51,7 +54,7 @@ def print_trained(trained: Any, as_json: bool, only_key: bool = False) -> None:
         out.print_json(json.dumps(facts))
         return
     out.print(_scores_table(trained.scores))
-    if trained.sparsity:
+    if (trained.folder / "mask.bits").is_file():
         out.print(f"sparsity {trained.sparsity:.6f}, counted on the mask", markup=False)
     out.print(f"key {trained.key}" if trained.key else f"folder {trained.folder}", markup=False)
 
@@ -186,6 +189,8 @@ def prune(
     from srnet.experiment.rebuild import stored_model
     from srnet.masks import Targets
     from srnet.pruners import get_pruner
+    from srnet.pruners.penalised import Penalised
+    from srnet.recipes.smp import STATIC
     from srnet.recipes.usual import pruning_for
 
     engine = make_engine(store, quiet, report_to)
@@ -202,6 +207,8 @@ def prune(
     if unknown:
         raise UserError(f"pruner '{pruner}' has no option --{unknown[0].replace('_', '-')}")
     made = cls(sparsity=sparsity, **chosen)
+    if words is not None and pruner in STATIC and "learning_rate" in training:
+        raise UserError(f"with label words nothing but scores trains under {pruner}", "give --score-rate instead")
     if model is not None and (task is not None or backbone is not None or words is not None or data.typed()):
         raise UserError(
             "a stored model has its own task, data and backbone",
@@ -227,6 +234,9 @@ def prune(
         engine=engine,
     )
     print_trained(trained, as_json, key)
+    if isinstance(made, Penalised) and not (as_json or key) and abs(trained.sparsity - sparsity) > REMARKABLE:
+        asked = f"{100 * sparsity:g} % was asked for" if penalty is None else "with lambda given, none was asked for"
+        out.print(f"the penalty reached {100 * trained.sparsity:.2f} % sparsity; {asked}", markup=False)
 
 
 def _selector(text: str | None, default: Any) -> Any:

@@ -23,6 +23,7 @@ from srnet.cli.app import (
     app,
     bias_options,
     data_options,
+    listed,
     make_engine,
     numbers,
     options,
@@ -168,9 +169,11 @@ def _order(
 
 
 def _words(text: str | None) -> tuple[str, ...] | None:
+    from srnet.recipes.profiles import NO_WORDS
+
     if text is None:
         return None
-    return () if text == "none" else tuple(word.strip() for word in text.split(","))
+    return () if text == NO_WORDS else listed(text)
 
 
 @app.command()
@@ -257,6 +260,8 @@ def claims(
     compile: CompileOption = None,
     bias: Any = None,
     scale: ScaleOption = 1.0,
+    learning_rate: WeightRateOption = None,
+    words: WordsOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -268,7 +273,22 @@ def claims(
     from srnet import api
     from srnet.report import findings_table
 
-    order = _order(["all"], profile, tasks, seeds, sparsities, backbone, None, scale, data, bias, precision, compile)
+    order = _order(
+        ["all"],
+        profile,
+        tasks,
+        seeds,
+        sparsities,
+        backbone,
+        None,
+        scale,
+        data,
+        bias,
+        precision,
+        compile,
+        words=words,
+        learning_rate=learning_rate,
+    )
     found = api.claims(order, make_engine(store, True))
     if as_json:
         out.print_json(json.dumps([api.plain_finding(finding) for finding in found]))

@@ -25,6 +25,7 @@ from srnet.objectives import get_objective
 from srnet.pruners import MaskTraining, Pruner
 from srnet.tasks.base import Answer, Shortcut, Task, TrainingData
 from srnet.training import TrainingSettings
+from srnet.training.inputs import length_for
 
 
 class TaskSpec(Protocol):
@@ -41,6 +42,11 @@ class TaskSpec(Protocol):
 @lru_cache(maxsize=8)
 def load_task(spec: TaskSpec) -> Task:
     return spec.load()
+
+
+def check_no_scores(training: TrainingSettings, what: str) -> None:
+    if training.score_rate is not None:
+        raise UserError(f"{what} has no scores to train", "leave score_rate out")
 
 
 def answer_of_spec(spec: TaskSpec) -> Answer:
@@ -267,8 +273,8 @@ class ModelNode(Node):
     @property
     def max_length(self) -> int:
         """Where texts are cut: as in the training that made the model."""
-        training = getattr(self, "training", None)
-        return training.max_length if training is not None else TrainingSettings().max_length
+        training: TrainingSettings = self.training  # type: ignore[attr-defined]
+        return training.max_length
 
 
 @dataclass(frozen=True)
@@ -283,6 +289,10 @@ class Pretrained(ModelNode):
 
     def content(self) -> dict[str, str]:
         return {"backbone_sha256": backbone_hash(self.backbone, self.head), "data": load_task(self.task).fingerprint}
+
+    @property
+    def max_length(self) -> int:
+        return length_for(answer_of_spec(self.task))
 
     @property
     def head(self) -> Head:
@@ -315,6 +325,7 @@ class FineTune(ModelNode):
     def __post_init__(self) -> None:
         self.check_objective(self.objective)
         self.check_data(self.data, self.objective)
+        check_no_scores(self.training, "fine-tuning")
         if self.part is not None and (self.data != "id" or self.objective != CE()):
             raise UserError("a part of the training data is for plain CE on ID data")
 
@@ -356,6 +367,7 @@ class Trajectory(ModelNode):
         if not self.steps or min(self.steps) < 1:
             raise UserError(f"moments of a fine-tuning are steps from 1 on, not {list(self.steps)}")
         self.check_to_the_end(self.training)
+        check_no_scores(self.training, "fine-tuning")
 
     @property
     def formula(self) -> str:
@@ -433,6 +445,8 @@ class Prune(ModelNode):
         self.check_data(self.data, self.objective)
         if self.training.steps is not None:
             self.pruner.check_steps(self.training.steps)
+        if not self.pruner.has_scores:
+            check_no_scores(self.training, f"pruner '{self.pruner.name}'")
 
     @property
     def levels(self) -> PruneRun | None:
@@ -450,15 +464,19 @@ class Prune(ModelNode):
         return self.parent.fine_tuned
 
     @property
+    def max_length(self) -> int:
+        return self.training.max_length if self.pruner.trains else self.parent.max_length
+
+    @property
     def formula(self) -> str:
         loss = f"_{_subscript(self.objective, self.data)}" if self.pruner.trains else ""
-        return f"P{loss}^{self.pruner.name} {100 * self.pruner.sparsity:g}%({self.parent.formula})"
+        return f"P{loss}^{self.pruner.name} {self.pruner.aim}({self.parent.formula})"
 
     @property
     def label(self) -> str:
         how = f" ({self.objective.label}{_with(self.data)})" if self.pruner.trains else ""
         seed = self.training.seed if self.pruner.trains else self.pretrained.seed
-        return f"{self.pruner.name}{how} at {100 * self.pruner.sparsity:g} %, seed {seed}"
+        return f"{self.pruner.name}{how} at {self.pruner.aim}, seed {seed}"
 
 
 @dataclass(frozen=True)
@@ -475,6 +493,10 @@ class Rewind(ModelNode):
     @property
     def fine_tuned(self) -> bool:
         return self.to.fine_tuned
+
+    @property
+    def max_length(self) -> int:
+        return self.to.max_length
 
     @property
     def formula(self) -> str:

@@ -42,14 +42,16 @@ def _with_vocabulary(base: LoadedBackbone, subnetwork: Subnetwork) -> Any:
     ours: Any = base.model
     trained = {n: t for n, t in ours.state_dict().items() if n in model.state_dict()}
     fitting = {n: t for n, t in trained.items() if t.shape == model.state_dict()[n].shape}
-    words, size = model.get_output_embeddings().weight.shape
-    untied = torch.nn.Linear(size, words)
+    every, some = model.get_output_embeddings(), ours.get_output_embeddings()
+    untied = torch.nn.Linear(every.in_features, every.out_features, bias=every.bias is not None)
+    untied.load_state_dict(every.state_dict())
     with torch.no_grad():
-        untied.load_state_dict(model.get_output_embeddings().state_dict())
-        untied.weight[ids], untied.bias[ids] = ours.get_output_embeddings().weight, ours.get_output_embeddings().bias
+        for name, tensor in untied.named_parameters():
+            tensor[ids] = getattr(some, name)
     model.config.tie_word_embeddings = False
     model.set_output_embeddings(untied)
-    untied.bias = torch.nn.Parameter(untied.bias.detach().clone())  # BERT has a second name for it
+    if untied.bias is not None:
+        untied.bias = torch.nn.Parameter(untied.bias.detach().clone())  # BERT has a second name for it
     model.load_state_dict(fitting, strict=False)
     model.config.label_words = dict(zip(subnetwork.labels, ids, strict=True))
     return model

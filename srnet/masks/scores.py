@@ -17,7 +17,7 @@ def initial_scores(weight: torch.Tensor, keep: torch.Tensor, init: Init, phi: fl
     return keep.float() * (alpha * phi)
 
 
-SAMPLE = 16_384
+SAMPLE = 32_768
 """Scores by which a threshold is estimated: the share above it is then right to a few thousandths."""
 
 

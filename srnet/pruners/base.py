@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from srnet.errors import UserError, choose
-from srnet.masks import Mask, check_sparsity
+from srnet.masks import LAYERS, Mask, Schedule, Targets, check_sparsity
 from srnet.masks.parametrization import FixedMask, attach, current_mask, raw_weights, weight_name
 
 Snapshot = dict[str, torch.Tensor]
@@ -118,10 +118,17 @@ class Pruner:
 
     name: ClassVar[str]
     trains: ClassVar[bool] = True
+    has_scores: ClassVar[bool] = False
+    """Whether it learns a score for every weight, at a rate of its own."""
     sparsity: float = 0.5
 
     def __post_init__(self) -> None:
         check_sparsity(self.sparsity)
+
+    @property
+    def aim(self) -> str:
+        """What it is to reach, in a few characters."""
+        return f"{100 * self.sparsity:g} %"
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
         """What acts during training; `fine_tuned` says whether the model had seen the task before."""
@@ -137,6 +144,25 @@ class Pruner:
     def shared_run(self) -> Pruner:
         """The description of the training run, the same for every sparsity that the run yields."""
         return self
+
+
+@dataclass(frozen=True)
+class Ramped(Pruner):
+    """A pruner that begins with all weights, and while they train comes down to its sparsity on the cubic curve."""
+
+    sparsity: float = 0.9
+    begin: float = 0.1
+    """The share of the run before which nothing is pruned."""
+    ramp: float = 0.8
+    """The share of the run after which the final sparsity is held; only checkpoints after it count."""
+    targets: Targets = LAYERS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.schedule()
+
+    def schedule(self) -> Schedule:
+        return Schedule(0.0, self.sparsity, self.ramp, self.begin)
 
 
 PRUNERS: dict[str, type[Pruner]] = {}

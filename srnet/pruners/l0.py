@@ -12,7 +12,6 @@ from torch import nn
 
 from srnet.errors import UserError
 from srnet.masks.parametrization import GateMask, attached, current_mask, raw_weights
-from srnet.masks.scores import sampled
 from srnet.pruners.base import Method, Snapshot, plain_state, register, snapshot_of
 from srnet.pruners.penalised import Penalised, PenalisedMethod
 
@@ -52,15 +51,10 @@ class _Gates(PenalisedMethod):
     def gates(self) -> dict[str, GateMask]:
         return cast(dict[str, GateMask], attached(self.layers))
 
-    def kept_share(self, step: int) -> float:
-        closed = math.log(SHUT / (1.0 - SHUT))
-        kept = total = 0.0
-        for gate in self.gates().values():
-            sample = sampled(gate.scores, step)
-            kept += float((sample > closed).float().mean()) * gate.scores.numel()
-            total += gate.scores.numel()
-        return kept / total
+    def cut(self) -> float:
+        return math.log(SHUT / (1.0 - SHUT))
 
+    @torch.no_grad()
     def snapshot(self) -> Snapshot:
         """What a gate lets through becomes part of the weight: the saved model is the evaluated one."""
         state = plain_state(self.model)

@@ -8,10 +8,10 @@ from typing import ClassVar, cast
 from torch import nn
 
 from srnet.errors import UserError, choose
-from srnet.masks import LAYERS, Mask, Schedule, Targets, magnitudes, meet_budget
+from srnet.masks import Mask, Targets, magnitudes, meet_budget
 from srnet.masks.budget import Scope
 from srnet.masks.parametrization import FixedMask, attach, attached, current_mask, raw_weights
-from srnet.pruners.base import Method, Pruner, Snapshot, plain_state, register, snapshot_of
+from srnet.pruners.base import Method, Pruner, Ramped, Snapshot, plain_state, register, snapshot_of
 
 
 @register
@@ -35,36 +35,26 @@ class OneShot(Pruner):
 
 @register
 @dataclass(frozen=True)
-class GradualMagnitude(Pruner):
+class GradualMagnitude(Ramped):
     """`magnitude`: the largest weights stay, chosen anew as they train, on the cubic schedule."""
 
     name: ClassVar[str] = "magnitude"
-    sparsity: float = 0.9
-    begin: float = 0.1
-    """The share of the run before which nothing is pruned."""
-    ramp: float = 0.8
-    """The share of the run after which the final sparsity is reached and held; only checkpoints after it count."""
     scope: Scope = "local"
     refresh_every: int = 10
     """Steps between two choices. The mask is also chosen before every evaluation."""
-    targets: Targets = LAYERS
 
     def __post_init__(self) -> None:
         super().__post_init__()
         choose("scope", self.scope, ("local", "global"))
         if self.refresh_every < 1:
             raise UserError(f"refresh_every must be at least 1, not {self.refresh_every}")
-        self.schedule()
-
-    def schedule(self) -> Schedule:
-        return Schedule(0.0, self.sparsity, self.ramp, self.begin)
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
         return _Gradual(self, eval_every)
 
 
 class _Gradual(Method):
-    """A pruned weight has no gradient: it keeps its size, and comes back only if one that stayed shrinks below it."""
+    """A pruned weight has no gradient, so it comes back only if one that stayed shrinks below it."""
 
     def __init__(self, pruner: GradualMagnitude, eval_every: int) -> None:
         super().__init__()

@@ -27,6 +27,7 @@ class MaskTraining(Pruner):
     """
 
     name: ClassVar[str] = "mask"
+    has_scores: ClassVar[bool] = True
     sparsity: float = 0.5
     init: Init = "hard"
     initial_sparsity: float | None = None

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import nn
 
 from srnet.errors import UserError
-from srnet.masks import LAYERS, Schedule, Targets
 from srnet.masks.parametrization import attached, current_mask
-from srnet.pruners.base import Pruner
+from srnet.masks.scores import sampled
+from srnet.pruners.base import Ramped
 from srnet.pruners.scored import Scored, mean_sigmoid
 
 FIRST_STEERED, GAIN, LIMIT = 10.0, 0.1, 1e4
@@ -20,26 +20,25 @@ FIRST_STEERED, GAIN, LIMIT = 10.0, 0.1, 1e4
 
 
 @dataclass(frozen=True)
-class Penalised(Pruner):
-    """The sparsity that is reached is counted and reported; it is near `sparsity`, not at it."""
+class Penalised(Ramped):
+    """The sparsity that is reached is counted and reported; it is near `sparsity`, not at it.
 
-    sparsity: float = 0.9
+    At the end of the ramp the penalty is in full force.
+    """
+
+    has_scores: ClassVar[bool] = True
     penalty: float | None = None
     """Lambda, grown on the cubic curve. Not given: it is steered so that the kept share follows the schedule to
     `sparsity`; given: the sparsity is whatever comes of it."""
-    begin: float = 0.1
-    ramp: float = 0.8
-    """The share of the run after which the penalty is in full force; only checkpoints after it count."""
-    targets: Targets = LAYERS
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.penalty is not None and not 0.0 <= self.penalty < math.inf:
             raise UserError(f"penalty must be a number from 0 on, not {self.penalty:g}")
-        self.schedule()
 
-    def schedule(self) -> Schedule:
-        return Schedule(0.0, self.sparsity, self.ramp, self.begin)
+    @property
+    def aim(self) -> str:
+        return super().aim if self.penalty is None else f"lambda {self.penalty:g}"
 
 
 class PenalisedMethod(Scored):
@@ -51,6 +50,7 @@ class PenalisedMethod(Scored):
     def __init__(self, pruner: Penalised, eval_every: int) -> None:
         super().__init__(pruner.targets, pruner.schedule(), eval_every)
         self.pruner = pruner
+        self._measured: tuple[int, float] = (-1, 0.0)
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         super().prepare(model, total_steps)
@@ -69,9 +69,18 @@ class PenalisedMethod(Scored):
     def freeze(self, model: nn.Module) -> None:
         """Everything learns."""
 
-    def kept_share(self, step: int) -> float:
-        """The share of weights that stay at this moment, by the sample."""
+    def cut(self) -> float:
+        """The score above which a weight stays."""
         raise NotImplementedError
+
+    def kept_share(self, step: int) -> float:
+        """The share of weights that stay after `step`, by a sample of each matrix; asked for more than once a step."""
+        if self._measured[0] != step:
+            scores = [mask.scores for mask in self.masks().values()]
+            shares = torch.stack([(sampled(each, step) > self.cut()).float().mean() for each in scores])
+            sizes = torch.tensor([each.numel() for each in scores], dtype=shares.dtype, device=shares.device)
+            self._measured = step, float((shares * sizes).sum() / sizes.sum())
+        return self._measured[1]
 
     def strength(self, step: int) -> float:
         if self.pruner.penalty is not None:

@@ -8,8 +8,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from srnet.backbones import in_base
-from srnet.label_words import uses_label_words
+from srnet.backbones import drawn_in
 from srnet.masks import Schedule, Targets, keep_largest
 from srnet.masks.budget import kept_counts
 from srnet.masks.parametrization import ScoreMask, attach, attached, current_mask, raw_weights
@@ -69,11 +68,6 @@ class Budgeted(Scored):
     def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
         return {name: ScoreMask(torch.zeros_like(weight), -torch.inf) for name, weight in weights.items()}
 
-    def prepare(self, model: nn.Module, total_steps: int) -> None:
-        super().prepare(model, total_steps)
-        if self.schedule.at(0.0) > 0.0:
-            self.set_exactly(0)
-
     def after_step(self, step: int) -> dict[str, float]:
         figures = {"mask/penalty": self.strength(step)} if self.final_penalty else {}
         if not self.is_due(step):
@@ -119,10 +113,11 @@ class Budgeted(Scored):
         return strength * mean_sigmoid([mask.scores for mask in self.masks().values()])
 
 
-def train_drawn_head(model: nn.Module) -> None:
-    """A classifier that was drawn at random has nothing to lose by training; a pre-trained head stays as it is."""
+def train_what_was_drawn(model: nn.Module) -> None:
+    """A classifier or a pooler that was drawn at random has nothing to lose by training; the pre-trained rest stays."""
+    drawn = drawn_in(model)
     for name, parameter in model.named_parameters():
-        if not in_base(model, name) and not uses_label_words(model):
+        if name in drawn:
             parameter.requires_grad = True
 
 

@@ -12,7 +12,6 @@ from torch import nn
 
 from srnet.errors import UserError
 from srnet.masks.parametrization import ScoreMask
-from srnet.masks.scores import sampled
 from srnet.pruners.base import Method, register
 from srnet.pruners.penalised import Penalised, PenalisedMethod
 
@@ -39,14 +38,8 @@ class _SoftMovement(PenalisedMethod):
     pruner: SoftMovement
 
     def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
-        cut = torch.tensor(math.log(self.pruner.threshold / (1.0 - self.pruner.threshold)))
-        above = float(torch.nextafter(cut, torch.tensor(math.inf)))  # strictly above tau
+        above = float(torch.nextafter(torch.tensor(self.cut()), torch.tensor(math.inf)))  # strictly above tau
         return {name: ScoreMask(torch.zeros_like(weight), above) for name, weight in weights.items()}
 
-    def kept_share(self, step: int) -> float:
-        kept = total = 0
-        for mask in self.masks().values():
-            sample = sampled(mask.scores, step)
-            kept += int((sample >= mask.phi).sum()) * mask.scores.numel() // sample.numel()
-            total += mask.scores.numel()
-        return kept / total
+    def cut(self) -> float:
+        return math.log(self.pruner.threshold / (1.0 - self.pruner.threshold))

@@ -14,7 +14,7 @@ from srnet.errors import UserError
 from srnet.masks import LAYERS, Schedule, Targets
 from srnet.masks.budget import divided
 from srnet.pruners.base import Method, Pruner, register
-from srnet.pruners.scored import Budgeted, train_drawn_head
+from srnet.pruners.scored import Budgeted, train_what_was_drawn
 
 GENTLE_BELOW, GENTLE = 0.3, 4.0
 """SMP-S: the temperature where few weights are pruned (70 % kept or more)."""
@@ -29,6 +29,7 @@ class StaticLocal(Pruner):
     """
 
     name: ClassVar[str] = "smp-l"
+    has_scores: ClassVar[bool] = True
     sparsity: float = 0.9
     ramp: float = 0.6
     """The share of the run after which the final sparsity is reached and held; only checkpoints after it count."""
@@ -79,7 +80,7 @@ class _Static(Budgeted):
 
     def freeze(self, model: nn.Module) -> None:
         super().freeze(model)
-        train_drawn_head(model)
+        train_what_was_drawn(model)
 
 
 class _StaticShared(_Static):
@@ -107,6 +108,7 @@ def shared_counts(
         kinds.setdefault(kind_of(name), []).append(name)
     counts: dict[str, int] = {}
     for names in kinds.values():
-        claims = {name: float(torch.sigmoid(scores[name] / temperature).mean()) for name in names}
+        means = torch.stack([torch.sigmoid(scores[name] / temperature).mean() for name in names])
+        claims = dict(zip(names, means.tolist(), strict=True))
         counts |= divided(sum(local[name] for name in names), {name: totals[name] for name in names}, claims)
     return counts

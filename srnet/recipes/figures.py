@@ -196,7 +196,8 @@ def _on_backbone(setup: Setup, backbone: str) -> tuple[Line, ...]:
 def _static(setup: Setup, pruner: str, sparsities: tuple[float, ...], **more: Any) -> Line:
     """Pruning of the raw model by a method of the SMP family; scores alone train, or weights as well."""
     options = setup.options_of.get(pruner, ())
-    is_static = pruner in STATIC_NAMES
+    options_at = () if more.get("distil") else setup.options_at.get(pruner, ())
+    lengths_at = setup.lengths_at if pruner in STATIC_NAMES else ()
     return Line(
         more.pop("label", {**STATIC_NAMES, **FAMILY_NAMES}[pruner]),
         "c",
@@ -204,8 +205,8 @@ def _static(setup: Setup, pruner: str, sparsities: tuple[float, ...], **more: An
         prune=more.pop("prune", "ce"),
         sparsities=sparsities,
         options=options,
-        options_at=() if more.get("distil") else setup.options_at.get(pruner, ()),
-        lengths_at=setup.lengths_at if is_static else (),
+        options_at=tuple(each for each in options_at if each[0] in sparsities),
+        lengths_at=tuple(each for each in lengths_at if each[0] in sparsities),
         **more,
     )
 

@@ -10,15 +10,15 @@ from srnet.errors import UserError, choose
 from srnet.experiment import BiasSpec, load_task
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED
+from srnet.objectives import get_objective
 from srnet.recipes.cpu import cpu_setup
 from srnet.recipes.figures import FIGURES, FULL_CE, Figure, get_figure
 from srnet.recipes.paper import BACKBONE, PUBLISHED, paper_setup
 from srnet.recipes.recipe import Line, Recipe
 from srnet.recipes.setup import Setup
 from srnet.recipes.smp import cpu_smp, paper_smp, toy_smp
-from srnet.recipes.spec import DataOptions
+from srnet.recipes.spec import DATASETS, DataOptions
 from srnet.recipes.toy import toy_setup
-from srnet.tasks.published import PUBLISHED_TASKS
 from srnet.tasks.synthetic import FAMILIES
 from srnet.training import TrainingSettings
 from srnet.training.settings import Precision
@@ -76,7 +76,7 @@ class Order:
         if self.profile == "cpu" and not self.backbone:
             raise UserError("profile 'cpu' needs a backbone", "give --backbone FOLDER or a hub name")
         if self.profile == "cpu" and not self.tasks:
-            raise UserError("profile 'cpu' needs data", f"give --tasks {', '.join(PUBLISHED_TASKS)} or a YAML file")
+            raise UserError("profile 'cpu' needs data", f"give --tasks {', '.join(DATASETS)} or a YAML file")
 
     def command(self, figure: str | None = None) -> str:
         """What one types to get this again, or one figure of it."""
@@ -105,6 +105,8 @@ class Order:
         """Every figure on every task it is shown on, figures in the paper's order."""
         made = [self._recipe(figure, setup) for figure in self._figures() for setup in self._setups(figure)]
         recipes = [recipe for recipe in made if recipe is not None]
+        if recipes and self.bias != BiasSpec() and not any(_debiases(line) for r in recipes for line in r.lines):
+            raise UserError(f"no line of {recipes[0].name} uses a bias model", "leave out --shortcut and --vectors")
         if not recipes:
             raise UserError(f"profile '{self.profile}' knows no other backbones", "give --other-backbones")
         return recipes
@@ -150,6 +152,11 @@ class Order:
         for label in self.lines:
             choose(f"line of {recipe.name}", label, [line.label for line in recipe.lines])
         return tuple(line for line in recipe.lines if line.label in (FULL_CE.label, *self.lines))
+
+
+def _debiases(line: Line) -> bool:
+    objectives = {line.finetune, line.prune, line.isolated} - {None}
+    return any(get_objective(str(name)).needs_bias for name in objectives)
 
 
 def _with_rate(setup: Setup, rate: float) -> Setup:

@@ -116,8 +116,12 @@ class Line:
             raise UserError(f"line '{self.label}' names no starts or no lengths", "leave them out for the usual ones")
         if not all(start == "auto" or _is_share(start) for start in self.starts):
             raise UserError(f"line '{self.label}': starts are shares of the fine-tuning, from 0 to 1, or auto")
-        if not all(0.0 < length < math.inf for length in self.lengths):
+        if not all(0.0 < length < math.inf for length in (*self.lengths, *dict(self.lengths_at).values())):
             raise UserError(f"line '{self.label}': lengths must be positive and finite")
+        for name in ("options_at", "lengths_at"):
+            unknown = [sparsity for sparsity, _ in getattr(self, name) if sparsity not in self.sparsities]
+            if unknown:
+                raise UserError(f"line '{self.label}': {name} names {unknown[0]:g}, which is none of its sparsities")
 
     def _check_pruner(self) -> None:
         pruner = get_pruner(self.pruner or "")
@@ -131,7 +135,7 @@ class Line:
             raise UserError(
                 f"line '{self.label}': imp-rw in paradigm b starts from the raw model", "leave finetune out"
             )
-        if not pruner.trains and (self.data != "id" or self.lengths != (1.0,) or self.distil):
+        if not pruner.trains and (self.data != "id" or self.lengths != (1.0,) or self.lengths_at or self.distil):
             raise UserError(
                 f"line '{self.label}': pruner '{self.pruner}' does not train", "leave out data, lengths and distil"
             )

@@ -15,10 +15,9 @@ import yaml
 from srnet.errors import UserError, choose
 from srnet.experiment import BiasSpec
 from srnet.experiment.nodes import TaskSpec
-from srnet.masks import Targets
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
-from srnet.pruners import get_pruner
+from srnet.pruners import PRUNERS, get_pruner
 from srnet.recipes.recipe import Axis, Line, Recipe
 from srnet.recipes.usual import finetuning_for, pruning_for
 from srnet.tasks.files import FilesTask
@@ -211,11 +210,22 @@ def _recipe(values: Mapping[str, Any], path: Path) -> Recipe:
 
 
 def _line(values: Any, where: str) -> Line:
-    if isinstance(values, Mapping) and isinstance(values.get("options"), Mapping):
-        options = dict(values["options"])
-        if "targets" in options:
-            options["targets"] = build(Targets, options["targets"], f"{where}: options: targets")
-        values = {**values, "options": options}
+    if not isinstance(values, Mapping) or values.get("pruner") not in PRUNERS:
+        return build(Line, values, where)
+    hints = get_type_hints(PRUNERS[values["pruner"]])
+
+    def converted(options: Any, place: str) -> Any:
+        """As the pruner's fields ask for; what it has no field for is left to the pruner to refuse."""
+        if not isinstance(options, Mapping):
+            return options
+        return {k: convert(v, hints[k], f"{place}: {k}") if k in hints else v for k, v in options.items()}
+
+    values = dict(values)
+    if "options" in values:
+        values["options"] = converted(values["options"], f"{where}: options")
+    if isinstance(values.get("options_at"), Mapping):
+        at = values["options_at"].items()
+        values["options_at"] = {share: converted(each, f"{where}: options_at: {share}") for share, each in at}
     return build(Line, values, where)
 
 

@@ -180,7 +180,7 @@ def _rows(recipe: Recipe, point: Point, report: dict[str, Any], steps: int) -> l
         "paradigm": line.paradigm,
         "pruner": line.pruner or "",
         "objective_finetune": "" if line.paradigm == "c" else line.finetune,
-        "objective_prune": line.prune or "",
+        "objective_prune": f"{line.prune}+kd" if line.distil else line.prune or "",
         "objective_isolated": (line.isolated or "ce") if line.paradigm == "b" else "",
         "data": line.data,
         "start": point.start if line.paradigm == "a" else "",

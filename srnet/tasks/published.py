@@ -204,7 +204,7 @@ PUBLISHED_TASKS: dict[str, Published] = {
         shortcut="unknown",
         train=Place(("train", "msr_paraphrase_train"), "hub:nyu-mll/glue:mrpc:train"),
         # its authors publish no dev set: GLUE cut one from their training set
-        dev=Place(("dev", "msr_paraphrase_test"), "hub:nyu-mll/glue:mrpc:validation"),
+        dev=Place(("dev",), "hub:nyu-mll/glue:mrpc:validation"),
         spellings=(("0", "not_equivalent"), ("1", "equivalent")),
         unlabelled=_UNLABELLED,
         label_words=("No", "Yes"),

@@ -65,6 +65,14 @@ class SquadTask:
         return "span"
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        return SPAN
+
+    @property
+    def label_words(self) -> tuple[str, ...]:
+        return LABEL_WORDS
+
+    @property
     def files(self) -> dict[str, str]:
         """Every file by the name of its split."""
         return {"train": self.train, "dev": self.dev, **dict(self.ood)}

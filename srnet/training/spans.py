@@ -2,7 +2,7 @@
 
 A model gives two logits a token, start and end, of shape (B, L, 2). The loss of a window is the mean of two
 cross-entropies over its positions, of the start and of the end, against `labels` (B, 2). Padding must take no part:
-its logits (`attention_mask` 0) are set to the dtype's minimum first. The question, [CLS] and the separators do take
+its logits (`attention_mask` 0) are set to `NO_LOGIT` first. The question, [CLS] and the separators do take
 part, for [CLS] is what a window without the answer is trained to give; an answer is looked for in the context alone.
 """
 
@@ -26,7 +26,7 @@ QUESTION_TOKENS = 64
 ANSWER_TOKENS = 30
 """The longest answer that is looked for."""
 NO_LOGIT = -1e9
-"""What `token_extras` are padded with: no probability at all, yet finite, also after division by a temperature."""
+"""What padding is given, in logits and in `token_extras`: no probability at all, yet finite at any temperature."""
 _AT_ONCE = 1_000
 """Questions that are tokenised at a time: Python's lists of offsets are far larger than our arrays of them."""
 _SPACES = np.array([ord(c) for c in map(chr, range(0x3001)) if c.isspace()], dtype=np.uint32)
@@ -70,16 +70,18 @@ class Windows(Encoded):
         return batch
 
 
+def without_padding(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    """Logits for every token are a choice among them, in which padding takes no part; others stay as they are."""
+    return logits.masked_fill(attention_mask[..., None] == 0, NO_LOGIT) if logits.dim() == 3 else logits
+
+
 # --- from texts to windows -----------------------------------------------------------------------------------------
 
 
-def encode_windows(
-    split: SpanSplit, tokenizer: Any, max_length: int, stride: int, extras: dict[str, np.ndarray] | None = None
-) -> Windows:
+def encode_windows(split: SpanSplit, tokenizer: Any, max_length: int, stride: int) -> Windows:
     """Each question with as much of its context as fits; neighbouring windows share `stride` tokens of the context.
 
-    An answer of at most `stride` tokens thus lies whole in some window. `extras` are per example; each of its windows
-    gets them.
+    An answer of at most `stride` tokens thus lies whole in some window.
     """
     blocks = list(_blocks(split, tokenizer, max_length, stride))
     columns = {name: np.concatenate([block.columns[name] for block in blocks]) for name in blocks[0].columns}
@@ -92,7 +94,7 @@ def encode_windows(
         labels=np.concatenate([block.labels for block in blocks]),
         lengths=lengths,
         pad={name: tokenizer.pad_token_id if name == "input_ids" else 0 for name in columns},
-        extras={name: torch.from_numpy(np.asarray(a, np.float32)[example]) for name, a in (extras or {}).items()},
+        extras={},
         example=example,
         offsets=offsets,
         answerable=answerable,

@@ -36,6 +36,7 @@ from srnet.training.data import Encoded, training_order
 from srnet.training.distributed import Ranks, backend, connect, on_cpu
 from srnet.training.predict import predict
 from srnet.training.settings import TrainingSettings
+from srnet.training.spans import without_padding
 from srnet.training.speed import speed_arguments
 from srnet.training.stopping import stalled
 
@@ -81,15 +82,6 @@ class Run:
     tracker_folder: Path | None = None
     """Where TensorBoard writes, if not beside the checkpoints; it outlives the run."""
     watch: Watch | None = None
-
-
-NO_LOGIT = -1e9
-"""No probability at all, yet finite: 0 times its logarithm is 0."""
-
-
-def without_padding(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-    """Logits for every token are a choice among them, in which padding takes no part."""
-    return logits.masked_fill(attention_mask[..., None] == 0, NO_LOGIT) if logits.dim() == 3 else logits
 
 
 class _MethodCallback(TrainerCallback):  # type: ignore[misc]

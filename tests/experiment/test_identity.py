@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -20,8 +21,9 @@ from srnet.experiment import CE, BiasModel, ConfReg, Evaluate, FineTune, PoE, Pr
 from srnet.experiment.identity import SCHEMA, describe, key_of
 from srnet.experiment.nodes import Distilled, Objective, load_task
 from srnet.masks import Targets
-from srnet.pruners import IMP, PRUNERS, MaskTraining, OneShot
+from srnet.pruners import IMP, L0, PRUNERS, MaskTraining, OneShot, StaticShared
 from srnet.tasks.files import FilesTask
+from srnet.tasks.squad import squad_task
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
@@ -67,6 +69,29 @@ def defaults() -> dict[str, dict[str, str]]:
     }
 
 
+CONSTANTS = {
+    "srnet.masks.scores": ("SAMPLE",),
+    "srnet.pruners.static": ("GENTLE_BELOW", "GENTLE"),
+    "srnet.pruners.penalised": ("FIRST_STEERED", "GAIN", "LIMIT"),
+    "srnet.training.inputs": ("SHARED", "LENGTHS"),
+    "srnet.training.spans": ("QUESTION_TOKENS", "ANSWER_TOKENS"),
+}
+"""What changes results, and is no field of any description."""
+
+
+def constants() -> dict[str, str]:
+    return {
+        f"{module}.{name}": repr(getattr(importlib.import_module(module), name))
+        for module, names in CONSTANTS.items()
+        for name in names
+    }
+
+
+def test_a_constant_that_changes_results_raises_the_schema() -> None:
+    pinned = json.loads((Path(__file__).parent / "defaults.json").read_text())["constants"]
+    assert constants() == pinned, "if one has changed (not: was added), raise SCHEMA"
+
+
 def test_a_default_that_changes_raises_the_schema() -> None:
     """Defaults are no part of a key. If this fails because one has changed (not: was added), raise SCHEMA."""
     pinned = json.loads((Path(__file__).parent / "defaults.json").read_text())
@@ -74,6 +99,30 @@ def test_a_default_that_changes_raises_the_schema() -> None:
     for name, fields in pinned["defaults"].items():
         now = {field: value for field, value in defaults()[name].items() if field in fields}
         assert now == fields, f"a default of {name} has changed: raise SCHEMA"
+
+
+def test_texts_are_cut_as_in_the_training_that_made_a_model(raw: Pretrained) -> None:
+    short = FineTune(raw, training=TrainingSettings(steps=1, max_length=48))
+    one_shot = Prune(short, OneShot(0.5))
+    assert (short.max_length, one_shot.max_length, Rewind(one_shot, raw).max_length) == (48, 48, 128)
+    trained = Prune(short, StaticShared(0.5), training=TrainingSettings(steps=1, max_length=64))
+    assert (trained.max_length, raw.max_length) == (64, 128)
+    assert Pretrained("any", squad_task(ood={})).max_length == 384
+
+
+def test_a_rate_of_scores_where_there_are_none(raw: Pretrained) -> None:
+    rated = TrainingSettings(steps=10, score_rate=0.1)
+    with pytest.raises(UserError, match="fine-tuning has no scores to train"):
+        FineTune(raw, training=rated)
+    with pytest.raises(UserError, match="pruner 'imp' has no scores"):
+        Prune(raw, IMP(0.5), training=rated)
+    assert Prune(raw, StaticShared(0.5), training=rated).training.score_rate == 0.1
+
+
+def test_a_penalty_that_was_given_is_what_a_label_names(raw: Pretrained) -> None:
+    training = TrainingSettings(steps=10)
+    assert "at 50 %" in Prune(raw, L0(0.5), training=training).label
+    assert "at lambda 125" in Prune(raw, L0(0.5, penalty=125.0), training=training).label
 
 
 def test_epochs_say_nothing_where_steps_are_given(raw: Pretrained) -> None:
@@ -278,5 +327,5 @@ def test_a_mask_is_rewound_only_to_its_own_backbone(raw: Pretrained) -> None:
 
 
 if __name__ == "__main__":
-    content = {"schema": SCHEMA, "defaults": defaults()}
+    content = {"schema": SCHEMA, "defaults": defaults(), "constants": constants()}
     (Path(__file__).parent / "defaults.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")

@@ -9,7 +9,7 @@ import torch
 
 from srnet.objectives import OBJECTIVES, distilled
 from srnet.objectives.distillation import imitation
-from srnet.training.trainer import NO_LOGIT, without_padding
+from srnet.training.spans import NO_LOGIT, without_padding
 
 ln = math.log
 CE = OBJECTIVES["ce"].loss

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 import transformers as hf
 from torch import nn
 
+from srnet.backbones import load_backbone, load_language_model
 from srnet.errors import UserError
 from srnet.label_words import restrict_to
 from srnet.masks.parametrization import ScoreMask, attached, current_mask
@@ -105,15 +107,17 @@ TINY = {
 
 
 @both
-def test_a_drawn_classifier_learns_too(kind: Any) -> None:
-    bert = hf.BertForSequenceClassification(hf.BertConfig(**TINY))
-    prepared(bert, kind(0.9))
-    heads = {name for name in learning(bert) if not name.endswith(".scores")}
+def test_what_was_drawn_learns_too(kind: Any, tiny_backbone: str, tmp_path: Path) -> None:
+    whole = load_backbone(tiny_backbone, ("a", "b"), seed=0)
+    prepared(whole.model, kind(0.9))
+    heads = {name for name in learning(whole.model) if not name.endswith(".scores")}
     assert heads == {"classifier.weight", "classifier.bias"}, "it is not masked: smp masks the layers alone"
-    roberta = hf.RobertaForSequenceClassification(hf.RobertaConfig(**TINY))
-    prepared(roberta, kind(0.9))
-    heads = {name for name in learning(roberta) if not name.endswith(".scores")}
-    assert heads == {f"classifier.{layer}.{part}" for layer in ("dense", "out_proj") for part in ("weight", "bias")}
+    load_language_model(tiny_backbone).save_pretrained(tmp_path)  # such a checkpoint has no pooler
+    whole.tokenizer.save_pretrained(tmp_path)
+    lacking = load_backbone(str(tmp_path), ("a", "b"), seed=0)
+    prepared(lacking.model, kind(0.9))
+    drawn = {name for name in learning(lacking.model) if not name.endswith(".scores")}
+    assert drawn == {*heads, "bert.pooler.dense.weight", "bert.pooler.dense.bias"}
 
 
 @both

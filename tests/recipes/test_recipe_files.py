@@ -8,9 +8,13 @@ import pytest
 
 from srnet.errors import UserError
 from srnet.experiment import BiasSpec
+from srnet.masks import Targets
+from srnet.names import EMBEDDED
+from srnet.pruners import StaticShared
 from srnet.recipes import Line, load_recipe
 from srnet.recipes.spec import load_task_file
 from srnet.recipes.toy import FINETUNING, PRUNING
+from srnet.recipes.usual import pruning_for
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
@@ -87,6 +91,19 @@ def test_a_task_alone(tmp_path: Path) -> None:
 LINE = "{label: x, paradigm: a, pruner: mask, prune: ce, sparsities: [0.5]}"
 
 
+def AT(more: str) -> str:
+    return f"{{label: x, paradigm: c, pruner: smp-s, prune: ce, sparsities: [0.5], {more}}}"
+
+
+def test_options_of_a_pruner_are_what_its_fields_ask_for(tmp_path: Path) -> None:
+    options = "options: {penalty: 4e2, targets: {exclude: outside-layers}}, options_at: {0.5: {temperature: 3}}"
+    recipe = load_recipe(write(tmp_path, f"task: inference\nlines: [{AT(options)}]\nwords: [perhaps, truly]\n"))
+    assert recipe.lines[0].make_pruner(0.5) == StaticShared(0.5, penalty=400.0, targets=Targets(), temperature=3.0)
+    assert recipe.words == ("perhaps", "truly")
+    ((name, settings),) = recipe.pruning_of
+    assert (name, settings) == ("smp-s", pruning_for(EMBEDDED, "smp-s")), "its own settings, though nobody named them"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -120,6 +137,11 @@ LINE = "{label: x, paradigm: a, pruner: mask, prune: ce, sparsities: [0.5]}"
         ("task: inference\nlines: [{label: x}]\nbias: {features: all}", ("mine.yaml: bias", "'features'")),
         ("task: inference\nlines: [{label: x}]\nfinetuning: {steps: 0}", ("steps must be at least 1",)),
         ("task: inference\nlines: [{label: x}]\nseeds: 0", ("'mine'", "at least one seed")),
+        (f"task: inference\nlines: [{AT('options_at: {0.6: {ramp: 0.5}}')}]", ("'x'", "options_at names 0.6")),
+        (f"task: inference\nlines: [{AT('lengths_at: {0.5: -2}')}]", ("'x'", "lengths must be positive")),
+        (f"task: inference\nlines: [{AT('options_at: {0.5: {ramp: fast}}')}]", ("options_at: 0.5: ramp", "number")),
+        (f"task: inference\nlines: [{AT('options: {penalty: much}')}]", ("options: penalty", "not a number")),
+        (f"task: inference\nlines: [{AT('options_at: {0.5: {lasso: 1}}')}]", ("'x'", "lasso")),
         ("task: gossip\nlines: [{label: x}]", ("unknown task 'gossip'", "inference, mnli, mrpc, paraphrase")),
         (f"task: inference\nlines: [{LINE.replace('mask', 'lasso')}]", ("unknown pruner 'lasso'", "imp-rw")),
         (f"task: inference\nlines: [{LINE.replace('0.5', '1.0')}]", ("sparsity 1 is out of range",)),

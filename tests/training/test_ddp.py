@@ -26,7 +26,7 @@ from srnet.backbones import load_backbone
 from srnet.errors import UserError
 from srnet.masks import Mask
 from srnet.objectives import get_objective
-from srnet.pruners import IMP, MaskTraining, Method, RewoundIMP
+from srnet.pruners import IMP, MaskTraining, Method, RewoundIMP, StaticShared
 from srnet.pruners.base import Snapshot, split_snapshot
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import Run, TrainingSettings, encode, predict, train
@@ -49,11 +49,17 @@ def imp() -> Method:
     return IMP(0.5).method(fine_tuned=True, eval_every=5)
 
 
+def static() -> Method:
+    """With a penalty that two ranks must not count twice."""
+    return StaticShared(0.5, ramp=0.5, penalty=20.0).method(fine_tuned=False, eval_every=5)
+
+
 COMPARED: dict[str, tuple[Callable[[], Method], str]] = {
     "fine-tuning": (Method, "ce"),
     "hard mask": (hard, "poe"),
     "gradual mask": (gradual, "reweight"),
     "imp": (imp, "confreg"),
+    "static": (static, "ce"),
 }
 """Trained without dropout by one process and by two."""
 

@@ -14,7 +14,7 @@ import torch
 from srnet.backbones import load_backbone
 from srnet.errors import UserError
 from srnet.masks.parametrization import ScoreMask
-from srnet.pruners import IMP, MaskTraining, Method
+from srnet.pruners import IMP, MaskTraining, Method, Movement, StaticShared
 from srnet.pruners.base import Snapshot
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import Result, Run, TrainingSettings, encode, predict, speed, train, trainer
@@ -56,8 +56,13 @@ def whole_and_resumed(make: Callable[..., Run], folder: Path) -> tuple[Result, R
 
 @pytest.mark.parametrize(
     "make_method",
-    [mask_training, lambda: IMP(0.5, step_sparsity=0.5, interval=1.0).method(fine_tuned=True, eval_every=3)],
-    ids=["mask", "imp"],
+    [
+        mask_training,
+        lambda: IMP(0.5, step_sparsity=0.5, interval=1.0).method(fine_tuned=True, eval_every=3),
+        lambda: StaticShared(0.5).method(fine_tuned=False, eval_every=3),
+        lambda: Movement(0.5).method(fine_tuned=False, eval_every=3),
+    ],
+    ids=["mask", "imp", "smp-s", "movement"],
 )
 def test_bf16_keeps_budgets_and_tensors_exact(make_method: Any, make_run: Any, tmp_path: Path) -> None:
     run = make_run(make_method(), tmp_path, settings=SETTINGS)
