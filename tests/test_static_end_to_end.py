@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from srnet.tasks.squad import SquadTask, squad_task
 from srnet.training import TrainingSettings
 
 SHORT = TrainingSettings(learning_rate=1e-3, score_rate=5e-2, steps=4, eval_every=2, batch_size=8, max_length=48)
+PLAIN = replace(SHORT, score_rate=None)
 YAML = "{name: inference, train_size: 60, dev_size: 20, ood_size: 20}"
 
 
@@ -151,7 +153,7 @@ def squad(tmp_path: Path) -> SquadTask:
 
 
 def test_questions_are_answered_pruned_and_distilled(squad: SquadTask, tiny_backbone: str, engine: Engine) -> None:
-    teacher = FineTune(Pretrained(tiny_backbone, squad), CE(), SHORT)
+    teacher = FineTune(Pretrained(tiny_backbone, squad), CE(), PLAIN)
     raw = Pretrained(tiny_backbone, squad, words=("perhaps", "truly"))
     objective = Distilled(CE(), teacher)
     subnet = Prune(raw, StaticShared(0.5), objective, SHORT)
@@ -177,7 +179,7 @@ def test_a_teacher_that_read_other_windows_is_refused(squad: SquadTask, tiny_bac
 def test_bias_models_are_for_classes(squad: SquadTask, tiny_backbone: str, tmp_path: Path) -> None:
     store = Engine(Store(tmp_path / "store"))
     with pytest.raises(UserError, match="needs a task with classes, and 'squad' asks for spans"):
-        api.finetune(squad, "poe", backbone=tiny_backbone, training=SHORT, engine=store)
+        api.finetune(squad, "poe", backbone=tiny_backbone, training=PLAIN, engine=store)
 
 
 # --- numbers -------------------------------------------------------------------------------------------------------
@@ -196,7 +198,7 @@ def test_numbers_are_learned_and_distilled(tiny_backbone: str, engine: Engine, t
     )  # fmt: skip
     raw = Pretrained(tiny_backbone, task)
     training = TrainingSettings(learning_rate=5e-3, score_rate=5e-2, steps=60, eval_every=20, batch_size=16)
-    teacher = FineTune(raw, CE(), training)
+    teacher = FineTune(raw, CE(), replace(training, score_rate=None))
     subnet = Prune(raw, Movement(0.5), Distilled(CE(), teacher), training)
     engine.execute([Evaluate(teacher), Evaluate(subnet)])
     for node in (teacher, subnet):

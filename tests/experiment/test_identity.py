@@ -54,7 +54,11 @@ def changed(value: Any) -> Any:
 def test_every_training_setting_counts(name: str, raw: Pretrained) -> None:
     settings = TrainingSettings()
     other = replace(settings, **{name: changed(getattr(settings, name))})
-    assert FineTune(raw, training=settings).key != FineTune(raw, training=other).key
+    one, another = (
+        Prune(raw, training=each) if name == "score_rate" else FineTune(raw, training=each)
+        for each in (settings, other)
+    )
+    assert one.key != another.key
 
 
 def defaults() -> dict[str, dict[str, str]]:

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from srnet.errors import UserError
 from srnet.tasks.spans import SpanSplit
 from srnet.training import spans as module
-from srnet.training.data import Encoded
 from srnet.training.spans import NO_LOGIT, Windows, best_spans, encode_windows
 
 TEXT = "river Österreich the mountain (1815) café 東京 flows north-east, into über emoji 😀 bank's"
@@ -306,14 +305,6 @@ def test_values_for_other_tokens() -> None:
     windows = encode_windows(long_questions(1), tokenizer("bert"), 64, 16)
     with pytest.raises(ValueError, match="teacher has 3 rows for"):
         replace(windows, token_extras={"teacher": np.zeros((3, 2))})
-
-
-def test_values_of_examples_are_repeated_for_their_windows() -> None:
-    split = long_questions()
-    bias = np.arange(2 * len(split)).reshape(-1, 2)
-    windows = encode_windows(split, tokenizer("bert"), 64, 16, {"bias": bias})
-    assert isinstance(windows, Encoded)
-    np.testing.assert_array_equal(windows.collate(np.arange(len(windows)))["bias"], bias[windows.example])
 
 
 # --- the best span -------------------------------------------------------------------------------------------------
