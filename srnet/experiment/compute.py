@@ -291,6 +291,8 @@ def _write(node: ModelNode, parent: Subnetwork, result: Result, folder: Path) ->
 def _(node: Evaluate, context: Context, folder: Path) -> None:
     subnetwork, task = context.subnetwork(node.model), load_task(node.model.task_spec)
     logits, report = score_splits(subnetwork, task, node.names, node.model.max_length)
+    if node.splits is None:  # the logits of every token are for those who ask a teacher by the split's name
+        logits = {name: logits[name] for name in node.names}
     np.savez(folder / "logits.npz", **logits)  # type: ignore[arg-type]
     write_json(folder / "scores.json", {"sparsity": subnetwork.sparsity, "splits": report})
 
