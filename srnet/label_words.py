@@ -30,6 +30,8 @@ def _token_id(word: str, tokenizer: Any) -> int:
         raise UserError("a label word is empty", "give one word a label")
     # as in running text: the tokenizers of RoBERTa and T5 keep the space before a word with it
     tokens = tokenizer.tokenize(f" {word.strip()}")
+    if len(tokens) == 1 and tokens[0] in tokenizer.all_special_tokens and tokens[0] != tokenizer.unk_token:
+        raise UserError(f"label word '{word}' is a special token, which stands for no word", "choose a word")
     if len(tokens) == 1 and tokenizer.convert_tokens_to_ids(tokens[0]) != tokenizer.unk_token_id:
         return int(tokenizer.convert_tokens_to_ids(tokens[0]))
     pieces = "unknown to" if tokenizer.unk_token in tokens else f"{len(tokens)} tokens ({' '.join(tokens)}) for"

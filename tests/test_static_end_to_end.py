@@ -205,3 +205,18 @@ def test_numbers_are_learned_and_distilled(tiny_backbone: str, engine: Engine, t
         scores = json.loads((engine.store.path(Evaluate(node).key) / "scores.json").read_text())
         assert scores["splits"]["dev"]["metrics"]["pearson"] > 80.0
         assert scores["splits"]["dev"]["metrics"]["spearman"] > 80.0
+
+
+def test_a_training_that_leaves_the_numbers_has_no_result(raw: Pretrained, engine: Engine) -> None:
+    node = Prune(raw, StaticShared(0.5, penalty=1e308), CE(), SHORT)
+    with pytest.raises(UserError, match="training diverged before step 2"):
+        engine.execute([node])
+    assert not engine.store.has(node.key)
+
+
+def test_a_mask_over_trained_weights_is_no_file_of_smp(raw: Pretrained, engine: Engine, tmp_path: Path) -> None:
+    node = Prune(raw, Movement(0.5), CE(), SHORT)
+    engine.execute([node])
+    with pytest.raises(UserError, match="weights of this model were trained too"):
+        api.export_model(node.key, tmp_path / "mask.npy", format="smp", engine=engine)
+    assert not (tmp_path / "mask.npy").exists()

@@ -212,7 +212,7 @@ def prune(
     if model is not None and (task is not None or backbone is not None or words is not None or data.typed()):
         raise UserError(
             "a stored model has its own task, data and backbone",
-            "leave out --task, --data, --backbone, ..., or the key",
+            "leave out --task, --data, --backbone, --label-words, ..., or the key",
         )
     if model is None:
         spec = data.task(task or "inference")

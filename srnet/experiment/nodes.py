@@ -182,9 +182,11 @@ class Objective:
     def __post_init__(self) -> None:
         loss = get_objective(self.name)
         if self.distillation is not None and not 0.0 < self.distillation <= 1.0:
-            raise UserError(f"distillation {self.distillation:g} is out of range", "it is a share of the loss: 0 to 1")
+            raise UserError(
+                f"distillation {self.distillation:g} is out of range", "it is a share of the loss: above 0, at most 1"
+            )
         if not 0.0 < self.temperature < float("inf"):
-            raise UserError(f"temperature {self.temperature:g} must be positive")
+            raise UserError(f"temperature {self.temperature:g} must be positive and finite")
         for needed, given, what in (
             (loss.needs_bias, self.bias, "bias model"),
             (loss.needs_teacher or self.distillation is not None, self.teacher, "teacher"),

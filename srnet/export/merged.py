@@ -53,5 +53,7 @@ def _with_vocabulary(base: LoadedBackbone, subnetwork: Subnetwork) -> Any:
     if untied.bias is not None:
         untied.bias = torch.nn.Parameter(untied.bias.detach().clone())  # BERT has a second name for it
     model.load_state_dict(fitting, strict=False)
-    model.config.label_words = dict(zip(subnetwork.labels, ids, strict=True))
+    model.config.id2label = dict(enumerate(subnetwork.labels))
+    model.config.label2id = {label: number for number, label in enumerate(subnetwork.labels)}
+    model.config.label_words = ids  # in the order of the labels
     return model

@@ -92,6 +92,12 @@ def save_smp(subnetwork: Subnetwork, path: Path, backbone: str | None = None) ->
     if subnetwork.mask is None:
         raise UserError("a full model has no mask to write", "prune it first, or choose another format")
     _check_cover(subnetwork.mask, stack_shapes(subnetwork.base(backbone).model))
+    trained = [name for name in subnetwork.mask if name in subnetwork.weights]
+    if trained:
+        raise UserError(
+            f"the weights of this model were trained too ({trained[0]}), and a file of SMP holds a mask alone",
+            "choose --format subnetwork",
+        )
     write_bytes(path, to_npy(subnetwork.mask))
 
 

@@ -269,7 +269,8 @@ class Recipe:
             usual = replace(usual, steps=max(1, round(length * usual.steps)))
         else:
             usual = replace(usual, epochs=length * usual.epochs)
-        return replace(usual, seed=seed)
+        rate = usual.score_rate if pruner.has_scores else None  # `pruning` is for several pruners
+        return replace(usual, seed=seed, score_rate=rate)
 
     def _objective(self, name: str, raw: Pretrained) -> Objective:
         loss = get_objective(name)

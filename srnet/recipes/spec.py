@@ -292,6 +292,8 @@ class DataOptions:
         if not alone and (self.ood or self.ood_train):
             raise UserError("--ood and --ood-train are for one task", "describe several in YAML files")
         is_file = name.endswith((".yaml", ".yml"))
+        if not is_file:
+            choose("task", name, (*FAMILIES, *DATASETS))
         if is_file or name not in DATASETS:
             for option in ("data", "ood", "ood_train"):
                 if getattr(self, option):

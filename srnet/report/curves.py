@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -111,7 +112,8 @@ def draw_curves(results: Results) -> dict[str, bytes]:
     figure.legend(handles, names, loc="outside lower center", ncols=min(3, len(names)), frameon=False)
     seeds = len(results.recipe.seeds)
     title = results.recipe.title or results.recipe.name
-    figure.suptitle(f"{title}: {results.recipe.task.name}, {seeds} seed{'s' if seeds > 1 else ''}")
+    heading = f"{title}: {results.recipe.task.name}, {seeds} seed{'s' if seeds > 1 else ''}"
+    figure.suptitle(textwrap.fill(heading, 50 * len(results.splits)))  # about as wide as a panel
     files = {}
     for format in ("png", "pdf"):
         buffer = io.BytesIO()

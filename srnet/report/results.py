@@ -232,7 +232,8 @@ def _summary(
         scores={split: over_seeds(split, "metrics", task.metric) for split in task.scored},
         groups={s: {g: over_seeds(s, "groups", g) for g in first[s]["groups"]} for s in task.scored},
         recall={s: {c: over_seeds(s, "recall", c) for c in first[s]["recall"]} for s in task.scored},
-        verdict=_verdict(recipe, store, points) if point.line.pruner is not None and task.ood else None,
+        # a penalty may have pruned nothing at all: that is no subnetwork to judge
+        verdict=_verdict(recipe, store, points) if any(reports[p]["sparsity"] for p in points) and task.ood else None,
         id_gain=_id_gain(recipe, store, points) if point.line.pruner is not None and not task.ood else None,
         keys=tuple(each.node.key for each in points),
         formula=point.node.formula,

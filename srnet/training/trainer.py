@@ -174,6 +174,7 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         # Every rank gets the same gradients, clips and steps by itself, and so arrives at the same weights, but for a
         # last bit where their hardware differs. Results are taken here, so here it must not differ.
         self.ranks.align(trained_tensors(self.run.model).values())
+        _check_finite(self.run.model, self.state.global_step)
         score, step = self._score(self.run.dev, self.run.score), self.state.global_step
         metrics = {"eval_score": score}
         if score > self.best_score and self.run.method.may_select(step):
@@ -217,6 +218,16 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
     def _load_rng_state(self, checkpoint: str | None) -> None:
         if checkpoint is not None and self._restored is not None:
             self._restored.restore_rng(self.ranks.rank)
+
+
+def _check_finite(model: nn.Module, step: int) -> None:
+    """A training that has left the numbers has no result, and its checkpoint would not be worth resuming."""
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and not bool(parameter.isfinite().all()):
+            raise UserError(
+                f"training diverged before step {step}: {name} holds values that are no numbers",
+                "lower the learning rates, or the penalty",
+            )
 
 
 def _rate_scores(optimizer: torch.optim.Optimizer, model: nn.Module, rate: float) -> None:

@@ -253,7 +253,8 @@ def test_a_folder_keeps_the_head(kind: str, trained: bool, backbones: Backbones,
     assert torch.equal(texts.through(loaded.model(loaded.base())), expected)
     save_merged(loaded, tmp_path / "merged")
     merged = hf.AutoModelForMaskedLM.from_pretrained(tmp_path / "merged")
-    ids = [merged.config.label_words[label] for label in LABELS]
+    assert merged.config.id2label == dict(enumerate(LABELS))
+    ids = merged.config.label_words
     assert ids == token_ids(WORDS, hf.AutoTokenizer.from_pretrained(tmp_path / "merged"))
     torch.testing.assert_close(texts.through(merged)[:, 0, ids], expected, rtol=0, atol=1e-5)
     assert texts.through(merged).shape[-1] == len(base.tokenizer)
