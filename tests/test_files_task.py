@@ -152,7 +152,7 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     [
         ({"labels": ("one",)}, "at least two different labels"),
         ({"labels": ("one", "one")}, "at least two different labels"),
-        ({"metric": "bleu"}, "unknown metric 'bleu'"),
+        ({"metric": "bleu"}, "metric 'bleu' is unknown"),
         ({"shortcut": "length"}, "unknown shortcut 'length'"),
         ({"ood": (("dev", "x.csv"),)}, "a test file cannot be called 'dev'"),
         ({"id_tests": (("one", "x.csv"),), "ood": (("one", "y.csv"),)}, "a test file cannot be called 'one'"),

@@ -65,7 +65,8 @@ def nodes(raw: Pretrained, tiny_task: SyntheticTask, tiny_backbone: str, tmp_pat
         Pretrained(tiny_backbone, own),
         Pretrained(tiny_backbone, tiny_task, words=("the", "who")),
         FineTune(raw, Distilled(CE(), tuned, share=0.3, temperature=4.0)),
-        *(Prune(raw, pruner, training=TrainingSettings(steps=20, score_rate=0.1)) for pruner in METHODS.values()),
+        *(Prune(raw, pruner, training=TrainingSettings(steps=20)) for pruner in METHODS.values()),
+        Prune(raw, training=TrainingSettings(steps=20, score_rate=0.1)),
     ]
 
 

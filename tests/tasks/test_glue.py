@@ -151,9 +151,10 @@ def test_mrpc_as_its_authors_have_it(tmp_path: Path) -> None:
     authors.mkdir()
     (glue / "train.tsv").rename(authors / "msr_paraphrase_train.txt")
     (glue / "dev.tsv").rename(authors / "msr_paraphrase_test.txt")
-    task = published_task("mrpc", authors).load()
-    assert task.train.text_a == ('train "quoted one', "train two.")
-    assert task.dev.labels.tolist() == [0, 1]
+    with pytest.raises(UserError, match="has no dev file of mrpc"):
+        published_task("mrpc", authors)  # their test set is no dev set: it must not choose checkpoints
+    (authors / "msr_paraphrase_test.txt").rename(authors / "dev.txt")
+    assert published_task("mrpc", authors).load().train.text_a == ('train "quoted one', "train two.")
 
 
 def test_what_cola_repeats_is_said_and_not_refused(tmp_path: Path) -> None:
