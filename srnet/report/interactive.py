@@ -76,6 +76,7 @@ def curves(results: Results) -> list[Picture]:
         if on_scale:
             ticks = kept_ticks(results)
             layout["xaxis"] |= {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+        layout["height"] += 14 * max(0, len(lines) - 7)  # a long legend takes its room from the picture
         layout["yaxis"]["range"] = [bottom, 102.5]  # the same in every panel, so that ID and OOD can be compared
         pictures.append({"data": traces, "layout": layout})
     return pictures
