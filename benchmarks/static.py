@@ -76,7 +76,10 @@ def evaluation() -> Iterator[Ratio]:
     def theirs() -> None:
         predict(plain, data)
 
-    for name, model in (("evaluating an SMP subnetwork", saved), ("... with its masks attached", attached)):
+    for name, model in (
+        ("evaluating an SMP subnetwork", saved),
+        ("evaluating an SMP subnetwork, masks attached", attached),
+    ):
         yield compare(name, lambda m=model: predict(m, data), theirs, "<= 1.02", rounds=12)  # type: ignore[misc]
 
 
