@@ -131,12 +131,7 @@ def finetune(
     print_trained(trained, as_json, key)
 
 
-@app.command()
-@options(data=data_options, bias=bias_options, training=training_options)
-def prune(
-    model: Annotated[
-        str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")
-    ] = None,
+def pruner_options(
     pruner: Annotated[
         str,
         typer.Option(
@@ -145,7 +140,6 @@ def prune(
         ),
     ] = "mask",
     sparsity: Annotated[float, typer.Option(help="Share of weights to prune.")] = 0.5,
-    objective: Annotated[str, typer.Option(help="ce, poe, reweight or confreg.")] = "ce",
     init: Annotated[str | None, typer.Option(help="mask: hard or soft initialisation of the scores.")] = None,
     initial_sparsity: Annotated[float | None, typer.Option(help="mask: start here, on the cubic schedule.")] = None,
     scope: Annotated[str | None, typer.Option(help="local (every matrix meets the sparsity) or global.")] = None,
@@ -163,6 +157,34 @@ def prune(
         str | None, typer.Option(help="all-linear, a regular expression, or name endings with commas.")
     ] = None,
     exclude_modules: Annotated[str | None, typer.Option(help="As --target-modules; wins over it.")] = None,
+) -> Any:
+    """The pruner that was described."""
+    from srnet.masks import Targets
+    from srnet.pruners import get_pruner
+
+    wanted: dict[str, Any] = {
+        "init": init, "initial_sparsity": initial_sparsity, "scope": scope, "ramp": ramp, "begin": begin,
+        "penalty": penalty, "temperature": temperature, "threshold": threshold,
+    }  # fmt: skip
+    if target_modules is not None or exclude_modules is not None:
+        usual = get_pruner(pruner)().targets  # type: ignore[attr-defined]
+        wanted["targets"] = Targets(_selector(target_modules, usual.modules), _selector(exclude_modules, usual.exclude))
+    cls = get_pruner(pruner)
+    chosen = {name: value for name, value in wanted.items() if value is not None}
+    unknown = [name for name in chosen if name not in cls.__dataclass_fields__]
+    if unknown:
+        raise UserError(f"pruner '{pruner}' has no option --{unknown[0].replace('_', '-')}")
+    return cls(sparsity=sparsity, **chosen)
+
+
+@app.command()
+@options(pruner=pruner_options, data=data_options, bias=bias_options, training=training_options)
+def prune(
+    model: Annotated[
+        str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")
+    ] = None,
+    pruner: Any = None,
+    objective: Annotated[str, typer.Option(help="ce, poe, reweight or confreg.")] = "ce",
     task: Annotated[str | None, typer.Option(help="Without a key: as in `srnet finetune`; default inference.")] = None,
     data: Any = None,
     bias: Any = None,
@@ -187,28 +209,13 @@ def prune(
     from srnet import api
     from srnet.experiment import Pretrained
     from srnet.experiment.rebuild import stored_model
-    from srnet.masks import Targets
-    from srnet.pruners import get_pruner
     from srnet.pruners.penalised import Penalised
     from srnet.recipes.smp import STATIC
     from srnet.recipes.usual import pruning_for
 
     engine = make_engine(store, quiet, report_to)
-    wanted: dict[str, Any] = {
-        "init": init, "initial_sparsity": initial_sparsity, "scope": scope, "ramp": ramp, "begin": begin,
-        "penalty": penalty, "temperature": temperature, "threshold": threshold,
-    }  # fmt: skip
-    if target_modules is not None or exclude_modules is not None:
-        usual = get_pruner(pruner)().targets  # type: ignore[attr-defined]
-        wanted["targets"] = Targets(_selector(target_modules, usual.modules), _selector(exclude_modules, usual.exclude))
-    cls = get_pruner(pruner)
-    chosen = {name: value for name, value in wanted.items() if value is not None}
-    unknown = [name for name in chosen if name not in cls.__dataclass_fields__]
-    if unknown:
-        raise UserError(f"pruner '{pruner}' has no option --{unknown[0].replace('_', '-')}")
-    made = cls(sparsity=sparsity, **chosen)
-    if words is not None and pruner in STATIC and "learning_rate" in training:
-        raise UserError(f"with label words nothing but scores trains under {pruner}", "give --score-rate instead")
+    if words is not None and pruner.name in STATIC and "learning_rate" in training:
+        raise UserError(f"with label words nothing but scores trains under {pruner.name}", "give --score-rate instead")
     if model is not None and (task is not None or backbone is not None or words is not None or data.typed()):
         raise UserError(
             "a stored model has its own task, data and backbone",
@@ -220,11 +227,11 @@ def prune(
     else:
         node = stored_model(engine.store, model)
     given = training if seed is None else {"seed": seed, **training}
-    default = replace(pruning_for(node.pretrained.backbone, pruner, node.task_spec), seed=node.pretrained.seed)
+    default = replace(pruning_for(node.pretrained.backbone, pruner.name, node.task_spec), seed=node.pretrained.seed)
     settings = changed(default, **given) if given else None
     trained = api.prune(
         node,
-        made,
+        pruner,
         objective,
         training=settings,
         teacher=teacher,
@@ -234,9 +241,14 @@ def prune(
         engine=engine,
     )
     print_trained(trained, as_json, key)
-    if isinstance(made, Penalised) and not (as_json or key) and abs(trained.sparsity - sparsity) > REMARKABLE:
-        asked = f"{100 * sparsity:g} % was asked for" if penalty is None else "with lambda given, none was asked for"
-        out.print(f"the penalty reached {100 * trained.sparsity:.2f} % sparsity; {asked}", markup=False)
+    if isinstance(pruner, Penalised) and not (as_json or key):
+        _print_reached(trained.sparsity, pruner.sparsity, steered=pruner.penalty is None)
+
+
+def _print_reached(reached: float, wanted: float, *, steered: bool) -> None:
+    if abs(reached - wanted) > REMARKABLE:
+        asked = f"{100 * wanted:g} % was asked for" if steered else "with lambda given, none was asked for"
+        out.print(f"the penalty reached {100 * reached:.2f} % sparsity; {asked}", markup=False)
 
 
 def _selector(text: str | None, default: Any) -> Any:

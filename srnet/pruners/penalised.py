@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -69,9 +70,9 @@ class PenalisedMethod(Scored):
     def freeze(self, model: nn.Module) -> None:
         """Everything learns."""
 
+    @abstractmethod
     def cut(self) -> float:
         """The score above which a weight stays."""
-        raise NotImplementedError
 
     def kept_share(self, step: int) -> float:
         """The share of weights that stay after `step`, by a sample of each matrix; asked for more than once a step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from srnet.masks.scores import estimated_cut, sampled
 from srnet.pruners.base import Method, Snapshot, plain_state, snapshot_of
 
 
-class Scored(Method):
+class Scored(Method, ABC):
     """Scores behind every mask. Subclasses say how they start and when a mask moves."""
 
     def __init__(self, targets: Targets, schedule: Schedule, eval_every: int) -> None:
@@ -34,8 +35,9 @@ class Scored(Method):
         for parameter in model.parameters():
             parameter.requires_grad = False
 
+    @abstractmethod
     def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
-        raise NotImplementedError
+        """The masks as they are before the first step, by weight name."""
 
     def masks(self) -> dict[str, ScoreMask]:
         return cast(dict[str, ScoreMask], attached(self.layers))
