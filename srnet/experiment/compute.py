@@ -39,7 +39,7 @@ from srnet.export import Subnetwork
 from srnet.files import write_json
 from srnet.objectives import distilled, get_objective
 from srnet.objectives.base import Loss
-from srnet.pruners.base import Method, Moments, Snapshot, split_snapshot
+from srnet.pruners.base import LATE, Method, Moments, Snapshot, split_snapshot
 from srnet.tasks.base import Answer, Split, Task, TrainingData, joined
 from srnet.training import Encoded, Result, Run, predict, train
 from srnet.training.inputs import inputs_for, outputs_of
@@ -236,6 +236,7 @@ def _train(
         dev=dev,
         score=score,
         trace={split.name: scored(split) for split in traced},
+        select_after=LATE if node.objective.bias is not None and settings.selection == "late" else 0.0,
         folder=context.store.work(node.key),
         tracker_folder=context.store.root / "runs" / node.key,
         report_to=context.report_to,

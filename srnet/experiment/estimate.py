@@ -12,6 +12,7 @@ import torch
 
 from srnet.backbones import load_backbone
 from srnet.errors import UserError
+from srnet.experiment.cost import training_length
 from srnet.experiment.nodes import (
     FineTune,
     Node,
@@ -70,14 +71,6 @@ def estimate(nodes: Sequence[Node], store: Store) -> Estimate:
         steps = training_length(node)
         seconds, total = seconds + steps * pace, total + steps
     return Estimate(len(trainings), total, seconds, sum(len(paces[place]) for place in used))
-
-
-def training_length(node: FineTune | Trajectory | Prune | PruneRun) -> int:
-    """Steps of a training that was not run yet: at most, where it may stop early."""
-    if isinstance(node, Trajectory):
-        return max(node.steps)
-    examples = sum(len(split) for split in load_task(node.task_spec).training_data(node.data))
-    return node.training.total_steps(examples)
 
 
 def _stored_paces(store: Store) -> dict[tuple[str, int], list[float]]:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-SCHEMA = 3
+SCHEMA = 4
 """Raised whenever the same expression would give another result, so that old artifacts are not mistaken for new."""
 
 

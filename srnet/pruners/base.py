@@ -21,6 +21,9 @@ Snapshot = dict[str, torch.Tensor]
 
 MASK_PREFIX = "mask:"
 
+LATE = 0.7
+"""The share of a run before which a checkpoint does not count where only late ones do."""
+
 
 def snapshot_of(weights: dict[str, torch.Tensor], mask: Mask | None) -> Snapshot:
     masks = {} if mask is None else {MASK_PREFIX + name: tensor for name, tensor in mask.items()}

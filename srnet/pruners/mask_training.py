@@ -14,7 +14,7 @@ from srnet.masks import Mask, Schedule, Targets, magnitudes, meet_budget
 from srnet.masks.budget import Scope
 from srnet.masks.parametrization import ScoreMask, current_mask, raw_weights
 from srnet.masks.scores import Init, initial_scores
-from srnet.pruners.base import Method, Pruner, register
+from srnet.pruners.base import LATE, Method, Pruner, register
 from srnet.pruners.scored import Scored
 
 
@@ -56,7 +56,7 @@ class MaskTraining(Pruner):
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
         # On a fine-tuned model ID dev favours early, biased masks: only the last 30 % of the run is eligible (B.3.3).
-        return _Training(self, select_after=0.7 if fine_tuned else 0.0, eval_every=eval_every)
+        return _Training(self, select_after=LATE if fine_tuned else 0.0, eval_every=eval_every)
 
 
 class _Training(Scored):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from srnet.errors import choose
-from srnet.recipes.recipe import Axis, Line, Recipe
+from srnet.recipes.recipe import Axis, Line, Recipe, with_controls
 from srnet.recipes.setup import Setup
 
 SOFT = ("init", "soft")
@@ -52,7 +52,7 @@ class Figure:
         return Recipe(
             name=self.name,
             task=setup.task,
-            lines=self.lines(setup, sparsities or setup.shown(self.same_as or self.name)),
+            lines=with_controls(self.lines(setup, sparsities or setup.shown(self.same_as or self.name))),
             backbone=setup.backbone,
             seeds=seeds,
             finetuning=setup.finetuning,

@@ -151,7 +151,7 @@ class Order:
     def _chosen(self, recipe: Recipe) -> tuple[Line, ...]:
         for label in self.lines:
             choose(f"line of {recipe.name}", label, [line.label for line in recipe.lines])
-        return tuple(line for line in recipe.lines if line.label in (FULL_CE.label, *self.lines))
+        return tuple(line for line in recipe.lines if line.as_long or line.label in (FULL_CE.label, *self.lines))
 
 
 def _debiases(line: Line) -> bool:

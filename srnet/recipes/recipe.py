@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from srnet.experiment import (
     Trajectory,
     load_task,
 )
+from srnet.experiment.cost import planned_steps
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
@@ -51,9 +53,9 @@ _UNUSED: dict[Paradigm, tuple[str, ...]] = {
         "options_at",
         "lengths_at",
     ),
-    "a": ("isolated",),
-    "b": ("starts", "lengths"),
-    "c": ("finetune", "isolated", "starts"),
+    "a": ("isolated", "as_long"),
+    "b": ("starts", "lengths", "as_long"),
+    "c": ("finetune", "isolated", "starts", "as_long"),
 }
 """What a paradigm has no use for. Saying it anyway is an error, not a wish that nobody hears."""
 
@@ -88,6 +90,8 @@ class Line:
     """How much longer the pruning trains at a sparsity."""
     distil: bool = False
     """Whether the pruning also imitates the full CE model of the same seed."""
+    as_long: bool = False
+    """A full model: whether it trains as many steps as the longest search of the recipe, as a control."""
 
     def __post_init__(self) -> None:
         choose("paradigm", self.paradigm, ("full", "a", "b", "c"))
@@ -148,6 +152,25 @@ class Line:
             return get_pruner(self.pruner or "")(sparsity=sparsity, **options)
         except TypeError as error:
             raise UserError(f"line '{self.label}': {str(error).split('() ')[-1]}") from None
+
+
+AS_LONG = "{}, trained as long"
+
+
+def with_controls(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Beside the full CE model of each backbone, the same model trained as long as the longest search.
+
+    Without this control nobody can tell what a search finds from what longer training finds.
+    """
+    found = list(lines)
+    for backbone in dict.fromkeys(line.backbone for line in lines if line.pruner is not None):
+        full = [line for line in found if (line.paradigm, line.finetune, line.backbone) == ("full", "ce", backbone)]
+        if any(line.as_long for line in full):
+            continue
+        label = full[0].label if full else "full model (CE)" + (f" on {backbone}" if backbone else "")
+        control = Line(AS_LONG.format(label), backbone=backbone, as_long=True)
+        found.insert(found.index(full[0]) + 1 if full else 0, control)
+    return tuple(found)
 
 
 def _is_share(value: object) -> bool:
@@ -212,13 +235,30 @@ class Recipe:
     def raw_model(self, seed: int, backbone: str | None = None) -> Pretrained:
         return Pretrained(backbone or self.backbone, self.task, seed, self.words)
 
-    def full_model(self, seed: int, objective: str = "ce", backbone: str | None = None) -> ModelNode:
+    def full_model(self, seed: int, objective: str = "ce", backbone: str | None = None) -> FineTune:
         raw = self.raw_model(seed, backbone)
         return FineTune(raw, self._objective(objective, raw), self._finetuning(objective, seed))
 
+    def control(self, seed: int, backbone: str | None = None) -> ModelNode | None:
+        """The full CE model trained as long as the longest search on this backbone; None where no line asks for it."""
+        if not any(line.as_long and line.backbone == backbone for line in self.lines):
+            return None
+        return self._as_long(self.full_model(seed, backbone=backbone), backbone)
+
+    def _as_long(self, model: FineTune, backbone: str | None) -> FineTune:
+        steps = max(planned_steps(model), self._longest_search(backbone))
+        return replace(model, training=replace(model.training, steps=steps))
+
+    def _longest_search(self, backbone: str | None) -> int:
+        """Optimisation steps from the raw model to the subnetwork that takes most of them."""
+        searches = [line for line in self.lines if line.pruner is not None and line.backbone == backbone]
+        points = [point for line in searches for point in self._points(line, self.seeds[0])]
+        return max((planned_steps(point.node) for point in points), default=0)
+
     def _points(self, line: Line, seed: int) -> list[Point]:
         if line.pruner is None:
-            return [Point(line, seed, 0.0, self.full_model(seed, line.finetune, line.backbone))]
+            model = self.full_model(seed, line.finetune, line.backbone)
+            return [Point(line, seed, 0.0, self._as_long(model, line.backbone) if line.as_long else model)]
         return [
             Point(line, seed, sparsity, self._subnetwork(line, seed, sparsity, start, length), start, length)
             for sparsity in line.sparsities

@@ -18,7 +18,7 @@ from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.pruners import PRUNERS, get_pruner
-from srnet.recipes.recipe import Axis, Line, Recipe
+from srnet.recipes.recipe import Axis, Line, Recipe, with_controls
 from srnet.recipes.usual import finetuning_for, pruning_for
 from srnet.tasks.files import FilesTask
 from srnet.tasks.published import PUBLISHED_OPTIONS, PUBLISHED_TASKS, published_task
@@ -165,7 +165,7 @@ def _read_yaml(path: Path) -> Any:
         raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 
 
-_KEYS = tuple(f.name for f in dataclasses.fields(Recipe))
+_KEYS = (*(f.name for f in dataclasses.fields(Recipe)), "control")
 
 
 def load_recipe(path: Path) -> Recipe:
@@ -193,7 +193,7 @@ def _recipe(values: Mapping[str, Any], path: Path) -> Recipe:
     return Recipe(
         name=str(values.get("name", path.stem)),
         task=task,
-        lines=lines,
+        lines=with_controls(lines) if convert(values.get("control", True), bool, f"{path}: control") else lines,
         backbone=backbone,
         seeds=tuple(range(seeds)) if whole else convert(seeds, tuple[int, ...], f"{path}: seeds"),
         finetuning=finetuning,

@@ -9,6 +9,7 @@ from typing import Literal
 from srnet.errors import UserError, choose
 
 Precision = Literal["float32", "bf16"]
+Selection = Literal["late", "published"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,12 @@ class TrainingSettings:
     score_rate: float | None = None
     """The learning rate of a mask's scores where it differs from that of the weights."""
 
+    selection: Selection = "late"
+    """Which checkpoints may be the result of a training with a debiasing objective: those of the last 30 % of the run,
+    because ID dev favours early, still biased ones; or, as published, any checkpoint of a full model."""
+
     def __post_init__(self) -> None:
+        choose("selection", self.selection, ("late", "published"))
         for name in ("learning_rate", "epochs", "batch_size", "eval_every", "max_length"):
             if getattr(self, name) <= 0:
                 raise UserError(f"{name} must be positive, not {getattr(self, name):g}")

@@ -78,6 +78,8 @@ class Run:
     """Checkpoints, until the run is over."""
     trace: dict[str, tuple[Encoded, Callable[[np.ndarray], float]]] = field(default_factory=dict)
     """What else is scored at every evaluation, for curves: it is logged and chooses nothing."""
+    select_after: float = 0.0
+    """The share of the run before which no checkpoint is chosen; a method may be stricter."""
     report_to: tuple[str, ...] = ()
     tracker_folder: Path | None = None
     """Where TensorBoard writes, if not beside the checkpoints; it outlives the run."""
@@ -110,7 +112,7 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
     """`Trainer` with our objective, our batch order, evaluation by tokens, and atomic checkpoints."""
 
     def __init__(self, run: Run, total: int, args: TrainingArguments, ranks: Ranks) -> None:
-        self.run, self.ranks = run, ranks
+        self.run, self.ranks, self.first_eligible = run, ranks, run.select_after * total
         self.order = training_order(run.train.lengths, run.settings.batch_size, total, run.settings.seed)
         self.clock, self._rated = Clock(), False
         self.best: Snapshot = {}
@@ -177,7 +179,8 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         _check_finite(self.run.model, self.state.global_step)
         score, step = self._score(self.run.dev, self.run.score), self.state.global_step
         metrics = {"eval_score": score}
-        if score > self.best_score and self.run.method.may_select(step):
+        eligible = step >= self.first_eligible and self.run.method.may_select(step)
+        if score > self.best_score and eligible:
             self.best, self.best_step, self.best_score = self.run.method.snapshot(), step, score
         traced = {f"trace/{name}": self._score(data, judge) for name, (data, judge) in self.run.trace.items()}
         masks = {name: value for name, value in self._figures.items() if name.startswith("mask/")}

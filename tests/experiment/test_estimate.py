@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from srnet.experiment import CE, BiasModel, Evaluate, FineTune, Moment, Pretrained, Prune, Rewind, Store, Trajectory
-from srnet.experiment.estimate import Estimate, estimate, measure_step, spoken, training_length
+from srnet.experiment.cost import training_length
+from srnet.experiment.estimate import Estimate, estimate, measure_step, spoken
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes import ModelNode, Node
 from srnet.files import write_json
