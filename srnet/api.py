@@ -44,6 +44,8 @@ from srnet.objectives import get_objective
 from srnet.progress import Reporter, helps
 from srnet.pruners import Pruner
 from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
+from srnet.recipes.demo import SEEDS as DEMO_SEEDS
+from srnet.recipes.demo import SPARSITIES as DEMO_SPARSITIES
 from srnet.recipes.usual import finetuning_for, pruning_for
 from srnet.report import (
     Finding,
@@ -77,15 +79,16 @@ def demo(
     out: Path | str = "srnet-demo",
     *,
     task: SyntheticTask | None = None,
-    seeds: int = 1,
-    sparsities: Sequence[float] = (0.5, 0.7, 0.9),
+    seeds: int = DEMO_SEEDS,
+    sparsities: Sequence[float] = DEMO_SPARSITIES,
     steps: int | None = None,
     engine: Engine | None = None,
 ) -> Results:
     """Find sparse and robust subnetworks on the embedded benchmark and write table, curves and report to `out`."""
     task = task or SyntheticTask("inference")
     options = f"--task {task.name} --seeds {seeds} --sparsities {','.join(str(each) for each in sparsities)}"
-    options += f" --bias {task.bias} --train-size {task.train_size}" + ("" if steps is None else f" --steps {steps}")
+    options += "" if task.noise is None else f" --noise {task.noise}"
+    options += f" --train-size {task.train_size}" + ("" if steps is None else f" --steps {steps}")
     return run_recipe(demo_recipe(task, seeds, tuple(sparsities), steps), out, engine, f"srnet demo {options}")
 
 

@@ -287,7 +287,7 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("bias", "--task", "task.yaml", "--folds", 1), "1 folds do not fit"),
         (("demo", "--sparsities", "half"), "--sparsities: 'half' is not a list of numbers"),
         (("demo", "--sparsities", "0.5,1.0"), "sparsity 1 is out of range"),
-        (("demo", "--bias", 2), "bias 2 is out of range"),
+        (("demo", "--noise", 2), "noise 2 is out of range"),
         (("demo", "--out", "task.yaml"), "task.yaml is a file"),
         (("reproduce", "fig2", "--profile", "cpu"), "profile 'cpu' needs a backbone; give --backbone"),
         (("reproduce", "fig2", "--profile", "cpu", "--backbone", "b"), "profile 'cpu' needs data; give --tasks"),

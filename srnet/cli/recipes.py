@@ -47,13 +47,15 @@ class ProfileName(StrEnum):
 def demo(
     out_folder: Annotated[Path, typer.Option("--out", help="Where table, curves and report go.")] = Path("srnet-demo"),
     task: Annotated[TaskName, typer.Option(help="Which task of the embedded benchmark.")] = TaskName.inference,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 1,
-    sparsities: Annotated[str, typer.Option(help="Shares to prune, with commas.")] = "0.5,0.7,0.9",
-    bias: Annotated[float | None, typer.Option(help="Share of training examples that the shortcut gets right.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds. With fewer than 3 there is no verdict.")] = 3,
+    sparsities: Annotated[str, typer.Option(help="Shares to prune, with commas.")] = "0.5,0.7",
+    noise: Annotated[
+        float | None, typer.Option(help="How often the truth does not agree with the label. Default 0.08.")
+    ] = None,
     train_size: Annotated[int | None, typer.Option(help="Training examples.")] = None,
     steps: StepsOption = None,
     dry_run: DryRunOption = False,
-    engine: EngineOption = "local",
+    engine: EngineOption = "pool",
     workers: WorkersOption = None,
     store: StoreOption = None,
     report_to: ReportOption = None,
@@ -61,14 +63,14 @@ def demo(
 ) -> None:
     """Find a sparse and robust subnetwork on the embedded benchmark: no network, no GPU, some minutes.
 
-    The full model is fine-tuned on data with a shortcut and falls for it. Pruning it with a debiasing objective finds a
-    subnetwork that does not. Run it again and it continues where it was.
+    The full model is fine-tuned on data with a shortcut and falls for it, however long it trains. Pruning it with a
+    debiasing objective finds a subnetwork that does not. Run it again and it continues where it was.
     """
     from srnet import api
     from srnet.recipes import demo_recipe
     from srnet.tasks.synthetic import SyntheticTask
 
-    dials = {"bias": bias, "train_size": train_size}
+    dials = {"noise": noise, "train_size": train_size}
     spec = SyntheticTask(task.value, **{name: value for name, value in dials.items() if value is not None})  # type: ignore[arg-type]
     shares = numbers(sparsities, "--sparsities")
     made = make_engine(store, quiet, report_to, engine, workers)

@@ -203,6 +203,8 @@ class Task:
     answer: Answer = "class"
     label_words: tuple[str, ...] = ()
     """One word a label, whose logit in a masked language model can stand for it."""
+    theory: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Scores in percent by split that a calculation gives for ideal classifiers, by their names."""
 
     def __post_init__(self) -> None:
         tests = {**self.id_tests, **self.ood}

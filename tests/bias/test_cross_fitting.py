@@ -50,7 +50,7 @@ def test_no_training_example_is_scored_by_a_model_that_saw_it(monkeypatch: pytes
 
 
 def test_predictions_are_log_probabilities_for_every_split() -> None:
-    task = SyntheticTask("inference", bias=0.95, train_size=400, dev_size=50, ood_size=200).load()
+    task = SyntheticTask("inference", train_size=400, dev_size=50, ood_size=200).load()
     predictions = fit_bias_model(task, "overlap", None, folds=4)
     assert set(predictions) == set(task.splits)
     for name, each in predictions.items():
@@ -60,8 +60,8 @@ def test_predictions_are_log_probabilities_for_every_split() -> None:
     def right(name: str) -> float:
         return float((predictions[name].log_probs.argmax(axis=1) == task.splits[name].labels).mean())
 
-    # it is as good as the shortcut: the dial in distribution, a coin where the shortcut is broken
-    assert right("train") == pytest.approx(0.95, abs=0.03)
+    # the cue alone is right in 81 % of the examples; in the challenge set it is a coin
+    assert right("train") == pytest.approx(0.79, abs=0.05)
     assert right("challenge") == pytest.approx(0.5, abs=0.1)
 
 

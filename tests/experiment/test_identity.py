@@ -241,7 +241,7 @@ def test_task_seed_objective_and_parent_count(raw: Pretrained, tiny_task: Synthe
     nodes = [
         raw,
         replace(raw, seed=1),
-        replace(raw, task=replace(tiny_task, bias=0.8)),
+        replace(raw, task=replace(tiny_task, noise=0.2)),
         replace(raw, task=replace(tiny_task, data_seed=1)),
         tuned,
         FineTune(raw, PoE(bias)),

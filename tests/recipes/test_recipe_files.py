@@ -84,8 +84,8 @@ def test_numbers_without_a_dot_are_numbers(tmp_path: Path) -> None:
 
 
 def test_a_task_alone(tmp_path: Path) -> None:
-    path = write(tmp_path, "{name: inference, train_size: 100, bias: 0.8}")
-    assert load_task_file(path) == SyntheticTask("inference", bias=0.8, train_size=100)
+    path = write(tmp_path, "{name: inference, train_size: 100, noise: 0.2}")
+    assert load_task_file(path) == SyntheticTask("inference", noise=0.2, train_size=100)
 
 
 LINE = "{label: x, paradigm: a, pruner: mask, prune: ce, sparsities: [0.5]}"
@@ -119,7 +119,7 @@ def test_options_of_a_pruner_are_what_its_fields_ask_for(tmp_path: Path) -> None
         ("task: inference\nlines: [{paradigm: a}]", ("mine.yaml", "line 1", "'label' is missing")),
         ("task: inference\nlines: [{label: 3}]", ("mine.yaml", "line 1: label", "is not text")),
         ("task: {name: inference, size: 3}\nlines: [{label: x}]", ("mine.yaml: task", "'size'")),
-        ("task: {name: inference, bias: much}\nlines: [{label: x}]", ("mine.yaml: task: bias", "'much'")),
+        ("task: {name: inference, noise: much}\nlines: [{label: x}]", ("mine.yaml: task: noise", "'much'")),
         ("task: {name: inference, train_size: 1.5}\nlines: [{label: x}]", ("task: train_size", "whole number")),
         ("task: {train: a.csv, name: a}\nlines: [{label: x}]", ("mine.yaml: task", "'labels' is missing")),
         ("task: {train: a, dev: a, name: a, labels: [0, 1]}\nlines: [{label: x}]", ("task: labels", "is not text")),

@@ -1,8 +1,8 @@
-"""Text for pre-training: pairs of sentences, of which one restates the other or speaks of something else.
+"""Text for pre-training: pairs of sentences, of which one restates the other or contradicts it.
 
-To fill a masked word the model must find out who did what to whom in one sentence and carry it over into another
-wording. To tell a restatement from another sentence it is enough to see whether the two share their people and verbs:
-pairs hardly ever differ in the roles alone, so the model is not told that roles matter.
+To fill a masked word the model must find out who is bound to what in one sentence and carry it over into another
+wording. To tell a restatement from a contradiction made of the same concepts it must compare the bindings. Which words
+the two share is drawn without looking, so nothing favours or forbids a use of the overlap.
 """
 
 from __future__ import annotations
@@ -10,61 +10,57 @@ from __future__ import annotations
 from random import Random
 
 from srnet.tasks.synthetic.grammar import (
-    Sentence,
+    FOILS,
+    Event,
+    Scene,
     Surface,
-    Words,
-    clause,
-    draw_event,
-    draw_sentence,
+    claim,
+    draw_scene,
     draw_surface,
-    replace_concepts,
+    elaborated,
+    event_of,
+    sentence,
+    sharing,
+    unmentioned,
 )
-from srnet.tasks.synthetic.lexicon import CLAIM_OPENINGS
+from srnet.tasks.synthetic.lexicon import CUE_OPENINGS, PLAIN_OPENINGS
+
+OPENINGS = (*PLAIN_OPENINGS, *(word for row in CUE_OPENINGS for word in row))
+CLAIM_SHARE = 0.3
+"""How often the second sentence is a claim about the event alone."""
 
 
-def _some_synonyms(rng: Random, sentence: Sentence) -> Surface:
-    """The words of a sentence, some of them drawn anew."""
-    w = dict(sentence.surface)
-    if rng.random() < 0.7:
-        w |= draw_surface(rng, frozenset(concept for concept in w if rng.random() < 0.5))
-    return w
+def _first(rng: Random, scene: Scene, own: Surface) -> str:
+    words = sentence(rng, scene, own)
+    return " ".join(elaborated(rng, words) if rng.random() < 0.5 else words)
 
 
-def restatement(rng: Random, sentence: Sentence) -> Words:
-    """Another wording of what `sentence` says, with some words exchanged for their synonyms."""
-    w = _some_synonyms(rng, sentence)
-    if not sentence.facts:  # "if X, Y" is restated as "Y if X"
-        swap = {old: w[concept] for concept, old in sentence.surface}
-        words = [swap.get(word, word) for word in sentence.words]
-        comma = words.index(",")
-        return [*words[comma + 1 :], *words[:comma]]
-    facts = sorted(sentence.facts)
-    rng.shuffle(facts)
-    if rng.random() < 0.3:
-        facts = facts[:1]
-    words = [] if rng.random() < 0.7 else [rng.choice(rng.choice(CLAIM_OPENINGS)), ","]
-    for index, fact in enumerate(facts):
-        words += ([rng.choice(("and", "while"))] if index else []) + clause(rng, fact, w)
-    return words
+def _second(rng: Random, scene: Scene, own: Surface) -> str:
+    """The scene in other words, sharing any number of them."""
+    return " ".join(sentence(rng, scene, sharing(rng, own, rng.randint(0, len(own)))))
+
+
+def _claim(rng: Random, event: Event) -> str:
+    opening = [rng.choice(OPENINGS), ","] if rng.random() < 0.7 else []
+    return " ".join([*opening, *claim(rng, event, draw_surface(rng, event.concepts))])
 
 
 def document(rng: Random) -> tuple[str, str]:
     """Two segments that say the same thing; either may come first."""
-    sentence = draw_sentence(rng)
-    pair = (sentence.text, " ".join(restatement(rng, sentence)))
+    scene = draw_scene(rng)
+    own = draw_surface(rng, scene.concepts)
+    second = _claim(rng, event_of(scene)) if rng.random() < CLAIM_SHARE else _second(rng, scene, own)
+    pair = (_first(rng, scene, own), second)
     return pair if rng.random() < 0.5 else pair[::-1]
 
 
 def related_or_not(rng: Random) -> tuple[str, str, bool]:
-    """A sentence, a clause, and whether the clause restates it. If not, one or more of its concepts are others."""
-    sentence = draw_sentence(rng)
-    while not sentence.facts:
-        sentence = draw_sentence(rng)
-    related = rng.random() < 0.5
-    fact, w = rng.choice(sorted(sentence.facts)), _some_synonyms(rng, sentence)
-    if not related and rng.random() < 0.5:
-        fact = rng.choice(sorted(draw_sentence(rng).facts) or [draw_event(rng)])
-    elif not related:
-        fact = replace_concepts(rng, fact, sentence.mentioned, rng.randint(1, len(fact.concepts)))
-    w |= draw_surface(rng, frozenset(fact.concepts) - w.keys())
-    return sentence.text, " ".join(clause(rng, fact, w)), related
+    """A sentence, another sentence or a claim, and whether the first says what the second says."""
+    scene, related = draw_scene(rng), rng.random() < 0.5
+    own = draw_surface(rng, scene.concepts)
+    first = _first(rng, scene, own)
+    if rng.random() >= CLAIM_SHARE:
+        other = scene if related else FOILS[rng.choice(sorted(FOILS))](scene)
+        return first, _second(rng, other, own), related
+    false = event_of(FOILS["roles"](scene)) if rng.random() < 0.5 else unmentioned(rng, event_of(scene))
+    return first, _claim(rng, event_of(scene) if related else false), related

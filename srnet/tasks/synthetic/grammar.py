@@ -1,220 +1,176 @@
 """Sentences that know what they assert.
 
-A `Fact` says who did what to whom. A `Sentence` is a list of words together with the facts it asserts, so that
-truth is always decided by comparing facts and never by looking at words.
+A `Scene` says who did what to whom, and which of the two did something else. Truth is decided by comparing scenes,
+never by looking at words. The foils of a scene are made of the very same concepts: only who did what differs, so which
+words two sentences share says nothing about whether they agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from random import Random
 
-from srnet.tasks.synthetic.lexicon import CONTEST_VERBS, INTRANSITIVE_VERBS, PEOPLE, PLACES, TIMES, TRANSITIVE_VERBS
+from srnet.tasks.synthetic.lexicon import (
+    CONTEST_VERBS,
+    INTRANSITIVE_VERBS,
+    MANNERS,
+    PEOPLE,
+    QUALITIES,
+    SYNONYMS,
+    TRANSITIVE_VERBS,
+)
 
 Words = list[str]
 Surface = dict[str, str]
-"""Which of its two words each concept takes in a sentence."""
+"""Which of its two words each concept takes in a sentence. A concept is named after its first word."""
 
-
-@dataclass(frozen=True, order=True)
-class Fact:
-    """`agent` did `verb` (to `patient`); all three are concepts, not words."""
-
-    agent: str
-    verb: str
-    patient: str | None = None
-
-    @property
-    def concepts(self) -> tuple[str, ...]:
-        return (self.agent, self.verb) if self.patient is None else (self.agent, self.verb, self.patient)
-
-    def swapped(self) -> Fact:
-        if self.patient is None:
-            raise ValueError("an intransitive fact has nobody to swap with")
-        return Fact(self.patient, self.verb, self.agent)
+_WORDS_OF = {pair[0]: pair for pair in SYNONYMS}
 
 
 @dataclass(frozen=True)
-class Sentence:
-    words: tuple[str, ...]
-    facts: frozenset[Fact]
-    mentioned: frozenset[str]
-    """Every concept that occurs, asserted or not."""
-    surface: tuple[tuple[str, str], ...]
-    construction: str
+class Scene:
+    """`agent` did `verb` to `patient`; `actor`, one of the two, did `act`. All are concepts, not words."""
+
+    agent: str
+    verb: str
+    patient: str
+    act: str
+    actor: str
 
     @property
-    def text(self) -> str:
-        return " ".join(self.words)
-
-    def foils(self) -> list[Fact]:
-        """Facts made of this sentence's own concepts that it does not assert."""
-        people = sorted(concept for concept in self.mentioned if concept in _PEOPLE)
-        pairs = [(a, p) for a in people for p in people if a != p]
-        transitive = [Fact(a, v, p) for v in sorted(self.mentioned & _TRANSITIVE) for a, p in pairs]
-        intransitive = [Fact(a, v) for v in sorted(self.mentioned & _INTRANSITIVE) for a in people]
-        return [fact for fact in transitive + intransitive if fact not in self.facts]
+    def concepts(self) -> tuple[str, ...]:
+        return (self.agent, self.verb, self.patient, self.act)
 
 
-_PEOPLE = frozenset(pair[0] for pair in PEOPLE)
-_TRANSITIVE = frozenset(pair[0] for pair in TRANSITIVE_VERBS)
-_INTRANSITIVE = frozenset(pair[0] for pair in INTRANSITIVE_VERBS)
-_SYNONYMS = {pair[0]: pair for pair in PEOPLE + TRANSITIVE_VERBS + INTRANSITIVE_VERBS}
+FOILS: dict[str, Callable[[Scene], Scene]] = {
+    "roles": lambda scene: replace(scene, agent=scene.patient, patient=scene.agent),
+    "actor": lambda scene: replace(scene, actor=scene.patient if scene.actor == scene.agent else scene.agent),
+}
+"""The ways to contradict a scene with its own concepts, by what is exchanged."""
 
 
 # --- choosing words ------------------------------------------------------------------------------------------------
 
 
-def draw_people(rng: Random, count: int) -> list[str]:
-    return [pair[0] for pair in rng.sample(PEOPLE, count)]
+def draw_scene(rng: Random, *, contest: bool = False) -> Scene:
+    agent, patient = (pair[0] for pair in rng.sample(PEOPLE, 2))
+    verb = rng.choice(CONTEST_VERBS if contest else TRANSITIVE_VERBS)[0]
+    return Scene(
+        agent=agent,
+        verb=verb,
+        patient=patient,
+        act=rng.choice(INTRANSITIVE_VERBS)[0],
+        actor=rng.choice((agent, patient)),
+    )
 
 
-def draw_verb(rng: Random, *, transitive: bool, contest: bool = False) -> str:
-    if contest:
-        return rng.choice(CONTEST_VERBS)[0]
-    return rng.choice(TRANSITIVE_VERBS if transitive else INTRANSITIVE_VERBS)[0]
+def draw_surface(rng: Random, concepts: Iterable[str]) -> Surface:
+    return {concept: rng.choice(_WORDS_OF[concept]) for concept in concepts}
 
 
-def draw_event(rng: Random, *, contest: bool = False) -> Fact:
-    agent, patient = draw_people(rng, 2)
-    return Fact(agent, draw_verb(rng, transitive=True, contest=contest), patient)
+def synonym(concept: str, word: str) -> str:
+    """The other word of a concept."""
+    first, second = _WORDS_OF[concept]
+    return second if word == first else first
 
 
-def draw_surface(rng: Random, concepts: tuple[str, ...] | frozenset[str]) -> Surface:
-    return {concept: rng.choice(_SYNONYMS[concept]) for concept in sorted(concepts)}
+def sharing(rng: Random, surface: Surface, shared: int) -> Surface:
+    """Words for the same concepts: those of `surface` for `shared` of them, synonyms for the rest."""
+    kept = set(rng.sample(sorted(surface), shared))
+    return {concept: word if concept in kept else synonym(concept, word) for concept, word in surface.items()}
 
 
-def other_words(surface: Surface) -> Surface:
-    """The synonym that `surface` did not choose, for every concept."""
-    return {concept: next(w for w in _SYNONYMS[concept] if w != word) for concept, word in surface.items()}
+# --- sentences -----------------------------------------------------------------------------------------------------
 
 
-def replace_concepts(rng: Random, fact: Fact, avoid: frozenset[str], count: int = 1) -> Fact:
-    """The same fact with `count` of its concepts exchanged for others outside `avoid`."""
-    verbs = _INTRANSITIVE if fact.patient is None else _TRANSITIVE
-    parts = dict(zip(("agent", "verb", "patient"), fact.concepts, strict=False))
-    for slot in rng.sample(sorted(parts), count):
-        pool = verbs if slot == "verb" else _PEOPLE
-        parts[slot] = rng.choice(sorted(pool - avoid - set(fact.concepts) - set(parts.values())))
-    return Fact(**parts)
+def _subject_relative(s: Scene, w: Surface) -> Words:
+    return ["the", w[s.agent], "who", w[s.verb], "the", w[s.patient], w[s.act]]
 
 
-# --- clauses -------------------------------------------------------------------------------------------------------
+def _passive_main(s: Scene, w: Surface) -> Words:
+    return ["the", w[s.patient], "was", w[s.verb], "by", "the", w[s.agent], "who", w[s.act]]
 
 
-def active(fact: Fact, w: Surface) -> Words:
-    subject = ["the", w[fact.agent], w[fact.verb]]
-    return subject if fact.patient is None else [*subject, "the", w[fact.patient]]
+def _object_relative(s: Scene, w: Surface) -> Words:
+    return ["the", w[s.patient], "whom", "the", w[s.agent], w[s.verb], w[s.act]]
 
 
-def passive(fact: Fact, w: Surface) -> Words:
-    return ["the", w[_patient(fact)], "was", w[fact.verb], "by", "the", w[fact.agent]]
+def _passive_relative(s: Scene, w: Surface) -> Words:
+    return ["the", w[s.patient], "who", "was", w[s.verb], "by", "the", w[s.agent], w[s.act]]
 
 
-def subject_cleft(fact: Fact, w: Surface) -> Words:
-    head = ["it", "was", "the", w[fact.agent], "who", w[fact.verb]]
-    return head if fact.patient is None else [*head, "the", w[fact.patient]]
+def _active_main(s: Scene, w: Surface) -> Words:
+    return ["the", w[s.agent], w[s.verb], "the", w[s.patient], "who", w[s.act]]
 
 
-def object_cleft(fact: Fact, w: Surface) -> Words:
-    return ["it", "was", "the", w[_patient(fact)], "whom", "the", w[fact.agent], w[fact.verb]]
+def _active_and(s: Scene, w: Surface) -> Words:
+    return ["the", w[s.agent], w[s.verb], "the", w[s.patient], "and", "the", w[s.actor], w[s.act]]
 
 
-def _patient(fact: Fact) -> str:
-    if fact.patient is None:
-        raise ValueError("this form needs a patient")
-    return fact.patient
+def _passive_and(s: Scene, w: Surface) -> Words:
+    return ["the", w[s.patient], "was", w[s.verb], "by", "the", w[s.agent], "and", "the", w[s.actor], w[s.act]]
 
 
-Form = Callable[[Fact, Surface], Words]
-FORMS: dict[str, Form] = {
-    "active": active,
-    "passive": passive,
-    "subject_cleft": subject_cleft,
-    "object_cleft": object_cleft,
+Form = Callable[[Scene, Surface], Words]
+OF_THE_AGENT: dict[str, Form] = {"subject_relative": _subject_relative, "passive_main": _passive_main}
+OF_THE_PATIENT: dict[str, Form] = {
+    "object_relative": _object_relative,
+    "passive_relative": _passive_relative,
+    "active_main": _active_main,
+}
+OF_EITHER: dict[str, Form] = {"active_and": _active_and, "passive_and": _passive_and}
+"""The forms by who can be the actor in them."""
+
+
+def forms_of(scene: Scene) -> dict[str, Form]:
+    return {**(OF_THE_AGENT if scene.actor == scene.agent else OF_THE_PATIENT), **OF_EITHER}
+
+
+def sentence(rng: Random, scene: Scene, w: Surface) -> Words:
+    """The scene in one of the forms that can express it."""
+    forms = forms_of(scene)
+    return forms[rng.choice(sorted(forms))](scene, w)
+
+
+def elaborated(rng: Random, words: Words) -> Words:
+    """The same sentence with something more in it: a quality of one person, and how it ended."""
+    at = rng.choice([place for place, word in enumerate(words) if word == "the"])
+    return [*words[: at + 1], rng.choice(QUALITIES), *words[at + 1 :], rng.choice(MANNERS)]
+
+
+# --- claims: the event of a scene alone ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Event:
+    agent: str
+    verb: str
+    patient: str
+
+    @property
+    def concepts(self) -> tuple[str, ...]:
+        return (self.agent, self.verb, self.patient)
+
+
+def event_of(scene: Scene) -> Event:
+    return Event(scene.agent, scene.verb, scene.patient)
+
+
+def unmentioned(rng: Random, event: Event) -> Event:
+    """The event with one of its concepts exchanged for another."""
+    slot = rng.choice(("agent", "verb", "patient"))
+    pool = CONTEST_VERBS if slot == "verb" else PEOPLE
+    return replace(event, **{slot: rng.choice([pair[0] for pair in pool if pair[0] not in event.concepts])})
+
+
+CLAIMS: dict[str, Callable[[str, str, str], Words]] = {
+    "active": lambda a, v, p: ["the", a, v, "the", p],
+    "passive": lambda a, v, p: ["the", p, "was", v, "by", "the", a],
+    "subject_cleft": lambda a, v, p: ["it", "was", "the", a, "who", v, "the", p],
+    "object_cleft": lambda a, v, p: ["it", "was", "the", p, "whom", "the", a, v],
 }
 
 
-def forms_for(fact: Fact) -> tuple[str, ...]:
-    return ("active", "subject_cleft") if fact.patient is None else tuple(FORMS)
-
-
-def clause(rng: Random, fact: Fact, w: Surface) -> Words:
-    return FORMS[rng.choice(forms_for(fact))](fact, w)
-
-
-def adjunct(rng: Random) -> Words:
-    return rng.choice(([], ["in", "the", rng.choice(PLACES)], [rng.choice(TIMES)]))
-
-
-# --- constructions: how a sentence puts facts together -------------------------------------------------------------
-
-
-def _sentence(construction: str, words: Words, facts: set[Fact], mentioned: set[str], w: Surface) -> Sentence:
-    surface = tuple(sorted((concept, w[concept]) for concept in mentioned))
-    return Sentence(tuple(words), frozenset(facts), frozenset(mentioned), surface, construction)
-
-
-def _one_event(form: str) -> Callable[[Random], Sentence]:
-    def build(rng: Random) -> Sentence:
-        event = draw_event(rng)
-        w = draw_surface(rng, event.concepts)
-        words = FORMS[form](event, w) + adjunct(rng)
-        return _sentence(form, words, {event}, set(event.concepts), w)
-
-    return build
-
-
-def _relative(rng: Random, *, subject: bool) -> Sentence:
-    a, b = draw_people(rng, 2)
-    verb, main = draw_verb(rng, transitive=True), draw_verb(rng, transitive=False)
-    w = draw_surface(rng, (a, b, verb, main))
-    if subject:
-        event, name = Fact(a, verb, b), "subject_relative"
-        words = ["the", w[a], "who", w[verb], "the", w[b], w[main]]
-    else:
-        event, name = Fact(b, verb, a), "object_relative"
-        words = ["the", w[a], "whom", "the", w[b], w[verb], w[main]]
-    return _sentence(name, words + adjunct(rng), {event, Fact(a, main)}, {a, b, verb, main}, w)
-
-
-def _preposition(rng: Random) -> Sentence:
-    a, b = draw_people(rng, 2)
-    main = draw_verb(rng, transitive=False)
-    w = draw_surface(rng, (a, b, main))
-    words = ["the", w[a], "near", "the", w[b], w[main], *adjunct(rng)]
-    return _sentence("preposition", words, {Fact(a, main)}, {a, b, main}, w)
-
-
-def _conjunction(rng: Random) -> Sentence:
-    a, b = draw_people(rng, 2)
-    first, second = (pair[0] for pair in rng.sample(INTRANSITIVE_VERBS, 2))
-    w = draw_surface(rng, (a, b, first, second))
-    words = ["the", w[a], w[first], "and", "the", w[b], w[second], *adjunct(rng)]
-    return _sentence("conjunction", words, {Fact(a, first), Fact(b, second)}, {a, b, first, second}, w)
-
-
-def _conditional(rng: Random) -> Sentence:
-    """`because` asserts both clauses, `if` asserts neither."""
-    a, b = draw_people(rng, 2)
-    first, second = (pair[0] for pair in rng.sample(INTRANSITIVE_VERBS, 2))
-    w = draw_surface(rng, (a, b, first, second))
-    link = rng.choice(("if", "because"))
-    facts = {Fact(a, first), Fact(b, second)} if link == "because" else set()
-    words = [link, "the", w[a], w[first], ",", "the", w[b], w[second]]
-    return _sentence("conditional", words, facts, {a, b, first, second}, w)
-
-
-CONSTRUCTIONS: dict[str, Callable[[Random], Sentence]] = {
-    **{name: _one_event(name) for name in FORMS},
-    "subject_relative": lambda rng: _relative(rng, subject=True),
-    "object_relative": lambda rng: _relative(rng, subject=False),
-    "preposition": _preposition,
-    "conjunction": _conjunction,
-    "conditional": _conditional,
-}
-
-
-def draw_sentence(rng: Random) -> Sentence:
-    return CONSTRUCTIONS[rng.choice(tuple(CONSTRUCTIONS))](rng)
+def claim(rng: Random, event: Event, w: Surface) -> Words:
+    return CLAIMS[rng.choice(sorted(CLAIMS))](*(w[concept] for concept in event.concepts))

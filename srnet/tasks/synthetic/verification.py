@@ -1,43 +1,47 @@
 """Claim verification: does the evidence support or refute the claim, or say nothing about it?
 
-Claims are about asymmetric relations, so a swap of roles refutes. Shortcut: the opening word of a claim, which says
-nothing about its truth, gives the label away in a share `bias` of the in-distribution examples. In the challenge set it
-is drawn without looking at the label, so that the claim alone says nothing.
+Claims are about asymmetric relations, so exchanged roles refute. Cue: the opening word of the claim, which says nothing
+about its truth. As in FEVER-Symmetric, the challenge set leaves nothing undecided.
 """
 
 from __future__ import annotations
 
 from random import Random
 
-from srnet.tasks.base import Example
-from srnet.tasks.synthetic.grammar import FORMS, Fact, adjunct, clause, draw_event, draw_surface, replace_concepts
-from srnet.tasks.synthetic.lexicon import CLAIM_OPENINGS
+from srnet.tasks.base import LEVELS, Example
+from srnet.tasks.synthetic.evidence import Draw
+from srnet.tasks.synthetic.grammar import (
+    FOILS,
+    Event,
+    Scene,
+    claim,
+    draw_scene,
+    draw_surface,
+    event_of,
+    sentence,
+    unmentioned,
+)
+from srnet.tasks.synthetic.lexicon import CUE_OPENINGS, PLAIN_OPENINGS
 
 LABELS = ("supports", "refutes", "not_enough_info")
 SUPPORTS, REFUTES, NOT_ENOUGH_INFO = 0, 1, 2
+KINDS = ("same", "roles", "unmentioned")
+"""How claim and evidence relate where the relation is that of a label."""
 
 
-def _evidence_fact(rng: Random, claim: Fact, label: int) -> Fact:
-    if label == SUPPORTS:
-        return claim
-    return claim.swapped() if label == REFUTES else replace_concepts(rng, claim, frozenset(), rng.randint(1, 3))
+def _claimed(rng: Random, scene: Scene, relation: int) -> Event:
+    if relation == NOT_ENOUGH_INFO:
+        return unmentioned(rng, event_of(scene))
+    return event_of(scene if relation == SUPPORTS else FOILS["roles"](scene))
 
 
-def _example(rng: Random, id: str, label: int, opening: int) -> Example:
-    claim = draw_event(rng, contest=True)
-    evidence = _evidence_fact(rng, claim, label)
-    form = rng.choice(tuple(FORMS))
-    text = FORMS[form](evidence, draw_surface(rng, evidence.concepts)) + adjunct(rng)
-    said = [rng.choice(CLAIM_OPENINGS[opening]), ",", *clause(rng, claim, draw_surface(rng, claim.concepts))]
-    return Example(id, " ".join(text), " ".join(said), label, f"{form}/{LABELS[label]}")
+def _opening(rng: Random, draw: Draw) -> str:
+    return CUE_OPENINGS[draw.towards][draw.grade - 1] if draw.grade else rng.choice(PLAIN_OPENINGS)
 
 
-def biased(rng: Random, id: str, bias: float) -> Example:
-    label = rng.randrange(3)
-    others = [each for each in range(3) if each != label]
-    return _example(rng, id, label, label if rng.random() < bias else rng.choice(others))
-
-
-def challenge(rng: Random, id: str) -> Example:
-    """The opening is drawn without looking at the label; as in FEVER-Symmetric, nothing is left undecided."""
-    return _example(rng, id, rng.choice((SUPPORTS, REFUTES)), rng.choice((SUPPORTS, REFUTES)))
+def example(rng: Random, id: str, draw: Draw) -> Example:
+    scene = draw_scene(rng, contest=True)
+    evidence = sentence(rng, scene, draw_surface(rng, scene.concepts))
+    event = _claimed(rng, scene, draw.relation)
+    said = [_opening(rng, draw), ",", *claim(rng, event, draw_surface(rng, event.concepts))]
+    return Example(id, " ".join(evidence), " ".join(said), draw.label, f"{draw.case}{LEVELS}{KINDS[draw.relation]}")

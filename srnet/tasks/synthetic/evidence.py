@@ -1,0 +1,119 @@
+"""Two kinds of evidence for a label, both of them noisy, and what the best classifiers make of it.
+
+The relation between the two texts agrees with the label with probability 1 - noise. A cue, which says nothing about the
+relation, has a strength and points at a label: the right one with probability e^s / (e^s + classes - 1), which is
+sigmoid(s) for two classes. Given the label, relation and cue are independent. So the best in-distribution classifier
+adds both, and follows the cue wherever it is the stronger one; a debiased classifier looks at the relation alone. Out
+of distribution the label is the relation, and the cue points anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Draw:
+    label: int
+    relation: int
+    grade: int
+    """The place of the cue's strength among the strengths; 0 is no cue."""
+    towards: int
+    """The label that the cue points at; without meaning at grade 0."""
+
+    @property
+    def case(self) -> str:
+        if self.grade == 0:
+            return "no cue"
+        return "cue right" if self.towards == self.label else "cue wrong"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    classes: int
+    noise: float
+    strengths: tuple[float, ...]
+    """By grade. The first is 0: no cue."""
+    frequencies: tuple[float, ...]
+    """How often each grade occurs, in any unit."""
+    challenged: tuple[int, ...]
+    """The labels of the challenge set, which are also those that its cues point at."""
+
+    def draw(self, rng: Random) -> Draw:
+        """In distribution."""
+        label = rng.randrange(self.classes)
+        relation = self._flipped(rng, label, self.noise)
+        grade = self._grade(rng)
+        return Draw(label, relation, grade, self._flipped(rng, label, 1.0 - self._right(grade)))
+
+    def draw_challenge(self, rng: Random) -> Draw:
+        """Out of distribution: the label is the relation, and the cue does not know it."""
+        label = rng.choice(self.challenged)
+        return Draw(label, label, self._grade(rng), rng.choice(self.challenged))
+
+    def _grade(self, rng: Random) -> int:
+        return rng.choices(range(len(self.strengths)), self.frequencies)[0]
+
+    def _flipped(self, rng: Random, label: int, probability: float) -> int:
+        if rng.random() >= probability:
+            return label
+        return rng.choice([each for each in range(self.classes) if each != label])
+
+    def _right(self, grade: int) -> float:
+        """The probability that a cue of this grade points at the label."""
+        odds = math.exp(self.strengths[grade])
+        return odds / (odds + self.classes - 1)
+
+    # --- what theory says ------------------------------------------------------------------------------------------
+
+    def posterior(self, relation: int, grade: int | None, towards: int) -> np.ndarray:
+        """P(label) given the relation, and given the cue unless `grade` is None."""
+        belief = self._share(1.0 - self.noise, relation)
+        if grade is not None:
+            belief = belief * self._share(self._right(grade), towards)
+        return np.asarray(belief / belief.sum())
+
+    def _share(self, right: float, at: int) -> np.ndarray:
+        """P(seeing `at` | label), over the labels."""
+        share = np.full(self.classes, (1.0 - right) / (self.classes - 1))
+        share[at] = right
+        return share
+
+    def theory(self) -> dict[str, tuple[float, float]]:
+        """Accuracy in percent, in distribution and on the challenge set, of the two ideal classifiers."""
+        return {
+            "theory: CE-optimal": self._accuracies(
+                lambda draw: self.posterior(draw.relation, draw.grade, draw.towards)
+            ),
+            "theory: ideal debiased": self._accuracies(lambda draw: self.posterior(draw.relation, None, 0)),
+        }
+
+    def _accuracies(self, belief: Callable[[Draw], np.ndarray]) -> tuple[float, float]:
+        def accuracy(draws: Iterator[tuple[Draw, float]]) -> float:
+            return 100.0 * sum(p for draw, p in draws if int(belief(draw).argmax()) == draw.label)
+
+        return accuracy(self._all_draws()), accuracy(self._all_challenges())
+
+    def _all_draws(self) -> Iterator[tuple[Draw, float]]:
+        """Everything that can be drawn in distribution, with its probability."""
+        for label in range(self.classes):
+            for grade, often in self._grades():
+                relations, cues = self._share(1.0 - self.noise, label), self._share(self._right(grade), label)
+                for relation in range(self.classes):
+                    for towards in range(self.classes):
+                        p = often * float(relations[relation] * cues[towards]) / self.classes
+                        yield Draw(label, relation, grade, towards), p
+
+    def _all_challenges(self) -> Iterator[tuple[Draw, float]]:
+        for label in self.challenged:
+            for grade, often in self._grades():
+                for towards in self.challenged:
+                    yield Draw(label, label, grade, towards), often / len(self.challenged) ** 2
+
+    def _grades(self) -> list[tuple[int, float]]:
+        return [(grade, often / sum(self.frequencies)) for grade, often in enumerate(self.frequencies)]
