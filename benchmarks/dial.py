@@ -1,7 +1,7 @@
 """`python -m benchmarks.dial`: what the embedded benchmark asks of its backbone, as the tables in docs/benchmark.md.
 
 First, that every relation can be learned: trained without noise and without cue, the backbone must be right nearly
-everywhere. Then, that full models with CE and with PoE come close to what theory says, as the noise of the truth varies.
+everywhere. Then, how close full models with CE and with PoE come to theory, as the noise of the truth varies.
 """
 
 from __future__ import annotations

@@ -21,4 +21,5 @@ def example(rng: Random, id: str, draw: Draw) -> Example:
     kind, other = retold(rng, scene, draw)
     texts = [sentence(rng, scene, own), sentence(rng, other, sharing(rng, own, shared_words(draw)))]
     rng.shuffle(texts)
-    return Example(id, *(" ".join(words) for words in texts), draw.label, f"{draw.case}{LEVELS}{kind}")
+    text_a, text_b = (" ".join(words) for words in texts)
+    return Example(id, text_a, text_b, draw.label, f"{draw.case}{LEVELS}{kind}")

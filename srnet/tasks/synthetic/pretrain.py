@@ -20,7 +20,7 @@ from transformers import BertConfig, BertForPreTraining, PreTrainedTokenizerFast
 from srnet.files import new_folder, write_text
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.tasks.synthetic.corpus import document, related_or_not
-from srnet.tasks.synthetic.lexicon import vocabulary
+from srnet.tasks.synthetic.lexicon import PEOPLE, vocabulary
 
 Watch = Callable[[int, int, dict[str, float]], None]
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -84,9 +84,16 @@ def make_model(settings: PretrainSettings, words: int) -> BertForPreTraining:
     return BertForPreTraining(config)
 
 
-def mask_tokens(ids: torch.Tensor, share: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Hide a share of the words: nine in ten become [MASK], the rest stay as they are. Labels are -100 elsewhere."""
+def mask_tokens(
+    ids: torch.Tensor, segments: torch.Tensor, people: torch.Tensor, share: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Hide a share of the words: nine in ten become [MASK], the rest stay as they are. Labels are -100 elsewhere.
+
+    In half of the pairs all people of the second sentence are hidden as well: if one of two stayed, the other would
+    follow without a look at who did what.
+    """
     chosen = (torch.rand(ids.shape) < share) & (ids >= len(SPECIAL))
+    chosen |= (torch.rand(len(ids), 1) < 0.5) & (segments == 1) & torch.isin(ids, people)
     hidden = chosen & (torch.rand(ids.shape) < 0.9)
     return ids.masked_fill(hidden, SPECIAL.index("[MASK]")), ids.masked_fill(~chosen, -100)
 
@@ -98,13 +105,16 @@ class _Pretraining:
         self.settings = settings
         self.tokenizer = make_tokenizer()
         self.model = make_model(settings, len(self.tokenizer))
+        people = self.tokenizer.convert_tokens_to_ids([word for pair in PEOPLE for word in pair])
+        self.people = torch.tensor(people)
         self.rng = Random(f"pretrain-{settings.seed}")
         self.log: list[dict[str, float]] = []
 
     def mlm_loss(self) -> torch.Tensor:
         pairs = [document(self.rng) for _ in range(self.settings.batch_size)]
         inputs = self._encode([a for a, _ in pairs], [b for _, b in pairs])
-        inputs["input_ids"], labels = mask_tokens(inputs["input_ids"], self.settings.mask_share)
+        ids, segments = inputs["input_ids"], inputs["token_type_ids"]
+        inputs["input_ids"], labels = mask_tokens(ids, segments, self.people, self.settings.mask_share)
         logits = self.model(**inputs).prediction_logits
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
 
