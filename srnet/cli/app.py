@@ -108,6 +108,14 @@ CompileOption = Annotated[
     bool | None,
     typer.Option("--compile/--no-compile", help="torch.compile, where there is a compiler.", show_default=False),
 ]
+SelectionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--selection",
+        help="Checkpoints of a training with a debiasing objective: late (default, the last 30 % of the run) or "
+        "published (any of a full model).",
+    ),
+]
 BackboneOption = Annotated[
     str,
     typer.Option("--backbone", help=f"A folder, a hub name (set {DOWNLOAD_VARIABLE}=1 to fetch it), or {EMBEDDED}."),
@@ -250,12 +258,13 @@ def training_options(
     max_length: LengthOption = None,
     precision: PrecisionOption = None,
     compile: CompileOption = None,
+    selection: SelectionOption = None,
 ) -> dict[str, Any]:
     """What was said about the training."""
     given = {
         "steps": steps, "epochs": epochs, "learning_rate": learning_rate, "score_rate": score_rate,
         "batch_size": batch_size, "eval_every": eval_every, "max_length": max_length, "precision": precision,
-        "compile": compile,
+        "compile": compile, "selection": selection,
     }  # fmt: skip
     return {name: value for name, value in given.items() if value is not None}
 
