@@ -31,6 +31,7 @@ from srnet.recipes.figures import (
 )
 from srnet.recipes.recipe import Point, Recipe, Start
 from srnet.report.evidence import Evidence, Missing
+from srnet.tasks.base import Task
 
 Answer = Literal["holds", "does not hold", "not enough evidence"]
 HOLDS: Answer = "holds"
@@ -283,22 +284,21 @@ def check_claims(recipes: Sequence[Recipe], store: Store) -> list[Finding]:
 def answer_claims(figures: Sequence[Evidence]) -> list[Finding]:
     """Every claim, on the evidence of one task's figures, each with seeds of its own."""
     by_name = {main_figure(evidence.recipe.name): evidence for evidence in figures}
-    return [find(claim, figures[0].task.name, by_name.get(claim.figure)) for claim in CLAIMS]
+    return [find(claim, figures[0].task, by_name.get(claim.figure)) for claim in CLAIMS]
 
 
-def find(claim: Claim, task: str, evidence: Evidence | None) -> Finding:
-    if evidence is not None and not evidence.ood:
-        return Finding(claim, task, OPEN, (), 0, "the task has no OOD data")
+def find(claim: Claim, task: Task, evidence: Evidence | None) -> Finding:
+    if not task.ood:
+        return Finding(claim, task.name, OPEN, (), 0, "the task has no OOD data")
     try:
         if evidence is None:
             raise Missing(claim.figure)
         answer, parts = claim.check(evidence)
     except Missing:
-        return Finding(
-            claim, task, OPEN, (), 0, f"{claim.figure} has not been computed with these seeds and sparsities"
-        )
+        note = f"{claim.figure} has not been computed with these seeds and sparsities"
+        return Finding(claim, task.name, OPEN, (), 0, note)
     if evidence.seeds < MIN_SEEDS:
         note = f"{seeds_in_words(evidence.seeds)}; at least {MIN_SEEDS} are needed"
         parts = [replace(part, answer=OPEN) for part in parts]
-        return Finding(claim, task, OPEN, tuple(parts), evidence.seeds, note)
-    return Finding(claim, task, answer, tuple(parts), evidence.seeds)
+        return Finding(claim, task.name, OPEN, tuple(parts), evidence.seeds, note)
+    return Finding(claim, task.name, answer, tuple(parts), evidence.seeds)

@@ -128,8 +128,10 @@ class Evidence:
         return {seed: self.recipe.full_model(seed, backbone=backbone) for seed in self.recipe.seeds}
 
     def _control(self, backbone: str | None) -> dict[int, ModelNode]:
+        """Nothing where there is none, or where no search is longer than the fine-tuning."""
+        full = self._full(backbone)
         found = {seed: self.recipe.control(seed, backbone) for seed in self.recipe.seeds}
-        return {seed: model for seed, model in found.items() if model is not None}
+        return {seed: model for seed, model in found.items() if model is not None and model != full[seed]}
 
     def control_minus_full(self, backbone: str | None) -> dict[str, Interval]:
         """What longer training changes, by split; nothing where there is no control."""

@@ -69,7 +69,8 @@ def _about_full(evidence: Evidence, backbone: str | None) -> list[str]:
     own = 100.0 * measure(evidence.task.metric, _bias_answers(evidence, bias, evidence.id), evidence.task.dev.labels)
     lead = evidence.mean(list(evidence.reference(backbone).models.values()), evidence.id) - own
     if lead < BEATS_BIAS_BY:
-        found.append(f"{name} barely beats its bias model on ID {evidence.id}: {lead:+.1f} points")
+        beats = "barely beats" if lead > 0.0 else "does not beat"
+        found.append(f"{name} {beats} its bias model on ID {evidence.id}: {lead:+.1f} points")
     return found
 
 
