@@ -25,7 +25,6 @@ from srnet.experiment import (
     Objective,
     Pretrained,
     Prune,
-    Store,
     every_node,
 )
 from srnet.experiment import load_task as _load
@@ -48,14 +47,15 @@ from srnet.recipes.demo import SEEDS as DEMO_SEEDS
 from srnet.recipes.demo import SPARSITIES as DEMO_SPARSITIES
 from srnet.recipes.usual import finetuning_for, pruning_for
 from srnet.report import (
+    Evidence,
     Finding,
     Page,
     Results,
     Section,
-    check_claims,
-    collect,
+    answer_claims,
     mask_pictures,
     nodes_of,
+    results_of,
     write_report,
 )
 from srnet.tasks.synthetic import SyntheticTask
@@ -122,15 +122,16 @@ def _report(
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file", "choose another folder for the results")
     engine.execute([node for recipe in recipes for node in nodes_of(recipe)])
+    evidence = [Evidence(recipe, engine.store) for recipe in recipes]
     sections = [
         Section(
-            collect(recipe, engine.store),
-            mask_pictures(recipe, engine.store),
-            command if order is None else order.command(recipe.name),
+            results_of(each),
+            mask_pictures(each.recipe, engine.store),
+            command if order is None else order.command(each.recipe.name),
         )
-        for recipe in recipes
+        for each in evidence
     ]
-    findings = [] if order is None else [found for found in _findings(recipes, engine.store) if found.parts]
+    findings = [] if order is None else [found for found in _findings(evidence) if found.parts]
     page = Page(title, command, sections, findings)
     if not helps():
         write_report(page, out)
@@ -139,12 +140,13 @@ def _report(
 
 def claims(order: Order, engine: Engine | None = None) -> list[Finding]:
     """The paper's claims, on what the store has of the order's figures. Nothing is computed."""
-    return _findings(order.recipes(), (engine or Engine()).store)
+    store = (engine or Engine()).store
+    return _findings([Evidence(recipe, store) for recipe in order.recipes()])
 
 
-def _findings(recipes: Sequence[Recipe], store: Store) -> list[Finding]:
-    tasks = dict.fromkeys(recipe.task for recipe in recipes)
-    return [f for task in tasks for f in check_claims([r for r in recipes if r.task == task], store)]
+def _findings(figures: Sequence[Evidence]) -> list[Finding]:
+    tasks = dict.fromkeys(each.recipe.task for each in figures)
+    return [found for task in tasks for found in answer_claims([e for e in figures if e.recipe.task == task])]
 
 
 def plain_finding(finding: Finding) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def test_a_figure_of_the_paper_and_its_claim(
         run(monkeypatch, "claims", "--tasks", "inference", "--scale", "0.01", "--seeds", "1", "--store", "store") == 0
     )
     said = capsys.readouterr()
-    assert "1 seed; at least 3 are needed" in " ".join(said.out.replace("│", " ").split())
+    assert "one seed; at least 3 are needed" in " ".join(said.out.replace("│", " ").split())
 
 
 def test_a_recipe_without_ood_files(tiny_backbone: str, tmp_path: Path) -> None:

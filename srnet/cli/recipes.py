@@ -303,7 +303,7 @@ def _print_results(results: list[Any], folder: Path) -> None:
 
     for each in results:
         out.print(results_table(each))
-        for line in (verdict_line(each), *each.notes):
+        for line in (verdict_line(each), *(f"Warning: {warning}." for warning in each.warnings), *each.notes):
             out.print(line, markup=False)
     out.print(f"Report: {folder / 'report.html'}", markup=False)
 

@@ -1,11 +1,14 @@
 """Predictions judged: metrics, sub-cases, significance, the SRNet verdict."""
 
 from srnet.evaluation.metrics import OF_COUNTS, Scores, accuracy, confusion, measure, score, weighted_f1
-from srnet.evaluation.significance import Interval, Spread, Term, contrast, paired_bootstrap, spread
-from srnet.evaluation.verdict import KEEPS_ID, Verdict, judge
+from srnet.evaluation.significance import LEVEL, Interval, Spread, Term, contrast, holm, paired_bootstrap, spread
+from srnet.evaluation.verdict import ALPHA, KEEPS_ID, MIN_SEEDS, Verdict, judge, judge_together, seeds_in_words
 
 __all__ = [
+    "ALPHA",
     "KEEPS_ID",
+    "LEVEL",
+    "MIN_SEEDS",
     "OF_COUNTS",
     "Interval",
     "Scores",
@@ -15,10 +18,13 @@ __all__ = [
     "accuracy",
     "confusion",
     "contrast",
+    "holm",
     "judge",
+    "judge_together",
     "measure",
     "paired_bootstrap",
     "score",
+    "seeds_in_words",
     "spread",
     "weighted_f1",
 ]

@@ -1,44 +1,61 @@
-"""Is it an SRNet? The paper's criterion, applied without rounding."""
+"""Is it an SRNet? The paper's criterion: every part of it is judged by its interval, never by its mean."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from srnet.evaluation.significance import Interval
+from srnet.evaluation.significance import LEVEL, Interval, holm
 
 KEEPS_ID = 0.95
 """The share of the full model's ID score that a subnetwork must keep."""
+MIN_SEEDS = 3
+"""With fewer, nobody knows how much of a difference is luck."""
+ALPHA = (1.0 - LEVEL) / 2.0
+"""The chance of a wrong answer on either side: two-sided 95 % intervals are one-sided tests at 2.5 %."""
+
+Answer = Literal["yes", "no", "not certain", "no verdict"]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`is_srnet`: ID kept and OOD above the full CE model. A gain bought with an ID collapse does not count."""
+    """Whether ID is kept and every OOD split is above the full CE model. A gain bought with an ID collapse is none."""
 
     id_share: float
     """ID score over the full model's ID score."""
-    ood_gain: dict[str, float]
-    """OOD score minus the full model's, in points, by split."""
-    intervals: dict[str, Interval]
+    id_kept: Interval
+    """ID score minus 95 % of the full model's."""
+    gains: Mapping[str, Interval]
+    """OOD score minus the full model's, by split."""
+    p_value: float
+    """For "it is an SRNet": all parts lie above their bars; adjusted for the other subnetworks of the same table."""
+    alpha: float = ALPHA
 
     @property
-    def keeps_id(self) -> bool:
-        return self.id_share >= KEEPS_ID
+    def seeds(self) -> int:
+        return self.id_kept.seeds
 
     @property
-    def gains_ood(self) -> bool:
-        return bool(self.ood_gain) and all(gain > 0.0 for gain in self.ood_gain.values())
+    def answer(self) -> Answer:
+        if self.seeds < MIN_SEEDS:
+            return "no verdict"
+        if self.p_value < self.alpha:
+            return "yes"
+        return "no" if self.fails else "not certain"
 
     @property
     def is_srnet(self) -> bool:
-        return self.keeps_id and self.gains_ood
+        """Certainly."""
+        return self.answer == "yes"
 
     @property
-    def certain(self) -> bool:
-        """Whether the OOD gain's interval lies above zero on every OOD split."""
-        return self.is_srnet and all(
-            name in self.intervals and self.intervals[name].above_zero for name in self.ood_gain
-        )
+    def fails(self) -> list[str]:
+        """The parts that certainly lie below their bars: one of them is enough to say no."""
+        parts = {"ID": self.id_kept, **self.gains}
+        adjusted = holm([interval.p_below() for interval in parts.values()])
+        return [name for name, p in zip(parts, adjusted, strict=True) if p < self.alpha]
 
     @property
     def kept_percent(self) -> str:
@@ -46,23 +63,40 @@ class Verdict:
         return f"{math.floor(1000 * self.id_share) / 10:.1f} %"
 
     @property
-    def gains(self) -> list[str]:
+    def gain_lines(self) -> list[str]:
         """Each OOD gain with its interval."""
-        return [f"{name} {self.intervals[name]}" for name in self.ood_gain]
+        return [f"{name} {interval}" for name, interval in self.gains.items()]
+
+    @property
+    def short(self) -> str:
+        """The answer as it stands in a table."""
+        return f"{seeds_in_words(self.seeds)}: no verdict" if self.answer == "no verdict" else self.answer
+
+    @property
+    def figures(self) -> str:
+        return f"keeps {self.kept_percent} of ID; OOD minus full CE model: {', '.join(self.gain_lines)}"
 
     def __str__(self) -> str:
-        gains = ", ".join(self.gains)
-        kept = f"keeps {self.kept_percent} of ID"
-        if not self.keeps_id:
-            return f"no SRNet: {kept} (95 % needed); {gains}"
-        if not self.gains_ood:
-            return f"no SRNet: {kept} but gains nothing OOD; {gains}"
-        return f"SRNet{'' if self.certain else ' (gain not certain)'}: {kept}; {gains}"
+        said = {"yes": "SRNet", "no": "no SRNet", "not certain": "not certain", "no verdict": self.short}
+        why = f" (certainly below the bar: {', '.join(self.fails)})" if self.answer == "no" else ""
+        return f"{said[self.answer]}: {self.figures}{why}"
+
+
+def seeds_in_words(seeds: int) -> str:
+    return "one seed" if seeds == 1 else f"{seeds} seeds"
 
 
 def judge(
-    subnetwork_id: float, full_id: float, ood: dict[str, tuple[float, float]], intervals: dict[str, Interval]
+    subnetwork_id: float, full_id: float, id_kept: Interval, gains: Mapping[str, Interval], alpha: float = ALPHA
 ) -> Verdict:
-    """`ood`: split -> (subnetwork's score, full CE model's score). Scores are means over seeds, in percent."""
-    share = subnetwork_id / full_id if full_id > 0.0 else 0.0  # of nothing, or of a negative correlation, none is kept
-    return Verdict(share, {name: ours - full for name, (ours, full) in ood.items()}, intervals)
+    """The verdict on one subnetwork by itself. Scores are means over seeds."""
+    if full_id <= 0.0:  # of nothing, or of a negative correlation, none can be kept
+        return Verdict(0.0, id_kept, gains, 1.0, alpha)
+    p_value = max(interval.p_above() for interval in (id_kept, *gains.values()))
+    return Verdict(subnetwork_id / full_id, id_kept, gains, p_value, alpha)
+
+
+def judge_together(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The same verdicts where one subnetwork may be chosen among them all: one lucky one proves nothing."""
+    adjusted = holm([verdict.p_value for verdict in verdicts])
+    return [replace(verdict, p_value=p) for verdict, p in zip(verdicts, adjusted, strict=True)]

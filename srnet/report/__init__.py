@@ -5,25 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 
 from srnet.files import write_bytes, write_text
-from srnet.report.claims import CLAIMS, Finding, check_claims
+from srnet.report.claims import CLAIMS, Finding, answer_claims, check_claims
 from srnet.report.curves import draw_curves
+from srnet.report.evidence import Evidence
 from srnet.report.markdown import render_markdown
 from srnet.report.masks import mask_pictures
 from srnet.report.page import Page, Section, render_page
-from srnet.report.results import Results, collect, csv_text, nodes_of
+from srnet.report.results import Results, collect, csv_text, nodes_of, results_of
 from srnet.report.table import findings_table, results_table, verdict_line
 
 __all__ = [
     "CLAIMS",
+    "Evidence",
     "Finding",
     "Page",
     "Results",
     "Section",
+    "answer_claims",
     "check_claims",
     "collect",
     "findings_table",
     "mask_pictures",
     "nodes_of",
+    "results_of",
     "results_table",
     "verdict_line",
     "write_report",

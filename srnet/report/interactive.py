@@ -88,8 +88,11 @@ def _hover(summary: Summary, split: str) -> str:
     if summary.line.pruner is not None:
         lines.append(f"sparsity {100 * summary.sparsity:.2f} %, counted on the mask")
     if summary.verdict is not None:
-        gains = ", ".join(summary.verdict.gains)
-        lines += [f"keeps {summary.verdict.kept_percent} of ID", f"OOD minus full CE model: {gains}"]
+        gains = ", ".join(summary.verdict.gain_lines)
+        lines += [f"keeps {summary.verdict.kept_percent} of ID", f"OOD minus full CE model: {escape(gains)}"]
+        lines.append(f"SRNet? {summary.verdict.short}")
+    if summary.id_gain is not None:
+        lines.append(f"ID minus full CE model: {summary.id_gain}")
     lines += [f"{summary.steps:,.0f} training steps", *(f"key {key}" for key in summary.keys)]
     return "<br>".join(lines)
 

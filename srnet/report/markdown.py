@@ -60,6 +60,7 @@ def _section(section: Section) -> list[str]:
         f"`{section.command}`, {results.metric} in percent.",
         _table(header, rows),
         verdict_line(results),
+        *(f"Warning: {warning}." for warning in results.warnings),
         *results.notes,
         *_sub_cases(results),
     ]

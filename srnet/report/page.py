@@ -19,7 +19,7 @@ from srnet.report.claims import Finding
 from srnet.report.masks import MaskPictures
 from srnet.report.published import SAID, published_table
 from srnet.report.results import Results
-from srnet.report.table import comparison, verdict_line
+from srnet.report.table import comparison, has_srnet, verdict_line
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ def render_page(page: Page) -> str:
         place=place,
         interactive=interactive,
         verdict_line=verdict_line,
+        has_srnet=has_srnet,
         comparison=comparison,
         published=published_table,
         said=SAID,

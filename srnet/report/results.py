@@ -5,18 +5,19 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from srnet.evaluation import Interval, Spread, Verdict, judge, measure, paired_bootstrap, spread
-from srnet.experiment import Bias, Evaluate, ModelNode, Node, Store, load_task
-from srnet.experiment.compute import load_logits
+from srnet.evaluation import Interval, Spread, Verdict, spread
+from srnet.experiment import Bias, Evaluate, Node, Store
 from srnet.experiment.cost import training_steps
 from srnet.experiment.nodes import Prune, is_training
 from srnet.files import read_json
 from srnet.recipes.recipe import Line, Point, Recipe, Start
+from srnet.report.evidence import Evidence
+from srnet.report.sanity import Subnetwork, debiased_lines, warnings_about
 from srnet.tasks.base import METRICS_OF, Task
 
 COLUMNS = (
@@ -46,7 +47,7 @@ class Summary:
     """Accuracy per sub-case, by split."""
     recall: dict[str, dict[str, Spread]]
     verdict: Verdict | None
-    """None for a full model, and where the task has no OOD set."""
+    """None for a full model, and where the task has no OOD set. Judged together with the rest of the figure."""
     id_gain: Interval | None
     """ID score minus the full CE model's, of a subnetwork of a task without an OOD set."""
     keys: tuple[str, ...]
@@ -93,6 +94,8 @@ class Results:
 
     id_tests: tuple[str, ...] = ()
     """Further in-distribution test sets."""
+    warnings: list[str] = field(default_factory=list)
+    """Why the gains of this figure may not be what they look like."""
 
     @property
     def floor(self) -> str:
@@ -121,45 +124,72 @@ def nodes_of(recipe: Recipe) -> list[Node]:
     """Everything that has to be computed before `collect`: every point and the full CE models they are judged by."""
     nodes: list[Node] = []
     for point in recipe.points():
-        nodes += [point.node, Evaluate(point.node), Evaluate(_reference(recipe, point))]
+        backbone = point.line.backbone
+        nodes += [point.node, Evaluate(point.node), Evaluate(recipe.full_model(point.seed, backbone=backbone))]
+        control = recipe.control(point.seed, backbone)
+        nodes += [] if control is None else [Evaluate(control)]
     return [*nodes, *_bias_nodes(recipe)]
-
-
-def _reference(recipe: Recipe, point: Point) -> ModelNode:
-    """The full CE model of the same seed and backbone."""
-    return recipe.full_model(point.seed, backbone=point.line.backbone)
 
 
 def _bias_nodes(recipe: Recipe) -> dict[Bias, str]:
     """Each with its name: weak models differ with the backbone that is debiased."""
-    debiased = [line for line in recipe.lines if {line.finetune, line.prune, line.isolated} - {"ce", None}]
-    found = {recipe.bias_model(line.backbone): line.backbone or recipe.backbone for line in debiased}
+    found = {recipe.bias_model(line.backbone): line.backbone or recipe.backbone for line in debiased_lines(recipe)}
     return {node: "bias model" + (f" for {backbone}" if len(found) > 1 else "") for node, backbone in found.items()}
 
 
 def collect(recipe: Recipe, store: Store) -> Results:
     """Read what the store has about a recipe that was executed."""
-    task = load_task(recipe.task)
+    return results_of(Evidence(recipe, store))
+
+
+def results_of(evidence: Evidence) -> Results:
+    recipe, store, task = evidence.recipe, evidence.store, evidence.task
     points = recipe.points()
     reports = {p: read_json(store.path(Evaluate(p.node).key) / "scores.json") for p in points}
     steps = {p: training_steps(p.node, store) for p in points}
-    groups: dict[tuple[str, float, Start, float], list[Point]] = {}
-    for point in points:
-        groups.setdefault((point.line.label, point.sparsity, point.start, point.length), []).append(point)
+    groups = list(evidence.places.values())
     any_report = next(iter(reports.values()))["splits"]
+    summaries = [_summary(evidence, same, reports, steps) for same in groups]
+    majority = {name: any_report[name]["majority"][task.metric] for name in task.scored}
     return Results(
         recipe=recipe,
         id_split=task.dev.name,
         ood_splits=tuple(task.ood),
         metric=task.metric,
         rows=[row for point in points for row in _rows(recipe, point, reports[point], steps[point])],
-        summaries=[_summary(recipe, store, same, reports, steps) for same in groups.values()],
-        majority={name: any_report[name]["majority"][task.metric] for name in task.scored},
+        summaries=summaries,
+        majority=majority,
         bias_scores=_bias_scores(recipe, store, task.metric),
-        traces=_traces(list(groups.values()), store, task) if recipe.axis == "start" else [],
-        notes=[*_cost_notes(list(groups.values()), steps, store, task), *task.notes],
+        traces=_traces(groups, store, task) if recipe.axis == "start" else [],
+        notes=[*_reference_notes(evidence), *_cost_notes(evidence, steps), *task.notes],
         id_tests=tuple(task.id_tests),
+        warnings=warnings_about(evidence, _subnetworks(groups, summaries), majority),
     )
+
+
+def _subnetworks(groups: list[list[Point]], summaries: list[Summary]) -> list[Subnetwork]:
+    pairs = zip(groups, summaries, strict=True)
+    return [Subnetwork(s.name, points, s.verdict) for points, s in pairs if s.verdict is not None]
+
+
+def _reference_notes(evidence: Evidence) -> list[str]:
+    """Which full CE model is meant, where there are two of them, and whether the usual one was trained long enough."""
+    notes = []
+    for backbone in evidence.backbones:
+        reference = evidence.reference(backbone)
+        if not reference.has_control:
+            continue
+        notes.append(
+            f'"Full CE model" means {reference.label}: of the full model and its control, trained as long as the '
+            f"longest search, it is the better one on ID {evidence.id}."
+        )
+        changes = evidence.control_minus_full(backbone)
+        if any(interval.excludes_zero for interval in changes.values()):
+            figures = ", ".join(f"{evidence.named(split)} {interval}" for split, interval in changes.items())
+            notes.append(
+                f"The full model was undertrained: trained as long as the longest search, it changes by {figures}."
+            )
+    return notes
 
 
 def _bias_scores(recipe: Recipe, store: Store, metric: str) -> dict[str, dict[str, float]]:
@@ -203,13 +233,9 @@ def _rows(recipe: Recipe, point: Point, report: dict[str, Any], steps: int) -> l
 
 
 def _summary(
-    recipe: Recipe,
-    store: Store,
-    points: list[Point],
-    reports: dict[Point, dict[str, Any]],
-    steps: dict[Point, int],
+    evidence: Evidence, points: list[Point], reports: dict[Point, dict[str, Any]], steps: dict[Point, int]
 ) -> Summary:
-    task, point = load_task(recipe.task), points[0]
+    recipe, task, point = evidence.recipe, evidence.task, points[0]
 
     def over_seeds(split: str, *path: str) -> Spread:
         values = []
@@ -226,15 +252,14 @@ def _summary(
         sparsity_target=point.sparsity,
         start=point.start,
         length=point.length,
-        x=float(np.mean([_position(recipe, each, reports[each], store) for each in points])),
+        x=float(np.mean([_position(recipe, each, reports[each], evidence.store) for each in points])),
         sparsity=float(np.mean([reports[each]["sparsity"] for each in points])),
         steps=float(np.mean([steps[each] for each in points])),
         scores={split: over_seeds(split, "metrics", task.metric) for split in task.scored},
         groups={s: {g: over_seeds(s, "groups", g) for g in first[s]["groups"]} for s in task.scored},
         recall={s: {c: over_seeds(s, "recall", c) for c in first[s]["recall"]} for s in task.scored},
-        # a penalty may have pruned nothing at all: that is no subnetwork to judge
-        verdict=_verdict(recipe, store, points) if any(reports[p]["sparsity"] for p in points) and task.ood else None,
-        id_gain=_id_gain(recipe, store, points) if point.line.pruner is not None and not task.ood else None,
+        verdict=evidence.verdicts.get((point.line.label, point.sparsity, point.start, point.length)),
+        id_gain=evidence.gain(points, task.dev.name) if point.line.pruner is not None and not task.ood else None,
         keys=tuple(each.node.key for each in points),
         formula=point.node.formula,
     )
@@ -248,47 +273,6 @@ def _position(recipe: Recipe, point: Point, report: dict[str, Any], store: Store
         return 100.0 * float(report["sparsity"])
     before = training_steps(point.node.parent, store)
     return float(before if recipe.axis == "start" else training_steps(point.node, store) - before)
-
-
-def _id_gain(recipe: Recipe, store: Store, points: list[Point]) -> Interval:
-    dev, metric = load_task(recipe.task).dev, load_task(recipe.task).metric
-    ours, full = ([seed[dev.name] for seed in side] for side in _answers(recipe, store, points))
-    return paired_bootstrap(ours, full, dev.labels, metric)
-
-
-Answers = list[dict[str, np.ndarray]]
-"""A model's answers by split, one element a seed."""
-
-
-def _answers(recipe: Recipe, store: Store, points: list[Point]) -> tuple[Answers, Answers]:
-    """Of the points, and of the full CE models of the same seeds."""
-    full = [_reference(recipe, point) for point in points]
-    return [predictions(store, point.node) for point in points], [predictions(store, model) for model in full]
-
-
-def _verdict(recipe: Recipe, store: Store, points: list[Point]) -> Verdict:
-    """Against the full CE model of the same seeds."""
-    task = load_task(recipe.task)
-    ours, full = _answers(recipe, store, points)
-
-    def mean(side: Answers, split: str) -> float:
-        labels = task.splits[split].labels
-        return 100.0 * float(np.mean([measure(task.metric, seed[split], labels) for seed in side]))
-
-    intervals = {
-        split: paired_bootstrap(
-            [s[split] for s in ours], [s[split] for s in full], task.splits[split].labels, task.metric
-        )
-        for split in task.ood
-    }
-    ood = {split: (mean(ours, split), mean(full, split)) for split in task.ood}
-    return judge(mean(ours, task.dev.name), mean(full, task.dev.name), ood, intervals)
-
-
-def predictions(store: Store, model: ModelNode) -> dict[str, np.ndarray]:
-    """A model's answers by split. Of spans, the logits of every token are kept beside them, under other names."""
-    splits, logits = load_task(model.task_spec).splits, load_logits(store, Evaluate(model))
-    return {name: splits[name].answers(each) for name, each in logits.items() if name in splits}
 
 
 def _traces(groups: list[list[Point]], store: Store, task: Task) -> list[Trace]:
@@ -320,35 +304,32 @@ def _trace(point: Point, logs: list[dict[int, dict[str, float]]], task: Task) ->
     return Trace(f"from {start}", steps, scores, len(logs))
 
 
-def _cost_notes(groups: list[list[Point]], steps: dict[Point, int], store: Store, task: Task) -> list[str]:
+def _cost_notes(evidence: Evidence, steps: dict[Point, int]) -> list[str]:
     """For every start found by early stopping: what it saved and what it lost, against a start at the end."""
     pairs: dict[Line, dict[Start, list[Point]]] = {}
-    for points in groups:
+    for points in evidence.places.values():
         if points[0].line.paradigm != "a":
             continue  # only there does a search start from a fine-tuning
         line = replace(points[0].line, label="", sparsities=(points[0].sparsity,), starts=(1.0,))
         pairs.setdefault(line, {})[points[0].start] = points
     return [
-        _cost_note(searches["auto"], searches[1.0], steps, store, task)
+        _cost_note(searches["auto"], searches[1.0], steps, evidence)
         for searches in pairs.values()
         if {"auto", 1.0} <= searches.keys()
     ]
 
 
-def _cost_note(early: list[Point], late: list[Point], steps: dict[Point, int], store: Store, task: Task) -> str:
+def _cost_note(early: list[Point], late: list[Point], steps: dict[Point, int], evidence: Evidence) -> str:
 
     def cost(points: list[Point]) -> float:
         return float(np.mean([steps[point] for point in points]))
 
     def tuning(points: list[Point]) -> float:
-        return float(np.mean([training_steps(p.node.parent, store) for p in points if isinstance(p.node, Prune)]))
+        parents = [point.node.parent for point in points if isinstance(point.node, Prune)]
+        return float(np.mean([training_steps(parent, evidence.store) for parent in parents]))
 
-    ours, theirs = ([predictions(store, point.node) for point in points] for points in (early, late))
-    lost = []
-    for split in task.scored:
-        first, second = ([seed[split] for seed in side] for side in (ours, theirs))
-        difference = paired_bootstrap(first, second, task.splits[split].labels, task.metric)
-        lost.append(f"{task.splits[split].kind} {split} {difference}")
+    ours, theirs = ([point.node for point in points] for points in (early, late))
+    lost = [f"{evidence.named(split)} {evidence.difference(ours, theirs, split)}" for split in evidence.task.scored]
     saved = f"{tuning(early):.0f} of {tuning(late):.0f} steps of fine-tuning"
     share = 100.0 * (1.0 - cost(early) / cost(late))
     return (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from srnet.evaluation import MIN_SEEDS, Verdict, seeds_in_words
 from srnet.report.claims import Finding
 from srnet.report.results import Results, Summary
 
@@ -41,8 +42,9 @@ def comparison(results: Results, summary: Summary) -> dict[str, list[str]]:
         return {MINUS_FULL: [] if summary.id_gain is None else [str(summary.id_gain)]}
     return {
         "ID kept": [] if verdict is None else [verdict.kept_percent],
-        "OOD minus full CE model [95 %]": [] if verdict is None else verdict.gains,
-        "SRNet?": [answer(summary)],
+        "ID minus 95 % of full CE model [95 %]": [] if verdict is None else [str(verdict.id_kept)],
+        "OOD minus full CE model [95 %]": [] if verdict is None else verdict.gain_lines,
+        "SRNet?": [] if verdict is None else [verdict.short],
     }
 
 
@@ -51,31 +53,55 @@ def _name(results: Results, summary: Summary) -> str:
     return summary.line.label if results.recipe.axis in ("sparsity", "kept") else summary.name
 
 
-def answer(summary: Summary) -> str:
-    if summary.verdict is None:
-        return ""
-    if not summary.verdict.is_srnet:
-        return "no"
-    return "yes" if summary.verdict.certain else "yes, not certain"
+Judged = list[tuple[Summary, Verdict]]
+
+
+def judged(results: Results) -> Judged:
+    return [(summary, summary.verdict) for summary in results.summaries if summary.verdict is not None]
+
+
+def has_srnet(results: Results) -> bool:
+    """Whether any subnetwork certainly is one."""
+    return any(verdict.is_srnet for _, verdict in judged(results))
 
 
 def verdict_line(results: Results) -> str:
     """The SRNet that gains most and the sparsest one, or the honest absence of any."""
     if not results.ood_splits:
         return "No verdict: without an OOD set nothing can be called robust."
-    judged = [(s, s.verdict) for s in results.summaries if s.verdict is not None]
-    found = [(s, verdict) for s, verdict in judged if verdict.is_srnet]
-    if not found:
-        return "Verdict: no subnetwork keeps 95 % of the full CE model's ID score and beats it out of distribution."
-    certain = [(s, verdict) for s, verdict in found if verdict.certain] or found
-    best, verdict = max(certain, key=lambda pair: min(pair[1].ood_gain.values()))
+    every = judged(results)
+    if not every:
+        return "No verdict: there is no subnetwork to judge."
+    if every[0][1].seeds < MIN_SEEDS:
+        return (
+            f"No verdict: {seeds_in_words(every[0][1].seeds)} cannot tell a gain from luck; "
+            f"at least {MIN_SEEDS} seeds are needed."
+        )
+    certain = [(summary, verdict) for summary, verdict in every if verdict.is_srnet]
+    return _found(certain, len(every)) if certain else _nothing_found(every)
+
+
+def _found(certain: Judged, of: int) -> str:
+    best, verdict = max(certain, key=lambda pair: min(gain.difference for gain in pair[1].gains.values()))
     sparsest, _ = max(certain, key=lambda pair: pair[0].sparsity)
     line = f"Verdict: {best.line.label} at {100 * best.sparsity:.1f} % sparsity. {verdict}."
-    others = f" {len(found)} of {len(judged)} subnetworks are SRNets"
-    return line + (
-        others + "."
-        if sparsest.sparsity_target <= best.sparsity_target
-        else f"{others}; the sparsest is {sparsest.name}."
+    others = f" {len(certain)} of {of} subnetworks certainly {'is an SRNet' if len(certain) == 1 else 'are SRNets'}"
+    named = "" if sparsest.sparsity_target <= best.sparsity_target else f"; the sparsest is {sparsest.name}"
+    return f"{line}{others}{named}."
+
+
+def _nothing_found(every: Judged) -> str:
+    open_ones = [(summary, verdict) for summary, verdict in every if verdict.answer != "no"]
+    if not open_ones:
+        return (
+            "Verdict: no subnetwork is an SRNet. Each certainly keeps less than 95 % of the full CE model's ID score "
+            "or falls below it out of distribution."
+        )
+    nearest, verdict = min(open_ones, key=lambda pair: pair[1].p_value)
+    return (
+        f"Verdict: not certain. Of {len(every)} subnetworks none certainly is an SRNet and "
+        f"{len(every) - len(open_ones)} certainly {'is' if len(every) - len(open_ones) == 1 else 'are'} not. "
+        f"The nearest is {nearest.name}: {verdict.figures}."
     )
 
 

@@ -1,7 +1,6 @@
 """The paper's claims: each is answered as the figures say, and nothing is ever rounded up.
 
-No model is trained here. A key is all that ties a model to its predictions, so predictions of any accuracy we like are
-written under the keys of a recipe's models.
+No model is trained here: predictions of any accuracy we like are written under the keys of a recipe's models.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made_up import interval, remember
 from rich.console import Console
 
 from srnet import api
@@ -48,7 +48,7 @@ from srnet.recipes.paper import paper_setup
 from srnet.recipes.recipe import Point, Recipe
 from srnet.recipes.toy import toy_setup
 from srnet.report import CLAIMS, Finding, check_claims, findings_table
-from srnet.report.claims import Answer, Part, all_of, any_of
+from srnet.report.claims import Answer, Part, all_of, answered, any_of
 from srnet.tasks.base import Split, Task
 from srnet.tasks.files import FilesTask
 
@@ -90,17 +90,13 @@ def predictions(labels: np.ndarray, share: float, seed: int, luck: str) -> np.nd
     return wrong
 
 
-def remember(store: Store, model: ModelNode, made: Made, seed: int) -> None:
-    node, task = Evaluate(model), load_task(model.task_spec)
-    if store.has(node.key):
-        return
-    logits = {}
-    for name in node.names:
-        labels, luck = task.splits[name].labels, model.key if made.own_luck else ""
-        share = made.id if name == task.dev.name else made.ood
-        logits[name] = np.eye(len(task.labels))[predictions(labels, share, seed, name + luck)]
-    with store.writing(node.key, "Evaluate", node.label, {}, "test") as folder:
-        np.savez(folder / "logits.npz", **logits)
+def remember_made(store: Store, model: ModelNode, made: Made, seed: int) -> None:
+    task = load_task(model.task_spec)
+    answers = {}
+    for name in task.scored:
+        luck, share = name + (model.key if made.own_luck else ""), made.id if name == task.dev.name else made.ood
+        answers[name] = predictions(task.splits[name].labels, share, seed, luck)
+    remember(store, model, answers)
 
 
 def told(story: Story, point: Point) -> Made:
@@ -125,8 +121,8 @@ def write(recipes: Iterable[Recipe], store: Store, story: Story) -> None:
     """Predictions for every model of the figures; what the story does not mention is like the full model."""
     for recipe in recipes:
         for point in recipe.points():
-            remember(store, recipe.full_model(point.seed), FULL, point.seed)
-            remember(store, point.node, told(story, point), point.seed)
+            remember_made(store, recipe.full_model(point.seed), FULL, point.seed)
+            remember_made(store, point.node, told(story, point), point.seed)
 
 
 def findings(order: Order, store: Store, figure: str = "", story: Story | None = None) -> dict[str, Finding]:
@@ -144,14 +140,11 @@ def findings(order: Order, store: Store, figure: str = "", story: Story | None =
     [
         (1.0, 3.0, 0.0, HOLDS),
         (0.1, 3.0, 0.0, HOLDS),
-        (0.0, 3.0, 0.0, OPEN),  # it touches the bar
         (-0.1, 3.0, 0.0, OPEN),
         (-3.0, 0.1, 0.0, OPEN),
-        (-3.0, 0.0, 0.0, OPEN),
         (-3.0, -0.1, 0.0, FAILS),
         (0.0, 0.0, 0.0, OPEN),  # no difference at all is no gain
         (-0.9, 0.5, -1.0, HOLDS),
-        (-1.0, 0.5, -1.0, OPEN),
         (-1.1, 0.5, -1.0, OPEN),
         (-3.0, -1.1, -1.0, FAILS),
         (0.5, 0.9, 1.0, FAILS),
@@ -160,7 +153,24 @@ def findings(order: Order, store: Store, figure: str = "", story: Story | None =
 def test_a_part_holds_if_its_whole_interval_lies_above_the_bar(
     low: float, high: float, bar: float, answer: str
 ) -> None:
-    assert Part("x", Interval((low + high) / 2, low, high), bar).answer == answer
+    (part,) = answered([Part("x", interval(low, high), bar)])
+    assert part.answer == answer
+
+
+def test_of_many_parts_one_that_lies_below_must_do_so_clearly() -> None:
+    just, clearly, above = (Part("x", interval(*ends)) for ends in ((-3.0, -0.1), (-3.0, -2.0), (1.0, 3.0)))
+    assert [part.answer for part in answered([just, above])] == [OPEN, HOLDS]
+    assert [part.answer for part in answered([clearly] + [above] * 11)] == [FAILS] + [HOLDS] * 11
+    assert [part.answer for part in answered([above] * 12)] == [HOLDS] * 12, "to hold, all must: nothing to correct"
+
+
+def test_a_claim_whose_parts_are_exactly_at_the_bar_is_rarely_refuted() -> None:
+    """Twelve parts, each with a true difference of 0: without a correction 26 % of such claims would be refuted."""
+    rng, runs = np.random.default_rng(3), 2000
+    claims = ([Part("x", Interval(d, 0.0, 1.0, 3)) for d in row] for row in rng.normal(size=(runs, 12)))
+    answers = [all_of(part.answer for part in answered(parts)) for parts in claims]
+    assert answers.count(FAILS) / runs <= 0.04
+    assert answers.count(HOLDS) == 0
 
 
 @pytest.mark.parametrize(
@@ -404,12 +414,23 @@ def test_95_percent_of_id_is_95_percent_of_the_full_model(order: Order, store: S
     assert part.interval.difference == pytest.approx(100 * (0.8 - 0.95 * 0.9))
 
 
-def test_of_several_candidates_each_is_held_to_a_stricter_level(order: Order, store: Store) -> None:
-    found = findings(order, store, "fig2")
+def test_the_candidates_are_those_of_the_figures_table(order: Order, store: Store) -> None:
+    found = findings(order, store, "fig2", every((MASK_CE, MASK_POE), POOR) | {(MASK_POE, 0.7): GOOD})
     parts = found["srnets-a"].parts
     assert len(parts) == 4 * 2, "two lines at two sparsities, ID and OOD"
-    assert {part.interval.level for part in parts} == {1 - 0.05 / 4}
-    assert {part.interval.level for part in found["keeps-id"].parts} == {0.95}
+    assert [part.what for part in parts][-2:] == [
+        "mask training (PoE) at 70 % (SRNet: yes), ID minus 95 % of the full model's",
+        "mask training (PoE) at 70 % (SRNet: yes), OOD challenge minus the full model's",
+    ]
+    assert "mask training (CE) at 50 % (SRNet: no)" in parts[0].what
+
+
+def test_one_gain_among_many_subnetworks_is_not_enough(order: Order, store: Store) -> None:
+    """3 points of gain on examples of its own: its 95 % interval is clear of 0, but there are twelve to choose from."""
+    lucky = every(FOUR, Made(0.9, 0.6)) | {(MASK_CE, 0.5): Made(0.9, 0.645, own_luck=True)}
+    finding = findings(order, store, "fig2", lucky)["srnets-a"]
+    assert finding.parts[1].interval.low > 0.0
+    assert finding.answer == OPEN
 
 
 # --- what is missing -----------------------------------------------------------------------------------------------
@@ -450,7 +471,7 @@ def test_a_figure_that_was_not_asked_for_is_not_there(order: Order, store: Store
     assert found["confreg"].note == "figA1 has not been computed with these seeds and sparsities"
 
 
-@pytest.mark.parametrize(("seeds", "said"), [(1, "1 seed"), (2, "2 seeds")])
+@pytest.mark.parametrize(("seeds", "said"), [(1, "one seed"), (2, "2 seeds")])
 def test_with_fewer_than_three_seeds_nothing_is_answered(seeds: int, said: str, order: Order, store: Store) -> None:
     few = Order(tasks=order.tasks, seeds=tuple(range(seeds)))
     recipes = few.recipes()
@@ -461,7 +482,7 @@ def test_with_fewer_than_three_seeds_nothing_is_answered(seeds: int, said: str, 
         assert finding.note == f"{said}; at least 3 are needed"
         assert finding.parts, "the figures are shown nevertheless"
         assert finding.seeds == seeds
-    assert {part.answer for finding in check_claims(recipes, store) for part in finding.parts} >= {HOLDS}
+        assert {part.answer for part in finding.parts} == {OPEN}
 
 
 # --- all of them ---------------------------------------------------------------------------------------------------

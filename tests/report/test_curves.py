@@ -85,7 +85,8 @@ def test_the_page_draws_what_the_table_says(each: Results) -> None:
         for text, summary in zip(drawn[line.label]["text"], points, strict=True):
             assert all(key in text for key in summary.keys)
             assert summary.verdict is not None
-            assert str(summary.verdict.intervals["challenge"]) in text
+            assert str(summary.verdict.gains["challenge"]) in text
+            assert f"SRNet? {summary.verdict.short}" in text
         assert drawn["majority class"]["y"] == [each.majority[split]] * 2
 
 

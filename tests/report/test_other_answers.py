@@ -15,7 +15,7 @@ from srnet.experiment import Engine, load_task
 from srnet.progress import Reporter
 from srnet.recipes import Line, Recipe
 from srnet.report import Results, check_claims, collect, nodes_of, results_table, verdict_line, write_report
-from srnet.report.results import predictions
+from srnet.report.evidence import predictions
 from srnet.tasks.files import FilesTask
 from srnet.training import TrainingSettings
 
@@ -113,6 +113,6 @@ def test_scores_out_of_distribution_are_judged(ran: Any, tmp_path: Path) -> None
     full, half = results.summaries
     assert half.verdict is not None
     gain = half.scores["hard"].mean - full.scores["hard"].mean
-    assert half.verdict.ood_gain["hard"] == pytest.approx(gain, abs=1e-3)
+    assert half.verdict.gains["hard"].difference == pytest.approx(gain, abs=1e-3)
     assert "OOD hard" in shown(results)
     write_report(ran.page(results), tmp_path / "out")

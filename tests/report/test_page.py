@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from made_up import interval
 from plotly.offline import get_plotlyjs
 
-from srnet.evaluation import Interval
 from srnet.report import CLAIMS, Finding, Page, Results, verdict_line
 from srnet.report.claims import Part
 from srnet.report.interactive import curves
@@ -21,8 +21,8 @@ from srnet.report.page import Section, render_page
 from srnet.report.published import published_table
 
 FINDINGS = [
-    Finding(CLAIMS[0], "inference", "holds", (Part("a gain", Interval(2.0, 1.0, 3.0)),), 3),
-    Finding(CLAIMS[1], "inference", "does not hold", (Part("a loss", Interval(-3.0, -4.0, -2.0), -1.0),), 3),
+    Finding(CLAIMS[0], "inference", "holds", (Part("a gain", interval(1.0, 3.0), answer="holds"),), 3),
+    Finding(CLAIMS[1], "inference", "does not hold", (Part("a loss", interval(-4.0, -2.0), -1.0, "does not hold"),), 3),
     Finding(
         CLAIMS[2],
         "inference",
@@ -127,7 +127,9 @@ def test_the_page_shows_everything(html: str, page: Page) -> None:
             assert all(f"<td>{summary.scores[split]}</td>" in html for split in results.splits)
             if summary.verdict is not None:
                 assert summary.verdict.kept_percent in html
-                assert str(summary.verdict.intervals["challenge"]) in html
+                assert str(summary.verdict.gains["challenge"]) in html
+                assert str(summary.verdict.id_kept) in html
+                assert f">{summary.verdict.short}</td>" in html
         assert results.recipe.backbone in html
     for words in ("majority class", "bias model", "accuracy by sub-case", "Accuracy per true class", "The masks"):
         assert words in html
@@ -253,8 +255,9 @@ def renamed(ran: Any, results: Results, label: str) -> Page:
     summaries = [
         replace(s, line=replace(s.line, label=label)) if s.line.label == "masks" else s for s in results.summaries
     ]
-    named = replace(results, recipe=replace(results.recipe, lines=lines, title=label), summaries=summaries)
-    finding = Finding(CLAIMS[0], label, "holds", (Part(label, Interval(2.0, 1.0, 3.0)),), 3, label)
+    recipe = replace(results.recipe, lines=lines, title=label)
+    named = replace(results, recipe=recipe, summaries=summaries, warnings=[label])
+    finding = Finding(CLAIMS[0], label, "holds", (Part(label, interval(1.0, 3.0)),), 3, label)
     pictures = ran.page(results).sections[0].masks
     tables = [
         [replace(t, labels=[label] * len(t.labels)) for t in each] for each in (pictures.overlaps, pictures.matrices)

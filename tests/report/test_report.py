@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_up import interval
 from rich.console import Console
 
-from srnet.evaluation import Interval, Verdict, judge
+from srnet.evaluation import Verdict, judge
 from srnet.experiment import Evaluate, Store
 from srnet.export import Subnetwork
 from srnet.recipes import Line
@@ -37,8 +38,10 @@ def with_verdicts(results: Results, *verdicts: Verdict | None) -> Results:
     return replace(results, summaries=[full, *(replace(s, verdict=v) for s, v in zip(rest, verdicts, strict=True))])
 
 
-def verdict(id_score: float, gain: float, low: float = 1.0) -> Verdict:
-    return judge(id_score, 80.0, {"challenge": (50.0 + gain, 50.0)}, {"challenge": Interval(gain, low, gain + 5)})
+def verdict(id_score: float, gain: float, reach: float = 0.5, seeds: int = 3) -> Verdict:
+    """Against a full model with 80 ID; 76 are 95 %."""
+    kept = interval(id_score - 76.0 - 0.5, id_score - 76.0 + 0.5, seeds)
+    return judge(id_score, 80.0, kept, {"challenge": interval(gain - reach, gain + reach, seeds)})
 
 
 # --- results.csv ---------------------------------------------------------------------------------------------------
@@ -97,7 +100,10 @@ def test_every_subnetwork_is_judged_by_the_full_model(results: Results) -> None:
         assert summary.verdict is not None
         assert summary.verdict.id_share == pytest.approx(summary.scores["dev"].mean / full.scores["dev"].mean)
         gain = summary.scores["challenge"].mean - full.scores["challenge"].mean
-        assert summary.verdict.ood_gain["challenge"] == pytest.approx(gain)
+        assert summary.verdict.gains["challenge"].difference == pytest.approx(gain, abs=1e-3)
+        kept = summary.scores["dev"].mean - 0.95 * full.scores["dev"].mean
+        assert summary.verdict.id_kept.difference == pytest.approx(kept, abs=1e-3)
+        assert summary.verdict.short == "2 seeds: no verdict"
 
 
 def test_the_csv_names_everything_that_lines_can_differ_in(ran: Any, by_start: Results, by_length: Results) -> None:
@@ -160,7 +166,8 @@ def test_no_srnet_is_said_so(results: Results) -> None:
     collapsed, no_gain = verdict(40.0, 30.0), verdict(80.0, -1.0)
     line = verdict_line(with_verdicts(results, collapsed, no_gain, None))
     assert line == (
-        "Verdict: no subnetwork keeps 95 % of the full CE model's ID score and beats it out of distribution."
+        "Verdict: no subnetwork is an SRNet. Each certainly keeps less than 95 % of the full CE model's ID score or "
+        "falls below it out of distribution."
     )
 
 
@@ -171,21 +178,33 @@ def test_the_largest_certain_gain_and_the_sparsest_are_named(results: Results) -
     assert line.startswith(
         f"Verdict: {masks.line.label} at {100 * masks.sparsity:.1f} % sparsity. SRNet: keeps 98.7 % of ID"
     )
-    assert line.endswith("2 of 2 subnetworks are SRNets; the sparsest is magnitude, 90 %.")
+    assert line.endswith("2 of 2 subnetworks certainly are SRNets; the sparsest is magnitude, 90 %.")
     line = verdict_line(with_verdicts(results, verdict(79.0, 5.0), verdict(79.0, 9.0), None))
     assert line.startswith(f"Verdict: {magnitude.line.label} at {100 * magnitude.sparsity:.1f} % sparsity.")
-    assert line.endswith("2 of 2 subnetworks are SRNets."), "it is the sparsest itself"
+    assert line.endswith("2 of 2 subnetworks certainly are SRNets."), "it is the sparsest itself"
     assert other.verdict is None
 
 
-def test_a_certain_one_comes_before_an_uncertain_one(results: Results) -> None:
-    certain, uncertain = verdict(79.0, 5.0), verdict(79.0, 8.0, low=-1.0)
+def test_only_certain_ones_are_counted(results: Results) -> None:
+    certain, uncertain = verdict(79.0, 5.0), verdict(79.0, 8.0, reach=9.0)
     masks, magnitude, _ = results.summaries[1:]
     line = verdict_line(with_verdicts(results, certain, uncertain, None))
     assert line.startswith(f"Verdict: {masks.line.label} at {100 * masks.sparsity:.1f} %")
-    line = verdict_line(with_verdicts(results, None, uncertain, None))
-    assert line.startswith(f"Verdict: {magnitude.line.label} at")
-    assert "SRNet (gain not certain)" in line
+    assert line.endswith("1 of 2 subnetworks certainly is an SRNet.")
+    line = verdict_line(with_verdicts(results, verdict(40.0, 5.0), uncertain, None))
+    assert line == (
+        "Verdict: not certain. Of 2 subnetworks none certainly is an SRNet and 1 certainly is not. The nearest is "
+        f"{magnitude.name}: keeps 98.7 % of ID; OOD minus full CE model: challenge +8.0 [-1.0, +17.0]."
+    )
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(1, "one seed"), (2, "2 seeds")])
+def test_few_seeds_give_no_verdict(seeds: int, said: str, results: Results) -> None:
+    few = with_verdicts(results, verdict(79.0, 9.0, seeds=seeds), verdict(40.0, 9.0, seeds=seeds), None)
+    assert verdict_line(few) == (f"No verdict: {said} cannot tell a gain from luck; at least 3 seeds are needed.")
+    console = Console(width=200, file=io.StringIO(), record=True)
+    console.print(results_table(few))
+    assert console.export_text().count(f"{said}: no verdict") == 2
 
 
 def test_the_page_carries_the_verdict(ran: Any, results: Results, tmp_path: Path) -> None:
@@ -200,4 +219,4 @@ def test_the_page_carries_the_verdict(ran: Any, results: Results, tmp_path: Path
 def test_a_run_without_pruning(ran: Any, results: Results, store: Store, tmp_path: Path) -> None:
     alone = replace(results.recipe, lines=results.recipe.lines[:1], seeds=(0,))
     write_report(ran.page(collect(alone, store)), tmp_path)
-    assert "no subnetwork keeps 95 %" in (tmp_path / "report.html").read_text()
+    assert "No verdict: there is no subnetwork to judge." in (tmp_path / "report.html").read_text()

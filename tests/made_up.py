@@ -1,0 +1,61 @@
+"""Results that were never trained: a key is all that ties a model to its answers, so any answers can be stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import numpy as np
+
+from srnet.evaluation import Interval, score
+from srnet.experiment import Bias, Evaluate, Store, every_node, load_task
+from srnet.experiment.nodes import ModelNode, is_training
+from srnet.files import write_json
+from srnet.recipes import Recipe
+from srnet.report import nodes_of
+
+Z = 1.959964
+"""The 97.5 % quantile of the normal distribution."""
+
+
+def interval(low: float, high: float, seeds: int = 3) -> Interval:
+    """The 95 % interval from `low` to `high`."""
+    return Interval((low + high) / 2, 0.0, (high - low) / 2 / Z, seeds)
+
+
+def remember(store: Store, model: ModelNode, answers: Mapping[str, np.ndarray], sparsity: float = 0.5) -> None:
+    """An evaluation of the model in which it gave these answers."""
+    node, task = Evaluate(model), load_task(model.task_spec)
+    if store.has(node.key):
+        return
+    logits = {name: np.eye(len(task.labels))[answers[name]] for name in node.names}
+    report = {
+        name: {"kind": split.kind, **asdict(score(answers[name], split.labels, split.groups, task.classes_of(split)))}
+        for name, split in task.splits.items()
+        if name in task.scored
+    }
+    with store.writing(node.key, "Evaluate", node.label, {}, "test") as folder:
+        np.savez(folder / "logits.npz", **logits)  # type: ignore[arg-type]
+        write_json(folder / "scores.json", {"sparsity": sparsity, "splits": report})
+
+
+def remember_trainings(store: Store, recipe: Recipe) -> None:
+    """That every training of the recipe took a step."""
+    for node in every_node(nodes_of(recipe)).values():
+        if is_training(node) and not store.has(node.key):
+            with store.writing(node.key, type(node).__name__, node.label, {}, "test") as folder:
+                write_json(folder / "training.json", {"steps": 1, "log": []})
+
+
+def remember_bias(store: Store, node: Bias, answers: Mapping[str, np.ndarray]) -> None:
+    """A bias model that gave these answers."""
+    task, report = load_task(node.task), {}
+    if store.has(node.key):
+        return
+    with store.writing(node.key, type(node).__name__, node.label, {}, "test") as folder:
+        for name in task.scored:
+            split = task.splits[name]
+            log_probs = np.log(0.8 * np.eye(len(task.labels))[answers[name]] + 0.1)
+            np.savez(folder / f"{name}.npz", ids=np.array(split.ids), log_probs=log_probs)
+            report[name] = asdict(score(answers[name], split.labels, split.groups, task.classes_of(split)))
+        write_json(folder / "scores.json", report)
