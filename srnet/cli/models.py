@@ -174,8 +174,8 @@ def pruner_options(
 
     wanted: dict[str, Any] = {
         "init": init, "initial_sparsity": initial_sparsity, "scope": scope, "ramp": ramp, "begin": begin,
-        "penalty": penalty, "temperature": temperature, "threshold": threshold, "cut": cut, "penalty_until": penalty_until,
-        "floor": floor,
+        "penalty": penalty, "temperature": temperature, "threshold": threshold, "cut": cut,
+        "penalty_until": penalty_until, "floor": floor,
     }  # fmt: skip
     if target_modules is not None or exclude_modules is not None:
         usual = get_pruner(pruner)().targets  # type: ignore[attr-defined]

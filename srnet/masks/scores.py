@@ -46,10 +46,10 @@ def cut_between(scores: torch.Tensor, keep: torch.Tensor, cut: Cut = "middle") -
     """The threshold phi that separates `keep` from the rest, as `scores >= phi`.
 
     `middle` lies halfway between the two, so that neither side flips at the slightest update; for scores fresh from
-    Eq. 1 with alpha = 2 that is phi itself. `kth` is the published rule, `scores > k-th value` for k pruned weights: the
-    next number above the highest pruned score, which the slightest increase of that score crosses. Pruned entries tied
-    with the lowest kept one are lowered in place by one unit in the last place: the cheap compare in the forward pass
-    then gives the exact budget.
+    Eq. 1 with alpha = 2 that is phi itself. `kth` is the published rule, `scores > k-th value` for k pruned weights:
+    the next number above the highest pruned score, which the slightest increase of that score crosses. Pruned entries
+    tied with the lowest kept one are lowered in place by one unit in the last place: the cheap compare in the forward
+    pass then gives the exact budget.
     """
     infinity = torch.full((), torch.inf, dtype=scores.dtype, device=scores.device)
     if not bool(keep.any()):

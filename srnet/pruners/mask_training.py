@@ -40,8 +40,8 @@ class MaskTraining(Pruner):
     """Steps between two adjustments of the threshold. It is also adjusted before every evaluation."""
     targets: Targets = Targets()
     cut: Cut = "middle"
-    """Where the threshold is put: halfway between pruned and kept scores, so that the sparsity hardly drifts until it is
-    adjusted again, or at the k-th score (`kth`), as in the published code, where it drifts."""
+    """Where the threshold is put: halfway between pruned and kept scores, so that the sparsity hardly drifts until it
+    is adjusted again, or at the k-th score (`kth`), as in the published code, where it drifts."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
