@@ -157,9 +157,14 @@ def collect(recipe: Recipe, store: Store) -> Results:
         majority={name: any_report[name]["majority"][task.metric] for name in task.scored},
         bias_scores=_bias_scores(recipe, store, task.metric),
         traces=_traces(list(groups.values()), store, task) if recipe.axis == "start" else [],
-        notes=[*_cost_notes(list(groups.values()), steps, store, task), *task.notes],
+        notes=[*_cost_notes(list(groups.values()), steps, store, task), *_bias_notes(recipe), *task.notes],
         id_tests=tuple(task.id_tests),
     )
+
+
+def _bias_notes(recipe: Recipe) -> list[str]:
+    """What each bias model reads: its scores, in the table, mean little without it."""
+    return [f"{name}: {node.features}" for node, name in _bias_nodes(recipe).items()]
 
 
 def _bias_scores(recipe: Recipe, store: Store, metric: str) -> dict[str, dict[str, float]]:
