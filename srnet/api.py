@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from srnet.backbones import Head, has_language_model, load_backbone
+from srnet.backbones import Head, OwnClassifier, has_language_model, keep_own_classifier, load_backbone
 from srnet.errors import UserError, choose
 from srnet.experiment import (
     Bias,
@@ -38,6 +38,7 @@ from srnet.export.shapes import linear_shapes, stack_shapes
 from srnet.export.smp_masks import read_smp, save_smp
 from srnet.files import read_json, require_new
 from srnet.masks import Mask
+from srnet.masks.parametrization import weight_name
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.progress import Reporter, helps
@@ -420,7 +421,8 @@ def import_mask(
 
     `format` is `smp` (packed bits in a `.npy`) or `srnet-reference` (a `mask.pt`). Such files say nothing about labels:
     give them in the order of the model's outputs, or a task that has them. `label_words` is for `smp`: one word a
-    label, whose logits of the language model are the model's outputs; a task may know its words.
+    label, whose logits of the language model are the model's outputs; a task may know its words. Without them the
+    checkpoint's own classifier is kept where its labels fit, and a remark says whether it was.
     """
     choose("format", format, IMPORTS)
     out = require_new(Path(out))
@@ -428,9 +430,21 @@ def import_mask(
     base = load_backbone(backbone, chosen, seed=0, head=head)
     mask, remarks = _read_mask(Path(file), format, base.model)
     if not head.words:
-        remarks.append("the head is drawn at random: scores mean nothing until it is trained")
+        own = keep_own_classifier(base, chosen)
+        mask = _in_order(mask, own)
+        remarks.append(
+            f"the checkpoint's own classifier was kept for {', '.join(chosen)}: {own.why}"
+            if own.kept
+            else f"the head is randomly initialised, for {own.why}: scores mean nothing until it is trained"
+        )
     Subnetwork.of(base, chosen, base.model.state_dict(), mask).save(out)
     return Imported(out, mask, tuple(remarks))
+
+
+def _in_order(mask: Mask, own: OwnClassifier) -> Mask:
+    """A mask of the classifier has its rows in the checkpoint's order, and must follow them."""
+    name = weight_name(own.name)
+    return Mask({**mask, name: mask[name][list(own.order)]}) if own.kept and name in mask else mask
 
 
 def _outputs(

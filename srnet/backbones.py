@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -81,6 +82,18 @@ class LoadedBackbone:
     def pretrained(self) -> dict[str, torch.Tensor]:
         """The backbone's own tensors, without the head."""
         return {name: t for name, t in self.model.state_dict().items() if name not in self.fresh}
+
+
+@dataclass(frozen=True)
+class OwnClassifier:
+    """Whether the classifier that a checkpoint brings was kept, and why or why not."""
+
+    kept: bool
+    why: str
+    name: str = ""
+    """Of the layer."""
+    order: tuple[int, ...] = ()
+    """For each label, the output of the checkpoint that stands for it."""
 
 
 def folder_or_name(name: str) -> str:
@@ -236,6 +249,47 @@ def _draw_again(model: Any, info: dict[str, Any]) -> None:
         layer.weight.normal_(0.0, getattr(model.config.get_text_config(), "initializer_range", 0.02))
         if layer.bias is not None:
             layer.bias.zero_()
+
+
+_UNNAMED = re.compile(r"label_\d+")
+
+
+def keep_own_classifier(base: LoadedBackbone, labels: tuple[str, ...]) -> OwnClassifier:
+    """Put the classifier that the checkpoint brings in place of the one that was drawn, if its labels fit.
+
+    They fit if there are as many and, where the checkpoint names them, if the names are the same but for case. Outputs
+    are then put in the order of `labels`. For masks of a model that was fine-tuned already: whoever trains starts from
+    a drawn one, whatever the checkpoint brings.
+    """
+    if base.head.per_token:
+        return OwnClassifier(False, "a checkpoint's classifier is of whole texts, not of tokens")
+    with _quietly(), torch.random.fork_rng(devices=[]):  # what is missing is drawn, and must disturb nobody
+        own, info = base.head.loader().from_pretrained(
+            folder_or_name(base.name),
+            output_loading_info=True,
+            use_safetensors=True,
+            ignore_mismatched_sizes=True,
+            dtype=torch.float32,
+            **_safely(),
+        )
+    classifier = classifier_of(own)
+    drawn = {*info["missing_keys"], *(each[0] for each in info["mismatched_keys"])}
+    if classifier is None or f"{classifier}.weight" in drawn:
+        return OwnClassifier(False, "the checkpoint brings no classifier")
+    names = tuple(str(own.config.id2label.get(index, "")) for index in range(own.config.num_labels))
+    if len(names) != len(labels):
+        return OwnClassifier(False, f"the checkpoint's classifier has {len(names)} outputs for {len(labels)} labels")
+    theirs, ours = ([name.strip().lower() for name in each] for each in (names, labels))
+    named = not all(_UNNAMED.fullmatch(name) for name in theirs)
+    if named and (sorted(theirs) != sorted(ours) or len(set(ours)) != len(ours)):
+        return OwnClassifier(False, f"the checkpoint's classifier tells {', '.join(names)} apart")
+    order = tuple(theirs.index(label) for label in ours) if named else tuple(range(len(labels)))
+    source, target = own.get_submodule(classifier), base.model.get_submodule(classifier)
+    with torch.no_grad():
+        for name, parameter in target.named_parameters():
+            parameter.copy_(source.get_parameter(name)[list(order)])
+    said = "its labels are these" if named else "it names no labels, so its outputs are taken in this order"
+    return OwnClassifier(True, said, classifier, order)
 
 
 def _fresh(model: nn.Module, info: dict[str, Any]) -> frozenset[str]:

@@ -49,7 +49,7 @@ def smp(
     """A mask of static model pruning (SMP): one bit for each weight of the backbone's layers.
 
     SMP trains no head: a label's logit is the one that the backbone's language model gives its label word at [CLS].
-    Without label words the model gets a classifier that nobody has trained.
+    Without label words the model has a classifier: the checkpoint's own where its labels fit, else a random one.
 
     Then: srnet evaluate DIR --task TASK.
     """
@@ -68,7 +68,9 @@ def srnet_reference(
     """A mask of the SRNet paper's code: a mask.pt with zeros and ones for each matrix, by name.
 
     A file that holds anything but tensors is refused, and nothing in it is run. Masks of the pooler and the classifier
-    are taken over as well. The classifier itself is not in such a file.
+    are taken over as well. The weights are those of --backbone: for a mask of a fine-tuned model, give that model's
+    folder. Its classifier is kept if it has as many labels, of the same names where it names them; otherwise the head
+    is randomly initialised. A remark says which.
     """
     _bring_in(file, out_folder, format="srnet-reference", backbone=backbone, labels=labels, task=task)
 

@@ -153,6 +153,16 @@ def pruner_options(
     ] = None,
     temperature: Annotated[float | None, typer.Option(help="smp-s: p of the shares that layers get.")] = None,
     threshold: Annotated[float | None, typer.Option(help="soft-movement: tau.")] = None,
+    cut: Annotated[
+        str | None,
+        typer.Option(help="mask: threshold in the middle between pruned and kept scores, or at the kth, as published."),
+    ] = None,
+    penalty_until: Annotated[
+        str | None, typer.Option(help="smp: lambda grows until the ramp ends (ramp) or the run (end, as published).")
+    ] = None,
+    floor: Annotated[
+        float | None, typer.Option(help="soft-movement: share of each matrix that stays; published: 0.005.")
+    ] = None,
     target_modules: Annotated[
         str | None, typer.Option(help="all-linear, a regular expression, or name endings with commas.")
     ] = None,
@@ -164,7 +174,8 @@ def pruner_options(
 
     wanted: dict[str, Any] = {
         "init": init, "initial_sparsity": initial_sparsity, "scope": scope, "ramp": ramp, "begin": begin,
-        "penalty": penalty, "temperature": temperature, "threshold": threshold,
+        "penalty": penalty, "temperature": temperature, "threshold": threshold, "cut": cut,
+        "penalty_until": penalty_until, "floor": floor,
     }  # fmt: skip
     if target_modules is not None or exclude_modules is not None:
         usual = get_pruner(pruner)().targets  # type: ignore[attr-defined]

@@ -111,12 +111,29 @@ class BiasModel(Node):
         return content if self.vectors is None else content | {"vectors_sha256": _vectors_hash(self.vectors)}
 
     @property
+    def features(self) -> str:
+        """What it reads, in words: another bias model is another experiment."""
+        vectors = "no word vectors" if self.vectors is None else _vectors_name(self.vectors)
+        if (self.shortcut or load_task(self.task).shortcut) == "overlap":
+            count = (3 if self.vectors is None else 5) + self.extended * (1 if self.vectors is None else 2)
+            what = f"word overlap ({count} features, {vectors})"
+        else:
+            bag = "a bag of words, " if self.vectors is None else "the maximum in each dimension, "
+            what = f"the second text alone ({bag}{vectors})"
+        return f"{what}, cross-fitted in {self.folds} folds"
+
+    @property
     def formula(self) -> str:
         return "bias"
 
     @property
     def label(self) -> str:
         return f"bias model for {self.task.name}"
+
+
+def _vectors_name(source: str) -> str:
+    named = Path(files_of(source)[0]).name if is_vector_file(source) else f"the backbone {source}"
+    return f"word vectors of {named}"
 
 
 @lru_cache(maxsize=8)
@@ -151,6 +168,15 @@ class WeakModel(Node):
     @property
     def task(self) -> TaskSpec:
         return self.first.task_spec
+
+    @property
+    def features(self) -> str:
+        """What it reads, in words."""
+        start, end = self.first.part or (0, 0)
+        return (
+            f"no features, but the answers of two models of {self.first.pretrained.backbone} fine-tuned on "
+            f"{end - start:,} examples each, every example judged by one that did not see it"
+        )
 
     @property
     def formula(self) -> str:

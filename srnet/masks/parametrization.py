@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from srnet.masks.mask import Mask
-from srnet.masks.scores import cut_between
+from srnet.masks.scores import Cut, cut_between
 
 
 def _kept(values: torch.Tensor, scores: torch.Tensor, cut: float) -> torch.Tensor:
@@ -78,9 +78,9 @@ class ScoreMask(nn.Module):
         return self.scores.detach() >= self.phi
 
     @torch.no_grad()
-    def set_cut(self, keep: torch.Tensor) -> None:
+    def set_cut(self, keep: torch.Tensor, cut: Cut = "middle") -> None:
         """Move phi (and tied scores, by one unit in the last place) so that exactly `keep` stays."""
-        self.phi.copy_(cut_between(self.scores, keep.to(self.scores.device)))
+        self.phi.copy_(cut_between(self.scores, keep.to(self.scores.device), cut))
 
 
 class GateMask(nn.Module):

@@ -8,6 +8,8 @@ from typing import Literal
 import torch
 
 Init = Literal["hard", "soft"]
+Cut = Literal["middle", "kth"]
+"""Where a threshold lies between pruned and kept scores: halfway, or, as published, right above the k-th score."""
 
 
 def initial_scores(weight: torch.Tensor, keep: torch.Tensor, init: Init, phi: float, alpha: float) -> torch.Tensor:
@@ -40,12 +42,14 @@ def estimated_cut(sample: torch.Tensor, kept: float) -> torch.Tensor:
     return sample.kthvalue(pruned + 1).values
 
 
-def cut_between(scores: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+def cut_between(scores: torch.Tensor, keep: torch.Tensor, cut: Cut = "middle") -> torch.Tensor:
     """The threshold phi that separates `keep` from the rest, as `scores >= phi`.
 
-    It lies halfway between the two, so that neither side flips at the slightest update; for scores fresh from Eq. 1
-    with alpha = 2 that is phi itself. Pruned entries tied with the lowest kept one are lowered in place by one unit in
-    the last place: the cheap compare in the forward pass then gives the exact budget.
+    `middle` lies halfway between the two, so that neither side flips at the slightest update; for scores fresh from
+    Eq. 1 with alpha = 2 that is phi itself. `kth` is the published rule, `scores > k-th value` for k pruned weights:
+    the next number above the highest pruned score, which the slightest increase of that score crosses. Pruned entries
+    tied with the lowest kept one are lowered in place by one unit in the last place: the cheap compare in the forward
+    pass then gives the exact budget.
     """
     infinity = torch.full((), torch.inf, dtype=scores.dtype, device=scores.device)
     if not bool(keep.any()):
@@ -55,5 +59,7 @@ def cut_between(scores: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
     lowest_kept = scores[keep].min()
     scores[(scores >= lowest_kept) & ~keep] = torch.nextafter(lowest_kept, -infinity)
     highest_pruned = scores[~keep].max()
+    if cut == "kth":
+        return torch.nextafter(highest_pruned, infinity)
     middle = highest_pruned + (lowest_kept - highest_pruned) / 2
     return torch.where(middle > highest_pruned, middle, lowest_kept)  # neighbouring floats have nothing in between

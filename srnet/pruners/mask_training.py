@@ -13,7 +13,7 @@ from srnet.errors import UserError, choose
 from srnet.masks import Mask, Schedule, Targets, magnitudes, meet_budget
 from srnet.masks.budget import Scope
 from srnet.masks.parametrization import ScoreMask, current_mask, raw_weights
-from srnet.masks.scores import Init, initial_scores
+from srnet.masks.scores import Cut, Init, initial_scores
 from srnet.pruners.base import LATE, Method, Pruner, register
 from srnet.pruners.scored import Scored
 
@@ -39,10 +39,14 @@ class MaskTraining(Pruner):
     refresh_every: int = 10
     """Steps between two adjustments of the threshold. It is also adjusted before every evaluation."""
     targets: Targets = Targets()
+    cut: Cut = "middle"
+    """Where the threshold is put: halfway between pruned and kept scores, so that the sparsity hardly drifts until it
+    is adjusted again, or at the k-th score (`kth`), as in the published code, where it drifts."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         choose("mask initialisation", self.init, ("hard", "soft"))
+        choose("cut", self.cut, ("middle", "kth"))
         choose("scope", self.scope, ("local", "global"))
         if self.alpha < 1.0 or self.phi <= 0.0:
             raise UserError(f"alpha {self.alpha:g} must be at least 1 and phi {self.phi:g} positive")
@@ -82,7 +86,9 @@ class _Training(Scored):
         sparsity = self.schedule.at(step / self.total_steps)
         keep = meet_budget(scores, sparsity, self.pruner.scope, magnitudes(raw_weights(self.layers)))
         for name, mask in self.masks().items():
-            mask.set_cut(keep[name])
+            if step or self.pruner.init == "soft" or self.pruner.cut == "middle":
+                mask.set_cut(keep[name], self.pruner.cut)
+            # else: Eq. 1 puts all scores well away from phi, and the published code first moves phi at an evaluation
         return keep
 
     def after_step(self, step: int) -> dict[str, float]:

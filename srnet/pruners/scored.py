@@ -63,9 +63,16 @@ class Budgeted(Scored):
     Before an evaluation it is set exactly: there the budget holds to the weight.
     """
 
-    def __init__(self, targets: Targets, schedule: Schedule, eval_every: int, penalty: float = 0.0) -> None:
+    def __init__(
+        self,
+        targets: Targets,
+        schedule: Schedule,
+        eval_every: int,
+        penalty: float = 0.0,
+        penalty_schedule: Schedule | None = None,
+    ) -> None:
         super().__init__(targets, schedule, eval_every)
-        self.final_penalty = penalty
+        self.final_penalty, self.penalty_schedule = penalty, penalty_schedule or schedule
 
     def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
         return {name: ScoreMask(torch.zeros_like(weight), -torch.inf) for name, weight in weights.items()}
@@ -105,8 +112,8 @@ class Budgeted(Scored):
     # --- the penalty -----------------------------------------------------------------------------------------------
 
     def strength(self, step: int) -> float:
-        """lambda(t) = lambda (1 - (1 - t/T)^3), T being the end of the ramp."""
-        return self.final_penalty * self.schedule.growth(self.progress(step))
+        """lambda(t) = lambda (1 - (1 - t/T)^3), T being the end of the ramp or of the run."""
+        return self.final_penalty * self.penalty_schedule.growth(self.progress(step))
 
     def penalty(self, done: int) -> torch.Tensor | None:
         strength = self.strength(done)

@@ -24,9 +24,13 @@ class SoftMovement(Penalised):
     name: ClassVar[str] = "soft-movement"
     threshold: float = 0.1
     """tau"""
+    floor: float = 0.0
+    """The share of every matrix that stays whatever the penalty; 0.005 in the published code."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not 0.0 <= self.floor < 1.0:
+            raise UserError(f"floor {self.floor:g} is out of range", "it is a share of each matrix: 0 <= floor < 1")
         if not 0.0 < self.threshold < 0.5:
             raise UserError(f"threshold {self.threshold:g} is out of range", "scores start at sigmoid 0.5, so below it")
 
@@ -38,8 +42,27 @@ class _SoftMovement(PenalisedMethod):
     pruner: SoftMovement
 
     def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
-        above = float(torch.nextafter(torch.tensor(self.cut()), torch.tensor(math.inf)))  # strictly above tau
-        return {name: ScoreMask(torch.zeros_like(weight), above) for name, weight in weights.items()}
+        return {name: ScoreMask(torch.zeros_like(weight), _above(self.cut())) for name, weight in weights.items()}
+
+    def after_step(self, step: int) -> dict[str, float]:
+        if self.pruner.floor:
+            self._keep_floor()
+        return super().after_step(step)
+
+    @torch.no_grad()
+    def _keep_floor(self) -> None:
+        """Lower the threshold of a matrix in which fewer scores than the floor lie above tau, and put it back later."""
+        for mask in self.masks().values():
+            flat = mask.scores.detach().reshape(-1)
+            least = int(self.pruner.floor * flat.numel()) + 1
+            enough = int((flat > self.cut()).sum()) >= least
+            cut = self.cut() if enough else float(flat.kthvalue(max(1, flat.numel() - least)).values)
+            mask.phi.fill_(_above(cut))
 
     def cut(self) -> float:
         return math.log(self.pruner.threshold / (1.0 - self.pruner.threshold))
+
+
+def _above(cut: float) -> float:
+    """The next number above: kept is what lies strictly above the cut."""
+    return float(torch.nextafter(torch.tensor(cut), torch.tensor(math.inf)))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import nn
 
-from srnet.errors import UserError
+from srnet.errors import UserError, choose
 from srnet.masks import LAYERS, Schedule, Targets
 from srnet.masks.budget import divided
 from srnet.pruners.base import Method, Pruner, register
@@ -34,17 +34,23 @@ class StaticLocal(Pruner):
     ramp: float = 0.6
     """The share of the run after which the final sparsity is reached and held; only checkpoints after it count."""
     penalty: float = 400.0
-    """Lambda of the penalty on the mean of sigmoid(S), grown on the same cubic curve."""
+    """Lambda of the penalty on the mean of sigmoid(S), grown on the cubic curve."""
     targets: Targets = LAYERS
+    penalty_until: Literal["ramp", "end"] = "ramp"
+    """When lambda is reached: with the final sparsity, or, as in the published code, at the end of the run."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        choose("value for penalty_until", self.penalty_until, ("ramp", "end"))
         if not 0.0 <= self.penalty < float("inf"):
             raise UserError(f"penalty must be a number from 0 on, not {self.penalty:g}")
         self.schedule()
 
     def schedule(self) -> Schedule:
         return Schedule(0.0, self.sparsity, self.ramp)
+
+    def penalty_schedule(self) -> Schedule:
+        return Schedule(0.0, self.sparsity, self.ramp if self.penalty_until == "ramp" else 1.0)
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
         return _Static(self, eval_every)
@@ -75,7 +81,7 @@ class StaticShared(StaticLocal):
 
 class _Static(Budgeted):
     def __init__(self, pruner: StaticLocal, eval_every: int) -> None:
-        super().__init__(pruner.targets, pruner.schedule(), eval_every, pruner.penalty)
+        super().__init__(pruner.targets, pruner.schedule(), eval_every, pruner.penalty, pruner.penalty_schedule())
         self.pruner = pruner
 
     def freeze(self, model: nn.Module) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from srnet.errors import choose
 from srnet.recipes.recipe import Axis, Line, Recipe, with_controls
 from srnet.recipes.setup import Setup
+
+T = TypeVar("T")
 
 SOFT = ("init", "soft")
 FULL_CE = Line("full model (CE)")
@@ -88,7 +90,8 @@ def _imp(objective: str, sparsities: tuple[float, ...]) -> Line:
 
 
 def _gradual(setup: Setup, label: str, start: float, end: float, **more: Any) -> Line:
-    return _mask(setup, "poe", (end,), label=label, options=(SOFT, ("initial_sparsity", start)), **more)
+    options = (SOFT, ("initial_sparsity", start), *setup.gradual_options)
+    return _mask(setup, "poe", (end,), label=label, options=options, **more)
 
 
 # --- the figures ---------------------------------------------------------------------------------------------------
@@ -137,10 +140,12 @@ def _fig5(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
 
 
 def _fig6(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    paradigms = ((OOD_A, "a"), (OOD_B, "b"), (OOD_C, "c"))
+    longer = _at(setup.ood_lengths_at, sparsities)
     return (
         FULL_CE,
-        *(_mask(setup, "ce", sparsities, label=label, paradigm=p, data="id+ood") for label, p in paradigms),
+        _mask(setup, "ce", sparsities, label=OOD_A, data="id+ood", lengths_at=longer),
+        _mask(setup, "ce", sparsities, label=OOD_B, paradigm="b", data="id+ood", lengths_at=longer),
+        _mask(setup, "ce", sparsities, label=OOD_C, paradigm="c", data="id+ood"),
     )
 
 
@@ -196,7 +201,9 @@ def _on_backbone(setup: Setup, backbone: str) -> tuple[Line, ...]:
 def _static(setup: Setup, pruner: str, sparsities: tuple[float, ...], **more: Any) -> Line:
     """Pruning of the raw model by a method of the SMP family; scores alone train, or weights as well."""
     options = setup.options_of.get(pruner, ())
-    options_at = () if more.get("distil") else setup.options_at.get(pruner, ())
+    options_at = setup.options_at.get(pruner, ())
+    if not more.get("distil"):
+        options_at += setup.undistilled_at.get(pruner, ())
     lengths_at = setup.lengths_at if pruner in STATIC_NAMES else ()
     return Line(
         more.pop("label", {**STATIC_NAMES, **FAMILY_NAMES}[pruner]),
@@ -205,10 +212,15 @@ def _static(setup: Setup, pruner: str, sparsities: tuple[float, ...], **more: An
         prune=more.pop("prune", "ce"),
         sparsities=sparsities,
         options=options,
-        options_at=tuple(each for each in options_at if each[0] in sparsities),
-        lengths_at=tuple(each for each in lengths_at if each[0] in sparsities),
+        options_at=_at(options_at, sparsities),
+        lengths_at=_at(lengths_at, sparsities),
         **more,
     )
+
+
+def _at(values: tuple[tuple[float, T], ...], sparsities: tuple[float, ...]) -> tuple[tuple[float, T], ...]:
+    """Those for sparsities that are shown: a line refuses values for others."""
+    return tuple((sparsity, value) for sparsity, value in values if sparsity in sparsities)
 
 
 def _smp(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:

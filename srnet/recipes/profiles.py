@@ -16,7 +16,7 @@ from srnet.recipes.figures import FIGURES, FULL_CE, Figure, get_figure
 from srnet.recipes.paper import BACKBONE, PUBLISHED, paper_setup
 from srnet.recipes.recipe import Line, Recipe
 from srnet.recipes.setup import Setup
-from srnet.recipes.smp import cpu_smp, paper_smp, toy_smp
+from srnet.recipes.smp import STATIC, cpu_smp, paper_smp, toy_smp
 from srnet.recipes.spec import DATASETS, DataOptions
 from srnet.recipes.toy import toy_setup
 from srnet.tasks.synthetic import FAMILIES
@@ -24,6 +24,8 @@ from srnet.training import TrainingSettings
 from srnet.training.settings import Precision
 
 PROFILES = ("toy", "cpu", "paper")
+SEEDS = {"toy": 1, "cpu": 1, "paper": 4}
+"""How many seeds a profile takes if not told; the paper's tables are over four."""
 ALL = "all"
 NO_WORDS = "none"
 SETUPS: dict[tuple[str, str], Callable[[TaskSpec, str], Setup]] = {
@@ -46,7 +48,8 @@ class Order:
     profile: str = "toy"
     tasks: tuple[str, ...] = ()
     """Names, or YAML files that describe data; none: the tasks on which the paper shows each figure."""
-    seeds: tuple[int, ...] = (0,)
+    seeds: tuple[int, ...] = ()
+    """None: as many as the profile takes."""
     sparsities: tuple[float, ...] = ()
     """Instead of the profile's, where a figure is about sparsities."""
     backbone: str | None = None
@@ -66,6 +69,10 @@ class Order:
     """Only these lines of a figure, by their labels, and the full CE model to compare with."""
     words: tuple[str, ...] | None = None
     """Label words instead of the profile's; none at all: a classifier, whatever head the backbone brings."""
+    without_vectors: bool = False
+    """Profile paper: measure the shortcut on words alone, though the paper has word vectors."""
+    as_published: bool = False
+    """Do as the published code does where ours departs from it and has a switch: see `as_published`."""
 
     def __post_init__(self) -> None:
         choose("profile", self.profile, PROFILES)
@@ -77,6 +84,10 @@ class Order:
             raise UserError("profile 'cpu' needs a backbone", "give --backbone FOLDER or a hub name")
         if self.profile == "cpu" and not self.tasks:
             raise UserError("profile 'cpu' needs data", f"give --tasks {', '.join(DATASETS)} or a YAML file")
+        if self.without_vectors and self.bias.vectors is not None:
+            raise UserError("--vectors and --without-vectors exclude each other", "keep one of them")
+        if not self.seeds:
+            object.__setattr__(self, "seeds", tuple(range(SEEDS[self.profile])))
 
     def command(self, figure: str | None = None) -> str:
         """What one types to get this again, or one figure of it."""
@@ -97,7 +108,8 @@ class Order:
             "label-words": "" if self.words is None else ",".join(self.words) or NO_WORDS,
         }
         given = [f"--{name} {shlex.quote(value)}" for name, value in options.items() if value]
-        given += [*(["--compile"] if self.compile else []), *self.data.typed()]
+        flags = ("compile", "without_vectors", "as_published")
+        given += [f"--{name.replace('_', '-')}" for name in flags if getattr(self, name)] + self.data.typed()
         given += [f"--line {shlex.quote(label)}" for label in self.lines]
         return " ".join(["srnet reproduce", *([figure] if figure else self.figures), *given])
 
@@ -105,11 +117,23 @@ class Order:
         """Every figure on every task it is shown on, figures in the paper's order."""
         made = [self._recipe(figure, setup) for figure in self._figures() for setup in self._setups(figure)]
         recipes = [recipe for recipe in made if recipe is not None]
-        if recipes and self.bias != BiasSpec() and not any(_debiases(line) for r in recipes for line in r.lines):
-            raise UserError(f"no line of {recipes[0].name} uses a bias model", "leave out --shortcut and --vectors")
         if not recipes:
             raise UserError(f"profile '{self.profile}' knows no other backbones", "give --other-backbones")
+        self._check_bias([recipe for recipe in recipes if any(map(_debiases, recipe.lines))], recipes[0].name)
         return recipes
+
+    def _check_bias(self, debiased: list[Recipe], first: str) -> None:
+        """The paper's bias models read word vectors: a run that is to be compared with it says so if its own do not."""
+        if not debiased and self.bias != BiasSpec():
+            raise UserError(f"no line of {first} uses a bias model", "leave out --shortcut and --vectors")
+        words = [recipe for recipe in debiased if (self.bias.shortcut or load_task(recipe.task).shortcut) != "unknown"]
+        if debiased and not words and self.without_vectors:
+            raise UserError("shortcut 'unknown' reads no word vectors", "leave out --without-vectors")
+        if words and self.profile == "paper" and self.bias.vectors is None and not self.without_vectors:
+            raise UserError(
+                f"the bias model of {words[0].name} needs word vectors to be the paper's",
+                "give --vectors FILE, or --without-vectors to measure the shortcut on words alone",
+            )
 
     def _figures(self) -> list[Figure]:
         paper = [figure.name for figure in FIGURES.values() if figure.family == "srnet"]
@@ -140,7 +164,8 @@ class Order:
 
         if self.learning_rate is not None:
             setup = _with_rate(setup, self.learning_rate)
-        return scaled(changed(setup, faster), self.scale)
+        setup = scaled(changed(setup, faster), self.scale)
+        return as_published(setup) if self.as_published else setup
 
     def _recipe(self, figure: Figure, setup: Setup) -> Recipe | None:
         if figure.name == "tab6" and not setup.other_backbones:
@@ -152,6 +177,18 @@ class Order:
         for label in self.lines:
             choose(f"line of {recipe.name}", label, [line.label for line in recipe.lines])
         return tuple(line for line in recipe.lines if line.as_long or line.label in (FULL_CE.label, *self.lines))
+
+
+def as_published(setup: Setup) -> Setup:
+    """With every switch for what the published code does and our defaults do not: docs/reproduce.md lists them."""
+    thresholds = {"cut": "kth", "refresh_every": setup.pruning.eval_every}
+    static = {name: (*setup.options_of.get(name, ()), ("penalty_until", "end")) for name in STATIC}
+    return replace(
+        setup,
+        mask_options=tuple({**dict(setup.mask_options), **thresholds}.items()),
+        gradual_options=(("ramp", 1.0),),
+        options_of={**setup.options_of, **static},
+    )
 
 
 def _debiases(line: Line) -> bool:

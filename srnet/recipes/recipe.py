@@ -275,7 +275,10 @@ class Recipe:
         if line.prune is None:
             subnetwork = Prune(model, pruner)
         else:
-            training = self._pruning(line, pruner, seed, length * dict(line.lengths_at).get(sparsity, 1.0))
+            longer = dict(line.lengths_at).get(sparsity, 1.0)
+            training = self._pruning(line, pruner, seed, length * longer)
+            # a run that is longer at one sparsity warms up for as many steps as at the others
+            training = replace(training, warmup=training.warmup / max(1.0, longer))
             objective = self._objective(line.prune, raw)
             if line.distil:
                 objective = Distilled(objective, self.full_model(seed, backbone=line.backbone))

@@ -40,12 +40,18 @@ class Setup:
     """How the shortcut is measured."""
     mask_options: tuple[tuple[str, Any], ...] = ()
     """Options of every mask training."""
+    gradual_options: tuple[tuple[str, Any], ...] = ()
+    """Further ones where the sparsity is gradual."""
     options_of: dict[str, tuple[tuple[str, Any], ...]] = field(default_factory=dict)
     """Options of the other pruners, by name."""
     options_at: dict[str, tuple[tuple[float, tuple[tuple[str, Any], ...]], ...]] = field(default_factory=dict)
     """And at one sparsity, by name."""
+    undistilled_at: dict[str, tuple[tuple[float, tuple[tuple[str, Any], ...]], ...]] = field(default_factory=dict)
+    """Those of them that hold only without distillation."""
     lengths_at: tuple[tuple[float, float], ...] = ()
     """How much longer static pruning trains at a sparsity."""
+    ood_lengths_at: tuple[tuple[float, float], ...] = ()
+    """How much longer the pruning of a fine-tuned model with OOD training data trains at a sparsity."""
     words: tuple[str, ...] = ()
     """Label words, for models with the backbone's own language-model head."""
 

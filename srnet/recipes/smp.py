@@ -25,6 +25,8 @@ SCORE_RATES = {"smp-l": 2e-2, "smp-s": 2e-2, "movement": 1e-2, "soft-movement": 
 HEAD_RATE = 1e-3
 """Of a classifier where a backbone needs one; the authors' models have none."""
 BACKBONE = "bert-base-uncased"
+FLOOR = 0.005
+"""The share of a matrix that the published soft movement pruning never prunes."""
 
 
 def words_for(task: TaskSpec, backbone: str) -> tuple[str, ...]:
@@ -46,7 +48,9 @@ class Published:
     """The share of the run at the final sparsity: 30,000 steps of MNLI's 74,000, which no smaller task has."""
     max_length: int = 128
     epochs_at: tuple[tuple[float, float], ...] = ()
-    """(sparsity, epochs) where it is another number."""
+    """(sparsity, epochs) where it is another number. The ramp then ends at the same step as at the others."""
+    temperature_at: tuple[tuple[float, float], ...] = ()
+    """(sparsity, p of SMP-S) without distillation, where it is not the usual one."""
     family_epochs: float = 6.0
     """Movement pruning and its kin."""
     family_batch_size: int = 32
@@ -55,7 +59,7 @@ class Published:
 
 
 PUBLISHED = {
-    "mnli": Published(12, 64),
+    "mnli": Published(12, 64, temperature_at=((0.5, 3.0),)),
     "qnli": Published(12, 64),
     "qqp": Published(12, 64, family_epochs=10, family_rate=3e-6),
     "sst2": Published(12, 64),
@@ -64,7 +68,14 @@ PUBLISHED = {
     "stsb": Published(60, 32),
     "rte": Published(100, 32),
     "squad": Published(
-        10, 32, hold=0.18, max_length=384, epochs_at=((0.97, 20),), family_epochs=10, family_batch_size=16
+        10,
+        32,
+        hold=0.18,
+        max_length=384,
+        epochs_at=((0.97, 20),),
+        temperature_at=((0.5, 4.0),),
+        family_epochs=10,
+        family_batch_size=16,
     ),
 }
 """5,000 steps of SQuAD's 27,700 are a hold of 18 %. The family's recipes are published for MNLI, QQP and SQuAD; the
@@ -95,8 +106,9 @@ def _published_family(published: Published) -> TrainingSettings:
 
 def paper_smp(task: TaskSpec, backbone: str = BACKBONE) -> Setup:
     published = PUBLISHED[choose("task of the paper", task.name, PUBLISHED)]
-    family = _published_family(published)
-    gentler = ((0.5, (("temperature", 3.0),)),) if task.name == "mnli" else ()
+    family, ramp = _published_family(published), 1.0 - published.hold
+    longer = tuple((sparsity, epochs / published.epochs) for sparsity, epochs in published.epochs_at)
+    same_step = tuple((sparsity, (("ramp", round(ramp / length, 6)),)) for sparsity, length in longer)
     return _setup(
         task,
         backbone,
@@ -104,9 +116,13 @@ def paper_smp(task: TaskSpec, backbone: str = BACKBONE) -> Setup:
         finetuning=replace(family, learning_rate=3e-5, epochs=3),
         static=_published_static(published),
         family=family,
-        options_of={name: (("ramp", round(1.0 - published.hold, 6)),) for name in STATIC},
-        options_at={"smp-s": gentler},
-        lengths_at=tuple((sparsity, epochs / published.epochs) for sparsity, epochs in published.epochs_at),
+        options_of={
+            **{name: (("ramp", round(ramp, 6)),) for name in STATIC},
+            "soft-movement": (("floor", FLOOR),),
+        },
+        options_at=dict.fromkeys(STATIC, same_step),
+        undistilled_at={"smp-s": tuple((s, (("temperature", p),)) for s, p in published.temperature_at)},
+        lengths_at=longer,
     )
 
 

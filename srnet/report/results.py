@@ -161,7 +161,7 @@ def results_of(evidence: Evidence) -> Results:
         majority=majority,
         bias_scores=_bias_scores(recipe, store, task.metric),
         traces=_traces(groups, store, task) if recipe.axis == "start" else [],
-        notes=[*_reference_notes(evidence), *_cost_notes(evidence, steps), *task.notes],
+        notes=[*_reference_notes(evidence), *_cost_notes(evidence, steps), *_bias_notes(recipe), *task.notes],
         id_tests=tuple(task.id_tests),
         warnings=warnings_about(evidence, _subnetworks(groups, summaries), majority),
     )
@@ -190,6 +190,11 @@ def _reference_notes(evidence: Evidence) -> list[str]:
                 f"The full model was undertrained: trained as long as the longest search, it changes by {figures}."
             )
     return notes
+
+
+def _bias_notes(recipe: Recipe) -> list[str]:
+    """What each bias model reads: its scores, in the table, mean little without it."""
+    return [f"{name}: {node.features}" for node, name in _bias_nodes(recipe).items()]
 
 
 def _bias_scores(recipe: Recipe, store: Store, metric: str) -> dict[str, dict[str, float]]:

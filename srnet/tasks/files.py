@@ -51,7 +51,7 @@ class DataFile:
     label: str | None = None
     group: str | tuple[str, ...] | None = None
     spellings: tuple[tuple[str, str], ...] = ()
-    """How this file spells labels: {"non-entailment": "neutral"}. Beside the task's own spellings."""
+    """How this file spells labels: {"non-entailment": "contradiction"}. Beside the task's own spellings."""
     bytes_literals: bool = False
     """Texts stand as Python writes bytes, b'...', as in the files that PAWS's own script makes."""
     classes: tuple[tuple[str, str], ...] = ()
@@ -109,6 +109,8 @@ class FilesTask:
     """One word a label, whose logit in a masked language model can stand for it."""
     columns: tuple[str, ...] = ()
     """For csv, tsv and txt files without a header: the names of their columns, in order."""
+    remarks: tuple[str, ...] = ()
+    """What else readers of results on these data should be told."""
 
     def __post_init__(self) -> None:
         choose("answer", self.answer, ("class", "score"))
@@ -194,7 +196,7 @@ class FilesTask:
     def load(self) -> Task:
         read = {name: self._read(name) for name in self.files}
         self.check_groups(read)
-        notes = [f"{name}: {note}" for name, each in read.items() for note in each.notes]
+        notes = [*self.remarks, *(f"{name}: {note}" for name, each in read.items() for note in each.notes)]
         notes += [f"{name}: not scored, for there is no file of it: --ood {name}=FILE" for name in self.absent]
         tested = ("dev", *(name for name, _ in (*self.id_tests, *self.ood)))
         made = {name: self._sampled(read[name].split, notes) for name in tested}

@@ -63,6 +63,8 @@ class Published:
     columns: tuple[str, ...] = ()
     """Of the authors' files, where they have no header."""
     leaks: Leaks = "check"
+    hub_remark: str = ""
+    """What to know about the Hub's copy where it is not the paper's data."""
     folder: str | None = None
     """What its folder is called in GLUE's archives, if not by its name in large letters."""
 
@@ -75,8 +77,9 @@ _HANS = Challenge(
         "classes": tuple((label, "entailment" if label == "entailment" else "non-entailment") for label in _NLI),
     },
     Place(("heuristics_train_set", "hans_train"), "hub:jhu-cogsci/hans@refs/convert/parquet:plain_text:train"),
-    # HANS does not say which kind of non-entailment; nearly all of its templates leave the hypothesis open
-    {"spellings": (("non-entailment", "neutral"),)},
+    # HANS does not say which kind of non-entailment. Its paper's templates mostly leave the hypothesis open, but the
+    # upper bound is to be the paper's: half contradiction, no neutral (supplement, table 2)
+    {"spellings": (("non-entailment", "contradiction"),)},
 )
 _PAWS = {"text_a": "sentence1", "text_b": "sentence2", "label": "label"}
 _SYMMETRIC = {"text_a": "evidence|evidence_sentence|sentence1", "text_b": "claim|sentence2"}
@@ -164,6 +167,8 @@ PUBLISHED_TASKS: dict[str, Published] = {
         },
         spellings=(("NOTENOUGHINFO", "NOT ENOUGH INFO"), ("NEI", "NOT ENOUGH INFO")),
         ood_copies=10,
+        hub_remark="the Hub's copy of FEVER is another sample than the paper's: about 228,000 training and 15,900 dev "
+        "rows instead of 242,911 and 16,664; --data FOLDER reads the authors' files",
     ),
     "cola": Published(
         labels=("unacceptable", "acceptable"),
@@ -295,6 +300,7 @@ def published_task(
         answer=task.answer,
         label_words=options.pop("label_words", task.label_words),
         leaks=options.pop("leaks", task.leaks),
+        remarks=(task.hub_remark,) if task.hub_remark and folder is None else (),
         **options,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,6 +35,44 @@ def weak(tiny_task: SyntheticTask, tiny_backbone: str) -> WeakModel:
 def test_the_spec_follows_the_tasks_own_suspicion(tiny_task: SyntheticTask, tiny_backbone: str) -> None:
     assert BiasSpec().node(tiny_task, tiny_backbone) == BiasModel(tiny_task)
     assert BiasSpec("claim").node(tiny_task, tiny_backbone) == BiasModel(tiny_task, "claim")
+
+
+@pytest.mark.parametrize(
+    ("shortcut", "options", "said"),
+    [
+        ("overlap", {}, "word overlap (3 features, no word vectors), cross-fitted in 5 folds"),
+        (
+            "overlap",
+            {"extended": True, "folds": 3},
+            "word overlap (4 features, no word vectors), cross-fitted in 3 folds",
+        ),
+        (
+            "overlap",
+            {"vectors": "a/w.vec"},
+            "word overlap (5 features, word vectors of w.vec), cross-fitted in 5 folds",
+        ),
+        (
+            "overlap",
+            {"vectors": "v.npy,w.txt", "extended": True},
+            "word overlap (7 features, word vectors of v.npy), cross-fitted in 5 folds",
+        ),
+        ("claim", {}, "the second text alone (a bag of words, no word vectors), cross-fitted in 5 folds"),
+        (
+            "claim",
+            {"vectors": "org/bert"},
+            "the second text alone (the maximum in each dimension, word vectors of the backbone org/bert), "
+            "cross-fitted in 5 folds",
+        ),
+    ],
+)
+def test_a_bias_model_says_what_it_reads(
+    shortcut: Any, options: dict[str, Any], said: str, tiny_task: SyntheticTask
+) -> None:
+    assert BiasModel(tiny_task, shortcut, **options).features == said
+
+
+def test_a_weak_model_says_what_it_is(weak: WeakModel, tiny_backbone: str) -> None:
+    assert f"two models of {tiny_backbone} fine-tuned on 40 examples each" in weak.features
 
 
 def test_a_smaller_backbone_can_be_the_weak_one(tiny_task: SyntheticTask) -> None:

@@ -174,6 +174,9 @@ OTHER: dict[str, Any] = {
     "open_at_first": 0.8,
     "step_sparsity": 0.25,
     "interval": 0.05,
+    "cut": "kth",
+    "penalty_until": "end",
+    "floor": 0.005,
 }
 """Another value for whatever a pruner can be told."""
 

@@ -16,9 +16,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import AutoModelForSequenceClassification
 
 from srnet import api
-from srnet.backbones import Head, load_backbone
+from srnet.backbones import Head, keep_own_classifier, load_backbone
 from srnet.cli import main
 from srnet.errors import UserError
 from srnet.export import Subnetwork, load_subnetwork
@@ -363,6 +364,112 @@ def test_a_reference_mask_also_covers_pooler_and_classifier(deep: str, tmp_path:
     assert "scores mean nothing" in head
     with pytest.raises(UserError, match=r"mask 'classifier\.weight' is 2 x 8, the backbone's matrix 3 x 8"):
         api.import_mask(file, tmp_path / "3", format="srnet-reference", backbone=deep, labels=("a", "b", "c"))
+
+
+# --- the checkpoint's own classifier -------------------------------------------------------------------------------
+
+NLI = ("entailment", "neutral", "contradiction")
+
+
+@pytest.fixture
+def tuned(tiny_backbone: str, tmp_path: Path) -> Callable[..., str]:
+    """A model that somebody fine-tuned, as `save_pretrained` leaves it."""
+
+    def make(names: tuple[str, ...]) -> str:
+        base = load_backbone(tiny_backbone, names, seed=5)
+        generator = torch.Generator().manual_seed(7)
+        with torch.no_grad():
+            for parameter in base.model.parameters():  # as if trained: no weight is the backbone's, nor small
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+        base.model.save_pretrained(tmp_path / "tuned")
+        base.tokenizer.save_pretrained(tmp_path / "tuned")
+        return str(tmp_path / "tuned")
+
+    return make
+
+
+def reference_mask(folder: str, labels: tuple[str, ...]) -> dict[str, torch.Tensor]:
+    """Of every matrix that the published code masks: the layers, the pooler and the classifier."""
+    generator = torch.Generator().manual_seed(11)
+    shapes = linear_shapes(load_backbone(folder, labels, 0).model)
+    return {name: (torch.rand(shape, generator=generator) < 0.5).float() for name, shape in shapes.items()}
+
+
+def logits_of(model: Any) -> torch.Tensor:
+    ids = torch.arange(5, 35).reshape(3, 10)
+    with torch.no_grad():
+        answers: torch.Tensor = model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("names", "order", "said"),
+    [
+        (("LABEL_0", "LABEL_1", "LABEL_2"), (0, 1, 2), "it names no labels, so its outputs are taken in this order"),
+        (NLI, (0, 1, 2), "its labels are these"),
+        (("CONTRADICTION", "Entailment", "neutral"), (1, 2, 0), "its labels are these"),
+    ],
+)
+def test_a_mask_of_a_fine_tuned_model_is_imported_with_its_head(
+    names: tuple[str, ...], order: tuple[int, ...], said: str, tuned: Callable[..., str], tmp_path: Path
+) -> None:
+    folder = tuned(names)
+    written = reference_mask(folder, NLI)
+    # the oracle: transformers alone, and the product of weights and mask
+    original = AutoModelForSequenceClassification.from_pretrained(folder)
+    state = original.state_dict()
+    original.load_state_dict({name: t * written[name] if name in written else t for name, t in state.items()})
+    expected = logits_of(original)[:, list(order)]
+    made = api.import_mask(
+        saved(written, tmp_path), tmp_path / "sub", format="srnet-reference", backbone=folder, labels=NLI
+    )
+    assert made.remarks[-1] == f"the checkpoint's own classifier was kept for {', '.join(NLI)}: {said}"
+    for _ in range(2):  # every load draws a head first, and must then forget it
+        assert torch.allclose(logits_of(load_subnetwork(tmp_path / "sub")), expected, atol=1e-6)
+    assert made.mask.kept == sum(int(each.sum()) for each in written.values())
+    api.export_model(tmp_path / "sub", tmp_path / "merged", format="merged")
+    merged = AutoModelForSequenceClassification.from_pretrained(tmp_path / "merged")
+    assert torch.allclose(logits_of(merged), expected, atol=1e-6)
+    assert tuple(merged.config.id2label.values()) == NLI
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        (("yes", "maybe", "no"), "the checkpoint's classifier tells yes, maybe, no apart"),
+        (("LABEL_0", "LABEL_1", "neutral"), "the checkpoint's classifier tells LABEL_0, LABEL_1, neutral apart"),
+        (("a", "b"), "the checkpoint's classifier has 2 outputs for 3 labels"),
+    ],
+)
+def test_a_head_for_other_labels_is_not_kept(
+    names: tuple[str, ...], why: str, tuned: Callable[..., str], tmp_path: Path
+) -> None:
+    folder = tuned(names)
+    written = {name: each for name, each in reference_mask(folder, NLI).items() if name != "classifier.weight"}
+    made = api.import_mask(
+        saved(written, tmp_path), tmp_path / "sub", format="srnet-reference", backbone=folder, labels=NLI
+    )
+    assert made.remarks[-1] == f"the head is randomly initialised, for {why}: scores mean nothing until it is trained"
+    drawn = load_backbone(folder, NLI, seed=0).model.state_dict()["classifier.weight"]
+    assert torch.equal(load_subnetwork(tmp_path / "sub").state_dict()["classifier.weight"], drawn)
+
+
+def test_whoever_trains_starts_from_a_drawn_head(tuned: Callable[..., str]) -> None:
+    folder = tuned(NLI)
+    brought = AutoModelForSequenceClassification.from_pretrained(folder).state_dict()["classifier.weight"]
+    base = load_backbone(folder, NLI, seed=0)
+    assert not torch.allclose(base.model.state_dict()["classifier.weight"], brought)
+    before = base.sha256
+    assert keep_own_classifier(base, NLI).kept
+    assert torch.equal(base.model.state_dict()["classifier.weight"], brought)
+    assert load_backbone(folder, NLI, seed=0).sha256 == before, "a classifier is no part of a backbone's identity"
+
+
+def test_a_classifier_of_texts_is_none_of_tokens(tuned: Callable[..., str]) -> None:
+    base = load_backbone(tuned(("LABEL_0", "LABEL_1")), ("start", "end"), 0, Head(per_token=True))
+    assert (
+        keep_own_classifier(base, ("start", "end")).why == "a checkpoint's classifier is of whole texts, not of tokens"
+    )
 
 
 # --- the command line ----------------------------------------------------------------------------------------------

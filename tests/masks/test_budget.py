@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -58,17 +59,27 @@ def test_shape_is_kept() -> None:
     assert keep_largest(torch.rand(3, 5), 4).shape == (3, 5)
 
 
+@pytest.mark.parametrize("cut", ["middle", "kth"])
 @settings(deadline=None, max_examples=80)
-@given(tied_scores())
-def test_cut_reproduces_the_mask(case: tuple[torch.Tensor, torch.Tensor, int]) -> None:
+@given(case=tied_scores())
+def test_cut_reproduces_the_mask(cut: Any, case: tuple[torch.Tensor, torch.Tensor, int]) -> None:
     scores, magnitude, pruned = case
     keep = keep_largest(scores, pruned, magnitude)
     before = scores.clone()
-    phi = cut_between(scores, keep)
+    phi = cut_between(scores, keep, cut)
     assert torch.equal(scores >= phi, keep)  # the comparison that the forward pass makes
     # what training learned is not disturbed: tied scores move by one unit in the last place, all others not at all
     assert torch.allclose(scores, before, rtol=1e-6, atol=1e-6)
     assert torch.equal(scores[keep], before[keep])
+
+
+def test_the_published_cut_is_the_k_th_value() -> None:
+    # k = 2 of 4 pruned: the published code keeps scores > kthvalue(2) = 0.2; ours would lie halfway, at 0.25
+    scores, keep = torch.tensor([0.4, 0.2, 0.1, 0.3]), torch.tensor([True, False, False, True])
+    kth = scores.kthvalue(2).values
+    phi = cut_between(scores, keep, "kth")
+    assert phi == torch.nextafter(kth, torch.tensor(1.0)), "score >= phi is then score > k-th value"
+    assert float(cut_between(scores, keep)) == pytest.approx(0.25)
 
 
 def test_cut_when_nothing_is_kept() -> None:

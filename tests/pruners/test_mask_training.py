@@ -140,6 +140,55 @@ def test_a_gradual_run_follows_the_cubic(toy: nn.Module) -> None:
     assert pruned(method) == {"first.weight": 85, "second.weight": 17}
 
 
+def test_a_ramp_to_the_end_of_the_run_leaves_one_checkpoint_at_the_final_sparsity(toy: nn.Module) -> None:
+    # as published: final_sparsity_epoch = num_epochs
+    pruner = MaskTraining(sparsity=0.9, initial_sparsity=0.7, init="soft", ramp=1.0)
+    method = prepared(toy, pruner, fine_tuned=True, eval_every=7)
+    assert first_eligible(method) == TOTAL
+    for step in range(1, TOTAL + 1):
+        push(method, step)
+        method.after_step(step)
+    assert pruned(method) == {"first.weight": 90, "second.weight": 18}
+
+
+# --- the published threshold ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("init", ["hard", "soft"])
+def test_the_published_threshold_gives_the_masks_of_the_published_code(toy: nn.Module, init: Any) -> None:
+    """A transcript of what it does: score > threshold, the threshold being the k-th value of the last update."""
+    method = prepared(toy, MaskTraining(sparsity=0.5, init=init, cut="kth", refresh_every=10), eval_every=10)
+    layers = {name: mask for name, mask in attached(method.layers).items() if isinstance(mask, ScoreMask)}
+
+    def kth() -> dict[str, float]:
+        scores = {name: mask.scores.detach().flatten() for name, mask in layers.items()}
+        return {name: each.kthvalue(int(0.5 * each.numel())).values.item() for name, each in scores.items()}
+
+    thresholds, drifts = dict.fromkeys(layers, 0.01) if init == "hard" else kth(), []
+    for step in range(1, TOTAL + 1):
+        expected = {name: mask.scores.detach() > thresholds[name] for name, mask in layers.items()}
+        assert all(torch.equal(keep, expected[name]) for name, keep in current_mask(method.layers).items()), step
+        push(method, step)
+        drift = method.after_step(step).get("mask/drift")
+        if step % 10 == 0:
+            thresholds = kth()
+            drifts.append(drift)
+            assert pruned(method) == {"first.weight": 50, "second.weight": 10}
+    assert all(drift is not None and drift < -0.01 for drift in drifts[1:]), "the sparsity drifts in between"
+
+
+def test_the_middle_flips_later_than_the_published_threshold(toy: nn.Module) -> None:
+    left = {}
+    for cut in ("middle", "kth"):
+        model = nn.Sequential(nn.Linear(4, 1, bias=False))
+        model[0].weight.data.copy_(torch.tensor([[0.1, 0.2, 0.4, 0.5]]))
+        method = prepared(model, MaskTraining(sparsity=0.5, init="soft", cut=cut))  # type: ignore[arg-type]
+        with torch.no_grad():
+            next(iter(attached(method.layers).values())).scores.add_(0.05)  # type: ignore[operator, union-attr]
+        left[cut] = current_mask(method.layers).kept
+    assert left == {"middle": 2, "kth": 3}, "0.25 is below 0.3, halfway, and above 0.2, the k-th value"
+
+
 def test_snapshots_do_not_follow_the_scores(toy: nn.Module) -> None:
     method = prepared(toy, MaskTraining(sparsity=0.5))
     _, before = split_snapshot(method.snapshot())
@@ -162,6 +211,7 @@ def test_snapshots_do_not_follow_the_scores(toy: nn.Module) -> None:
         ({"refresh_every": 0}, "refresh_every"),
         ({"initial_sparsity": 0.9}, "exceeds"),
         ({"ramp": 0.0}, "ramp"),
+        ({"cut": "top"}, "unknown cut 'top'; choose one of: kth, middle"),
     ],
 )
 def test_nonsense_is_refused(wrong: dict[str, Any], message: str) -> None:

@@ -243,6 +243,29 @@ def test_the_threshold_never_moves(toy: nn.Module) -> None:
     assert kept(method) == {"first.weight": 100, "second.weight": 20}  # sigmoid(-1) = 0.27 > 0.1
 
 
+@pytest.mark.parametrize("floor", [-0.1, 1.0, math.nan])
+def test_a_floor_that_is_no_share_is_refused(floor: float) -> None:
+    with pytest.raises(UserError, match="floor"):
+        SoftMovement(0.9, floor=floor)
+
+
+def test_the_published_floor_keeps_half_a_percent_of_every_matrix() -> None:
+    """Fewer than int(0.005 n) + 1 scores above tau: kept are those above the value of rank n - int(0.005 n) - 1."""
+    model = nn.Sequential(nn.Linear(20, 30))  # 600 weights, of which 4 stay
+    method = prepared(model, SoftMovement(0.9, floor=0.005))
+    (mask,) = (cast(ScoreMask, each) for each in attached(method.layers).values())
+    with torch.no_grad():
+        mask.scores.copy_(torch.arange(600.0).reshape(30, 20) - 1000)  # all far below tau
+    method.after_step(1)
+    expected = torch.zeros(600, dtype=torch.bool)
+    expected[-4:] = True
+    assert torch.equal(current_mask(method.layers)["0.weight"].flatten(), expected)
+    with torch.no_grad():
+        mask.scores[0] = 1.0  # twenty above tau: the floor is of no account any more
+    method.after_step(2)
+    assert torch.equal(current_mask(method.layers)["0.weight"].flatten(), torch.arange(600) < 20)
+
+
 # --- L0 ------------------------------------------------------------------------------------------------------------
 
 

@@ -335,6 +335,20 @@ def test_the_penalty_by_hand(kind: Any, step: int, strength: float, toy: nn.Modu
 
 
 @both
+def test_the_published_penalty_grows_until_the_end_of_the_run(kind: Any, toy: nn.Module) -> None:
+    # MNLI: 12 epochs of 392,702 rows in batches of 64, of which the last 30,000 steps hold the final sparsity
+    total = math.ceil(12 * 392_702 / 64)
+    ramp = (total - 30_000) / total
+    ours = prepared(toy, kind(0.9, ramp=ramp), total=total)
+    assert ours.strength(18_463) == pytest.approx(323, abs=0.5)
+    model = nn.Sequential(nn.Linear(10, 10))
+    published = prepared(model, kind(0.9, ramp=ramp, penalty_until="end"), total=total)
+    assert published.strength(18_463) == pytest.approx(232, abs=0.5)
+    assert published.strength(total) == 400.0
+    assert published.may_select(math.ceil(ramp * total)), "the sparsity follows its own ramp"
+
+
+@both
 def test_the_penalty_is_scaled_and_can_be_left_out(kind: Any, toy: nn.Module) -> None:
     method = prepared(toy, kind(0.9, penalty=8.0))
     assert method.after_step(100)["mask/penalty"] == 8.0
@@ -348,6 +362,7 @@ def test_the_penalty_is_scaled_and_can_be_left_out(kind: Any, toy: nn.Module) ->
     ("name", "wrong", "message"),
     [
         ("smp-l", {"penalty": -1.0}, "penalty"),
+        ("smp-l", {"penalty_until": "never"}, "unknown value for penalty_until 'never'; choose one of: end, ramp"),
         ("smp-l", {"penalty": math.nan}, "penalty"),
         ("smp-s", {"penalty": math.inf}, "penalty"),
         ("smp-l", {"ramp": 0.0}, "ramp"),

@@ -14,14 +14,14 @@ import pytest
 
 from srnet.cli import main
 from srnet.errors import UserError
-from srnet.experiment import FineTune, Moment, Pretrained, Prune, load_task
+from srnet.experiment import BiasSpec, FineTune, Moment, Pretrained, Prune, Rewind, load_task
 from srnet.experiment.nodes import ModelNode
 from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
-from srnet.pruners import IMP, MaskTraining
+from srnet.pruners import IMP, MaskTraining, RewoundIMP, StaticLocal
 from srnet.recipes import FIGURES, Order
 from srnet.recipes.figures import AUTO_START, FIXED, GRADUAL, START
 from srnet.recipes.paper import Published, paper_setup
-from srnet.recipes.profiles import scaled
+from srnet.recipes.profiles import as_published, scaled
 from srnet.recipes.setup import Setup
 from srnet.tasks.base import Metric, Split, Task
 from srnet.tasks.files import FilesTask
@@ -64,12 +64,15 @@ class Said:
     eval_every: int
     timing_sparsity: float
     table_5_epochs: int
+    ood_warmup_steps: int
+    ood_epochs: tuple[int, ...]
+    """On a fine-tuned model with OOD data, at 20, 50, 70 and 90 %."""
 
 
 PAPER = {
-    MNLI: Said(5e-5, 5, 5, 3600, 1000, 0.7, 3),
-    QQP: Said(2e-5, 3, 7, 3400, 1000, 0.7, 5),
-    FEVER: Said(2e-5, 3, 7, 0, 500, 0.9, 5),
+    MNLI: Said(5e-5, 5, 5, 3600, 1000, 0.7, 3, 3600, (3, 3, 3, 7)),
+    QQP: Said(2e-5, 3, 7, 3400, 1000, 0.7, 5, 0, (3, 3, 5, 5)),
+    FEVER: Said(2e-5, 3, 7, 0, 500, 0.9, 5, 0, (3, 3, 3, 5)),
 }
 each_task = pytest.mark.parametrize(("task", "said"), PAPER.items(), ids=lambda value: getattr(value, "name", ""))
 
@@ -123,7 +126,12 @@ def test_mask_training_and_imp_are_as_published(task: Sized, said: Said) -> None
             assert (settings.epochs, settings.steps) == (said.pruning_epochs, None)
             assert settings.learning_rate == said.learning_rate
             assert settings.eval_every == said.eval_every
-            assert round(settings.warmup * settings.total_steps(task.size)) == said.warmup_steps
+            warmup = 0 if isinstance(node.pruner, IMP) else said.warmup_steps
+            assert round(settings.warmup * settings.total_steps(task.size)) == warmup, "IMP's scripts name none"
+    for node in points(task, "fig4"):
+        pruned = node.parent.subnetwork if isinstance(getattr(node, "parent", None), Rewind) else None
+        if isinstance(pruned, Prune) and isinstance(pruned.pruner, RewoundIMP):
+            assert pruned.training.warmup == 0.0
 
 
 @each_task
@@ -197,11 +205,24 @@ def test_table_5_trains_as_long_as_published(task: Sized, said: Said) -> None:
 
 @each_task
 def test_with_ood_data_searches_are_as_published(task: Sized, said: Said) -> None:
-    for label in ("fine-tuned subnetwork", "raw subnetwork"):
-        for node in points(task, "fig6", label):
+    usual = (3, 3, 3, 3)
+    for label, epochs in (("fine-tuned subnetwork", said.ood_epochs), ("raw subnetwork", usual)):
+        nodes = points(task, "fig6", label)
+        assert [node.training.epochs for node in nodes] == pytest.approx(epochs), label
+        for node in nodes:
             assert node.data == "id+ood"
-            assert (node.training.learning_rate, node.training.epochs) == (2e-5, 3)
+            assert node.training.learning_rate == 2e-5
             assert node.training.eval_every == said.eval_every
+            total = node.training.total_steps(task.size + 30)  # the test's OOD data
+            assert round(node.training.warmup * total) == said.ood_warmup_steps
+    isolated = points(task, "fig6", "raw subnetwork, then fine-tuned")
+    assert [node.parent.subnetwork.training.epochs for node in isolated] == pytest.approx(said.ood_epochs)
+    assert {node.training.epochs for node in isolated} == {3}, "in isolation as usual"
+
+
+def test_the_lengths_of_ood_training_are_for_the_sparsities_that_are_shown() -> None:
+    recipe = FIGURES["fig6"].recipe(paper_setup(QQP), (0,), (0.5, 0.7))
+    assert {line.lengths_at for line in recipe.lines} == {(), ((0.7, 5 / 3),)}
 
 
 @each_task
@@ -377,9 +398,86 @@ def test_a_task_of_the_paper_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "q.yaml").write_text(
         "{name: qqp, labels: ['yes', 'no'], metric: f1, train: d.tsv, dev: d.tsv, ood: {paws: d.tsv}, leaks: keep}"
     )
-    (recipe,) = Order(("fig5",), "paper", (str(tmp_path / "q.yaml"),)).recipes()
+    (recipe,) = Order(("fig5",), "paper", (str(tmp_path / "q.yaml"),), without_vectors=True).recipes()
     assert (recipe.pruning.learning_rate, recipe.pruning.epochs, recipe.backbone) == (2e-5, 7, "bert-base-uncased")
     assert all(isinstance(point.node, ModelNode) for point in recipe.points())
+
+
+# --- as published --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", ["toy", "cpu"])
+def test_as_published_turns_on_every_switch(profile: str, file: str) -> None:
+    figures = ("fig2", "fig8", "tab5", "smp")
+    order = Order(figures, profile, (file,), backbone="b" if profile == "cpu" else None, words=(), as_published=True)
+    recipes = {recipe.name: recipe for recipe in order.recipes()}
+
+    def found(name: str) -> list[Any]:
+        pruners = [getattr(point.node, "pruner", None) for point in recipes[name].points()]
+        return [pruner for pruner in pruners if pruner is not None]
+
+    every = recipes["fig2"].pruning.eval_every
+    for name in ("fig2", "fig8", "tab5"):
+        masks = [pruner for pruner in found(name) if isinstance(pruner, MaskTraining)]
+        assert {(pruner.cut, pruner.refresh_every) for pruner in masks} == {("kth", every)}
+        assert {pruner.ramp for pruner in masks} <= {0.7, 1.0}
+        assert all((pruner.ramp == 1.0) == (pruner.initial_sparsity is not None) for pruner in masks)
+    static = [pruner for pruner in found("smp") if isinstance(pruner, StaticLocal)]
+    assert len(static) == 12
+    assert {pruner.penalty_until for pruner in static} == {"end"}
+    plain = replace(order, as_published=False).recipes()
+    assert {r.name: r.finetuning for r in plain} == {name: r.finetuning for name, r in recipes.items()}
+
+
+def test_as_published_at_the_scale_of_the_paper() -> None:
+    setup = as_published(paper_setup(FEVER))
+    (node,) = points(FEVER, "tab5", "gradual, from 50 %", setup)
+    assert (node.pruner.cut, node.pruner.refresh_every, node.pruner.ramp) == ("kth", 500, 1.0)
+    half = as_published(scaled(paper_setup(FEVER), 0.5))
+    assert dict(half.mask_options)["refresh_every"] == 250, "at every evaluation, however long the run"
+
+
+# --- word vectors and seeds of the paper ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def qqp_file(tmp_path: Path) -> str:
+    (tmp_path / "d.tsv").write_text("text_a\ttext_b\tlabel\n" + "a\tb\tyes\nc\td\tno\n" * 2000)
+    (tmp_path / "q.yaml").write_text(
+        "{name: qqp, labels: ['yes', 'no'], metric: f1, train: d.tsv, dev: d.tsv, ood: {paws: d.tsv}, leaks: keep,"
+        " ood_train: d.tsv}"
+    )
+    return str(tmp_path / "q.yaml")
+
+
+@pytest.mark.parametrize("figure", ["fig2", "fig8", "robust-smp"])
+def test_the_paper_measures_the_shortcut_with_word_vectors(figure: str, qqp_file: str) -> None:
+    with pytest.raises(UserError) as error:
+        Order((figure,), "paper", (qqp_file,), words=()).recipes()
+    assert str(error.value) == (
+        f"the bias model of {figure} needs word vectors to be the paper's; "
+        "give --vectors FILE, or --without-vectors to measure the shortcut on words alone"
+    )
+    for given in ({"without_vectors": True}, {"bias": BiasSpec(vectors="v.vec")}, {"bias": BiasSpec("unknown")}):
+        assert Order((figure,), "paper", (qqp_file,), words=(), **given).recipes()
+
+
+def test_what_reads_no_words_needs_no_vectors(qqp_file: str, file: str) -> None:
+    for figure in ("fig6", "smp"):
+        assert Order((figure,), "paper", (qqp_file,), words=()).recipes(), "no line has a bias model"
+    assert Order(("fig2",), "paper", (qqp_file,), lines=("mask training (CE)",)).recipes()
+    assert Order(("fig2",), tasks=(file,)).recipes(), "only the profile paper asks"
+    with pytest.raises(UserError, match="exclude each other"):
+        Order(bias=BiasSpec(vectors="v.vec"), without_vectors=True)
+    with pytest.raises(UserError, match="'unknown' reads no word vectors; leave out --without-vectors"):
+        Order(("fig2",), "paper", (qqp_file,), bias=BiasSpec("unknown"), without_vectors=True).recipes()
+
+
+def test_seeds_are_the_profiles_unless_given() -> None:
+    assert Order(("fig2",), "paper").seeds == (0, 1, 2, 3)
+    assert Order(("fig2",), "paper", seeds=(0, 1)).seeds == (0, 1)
+    assert (Order().seeds, Order(profile="cpu", tasks=("t",), backbone="b").seeds) == ((0,), (0,))
+    assert "--seeds 4" in Order(("fig2",), "paper").command()
 
 
 # --- what one types to get it again --------------------------------------------------------------------------------
@@ -417,6 +515,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
         Order(("all",), "paper", ("mnli.yaml", "qqp.yaml"), seeds=(0, 1, 2, 3)),
         Order(("fig2",), tasks=("my data/mnli.yaml",), backbone="it's mine"),
         Order(("fig2",), sparsities=(1 / 3,), scale=1 / 3),
+        Order(("fig2",), "paper", without_vectors=True, as_published=True),
     ],
     ids=lambda order: order.command(),
 )

@@ -85,6 +85,12 @@ def test_squad_trains_twice_as_long_at_three_percent() -> None:
 
 def test_the_final_sparsity_is_held_for_the_published_part_of_the_run() -> None:
     # 30,000 of MNLI's 12 * 392,702 / 64 steps, and 5,000 of SQuAD's 10 * 88,524 windows / 32
+    pruners = prunings(recipe_of("smp", Sized("squad")))
+    for label in ("SMP-L", "SMP-S", "SMP-S + distillation"):
+        long = pruners[label, 0.97]
+        assert isinstance(long.pruner, StaticLocal)
+        # twice as long, but the ramp ends where it ends in the shorter runs: near step 22,650
+        assert long.pruner.ramp * long.training.total_steps(88_524) == pytest.approx(22_650, abs=50)
     for task, share in (("mnli", 30_000 / (12 * 392_702 / 64)), ("squad", 5_000 / (10 * 88_524 / 32))):
         pruner = prunings(recipe_of("smp", Sized(task)))["SMP-L", 0.9].pruner
         assert isinstance(pruner, StaticLocal)
@@ -114,6 +120,12 @@ def test_the_temperature_of_the_shares() -> None:
     assert [p(made["SMP-S", sparsity]) for sparsity in (0.5, 0.9, 0.97)] == [3.0, 1.0, 1.0]
     assert p(made["SMP-S + distillation", 0.5]) == 1.0, "3 is for MNLI at 50 % without distillation"
     assert p(other["SMP-S", 0.5]) == 1.0
+    spans = prunings(recipe_of("smp", Sized("squad")))
+    assert [p(spans["SMP-S", sparsity]) for sparsity in (0.5, 0.9, 0.97)] == [4.0, 1.0, 1.0]
+    assert p(spans["SMP-S + distillation", 0.5]) == 1.0
+    soft = made["soft movement", 0.97].pruner
+    assert isinstance(soft, SoftMovement)
+    assert soft.floor == 0.005
     assert [StaticShared(sparsity).smoothing() for sparsity in (0.1, 0.3, 0.31)] == [4.0, 4.0, 1.0]
 
 

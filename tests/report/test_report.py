@@ -144,6 +144,17 @@ def test_the_table(results: Results) -> None:
         assert f"{100 * summary.sparsity:.2f} %" in text
 
 
+def test_every_report_says_what_the_bias_model_reads(
+    results: Results, by_start: Results, ran: Any, tmp_path: Path
+) -> None:
+    said = "bias model: word overlap (3 features, no word vectors), cross-fitted in 5 folds"
+    assert said in results.notes
+    assert not any(note.startswith("bias model") for note in by_start.notes), "CE alone has none"
+    write_report(ran.page(results), tmp_path)
+    for name in ("report.md", "report.html"):
+        assert said in (tmp_path / name).read_text()
+
+
 def test_the_table_says_what_varies(by_start: Results, by_length: Results) -> None:
     console = Console(width=200, file=io.StringIO(), record=True)
     console.print(results_table(by_start), results_table(by_length))

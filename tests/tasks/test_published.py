@@ -258,13 +258,13 @@ def test_the_decision_is_part_of_what_the_data_are(tmp_path: Path) -> None:
     assert with_hans(tmp_path).fingerprint != with_hans(tmp_path, decision="sum").fingerprint
 
 
-def test_hans_as_training_data_is_entailment_and_neutral(tmp_path: Path) -> None:
+def test_hans_as_training_data_is_entailment_and_contradiction(tmp_path: Path) -> None:
     folder = snli_txt(tmp_path, [])
     table(folder / "heuristics_train_set.txt", HANS_COLUMNS, [{**row, "sentence2": "other ."} for row in HANS])
     hans_txt(folder)
     task = published_task("snli", folder).load()
     assert task.ood_train is not None
-    assert [label for label, _, _ in content(task.ood_train, task)] == ["entailment", *["neutral"] * 3]
+    assert [label for label, _, _ in content(task.ood_train, task)] == ["entailment", *["contradiction"] * 3]
     assert task.ood_train.coarse is None
     assert "ood_train" not in task.scored
 
@@ -384,6 +384,16 @@ def test_fever_with_evidence_first_and_the_claim_second(tmp_path: Path) -> None:
         ("NOT ENOUGH INFO", "e5", "c4"),
     ]
     assert task.shortcut == "claim"
+
+
+def test_the_hubs_fever_is_another_sample_and_says_so(tmp_path: Path) -> None:
+    paper = published_task("fever", fever(tmp_path))
+    assert not any("another sample" in note for note in paper.load().notes), "the authors' files are the paper's"
+    (remark,) = published_task("fever").remarks
+    assert replace(paper, remarks=(remark,)).load().notes[0] == remark
+    for words in ("another sample than the paper's", "242,911 and 16,664", "--data FOLDER"):
+        assert words in remark
+    assert published_task("mnli").remarks == ()
 
 
 def test_fever_without_the_texts_of_its_evidence(tmp_path: Path) -> None:

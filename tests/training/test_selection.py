@@ -56,6 +56,16 @@ def test_a_gradual_run_is_chosen_only_at_its_final_sparsity(make_run: Any, tmp_p
     assert all(int((~keep).sum()) == round(0.9 * keep.numel()) for keep in mask.values())
 
 
+def test_a_ramp_to_the_end_is_chosen_at_the_last_step(make_run: Any, tmp_path: Path) -> None:
+    """The published schedule: the final sparsity is met at the end only, so nothing before it may be saved."""
+    pruner = MaskTraining(0.9, init="soft", initial_sparsity=0.7, ramp=1.0, cut="kth")
+    result = scores(make_run, pruner.method(fine_tuned=True, eval_every=5), tmp_path, EARLY_PEAK)
+    _, mask = split_snapshot(result.snapshot)
+    assert (result.step, result.dev_score) == (20, 60.0)
+    assert mask is not None
+    assert all(int((~keep).sum()) == round(0.9 * keep.numel()) for keep in mask.values())
+
+
 def test_imp_does_not_choose(make_run: Any, tmp_path: Path) -> None:
     result = scores(make_run, IMP(0.5).method(fine_tuned=True, eval_every=5), tmp_path, EARLY_PEAK)
     assert result.step == 18  # nine levels of two steps: the training after the 90 % level ends the run
