@@ -20,6 +20,9 @@ from srnet.report.results import Results, Summary
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
+LEVEL_STYLES = (":", (0, (6, 2, 1, 2)), (0, (6, 2, 1, 2, 1, 2)))
+"""Thin lines: the majority class, and theory's classifiers where there are any."""
+
 AXES: dict[Axis, str] = {
     "sparsity": "sparsity (% of weights pruned)",
     "kept": "weights kept (%)",
@@ -96,7 +99,8 @@ def draw_curves(results: Results) -> dict[str, bytes]:
         for label, summaries in by_line(results).items():
             place = table.index(summaries[0]) if summaries[0] in table else None
             _draw_line(axis, summaries, split, styles[label], place)
-        axis.axhline(results.majority[split], color="#999999", linewidth=1, linestyle=":", label=results.floor)
+        for (name, own), style in zip(results.levels.items(), LEVEL_STYLES, strict=False):
+            axis.axhline(own[split], color="#777777", linewidth=0.8, linestyle=style, label=name)
         axis.set_title(results.named(split))
         axis.set_xlabel(AXES[results.recipe.axis] if not table else f"{100 * table[0].sparsity:.0f} % sparse")
         if table:

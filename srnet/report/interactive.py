@@ -14,6 +14,8 @@ Picture = dict[str, Any]
 
 FONT = {"family": "system-ui, sans-serif", "size": 13, "color": "#1d2330"}
 GRID = "#e8ebf0"
+THIN = ("dot", "dashdot", "longdashdot")
+"""The majority class, and theory's classifiers where there are any."""
 MARKERS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
 
 
@@ -66,7 +68,8 @@ def curves(results: Results) -> list[Picture]:
             if summaries[0] in table:
                 made[-1]["x"] = [table.index(summaries[0])]
             traces += made
-        traces.append(_floor(results.floor, results.majority[split], ends))
+        thin = zip(results.levels.items(), THIN, strict=False)
+        traces += [_thin_line(name, own[split], ends, dash) for (name, own), dash in thin]
         layout = _layout(results.named(split), AXES[results.recipe.axis], f"{results.metric} (%)")
         if table:
             labels = [escape(s.line.label) for s in table]
@@ -129,10 +132,10 @@ def _level(label: str, summaries: list[Summary], split: str, look: Look, ends: l
     return [_band(ends, [score.mean - score.sd] * 2, [score.mean + score.sd] * 2, look.colour, label), line]
 
 
-def _floor(name: str, value: float, ends: list[float]) -> dict[str, Any]:
+def _thin_line(name: str, value: float, ends: list[float], dash: str) -> dict[str, Any]:
     return {
         "x": ends, "y": [value] * 2, "name": name, "mode": "lines",
-        "line": {"color": "#999999", "width": 1, "dash": "dot"},
+        "line": {"color": "#777777", "width": 1, "dash": dash},
         "hovertemplate": f"{name} {value:.1f}<extra></extra>",
     }  # fmt: skip
 

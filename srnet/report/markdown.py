@@ -53,7 +53,7 @@ def _section(section: Section) -> list[str]:
             f"{summary.steps:,.0f}",
         ])  # fmt: skip
     compared = list(comparison(results, results.summaries[0]))
-    for name, own in {results.floor: results.majority, **results.bias_scores}.items():
+    for name, own in results.baselines.items():
         rows.append([name, "", *(f"{own[split]:.1f}" for split in results.splits), *[""] * len(compared), ""])
     header = ("model", "sparsity", *scores, *compared, "training steps")
     return [

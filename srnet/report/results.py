@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -96,6 +96,18 @@ class Results:
     """Further in-distribution test sets."""
     warnings: list[str] = field(default_factory=list)
     """Why the gains of this figure may not be what they look like."""
+    theory: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What a calculation gives for ideal classifiers of the task, by name and split."""
+
+    @property
+    def baselines(self) -> dict[str, Mapping[str, float]]:
+        """What to compare with beside the models, by name and split: a constant, the shortcut alone, theory."""
+        return {self.floor: self.majority, **self.bias_scores, **self.theory}
+
+    @property
+    def levels(self) -> dict[str, Mapping[str, float]]:
+        """Those of them that are drawn as thin lines."""
+        return {self.floor: self.majority, **self.theory}
 
     @property
     def floor(self) -> str:
@@ -163,6 +175,7 @@ def results_of(evidence: Evidence) -> Results:
         traces=_traces(groups, store, task) if recipe.axis == "start" else [],
         notes=[*_reference_notes(evidence), *_cost_notes(evidence, steps), *_bias_notes(recipe), *task.notes],
         id_tests=tuple(task.id_tests),
+        theory=task.theory,
         warnings=warnings_about(evidence, _subnetworks(groups, summaries), majority),
     )
 

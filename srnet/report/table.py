@@ -25,8 +25,7 @@ def results_table(results: Results) -> Table:
     for summary in results.summaries:
         scores = [str(summary.scores[split]) for split in splits]
         table.add_row(_name(results, summary), f"{100 * summary.sparsity:.2f} %", *scores, _said(results, summary))
-    table.add_row(results.floor, "", *(f"{results.majority[split]:.1f}" for split in splits), "", style="dim")
-    for name, own in results.bias_scores.items():
+    for name, own in results.baselines.items():
         table.add_row(name, "", *(f"{own[split]:.1f}" for split in splits), "", style="dim")
     return table
 
