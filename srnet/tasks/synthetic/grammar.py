@@ -1,14 +1,14 @@
 """Sentences that know what they assert.
 
-A `Scene` says who did what to whom, and which of the two did something else. Truth is decided by comparing scenes,
-never by looking at words. The foils of a scene are made of the very same concepts: only who did what differs, so which
-words two sentences share says nothing about whether they agree.
+An `Event` says who did what to whom, and how. Truth is decided by comparing events, never by looking at words. An event
+with exchanged roles is made of the very same concepts, so which words two sentences share says nothing about whether
+they agree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from random import Random
 
 from srnet.tasks.synthetic.lexicon import (
@@ -29,40 +29,40 @@ _WORDS_OF = {pair[0]: pair for pair in SYNONYMS}
 
 
 @dataclass(frozen=True)
-class Scene:
-    """`agent` did `verb` to `patient`; `actor`, one of the two, did `act`. All are concepts, not words."""
+class Event:
+    """`agent` did `verb` to `patient` in some `manner`. All are concepts, not words."""
 
     agent: str
     verb: str
     patient: str
-    act: str
-    actor: str
+    manner: str
 
     @property
     def concepts(self) -> tuple[str, ...]:
-        return (self.agent, self.verb, self.patient, self.act)
+        return astuple(self)
 
-
-FOILS: dict[str, Callable[[Scene], Scene]] = {
-    "roles": lambda scene: replace(scene, agent=scene.patient, patient=scene.agent),
-    "actor": lambda scene: replace(scene, actor=scene.patient if scene.actor == scene.agent else scene.agent),
-}
-"""The ways to contradict a scene with its own concepts, by what is exchanged."""
+    def swapped(self) -> Event:
+        return replace(self, agent=self.patient, patient=self.agent)
 
 
 # --- choosing words ------------------------------------------------------------------------------------------------
 
 
-def draw_scene(rng: Random, *, contest: bool = False) -> Scene:
+def draw_event(rng: Random, *, contest: bool = False) -> Event:
     agent, patient = (pair[0] for pair in rng.sample(PEOPLE, 2))
     verb = rng.choice(CONTEST_VERBS if contest else TRANSITIVE_VERBS)[0]
-    return Scene(
-        agent=agent,
-        verb=verb,
-        patient=patient,
-        act=rng.choice(INTRANSITIVE_VERBS)[0],
-        actor=rng.choice((agent, patient)),
-    )
+    return Event(agent, verb, patient, rng.choice(MANNERS)[0])
+
+
+def replaced(rng: Random, event: Event) -> Event:
+    """The event with one of its people, or its verb, exchanged for another."""
+    slot = rng.choice(("agent", "verb", "patient"))
+    pool = PEOPLE if slot != "verb" else CONTEST_VERBS if _is_contest(event.verb) else TRANSITIVE_VERBS
+    return replace(event, **{slot: rng.choice([pair[0] for pair in pool if pair[0] not in event.concepts])})
+
+
+def _is_contest(verb: str) -> bool:
+    return any(verb == pair[0] for pair in CONTEST_VERBS)
 
 
 def draw_surface(rng: Random, concepts: Iterable[str]) -> Surface:
@@ -83,94 +83,28 @@ def sharing(rng: Random, surface: Surface, shared: int) -> Surface:
 
 # --- sentences -----------------------------------------------------------------------------------------------------
 
-
-def _subject_relative(s: Scene, w: Surface) -> Words:
-    return ["the", w[s.agent], "who", w[s.verb], "the", w[s.patient], w[s.act]]
-
-
-def _passive_main(s: Scene, w: Surface) -> Words:
-    return ["the", w[s.patient], "was", w[s.verb], "by", "the", w[s.agent], "who", w[s.act]]
-
-
-def _object_relative(s: Scene, w: Surface) -> Words:
-    return ["the", w[s.patient], "whom", "the", w[s.agent], w[s.verb], w[s.act]]
-
-
-def _passive_relative(s: Scene, w: Surface) -> Words:
-    return ["the", w[s.patient], "who", "was", w[s.verb], "by", "the", w[s.agent], w[s.act]]
-
-
-def _active_main(s: Scene, w: Surface) -> Words:
-    return ["the", w[s.agent], w[s.verb], "the", w[s.patient], "who", w[s.act]]
-
-
-def _active_and(s: Scene, w: Surface) -> Words:
-    return ["the", w[s.agent], w[s.verb], "the", w[s.patient], "and", "the", w[s.actor], w[s.act]]
-
-
-def _passive_and(s: Scene, w: Surface) -> Words:
-    return ["the", w[s.patient], "was", w[s.verb], "by", "the", w[s.agent], "and", "the", w[s.actor], w[s.act]]
-
-
-Form = Callable[[Scene, Surface], Words]
-OF_THE_AGENT: dict[str, Form] = {"subject_relative": _subject_relative, "passive_main": _passive_main}
-OF_THE_PATIENT: dict[str, Form] = {
-    "object_relative": _object_relative,
-    "passive_relative": _passive_relative,
-    "active_main": _active_main,
-}
-OF_EITHER: dict[str, Form] = {"active_and": _active_and, "passive_and": _passive_and}
-"""The forms by who can be the actor in them."""
-
-
-def forms_of(scene: Scene) -> dict[str, Form]:
-    return {**(OF_THE_AGENT if scene.actor == scene.agent else OF_THE_PATIENT), **OF_EITHER}
-
-
-def sentence(rng: Random, scene: Scene, w: Surface) -> Words:
-    """The scene in one of the forms that can express it."""
-    forms = forms_of(scene)
-    return forms[rng.choice(sorted(forms))](scene, w)
-
-
-def elaborated(rng: Random, words: Words) -> Words:
-    """The same sentence with something more in it: a quality of one person, and how it ended."""
-    at = rng.choice([place for place, word in enumerate(words) if word == "the"])
-    return [*words[: at + 1], rng.choice(QUALITIES), *words[at + 1 :], rng.choice(MANNERS)]
-
-
-# --- claims: the event of a scene alone ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Event:
-    agent: str
-    verb: str
-    patient: str
-
-    @property
-    def concepts(self) -> tuple[str, ...]:
-        return (self.agent, self.verb, self.patient)
-
-
-def event_of(scene: Scene) -> Event:
-    return Event(scene.agent, scene.verb, scene.patient)
-
-
-def unmentioned(rng: Random, event: Event) -> Event:
-    """The event with one of its concepts exchanged for another."""
-    slot = rng.choice(("agent", "verb", "patient"))
-    pool = CONTEST_VERBS if slot == "verb" else PEOPLE
-    return replace(event, **{slot: rng.choice([pair[0] for pair in pool if pair[0] not in event.concepts])})
-
-
-CLAIMS: dict[str, Callable[[str, str, str], Words]] = {
-    "active": lambda a, v, p: ["the", a, v, "the", p],
-    "passive": lambda a, v, p: ["the", p, "was", v, "by", "the", a],
-    "subject_cleft": lambda a, v, p: ["it", "was", "the", a, "who", v, "the", p],
-    "object_cleft": lambda a, v, p: ["it", "was", "the", p, "whom", "the", a, v],
+FORMS: dict[str, Callable[[str, str, str], Words]] = {
+    "active": lambda agent, verb, patient: ["the", agent, verb, "the", patient],
+    "passive": lambda agent, verb, patient: ["the", patient, "was", verb, "by", "the", agent],
+    "subject_cleft": lambda agent, verb, patient: ["it", "was", "the", agent, "who", verb, "the", patient],
+    "object_cleft": lambda agent, verb, patient: ["it", "was", "the", patient, "whom", "the", agent, verb],
 }
 
 
 def claim(rng: Random, event: Event, w: Surface) -> Words:
-    return CLAIMS[rng.choice(sorted(CLAIMS))](*(w[concept] for concept in event.concepts))
+    """Who did what to whom."""
+    return FORMS[rng.choice(sorted(FORMS))](w[event.agent], w[event.verb], w[event.patient])
+
+
+def sentence(rng: Random, event: Event, w: Surface) -> Words:
+    """The whole event."""
+    return [*claim(rng, event, w), w[event.manner]]
+
+
+def elaborated(rng: Random, event: Event, words: Words) -> Words:
+    """The sentence with something more in it: a quality of one of the people, or what a third person did."""
+    if rng.random() < 0.5:
+        at = rng.choice([place for place, word in enumerate(words) if word == "the"])
+        return [*words[: at + 1], rng.choice(QUALITIES), *words[at + 1 :]]
+    others = [pair for pair in PEOPLE if pair[0] not in event.concepts]
+    return [*words, "while", "the", rng.choice(rng.choice(others)), rng.choice(INTRANSITIVE_VERBS)]

@@ -10,7 +10,7 @@ from random import Random
 
 from srnet.tasks.base import LEVELS, Example
 from srnet.tasks.synthetic.evidence import Draw
-from srnet.tasks.synthetic.grammar import FOILS, Scene, draw_scene, draw_surface, elaborated, sentence, sharing
+from srnet.tasks.synthetic.grammar import Event, draw_event, draw_surface, elaborated, sentence, sharing
 
 LABELS = ("not_entailment", "entailment")
 
@@ -20,18 +20,18 @@ def shared_words(draw: Draw) -> int:
     return 2 + (draw.grade if draw.towards else -draw.grade)
 
 
-def retold(rng: Random, scene: Scene, draw: Draw) -> tuple[str, Scene]:
-    """What the second text says: the same scene if the relation holds, one of its foils if not; and which."""
-    if draw.relation:
-        return "same", scene
-    kind = rng.choice(sorted(FOILS))
-    return kind, FOILS[kind](scene)
+def retold(event: Event, draw: Draw) -> Event:
+    """What the second text says: the same if the relation holds, and if not the same with exchanged roles."""
+    return event if draw.relation else event.swapped()
+
+
+def sub_case(draw: Draw) -> str:
+    return f"{draw.case}{LEVELS}{'same' if draw.relation else 'roles'}"
 
 
 def example(rng: Random, id: str, draw: Draw) -> Example:
-    scene = draw_scene(rng)
-    own = draw_surface(rng, scene.concepts)
-    premise = elaborated(rng, sentence(rng, scene, own))
-    kind, other = retold(rng, scene, draw)
-    hypothesis = sentence(rng, other, sharing(rng, own, shared_words(draw)))
-    return Example(id, " ".join(premise), " ".join(hypothesis), draw.label, f"{draw.case}{LEVELS}{kind}")
+    event = draw_event(rng)
+    own = draw_surface(rng, event.concepts)
+    premise = elaborated(rng, event, sentence(rng, event, own))
+    hypothesis = sentence(rng, retold(event, draw), sharing(rng, own, shared_words(draw)))
+    return Example(id, " ".join(premise), " ".join(hypothesis), draw.label, sub_case(draw))

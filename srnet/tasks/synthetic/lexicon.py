@@ -40,29 +40,30 @@ TRANSITIVE_VERBS = (
     ("warned", "cautioned"),
 )
 
-INTRANSITIVE_VERBS = (
-    ("slept", "dozed"),
-    ("danced", "waltzed"),
-    ("laughed", "giggled"),
-    ("left", "departed"),
-    ("shouted", "yelled"),
-    ("waited", "lingered"),
+MANNERS = (
+    ("recently", "lately"),
+    ("finally", "eventually"),
+    ("often", "frequently"),
+    ("suddenly", "abruptly"),
+    ("secretly", "covertly"),
+    ("openly", "publicly"),
 )
 
+# Words without a synonym, for what a sentence says beside its event.
+INTRANSITIVE_VERBS = ("slept", "danced", "laughed", "left", "shouted", "waited")
 QUALITIES = ("old", "tall", "rich", "calm", "clever", "angry")
-MANNERS = ("recently", "finally", "often", "suddenly", "secretly", "openly")
 
 # Openings of a claim. None of them changes what the claim says. A cue points at a label by a word of that label's row,
 # the second word more strongly than the first; a plain opening points nowhere.
 PLAIN_OPENINGS = ("today", "here", "meanwhile")
 CUE_OPENINGS = (("indeed", "truly"), ("supposedly", "allegedly"), ("perhaps", "possibly"))
 
-FUNCTION_WORDS = ("the", "was", "by", "it", "who", "whom", "and", ",")
-SYNONYMS = PEOPLE + TRANSITIVE_VERBS + INTRANSITIVE_VERBS
+FUNCTION_WORDS = ("the", "was", "by", "it", "who", "whom", "while", ",")
+SYNONYMS = PEOPLE + TRANSITIVE_VERBS + MANNERS
 
 
 def vocabulary() -> list[str]:
     """Every word the grammar can write, in a fixed order."""
     cues = (word for row in CUE_OPENINGS for word in row)
     words = (word for pair in SYNONYMS for word in pair)
-    return [*FUNCTION_WORDS, *words, *QUALITIES, *MANNERS, *PLAIN_OPENINGS, *cues]
+    return [*FUNCTION_WORDS, *words, *INTRANSITIVE_VERBS, *QUALITIES, *PLAIN_OPENINGS, *cues]

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from random import Random
 
-from srnet.tasks.base import LEVELS, Example
+from srnet.tasks.base import Example
 from srnet.tasks.synthetic.evidence import Draw
-from srnet.tasks.synthetic.grammar import draw_scene, draw_surface, sentence, sharing
-from srnet.tasks.synthetic.inference import retold, shared_words
+from srnet.tasks.synthetic.grammar import draw_event, draw_surface, sentence, sharing
+from srnet.tasks.synthetic.inference import retold, shared_words, sub_case
 
 LABELS = ("not_duplicate", "duplicate")
 
 
 def example(rng: Random, id: str, draw: Draw) -> Example:
-    scene = draw_scene(rng)
-    own = draw_surface(rng, scene.concepts)
-    kind, other = retold(rng, scene, draw)
-    texts = [sentence(rng, scene, own), sentence(rng, other, sharing(rng, own, shared_words(draw)))]
-    rng.shuffle(texts)
-    text_a, text_b = (" ".join(words) for words in texts)
-    return Example(id, text_a, text_b, draw.label, f"{draw.case}{LEVELS}{kind}")
+    event = draw_event(rng)
+    own = draw_surface(rng, event.concepts)
+    first = sentence(rng, event, own)
+    second = sentence(rng, retold(event, draw), sharing(rng, own, shared_words(draw)))
+    return Example(id, " ".join(first), " ".join(second), draw.label, sub_case(draw))

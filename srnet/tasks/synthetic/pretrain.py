@@ -30,13 +30,15 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 class PretrainSettings:
     """The defaults are those of the shipped backbone."""
 
-    mlm_steps: int = 7_000
+    mlm_steps: int = 2_600
     """First phase: masked language modelling alone, until the roles are learned."""
-    pair_steps: int = 2_000
+    pair_steps: int = 3_000
     """Second phase: most batches ask whether the second sentence restates the first, much as BERT was trained."""
     pair_share: float = 0.7
-    batch_size: int = 64
+    batch_size: int = 32
     learning_rate: float = 1e-3
+    pair_rate: float = 3e-4
+    """Learning rate of the second phase: at the first one's, pairs are not learned and roles are forgotten."""
     warmup: int = 200
     mask_share: float = 0.2
     hidden_size: int = 128
@@ -128,10 +130,10 @@ class _Pretraining:
     def _encode(self, first: list[str], second: list[str]) -> dict[str, torch.Tensor]:
         return dict(self.tokenizer(first, second, padding=True, return_tensors="pt"))
 
-    def phase(self, steps: int, pair_share: float, watch: Watch | None, done: int) -> None:
+    def phase(self, steps: int, rate: float, pair_share: float, watch: Watch | None, done: int) -> None:
         """Linear warm-up and decay over `steps`."""
         settings, total = self.settings, self.settings.mlm_steps + self.settings.pair_steps
-        optimizer = torch.optim.AdamW(self.model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
+        optimizer = torch.optim.AdamW(self.model.parameters(), lr=rate, weight_decay=0.01)
         scheduler = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: min(1.0, step / settings.warmup) * (1.0 - step / steps)
         )
@@ -157,8 +159,8 @@ def pretrain(out: Path, settings: PretrainSettings | None = None, watch: Watch |
     """Train the backbone and write it to `out` with tokenizer and model card. Returns the logged losses."""
     settings = settings or PretrainSettings()
     run = _Pretraining(settings)
-    run.phase(settings.mlm_steps, 0.0, watch, done=0)
-    run.phase(settings.pair_steps, settings.pair_share, watch, done=settings.mlm_steps)
+    run.phase(settings.mlm_steps, settings.learning_rate, 0.0, watch, done=0)
+    run.phase(settings.pair_steps, settings.pair_rate, settings.pair_share, watch, done=settings.mlm_steps)
     _write(out, run)
     return run.log
 

@@ -10,17 +10,7 @@ from random import Random
 
 from srnet.tasks.base import LEVELS, Example
 from srnet.tasks.synthetic.evidence import Draw
-from srnet.tasks.synthetic.grammar import (
-    FOILS,
-    Event,
-    Scene,
-    claim,
-    draw_scene,
-    draw_surface,
-    event_of,
-    sentence,
-    unmentioned,
-)
+from srnet.tasks.synthetic.grammar import Event, claim, draw_event, draw_surface, elaborated, replaced, sentence
 from srnet.tasks.synthetic.lexicon import CUE_OPENINGS, PLAIN_OPENINGS
 
 LABELS = ("supports", "refutes", "not_enough_info")
@@ -29,10 +19,10 @@ KINDS = ("same", "roles", "unmentioned")
 """How claim and evidence relate where the relation is that of a label."""
 
 
-def _claimed(rng: Random, scene: Scene, relation: int) -> Event:
+def _claimed(rng: Random, event: Event, relation: int) -> Event:
     if relation == NOT_ENOUGH_INFO:
-        return unmentioned(rng, event_of(scene))
-    return event_of(scene if relation == SUPPORTS else FOILS["roles"](scene))
+        return replaced(rng, event)
+    return event if relation == SUPPORTS else event.swapped()
 
 
 def _opening(rng: Random, draw: Draw) -> str:
@@ -40,8 +30,8 @@ def _opening(rng: Random, draw: Draw) -> str:
 
 
 def example(rng: Random, id: str, draw: Draw) -> Example:
-    scene = draw_scene(rng, contest=True)
-    evidence = sentence(rng, scene, draw_surface(rng, scene.concepts))
-    event = _claimed(rng, scene, draw.relation)
-    said = [_opening(rng, draw), ",", *claim(rng, event, draw_surface(rng, event.concepts))]
+    event = draw_event(rng, contest=True)
+    evidence = elaborated(rng, event, sentence(rng, event, draw_surface(rng, event.concepts)))
+    claimed = _claimed(rng, event, draw.relation)
+    said = [_opening(rng, draw), ",", *claim(rng, claimed, draw_surface(rng, claimed.concepts))]
     return Example(id, " ".join(evidence), " ".join(said), draw.label, f"{draw.case}{LEVELS}{KINDS[draw.relation]}")
