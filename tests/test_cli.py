@@ -195,6 +195,8 @@ def test_reproduce_teaches_what_there_is(shell: Shell) -> None:
         assert figure in text
     for word in ("all", "toy", "cpu", "paper", "--dry-run", "--seeds", "--tasks", "--scale", "--backbone"):
         assert word in text
+    for word in ("--as-published", "--without-vectors", "4 with the profile paper"):
+        assert word in text
     assert "Start with --dry-run" in text
     assert "the same command continues" in text
 
@@ -203,13 +205,17 @@ def test_claims_teaches_what_it_needs(shell: Shell) -> None:
     text = taught(shell, "claims")
     assert "holds, does not hold, or not enough evidence" in text
     assert "srnet reproduce all --seeds 3" in text
+    assert "--as-published" in text
+    assert "4 with the profile paper" in text
     assert "Nothing is computed" in text
 
 
 def test_reproduce_can_say_what_it_would_do(shell: Shell) -> None:
     outcome = shell.reproduce("fig2", "fig8", "--seeds", 2, "--dry-run")
     assert (outcome.code, outcome.err) == (0, "")
-    *planned, first, second, last = outcome.out.splitlines()
+    *planned, first, second, last, command = outcome.out.splitlines()
+    assert command.startswith("srnet reproduce fig2 fig8 --profile toy ")
+    assert "--seeds 2" in command
     keys = [line.split()[0] for line in planned]
     assert len(set(keys)) == len(keys), "each step once, whichever figures need it"
     assert all("  to do   " in line for line in planned)
@@ -278,6 +284,10 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("prune", "--pruner", "imp", "--sparsity", 0.55), "cannot stop at sparsity 0.55"),
         (("prune", "--pruner", "imp", "--init", "soft"), "pruner 'imp' has no option --init"),
         (("prune", "--init", "warm"), "unknown mask initialisation 'warm'"),
+        (("prune", "--cut", "top"), "unknown cut 'top'; choose one of: kth, middle"),
+        (("prune", "--penalty-until", "end"), "pruner 'mask' has no option --penalty-until"),
+        (("prune", "--pruner", "smp-l", "--penalty-until", "x"), "unknown value for penalty_until 'x'"),
+        (("prune", "--pruner", "soft-movement", "--floor", 2), "floor 2 is out of range"),
         (("prune", "--initial-sparsity", 0.9), "initial sparsity 0.9 exceeds the final 0.5"),
         (("prune", "0123"), "no artifact in"),
         (("evaluate", "0123"), "no artifact in"),
@@ -296,6 +306,7 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
             "set SRNET_DOWNLOAD=1 to allow a download, or give files with --data",
         ),
         (("reproduce", "fig2", "--profile", "paper", "--tasks", "task.yaml"), "unknown task of the paper 'inference'"),
+        (("reproduce", "fig2", "--vectors", "v.vec", "--without-vectors"), "exclude each other; keep one of them"),
         (("reproduce", "fig2", "--tasks", "gossip"), "unknown task 'gossip'"),
         (("reproduce", "fig2", "--scale", 0), "scale 0 is out of range"),
         (("reproduce", "fig2", "--tasks", "task.yaml", "--sparsities", "some"), "'some' is not a list of numbers"),

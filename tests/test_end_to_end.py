@@ -138,11 +138,16 @@ def test_a_figure_of_the_paper_and_its_claim(
     monkeypatch.setattr("srnet.experiment.work.compute", refuse)
     assert run(monkeypatch, *command, "--dry-run") == 0
     planned = capsys.readouterr().out.splitlines()
-    assert all("  stored  " in line for line in planned[:-2])
-    assert planned[-2:] == [
+    assert all("  stored  " in line for line in planned[:-3])
+    assert planned[-3:] == [
         "fig8 on inference: 7 models, 7 trainings, 0 to do",
         "7 distinct trainings, 7 of them stored; 0 steps to compute; nothing was done",
+        "srnet reproduce fig8 --profile toy --tasks inference --seeds 1 --scale 0.01",
     ]
+    assert run(monkeypatch, *command, "--as-published", "--dry-run") == 0
+    published = capsys.readouterr().out.splitlines()
+    assert "7 distinct trainings, 1 of them stored" in published[-2], "only the full model is the same"
+    assert published[-1].endswith("--scale 0.01 --as-published")
     assert (
         run(monkeypatch, "claims", "--tasks", "inference", "--scale", "0.01", "--seeds", "1", "--store", "store") == 0
     )
