@@ -26,6 +26,7 @@ _WHERE = {
     "UserError": "errors",
     "Trajectory": "experiment", "Moment": "experiment", "Order": "recipes",
     "demo": "api", "run": "api", "run_recipe": "api", "reproduce": "api", "claims": "api", "plan": "api",
+    "claims_until_answered": "api",
     "finetune": "api", "prune": "api", "evaluate": "api",
     "bias_model": "api", "pretrain": "api", "export_model": "api", "import_mask": "api",
 }  # fmt: skip

@@ -59,6 +59,7 @@ from srnet.report import (
     results_of,
     write_report,
 )
+from srnet.rounds import Rounds
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.tasks.synthetic.pretrain import PretrainSettings
 from srnet.tasks.synthetic.pretrain import pretrain as _pretrain
@@ -145,6 +146,17 @@ def claims(order: Order, engine: Engine | None = None) -> list[Finding]:
     return _findings([Evidence(recipe, store) for recipe in order.recipes()])
 
 
+def claims_until_answered(
+    order: Order, *, max_seeds: int = 10, budget: float | None = None, engine: Engine | None = None
+) -> list[Finding]:
+    """The paper's claims, with seeds added to their figures until each is answered or a limit is reached.
+
+    `budget` is in seconds. Each look is tested at a level of 0.05 divided by the number of planned looks, one for the
+    seeds of the order and one for each further seed up to `max_seeds`.
+    """
+    return Rounds(order.recipes(), engine or Engine(), max_seeds, budget).run()
+
+
 def _findings(figures: Sequence[Evidence]) -> list[Finding]:
     tasks = dict.fromkeys(each.recipe.task for each in figures)
     return [found for task in tasks for found in answer_claims([e for e in figures if e.recipe.task == task])]
@@ -160,6 +172,7 @@ def plain_finding(finding: Finding) -> dict[str, Any]:
         "answer": finding.answer,
         "seeds": finding.seeds,
         "note": finding.note,
+        "seeds_needed": finding.needs,
         "figures": [
             {
                 "what": part.what,

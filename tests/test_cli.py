@@ -208,6 +208,8 @@ def test_claims_teaches_what_it_needs(shell: Shell) -> None:
     assert "--as-published" in text
     assert "4 with the profile paper" in text
     assert "Nothing is computed" in text
+    for word in ("--until-answered", "--max-seeds", "--budget", "divided by the number of planned looks"):
+        assert word in text
 
 
 def test_reproduce_can_say_what_it_would_do(shell: Shell) -> None:
@@ -313,6 +315,14 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("reproduce", "fig2", "--tasks", "task.yaml", "--out", "task.yaml"), "task.yaml is a file"),
         (("reproduce", "fig2", "--engine", "cloud"), "unknown engine 'cloud'"),
         (("claims", "--profile", "cpu"), "profile 'cpu' needs a backbone"),
+        (("claims", "--max-seeds", 5), "--max-seeds is for --until-answered; without it nothing is computed"),
+        (("claims", "--budget", "5m"), "--budget is for --until-answered"),
+        (("claims", "--engine", "pool"), "--engine is for --until-answered"),
+        (("claims", "--until-answered", "--budget", "soon"), "'soon' is not a duration; write 90s, 60m or 2h"),
+        (
+            ("claims", "--until-answered", "--tasks", "task.yaml", "--max-seeds", 2),
+            "at most 2 seeds, but 3 to start with; give a larger --max-seeds",
+        ),
         (("run", "gone.yaml"), "gone.yaml cannot be read"),
         (("run", "task.yaml"), "task.yaml: unknown key 'train_size'"),
         (("export", "0123", "--format", "merged", "--out", "x"), "no artifact in"),

@@ -295,6 +295,18 @@ def claims(
     words: WordsOption = None,
     without_vectors: WithoutVectorsOption = False,
     as_published: AsPublishedOption = False,
+    until_answered: Annotated[
+        bool,
+        typer.Option("--until-answered", help="Compute further seeds until each claim is answered or a limit is met."),
+    ] = False,
+    max_seeds: Annotated[
+        int | None, typer.Option(min=1, help="With --until-answered: at most so many seeds a figure. Default: 10.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="With --until-answered: begin nothing that would take longer; 90s, 60m, 2h.")
+    ] = None,
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -302,11 +314,20 @@ def claims(
 
     Nothing is computed: run `srnet reproduce all --seeds 3` first. A claim holds only if every interval it rests on
     lies on its side.
+
+    With --until-answered figures are computed: first with --seeds seeds, then one more at a time, for the unanswered
+    claim that needs the fewest. Looking repeatedly finds more by chance, so each look is tested at a level of 0.05
+    divided by the number of planned looks (max seeds - seeds + 1). Whatever was computed stays in the store.
     """
     from srnet import api
     from srnet.recipes.profiles import SEEDS
+    from srnet.experiment.estimate import seconds_of
     from srnet.report import findings_table
 
+    if not until_answered:
+        named = None if engine == "local" else engine
+        _refuse_idle({"--max-seeds": max_seeds, "--budget": budget, "--engine": named, "--workers": workers})
+    seconds = None if budget is None else seconds_of(budget)
     order = _order(
         ["all"],
         profile,
@@ -325,11 +346,24 @@ def claims(
         without_vectors=without_vectors,
         as_published=as_published,
     )
-    found = api.claims(order, make_engine(store, True))
+    if until_answered:
+        made = make_engine(store, as_json, None, engine, workers)
+        found = api.claims_until_answered(order, max_seeds=max_seeds or 10, budget=seconds, engine=made)
+    else:
+        found = api.claims(order, make_engine(store, True))
     if as_json:
         out.print_json(json.dumps([api.plain_finding(finding) for finding in found]))
         return
     out.print(findings_table(found))
+
+
+def _refuse_idle(given: dict[str, object]) -> None:
+    """An option that would be silently ignored is an error."""
+    from srnet.errors import UserError
+
+    for name, value in given.items():
+        if value is not None:
+            raise UserError(f"{name} is for --until-answered", "without it nothing is computed")
 
 
 def _print_results(results: list[Any], folder: Path) -> None:

@@ -45,6 +45,14 @@ class Verdict:
             return "yes"
         return "no" if self.fails else "not certain"
 
+    def with_seeds(self, seeds: int) -> Verdict:
+        """What to expect of this subnetwork, judged by itself, with more seeds."""
+        kept, gains = (
+            self.id_kept.with_seeds(seeds),
+            {name: each.with_seeds(seeds) for name, each in self.gains.items()},
+        )
+        return replace(self, id_kept=kept, gains=gains, p_value=_p_value(self.id_share, kept, gains))
+
     @property
     def is_srnet(self) -> bool:
         """Certainly."""
@@ -90,10 +98,13 @@ def judge(
     subnetwork_id: float, full_id: float, id_kept: Interval, gains: Mapping[str, Interval], alpha: float = ALPHA
 ) -> Verdict:
     """The verdict on one subnetwork by itself. Scores are means over seeds."""
-    if full_id <= 0.0:  # of nothing, or of a negative correlation, none can be kept
-        return Verdict(0.0, id_kept, gains, 1.0, alpha)
-    p_value = max(interval.p_above() for interval in (id_kept, *gains.values()))
-    return Verdict(subnetwork_id / full_id, id_kept, gains, p_value, alpha)
+    share = subnetwork_id / full_id if full_id > 0.0 else 0.0  # of nothing, or of a negative correlation, none is kept
+    return Verdict(share, id_kept, gains, _p_value(share, id_kept, gains), alpha)
+
+
+def _p_value(id_share: float, id_kept: Interval, gains: Mapping[str, Interval]) -> float:
+    """For "every part lies above its bar": that of the part which is least certain to."""
+    return max(interval.p_above() for interval in (id_kept, *gains.values())) if id_share > 0.0 else 1.0
 
 
 def judge_together(verdicts: Sequence[Verdict]) -> list[Verdict]:

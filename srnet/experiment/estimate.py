@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,6 +53,17 @@ def spoken(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def seconds_of(text: str) -> float:
+    """Seconds of a duration such as 90s, 60m or 2h."""
+    number, unit = text.strip()[:-1], text.strip()[-1:]
+    if unit not in _UNITS or not re.fullmatch(r"[0-9]+(\.[0-9]+)?", number) or not float(number):
+        raise UserError(f"'{text[:80]}' is not a duration", "write 90s, 60m or 2h")
+    return float(number) * _UNITS[unit]
 
 
 def estimate(nodes: Sequence[Node], store: Store) -> Estimate:

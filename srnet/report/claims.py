@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from srnet.evaluation import ALPHA, MIN_SEEDS, Interval, Verdict, holm, seeds_in_words
+from srnet.evaluation import ALPHA, MIN_SEEDS, Interval, Verdict, holm, judge_together, seeds_in_words
 from srnet.experiment import Store
 from srnet.recipes.figures import (
     AUTO_START,
@@ -30,7 +31,7 @@ from srnet.recipes.figures import (
     START,
 )
 from srnet.recipes.recipe import Point, Recipe, Start
-from srnet.report.evidence import Evidence, Missing
+from srnet.report.evidence import Evidence, Missing, Place
 from srnet.tasks.base import Task
 
 Answer = Literal["holds", "does not hold", "not enough evidence"]
@@ -40,6 +41,8 @@ OPEN: Answer = "not enough evidence"
 
 MODERATE = 0.7
 """The sparsity up to which the paper says that subnetworks stay good."""
+MANY_SEEDS = 100_000
+"""So many that nothing is left of the error of the seeds."""
 MARGIN = 1.0
 """Points that "loses nothing" may lose."""
 
@@ -97,6 +100,8 @@ class Finding:
     parts: tuple[Part, ...]
     seeds: int
     note: str = ""
+    needs: int | None = None
+    """About how many seeds in all would answer it; None if it is answered, or if no number of seeds would."""
 
 
 Checked = tuple[Answer, list[Part]]
@@ -203,18 +208,15 @@ def _confreg(evidence: Evidence) -> list[Part]:
     return more + _lines_beat((MASK_POE, MASK_CONFREG), (MASK_REWEIGHT, MASK_CONFREG))(evidence)
 
 
-def _candidates(labels: Sequence[str], evidence: Evidence) -> Checked:
-    """There are SRNets if the figure's own table, in which all its subnetworks are judged together, says so of one."""
-    answers: list[Answer] = []
-    parts: list[Part] = []
-    for label in labels:
-        for s in _moderate(evidence, label):
-            verdict = evidence.verdicts.get((label, s, 1.0, 1.0))
-            if verdict is None:  # nothing was pruned
-                continue
-            answers.append({"yes": HOLDS, "no": FAILS}.get(verdict.answer, OPEN))
-            parts += _parts_of(f"{label} at {100 * s:g} % (SRNet: {verdict.short})", verdict, evidence.alpha)
-    return any_of(answers), parts
+def _candidates(labels: Sequence[str], evidence: Evidence) -> dict[Place, Verdict]:
+    """What the figure's own table, in which all its subnetworks are judged together, says of these lines."""
+    places: list[Place] = [(label, s, 1.0, 1.0) for label in labels for s in _moderate(evidence, label)]
+    return {place: evidence.verdicts[place] for place in places if place in evidence.verdicts}
+
+
+def _one_is_enough(verdicts: Iterable[Verdict]) -> Answer:
+    answers: dict[str, Answer] = {"yes": HOLDS, "no": FAILS}
+    return any_of(answers.get(verdict.answer, OPEN) for verdict in verdicts)
 
 
 def _parts_of(name: str, verdict: Verdict, alpha: float) -> list[Part]:
@@ -238,9 +240,22 @@ class Claim:
     candidates: tuple[str, ...] = ()
 
     def check(self, evidence: Evidence) -> Checked:
-        if self.parts is None:
-            return _candidates(self.candidates, evidence)
-        return _all_hold(self.parts(evidence), evidence)
+        if self.parts is not None:
+            return _all_hold(self.parts(evidence), evidence)
+        verdicts = _candidates(self.candidates, evidence)
+        parts: list[Part] = []
+        for (label, sparsity, *_), verdict in verdicts.items():
+            parts += _parts_of(f"{label} at {100 * sparsity:g} % (SRNet: {verdict.short})", verdict, evidence.alpha)
+        return _one_is_enough(verdicts.values()), parts
+
+    def expected(self, parts: Sequence[Part], evidence: Evidence, seeds: int) -> Answer:
+        """The answer if more seeds had the same mean and spread as those that were run."""
+        if self.parts is not None:
+            more = [replace(part, interval=part.interval.with_seeds(seeds)) for part in parts]
+            return all_of(part.answer for part in answered(more, evidence.alpha))
+        table = judge_together([verdict.with_seeds(seeds) for verdict in evidence.verdicts.values()])
+        wanted = _candidates(self.candidates, evidence)
+        return _one_is_enough(v for place, v in zip(evidence.verdicts, table, strict=True) if place in wanted)
 
 
 CLAIMS = (
@@ -296,9 +311,26 @@ def find(claim: Claim, task: Task, evidence: Evidence | None) -> Finding:
         answer, parts = claim.check(evidence)
     except Missing:
         note = f"{claim.figure} has not been computed with these seeds and sparsities"
-        return Finding(claim, task.name, OPEN, (), 0, note)
+        return Finding(claim, task.name, OPEN, (), 0, note, evidence.seeds if evidence else None)
     if evidence.seeds < MIN_SEEDS:
         note = f"{seeds_in_words(evidence.seeds)}; at least {MIN_SEEDS} are needed"
         parts = [replace(part, answer=OPEN) for part in parts]
-        return Finding(claim, task.name, OPEN, tuple(parts), evidence.seeds, note)
-    return Finding(claim, task.name, answer, tuple(parts), evidence.seeds)
+        return Finding(claim, task.name, OPEN, tuple(parts), evidence.seeds, note, MIN_SEEDS)
+    if answer != OPEN:
+        return Finding(claim, task.name, answer, tuple(parts), evidence.seeds)
+    needs = _seeds_needed(claim, parts, evidence)
+    return Finding(claim, task.name, OPEN, tuple(parts), evidence.seeds, _outlook(needs), needs)
+
+
+def _seeds_needed(claim: Claim, parts: Sequence[Part], evidence: Evidence) -> int | None:
+    """More seeds narrow every interval, so the number is found by halving; None if the examples alone are too few."""
+    if claim.expected(parts, evidence, MANY_SEEDS) == OPEN:
+        return None
+    further = range(evidence.seeds + 1, MANY_SEEDS + 1)
+    return further[bisect_left(further, True, key=lambda seeds: claim.expected(parts, evidence, seeds) != OPEN)]
+
+
+def _outlook(needs: int | None) -> str:
+    if needs is None:
+        return "no number of seeds would answer it: more test examples are needed"
+    return f"about {needs:,} seeds would answer it, if further ones are like these"

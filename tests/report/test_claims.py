@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ from srnet.recipes.paper import paper_setup
 from srnet.recipes.recipe import Point, Recipe
 from srnet.recipes.toy import toy_setup
 from srnet.report import CLAIMS, Finding, check_claims, findings_table
-from srnet.report.claims import Answer, Part, all_of, answered, any_of
+from srnet.report.claims import Answer, Claim, Part, all_of, answered, any_of, find
 from srnet.tasks.base import Split, Task
 from srnet.tasks.files import FilesTask
 
@@ -380,7 +381,8 @@ def test_each_claim_is_answered_as_the_accuracies_say(
     finding = findings(order, store, figure, story)[name]
     shown = [f"{part.what}: {part.interval}, {part.answer}" for part in finding.parts]
     assert finding.answer == answer, "\n".join(shown)
-    assert (finding.seeds, finding.note, finding.task) == (3, "", "inference")
+    assert (finding.seeds, finding.task) == (3, "inference")
+    assert bool(finding.note) == (answer == OPEN), "an open one says how many seeds it would take"
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "confreg"])
@@ -431,6 +433,37 @@ def test_one_gain_among_many_subnetworks_is_not_enough(order: Order, store: Stor
     finding = findings(order, store, "fig2", lucky)["srnets-a"]
     assert finding.parts[1].interval.low > 0.0
     assert finding.answer == OPEN
+
+
+def test_an_open_claim_says_how_many_seeds_it_would_take() -> None:
+    """Two points of gain; the seeds have a standard deviation of 2, so the error of three is 2 / sqrt(3) = 1.15.
+
+    The half width is t(n) * 2 / sqrt(n): 2.10 with n = 6 (t = 2.5706) and 1.85 with n = 7 (t = 2.4469).
+    """
+    claim = Claim("x", "x", "section 1", "fig8", lambda evidence: [Part("a", Interval(2.0, 2 / np.sqrt(3), 0.0, 3))])
+    evidence: Any = SimpleNamespace(seeds=3, alpha=0.025, ood=("hans",))
+    task: Any = SimpleNamespace(name="mine", ood=("hans",))
+    found = find(claim, task, evidence)
+    assert (found.answer, found.needs) == (OPEN, 7)
+    assert found.note == "about 7 seeds would answer it, if further ones are like these"
+    # at a stricter level it takes more
+    strict = find(claim, task, SimpleNamespace(seeds=3, alpha=0.0025, ood=("hans",)))  # type: ignore[arg-type]
+    assert strict.needs is not None
+    assert strict.needs > 7
+
+
+def test_where_the_examples_are_too_few_no_number_of_seeds_would_do() -> None:
+    # 1.96 * 1.1 is more than 2, however small the error of the seeds
+    claim = Claim("x", "x", "section 1", "fig8", lambda evidence: [Part("a", Interval(2.0, 0.1, 1.1, 3))])
+    found = find(claim, SimpleNamespace(name="mine", ood=("hans",)), SimpleNamespace(seeds=3, alpha=0.025))  # type: ignore[arg-type]
+    assert (found.answer, found.needs) == (OPEN, None)
+    assert found.note == "no number of seeds would answer it: more test examples are needed"
+
+
+def test_srnets_that_are_not_certain_say_so_too(order: Order, store: Store) -> None:
+    finding = findings(order, store, "fig2", every((MASK_CE, MASK_POE), LUCKY))["srnets-a"]
+    assert finding.answer == OPEN
+    assert "seeds would answer it" in finding.note
 
 
 # --- what is missing -----------------------------------------------------------------------------------------------
