@@ -221,13 +221,14 @@ def test_reproduce_can_say_what_it_would_do(shell: Shell) -> None:
     keys = [line.split()[0] for line in planned]
     assert len(set(keys)) == len(keys), "each step once, whichever figures need it"
     assert all("  to do   " in line for line in planned)
-    # a seed: two full models, six masks, two runs of IMP; then six masks at 90 %, one of which fig2 has as well
-    assert first == "fig2 on inference: 28 models, 20 trainings, 20 to do"
-    assert second == "fig8 on inference: 14 models, 14 trainings, 14 to do"
-    assert last.startswith("30 distinct trainings, 0 of them stored; ")
+    # a seed: two full models and a control, six masks, two runs of IMP; then six masks at 90 %, one of which fig2 has
+    # as well, and the same full model and control
+    assert first == "fig2 on inference: 30 models, 22 trainings, 22 to do"
+    assert second == "fig8 on inference: 16 models, 16 trainings, 16 to do"
+    assert last.startswith("32 distinct trainings, 0 of them stored; ")
     assert "by a few steps measured just now; nothing was done" in last
     trainings = ("fine-tune (", "mask (", "imp (poe), every level", "imp (ce), every level")
-    assert sum(line.split("  ")[2].strip().startswith(trainings) for line in planned) == 30
+    assert sum(line.split("  ")[2].strip().startswith(trainings) for line in planned) == 32
     assert not shell.store.exists()
     assert [path.name for path in shell.folder.iterdir()] == ["task.yaml"]
 
@@ -239,7 +240,7 @@ def test_a_dry_run_knows_what_is_stored(shell: Shell) -> None:
     outcome = shell.reproduce("fig8", "--scale", 0.01, "--seeds", 2, "--dry-run")
     stored = [line for line in outcome.out.splitlines() if "  stored  " in line]
     assert sum("seed 1" in line for line in stored) == 0
-    assert "14 distinct trainings, 7 of them stored; " in outcome.out
+    assert "16 distinct trainings, 8 of them stored; " in outcome.out
     assert "by the pace of " in outcome.out
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from small import small_defaults
 
 import srnet
 import srnet.backbones
@@ -19,7 +20,8 @@ from srnet.experiment.nodes import Node
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.progress import Reporter
 from srnet.pruners import OneShot
-from srnet.recipes import Line, Recipe
+from srnet.recipes import Line, Recipe, toy
+from srnet.recipes.demo import SEEDS, SPARSITIES
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
@@ -29,7 +31,7 @@ def tiny_demo(tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """The embedded backbone and benchmark, but tiny: what a demo costs is not what is tested here."""
     for name in (EMBEDDED, EMBEDDED_OTHER):
         monkeypatch.setitem(srnet.backbones._SHIPPED, name, Path(tiny_backbone))
-    monkeypatch.setattr(SyntheticTask.__init__, "__defaults__", ("inference", 0.9, 200, 60, 60, 0))
+    monkeypatch.setattr(SyntheticTask.__init__, "__defaults__", small_defaults(200, 60, 60))
     monkeypatch.chdir(tmp_path)
     backbone_hash.cache_clear()
     yield tmp_path
@@ -50,7 +52,9 @@ def refuse(node: Node, *rest: object) -> None:
 def test_the_demonstration_twice(
     tiny_demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ("demo", "--steps", "10", "--sparsities", "0.5,0.9", "--store", "store")
+    # in this process, where the embedded benchmark is small
+    command = ("demo", "--steps", "10", "--seeds", "1", "--sparsities", "0.5,0.9", "--engine", "local")
+    command = (*command, "--store", "store")
     assert run(monkeypatch, *command) == 0
     first = capsys.readouterr()
     assert "Verdict: " in first.out
@@ -62,7 +66,9 @@ def test_the_demonstration_twice(
     rows = list(csv.DictReader((out / "results.csv").open()))
     assert {row["kind"] for row in rows} == {"ID", "OOD"}
     lines = {(row["line"], row["sparsity_target"]) for row in rows}
-    assert len(lines) == 2 + 3 * 2
+    assert len(lines) == 2 + 2 * 2
+    steps = {row["line"]: row["training_steps"] for row in rows}
+    assert steps["full model (CE), trained as long"] == steps["mask training (PoE)"] == "20"
     before = (out / "results.csv").read_bytes()
 
     monkeypatch.setattr("srnet.experiment.work.compute", refuse)
@@ -79,12 +85,15 @@ def test_a_dry_run_does_nothing(
     monkeypatch.setattr("srnet.experiment.work.compute", refuse)
     assert run(monkeypatch, "demo", "--dry-run", "--steps", "10", "--store", "store") == 0
     planned = capsys.readouterr().out.splitlines()
-    # raw, bias model; two full models; six masks; IMP's run and its three levels; one evaluation of each of the eleven
-    assert len(planned) - 2 == 2 + 2 + 6 + 1 + 3 + 11
+    # a seed: the full model and its control, masks with CE and with PoE; an evaluation of each; raw; and one bias model
+    models = SEEDS * (2 + 2 * len(SPARSITIES))
+    computed = 2 * models + SEEDS + 1
+    assert len(planned) - 2 == computed
     assert all("  to do   " in line for line in planned[:-2])
-    assert planned[-2] == "demo on inference: 11 models, 9 trainings, 9 to do"
-    assert planned[-1].startswith("9 distinct trainings, 0 of them stored; 25 steps to compute, about ")
-    assert planned[-1].endswith("for 90 training steps, by a few steps measured just now; nothing was done")
+    assert planned[-2] == f"demo on inference: {models} models, {models} trainings, {models} to do"
+    assert planned[-1].startswith(f"{models} distinct trainings, 0 of them stored; {computed} steps to compute, about ")
+    steps = 10 * models + 10 * SEEDS  # the control takes 20
+    assert planned[-1].endswith(f"for {steps} training steps, by a few steps measured just now; nothing was done")
     assert list(tiny_demo.iterdir()) == []
 
 
@@ -112,7 +121,7 @@ lines:
     assert "Made by <code>srnet run mine.yaml" in page, "what one types to get it again"
     found = list(csv.DictReader((tmp_path / "srnet-mine" / "results.csv").open()))
     assert {(row["paradigm"], row["split"], row["kind"]) for row in found} == {
-        (paradigm, split, kind) for paradigm in "abc" for split, kind in (("dev", "ID"), ("hard", "OOD"))
+        (paradigm, split, kind) for paradigm in ("full", *"abc") for split, kind in (("dev", "ID"), ("hard", "OOD"))
     }
 
 
@@ -132,21 +141,25 @@ def test_a_figure_of_the_paper_and_its_claim(
     assert "srnet reproduce fig8 --profile toy --tasks inference --seeds 1 --scale 0.01" in page
     assert "gradual minus fixed, ID dev" in page
     rows = list(csv.DictReader((out / "results.csv").open()))
-    # 3 steps of fine-tuning; searches of a third, two thirds and all of 12 steps
-    assert {row["training_steps"] for row in rows} == {"3", "7", "11", "15"}
+    finetuning, pruning = (max(1, round(0.01 * s.total_steps(0))) for s in (toy.FINETUNING, toy.PRUNING))
+    searches = {finetuning + max(1, round(length * pruning)) for length in (1 / 3, 2 / 3, 1.0)}
+    assert {int(row["training_steps"]) for row in rows} == {finetuning, *searches}
+    assert {int(row["training_steps"]) for row in rows if row["line"] == "full model (CE), trained as long"} == {
+        finetuning + pruning
+    }
 
     monkeypatch.setattr("srnet.experiment.work.compute", refuse)
     assert run(monkeypatch, *command, "--dry-run") == 0
     planned = capsys.readouterr().out.splitlines()
     assert all("  stored  " in line for line in planned[:-3])
     assert planned[-3:] == [
-        "fig8 on inference: 7 models, 7 trainings, 0 to do",
-        "7 distinct trainings, 7 of them stored; 0 steps to compute; nothing was done",
+        "fig8 on inference: 8 models, 8 trainings, 0 to do",
+        "8 distinct trainings, 8 of them stored; 0 steps to compute; nothing was done",
         "srnet reproduce fig8 --profile toy --tasks inference --seeds 1 --scale 0.01",
     ]
     assert run(monkeypatch, *command, "--as-published", "--dry-run") == 0
     published = capsys.readouterr().out.splitlines()
-    assert "7 distinct trainings, 1 of them stored" in published[-2], "only the full model is the same"
+    assert "8 distinct trainings, 2 of them stored" in published[-2], "only the full models are the same"
     assert published[-1].endswith("--scale 0.01 --as-published")
     assert (
         run(monkeypatch, "claims", "--tasks", "inference", "--scale", "0.01", "--seeds", "1", "--store", "store") == 0

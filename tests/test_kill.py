@@ -1,7 +1,7 @@
-"""`kill -9` at any moment of the demonstration: run again, and the masks are those of an undisturbed run.
+"""`kill -9` at any moment of a recipe: run again, and the masks are those of an undisturbed run.
 
 Real processes and real SIGKILLs. So that no time is lost with importing torch again and again, this file is also a
-program: a nest that imports everything once and forks a demonstration whenever it is told to.
+program: a nest that imports everything once and forks a run of the recipe whenever it is told to.
 """
 
 from __future__ import annotations
@@ -20,7 +20,18 @@ from typing import Any
 
 import pytest
 
-DEMO = ("demo", "--steps", "20", "--sparsities", "0.5", "--store", "store", "--out", "out")
+RECIPE = """
+task: inference
+finetuning: {steps: 20, eval_every: 4}
+pruning: {steps: 20, eval_every: 4}
+lines:
+  - {label: full model (CE)}
+  - {label: full model (PoE), finetune: poe}
+  - {label: mask training (CE), paradigm: a, pruner: mask, prune: ce, sparsities: [0.5]}
+  - {label: mask training (PoE), paradigm: a, pruner: mask, prune: poe, sparsities: [0.5]}
+  - {label: IMP (PoE), paradigm: a, pruner: imp, prune: poe, sparsities: [0.5]}
+"""
+COMMAND = ("run", "recipe.yaml", "--store", "store", "--out", "out")
 
 # --- the nest ------------------------------------------------------------------------------------------------------
 
@@ -28,6 +39,7 @@ DEMO = ("demo", "--steps", "20", "--sparsities", "0.5", "--store", "store", "--o
 def nest(backbone: str) -> None:
     """Reads orders, one a line: {folder, pause_at, renames}. Answers with the child's pid, later with its exit code."""
     import torch
+    from small import small_defaults
 
     import srnet.api
     import srnet.backbones
@@ -39,16 +51,16 @@ def nest(backbone: str) -> None:
     torch.set_num_threads(1)
     srnet.backbones._SHIPPED[EMBEDDED] = Path(backbone)
     srnet.progress.PLAIN_SECONDS = -1.0  # every step of a training is a line
-    SyntheticTask.__init__.__defaults__ = ("inference", 0.9, 200, 60, 60, 0)  # type: ignore[attr-defined]
+    SyntheticTask.__init__.__defaults__ = small_defaults(200, 60, 60)  # type: ignore[attr-defined]
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            _demonstrate(srnet, **json.loads(line))
+            _run_recipe(srnet, **json.loads(line))
         print(child, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
-def _demonstrate(srnet: Any, folder: str, pause_at: str, renames: int) -> None:
+def _run_recipe(srnet: Any, folder: str, pause_at: str, renames: int) -> None:
     os.chdir(folder)
     for stream, name in ((1, "stdout.txt"), (2, "stderr.txt")):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
@@ -56,7 +68,7 @@ def _demonstrate(srnet: Any, folder: str, pause_at: str, renames: int) -> None:
         _pause_at(srnet.progress.Reporter, pause_at)
     if renames:
         _die_before_rename(renames)
-    sys.argv = ["srnet", *DEMO]
+    sys.argv = ["srnet", *COMMAND]
     code: Any = 1
     try:
         srnet.cli.main()
@@ -106,12 +118,13 @@ if __name__ == "__main__":
 Result = tuple[dict[str, bytes], bytes]
 
 
-class Demo:
-    """One demonstration with a store of its own, begun as often as it takes."""
+class Attempts:
+    """One run of the recipe with a store of its own, begun as often as it takes."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self.process, self.folder = process, folder
         folder.mkdir(exist_ok=True)
+        (folder / "recipe.yaml").write_text(RECIPE)
 
     def start(self, pause_at: str = "", renames: int = 0) -> int:
         (self.folder / "stderr.txt").write_text("")
@@ -162,30 +175,30 @@ def process(tiny_backbone: str) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.fixture(scope="module")
 def undisturbed(process: subprocess.Popen[str], tmp_path_factory: pytest.TempPathFactory) -> Result:
-    demo = Demo(process, tmp_path_factory.mktemp("undisturbed"))
-    assert demo.run() == 0, demo.said
-    files, table = demo.result()
+    attempts = Attempts(process, tmp_path_factory.mktemp("undisturbed"))
+    assert attempts.run() == 0, attempts.said
+    files, table = attempts.result()
     assert sum(name.endswith("mask.bits") for name in files) == 3 + 9  # two by mask training, IMP's and its nine levels
     return files, table
 
 
 def test_killed_while_it_trains(process: subprocess.Popen[str], undisturbed: Result, tmp_path: Path) -> None:
-    demo = Demo(process, tmp_path / "demo")
-    demo.kill_at(r"fine-tune \(ce\), seed 0  3/20")  # before its first checkpoint
-    demo.kill_at(r"\[\d+/\d+\] bias model .* s$")  # between two steps
-    demo.kill_at(r"mask \(ce\) at 50 %, seed 0  11/20")
-    demo.kill_at(r"imp \(poe\), every level, seed 0  9/18")
-    assert demo.run() == 0, demo.said
-    assert "every level, seed 0  9/18" in demo.said, "IMP goes on behind its checkpoint at step 8"
-    assert "every level, seed 0  8/18" not in demo.said
-    assert "] mask (" not in demo.said, "what was done is not done again"
-    assert demo.result() == undisturbed
+    attempts = Attempts(process, tmp_path / "killed")
+    attempts.kill_at(r"fine-tune \(ce\), seed 0  3/20")  # before its first checkpoint
+    attempts.kill_at(r"\[\d+/\d+\] bias model .* s$")  # between two steps
+    attempts.kill_at(r"mask \(ce\) at 50 %, seed 0  11/20")
+    attempts.kill_at(r"imp \(poe\), every level, seed 0  9/18")
+    assert attempts.run() == 0, attempts.said
+    assert "every level, seed 0  9/18" in attempts.said, "IMP goes on behind its checkpoint at step 8"
+    assert "every level, seed 0  8/18" not in attempts.said
+    assert "] mask (" not in attempts.said, "what was done is not done again"
+    assert attempts.result() == undisturbed
 
 
 def test_killed_while_it_writes(process: subprocess.Popen[str], undisturbed: Result, tmp_path: Path) -> None:
-    demo, died = Demo(process, tmp_path / "demo"), 0
-    while (code := demo.run(renames=4 + 9 * died)) == -signal.SIGKILL:  # each one lives a little longer
+    attempts, died = Attempts(process, tmp_path / "killed"), 0
+    while (code := attempts.run(renames=4 + 9 * died)) == -signal.SIGKILL:  # each one lives a little longer
         died += 1
-    assert code == 0, demo.said
+    assert code == 0, attempts.said
     assert died >= 5
-    assert demo.result() == undisturbed
+    assert attempts.result() == undisturbed

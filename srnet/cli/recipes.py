@@ -320,8 +320,8 @@ def claims(
     divided by the number of planned looks (max seeds - seeds + 1). Whatever was computed stays in the store.
     """
     from srnet import api
-    from srnet.recipes.profiles import SEEDS
     from srnet.experiment.estimate import seconds_of
+    from srnet.recipes.profiles import SEEDS
     from srnet.report import findings_table
 
     if not until_answered:

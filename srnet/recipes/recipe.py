@@ -246,8 +246,9 @@ class Recipe:
         return self._as_long(self.full_model(seed, backbone=backbone), backbone)
 
     def _as_long(self, model: FineTune, backbone: str | None) -> FineTune:
-        steps = max(planned_steps(model), self._longest_search(backbone))
-        return replace(model, training=replace(model.training, steps=steps))
+        """Without `patience`, which would end it early. Where nothing takes longer it is `model`, not a copy of it."""
+        training, steps = replace(model.training, patience=None), self._longest_search(backbone)
+        return replace(model, training=training if steps <= planned_steps(model) else replace(training, steps=steps))
 
     def _longest_search(self, backbone: str | None) -> int:
         """Optimisation steps from the raw model to the subnetwork that takes most of them."""

@@ -1,4 +1,4 @@
-"""What a model cost, counted by hand from what its trainings said."""
+"""What a model costs, counted by hand: from what its trainings recorded, and before there are any."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from srnet.experiment import CE, BiasModel, ConfReg, FineTune, Moment, Pretrained, Prune, Rewind, Store, Trajectory
-from srnet.experiment.cost import training_steps
+from srnet.experiment.cost import planned_steps, training_steps
 from srnet.experiment.nodes import ModelNode, Objective, PruneRun
 from srnet.files import write_json
 from srnet.pruners import IMP, MaskTraining, OneShot, RewoundIMP
@@ -109,3 +109,54 @@ def test_a_run_is_not_a_model(run: ModelNode, store: Store) -> None:
     assert isinstance(run, (Trajectory, PruneRun))
     with pytest.raises(TypeError, match="is a run, not a model"):
         training_steps(run, store)
+
+
+# --- before anything was trained -----------------------------------------------------------------------------------
+
+EPOCHS = TrainingSettings(epochs=3, batch_size=8)
+"""Of 20 rows: 60 in batches of 8 are 8 steps; with 5 more for OOD training, 75 in batches of 8 are 10."""
+SHORT = TrainingSettings(steps=40)
+
+
+@pytest.mark.parametrize(
+    ("node", "steps"),
+    [
+        (RAW, 0),
+        (FULL, 100),
+        (FineTune(RAW, CE(), TrainingSettings(steps=100, patience=1)), 100),  # at most
+        (FineTune(RAW, CE(), EPOCHS), 8),
+        (FineTune(RAW, CE(), EPOCHS, "id+ood"), 10),
+        (Moment(ON_THE_WAY, 30), 30),
+        (Moment(Trajectory(FULL, CE(), TRAINING, (30, 70)), 70), 100 + 70),
+        (MASKED, 100 + 100),
+        (Prune(FULL, MaskTraining(0.5), CE(), EPOCHS), 100 + 8),
+        (Prune(FULL, MaskTraining(0.5), CE(), EPOCHS, "id+ood"), 100 + 10),
+        (Prune(RAW, MaskTraining(0.5), CE(), SHORT), 40),
+        (Prune(Moment(ON_THE_WAY, 70), MaskTraining(0.5), CE(), SHORT), 70 + 40),
+        (Prune(FULL, OneShot(0.5)), 100),
+        (Prune(RAW, OneShot(0.5)), 0),
+        (IMP_50, 100 + 100),  # the whole run, whatever the level
+        (IMP_70, 100 + 100),
+        (Prune(FULL, IMP(0.5), CE(), TrainingSettings(epochs=30, batch_size=8)), 100 + 75),
+        (Rewind(MASKED, RAW), 100 + 100),
+        (FineTune(Rewind(MASKED, RAW), CE(), SHORT), 100 + 100 + 40),
+        (FineTune(Rewind(REWOUND, RAW), CE(), SHORT), 100 + 40),
+        (FineTune(RAW, ConfReg(BiasModel(TASK), FULL), SHORT), 40),  # a teacher is not on the way
+    ],
+    ids=lambda value: str(value) if isinstance(value, int) else value.formula,
+)
+def test_planned_steps(node: ModelNode, steps: int) -> None:
+    assert planned_steps(node) == steps
+
+
+def test_the_plan_is_what_a_training_takes_that_does_not_stop_early(store: Store) -> None:
+    isolated = FineTune(Rewind(MASKED, RAW), CE(), SHORT)
+    for node, steps in ((FULL, 100), (MASKED, 100), (isolated, 40)):
+        took(store, node, steps)
+    assert training_steps(isolated, store) == planned_steps(isolated)
+
+
+@pytest.mark.parametrize("run", [ON_THE_WAY, IMP_50.levels], ids=lambda run: type(run).__name__)
+def test_a_run_has_no_plan_of_its_own(run: ModelNode) -> None:
+    with pytest.raises(TypeError, match="is a run, not a model"):
+        planned_steps(run)

@@ -46,7 +46,7 @@ def test_same_expression_same_key(
 def changed(value: Any) -> Any:
     """Another valid value of the same field."""
     if value is None or isinstance(value, str):
-        return {None: 5, "hard": "soft", "local": "global", "float32": "bf16"}[value]
+        return {None: 5, "hard": "soft", "local": "global", "float32": "bf16", "late": "published"}[value]
     return value + 1 if isinstance(value, int) else value * 0.9 + 0.01
 
 
@@ -75,6 +75,7 @@ def defaults() -> dict[str, dict[str, str]]:
 
 CONSTANTS = {
     "srnet.masks.scores": ("SAMPLE",),
+    "srnet.pruners.base": ("LATE",),
     "srnet.pruners.static": ("GENTLE_BELOW", "GENTLE"),
     "srnet.pruners.penalised": ("FIRST_STEERED", "GAIN", "LIMIT"),
     "srnet.training.inputs": ("SHARED", "LENGTHS"),

@@ -26,6 +26,7 @@ from srnet.experiment import (
     Store,
     Trajectory,
 )
+from srnet.experiment.cost import planned_steps
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes import ModelNode, Node, Objective, is_training
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
@@ -61,6 +62,8 @@ RAW = Pretrained(EMBEDDED, TASK, SEED)
 TUNING, SEARCH = replace(FINETUNING, seed=SEED), replace(PRUNING, seed=SEED)
 FULL, FULL_POE = FineTune(RAW, CE(), TUNING), FineTune(RAW, POE, TUNING)
 CE_LINE, POE_LINE = {"full model (CE)": [FULL]}, {"full model (PoE)": [FULL_POE]}
+TUNED, SEARCHED = planned_steps(FULL), planned_steps(Prune(RAW, MaskTraining(0.5), CE(), SEARCH))
+CONTROL = "full model (CE), trained as long"
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +89,11 @@ def lasting(steps: int, node: Prune) -> Prune:
     return replace(node, training=replace(node.training, steps=steps))
 
 
+def control(steps: int) -> dict[str, list[FineTune]]:
+    """The line of the full CE model that trains as many steps as the figure's longest search."""
+    return {CONTROL: [replace(FULL, training=replace(TUNING, steps=steps))]}
+
+
 # --- figure by figure ----------------------------------------------------------------------------------------------
 
 
@@ -93,6 +101,7 @@ def test_fig2_prunes_the_model_fine_tuned_with_ce() -> None:
     sparsities = (0.5, 0.7, 0.9)
     assert lines("fig2") == {
         **CE_LINE,
+        **control(TUNED + SEARCHED),
         **POE_LINE,
         "mask training (CE)": masks(FULL, CE(), *sparsities),
         "mask training (PoE)": masks(FULL, POE, *sparsities),
@@ -104,6 +113,7 @@ def test_fig2_prunes_the_model_fine_tuned_with_ce() -> None:
 def test_fig3_prunes_the_model_fine_tuned_with_poe() -> None:
     assert lines("fig3") == {
         **CE_LINE,
+        **control(TUNED + SEARCHED),
         **POE_LINE,
         "mask training (PoE) of the PoE model": masks(FULL_POE, POE, 0.5, 0.7),
         "IMP (PoE) of the PoE model": [Prune(FULL_POE, IMP(s), POE, SEARCH) for s in (0.5, 0.7)],
@@ -120,6 +130,7 @@ def test_fig4_rewinds_to_the_raw_weights_and_trains_in_isolation() -> None:
 
     assert lines("fig4") == {
         **CE_LINE,
+        **control(TUNED + SEARCHED + TUNED),
         **POE_LINE,
         ISOLATED_IMP_CE: isolated(imp, CE()),
         ISOLATED_IMP_POE: isolated(imp, POE),
@@ -131,6 +142,7 @@ def test_fig4_rewinds_to_the_raw_weights_and_trains_in_isolation() -> None:
 def test_fig5_prunes_the_raw_model() -> None:
     assert lines("fig5") == {
         **CE_LINE,
+        **control(TUNED + SEARCHED),
         **POE_LINE,
         "mask training (CE) of the raw model": masks(RAW, CE(), 0.5, 0.7),
         "mask training (PoE) of the raw model": masks(RAW, POE, 0.5, 0.7),
@@ -145,6 +157,7 @@ def test_fig6_finds_masks_with_ood_data_and_fine_tunes_them_without(name: str) -
 
     assert lines(name) == {
         **CE_LINE,
+        **control(TUNED + SEARCHED + TUNED),
         "fine-tuned subnetwork": found(FULL),
         "raw subnetwork, then fine-tuned": [FineTune(Rewind(n, RAW), CE(), TUNING, "id") for n in found(FULL)],
         "raw subnetwork": found(RAW),
@@ -153,30 +166,33 @@ def test_fig6_finds_masks_with_ood_data_and_fine_tunes_them_without(name: str) -
 
 @pytest.mark.parametrize("name", ["fig7", "figA3"])
 def test_fig7_starts_at_moments_of_one_fine_tuning(name: str) -> None:
-    assert (FINETUNING.steps, STOPPING.patience) == (300, 3)
-    on_the_way = Trajectory(RAW, CE(), TUNING, (75, 150, 225))
-    starts = [RAW, *(Moment(on_the_way, step) for step in (75, 150, 225)), FULL]
+    assert STOPPING.patience is not None
+    steps = tuple(round(share * TUNED) for share in (0.25, 0.5, 0.75))
+    on_the_way = Trajectory(RAW, CE(), TUNING, steps)
+    starts = [RAW, *(Moment(on_the_way, step) for step in steps), FULL]
     stopped = FineTune(RAW, CE(), replace(STOPPING, seed=SEED))
     assert lines(name) == {
         **CE_LINE,
+        **control(TUNED + SEARCHED),
         START: [node for start in starts for node in masks(start, POE, 0.7)],
         AUTO_START: masks(stopped, POE, 0.7),
     }
     points = get_figure(name).recipe(toy_setup(TASK), (SEED,)).points()
-    assert [point.start for point in points[1:]] == [0.0, 0.25, 0.5, 0.75, 1.0, "auto"]
+    assert [point.start for point in points[2:]] == [0.0, 0.25, 0.5, 0.75, 1.0, "auto"]
     assert get_figure(name).axis == "start"
 
 
 def test_fig8_is_fixed_against_gradual_over_the_length() -> None:
     (fixed,), (gradual,) = masks(FULL, POE, 0.9), masks(FULL, POE, 0.9, init="soft", initial_sparsity=0.7)
-    assert PRUNING.steps == 1200
+    lengths = [round(SEARCHED * share) for share in (1 / 3, 2 / 3, 1.0)]
     assert lines("fig8") == {
         **CE_LINE,
-        "fixed": [lasting(steps, fixed) for steps in (400, 800, 1200)],
-        "gradual, from 70 %": [lasting(steps, gradual) for steps in (400, 800, 1200)],
+        **control(TUNED + SEARCHED),
+        "fixed": [lasting(steps, fixed) for steps in lengths],
+        "gradual, from 70 %": [lasting(steps, gradual) for steps in lengths],
     }
     points = get_figure("fig8").recipe(toy_setup(TASK), (SEED,)).points()
-    assert [point.length for point in points[1:]] == 2 * [1 / 3, 2 / 3, 1.0]
+    assert [point.length for point in points[2:]] == 2 * [1 / 3, 2 / 3, 1.0]
     assert get_figure("fig8").axis == "length"
 
 
@@ -184,6 +200,7 @@ def test_fig_a1_has_the_teacher_of_its_own_seed() -> None:
     found = lines("figA1")
     assert found == {
         **CE_LINE,
+        **control(TUNED + SEARCHED),
         "mask training (CE)": masks(FULL, CE(), 0.5, 0.7),
         "mask training (PoE)": masks(FULL, POE, 0.5, 0.7),
         "mask training (reweighting)": masks(FULL, REWEIGHT, 0.5, 0.7),
@@ -200,6 +217,7 @@ def test_tab5_has_five_ways_to_begin_and_to_go_on() -> None:
     soft = {"init": "soft"}
     assert lines("tab5") == {
         **CE_LINE,
+        **control(TUNED + SEARCHED),
         "fixed, hard": masks(FULL, POE, 0.9),
         "fixed, soft": masks(FULL, POE, 0.9, **soft),
         "gradual, from 20 %": masks(FULL, POE, 0.9, initial_sparsity=0.2, **soft),
@@ -207,8 +225,10 @@ def test_tab5_has_five_ways_to_begin_and_to_go_on() -> None:
         "gradual, from 70 %": masks(FULL, POE, 0.9, initial_sparsity=0.7, **soft),
     }
     shorter = lines("tab5", replace(toy_setup(TASK), ablation_length=0.5))
-    trainings = [node.training.steps for label, (node,) in shorter.items() if label != "full model (CE)"]  # type: ignore[attr-defined]
-    assert trainings == 5 * [600]
+    half = round(0.5 * SEARCHED)
+    assert [planned_steps(node) for (node,) in shorter.values()] == [TUNED, *6 * [TUNED + half]], (
+        "and so is the control"
+    )
 
 
 def test_tab6_is_another_backbone_throughout() -> None:
@@ -220,6 +240,9 @@ def test_tab6_is_another_backbone_throughout() -> None:
     gradual = MaskTraining(0.7, "soft", initial_sparsity=0.5)
     assert lines("tab6", claims) == {
         "srnet-small: full model (CE)": [full],
+        "srnet-small: full model (CE), trained as long": [
+            replace(full, training=replace(TUNING, steps=TUNED + SEARCHED))
+        ],
         "srnet-small: full model (PoE)": [FineTune(raw, poe, TUNING)],
         "srnet-small: mask training (PoE)": masks(full, poe, 0.5, 0.7),
         "srnet-small: gradual, from 50 %": [Prune(full, gradual, poe, SEARCH)],
@@ -234,13 +257,15 @@ def test_tab6_is_judged_by_models_of_its_own_backbone(tmp_path: Path) -> None:
     recipe = get_figure("tab6").recipe(toy_setup(claims), (SEED,))
     plan = Engine(Store(tmp_path / "store")).plan(nodes_of(recipe))
     assert {node.pretrained.backbone for node in plan if isinstance(node, ModelNode)} == {EMBEDDED_OTHER}
+    assert recipe.control(SEED) is None
+    assert Evaluate(recipe.control(SEED, EMBEDDED_OTHER)) in plan  # type: ignore[arg-type]
     assert Evaluate(recipe.full_model(SEED, backbone=EMBEDDED_OTHER)) in plan
 
 
 def test_each_other_backbone_has_lines_of_its_own() -> None:
     setup = replace(toy_setup(TASK), other_backbones=("hub/bert-large", "/models/roberta/"))
     found = lines("tab6", setup)
-    assert [label.split(":")[0] for label in found] == 4 * ["bert-large"] + 4 * ["roberta"]
+    assert [label.split(":")[0] for label in found] == 5 * ["bert-large"] + 5 * ["roberta"]
     for label, nodes in found.items():
         wanted = setup.other_backbones[label.startswith("roberta")]
         assert {node.pretrained.backbone for node in nodes} == {wanted}
@@ -283,7 +308,7 @@ def test_each_setting_is_used_where_it_belongs() -> None:
     fig7 = lines("fig7", setup, (1,))
     (stopped,) = fig7[AUTO_START]
     assert stopped == Prune(FineTune(raw, CE(), seeded(setup.stopping)), MaskTraining(0.4), POE, seeded(setup.pruning))
-    assert [len(nodes) for nodes in fig7.values()] == [1, 5, 1]
+    assert [len(nodes) for nodes in fig7.values()] == [1, 1, 5, 1]
     assert {node.pruner.sparsity for node in lines("tab5", setup, (1,))["fixed, soft"]} == {0.8}  # type: ignore[attr-defined]
 
 
@@ -300,7 +325,7 @@ def test_options_of_every_mask_training_reach_every_mask_training() -> None:
 
 
 def test_without_a_start_by_itself_there_is_no_such_line() -> None:
-    assert list(lines("fig7", replace(toy_setup(TASK), starts=(0.0, 1.0)))) == ["full model (CE)", START]
+    assert list(lines("fig7", replace(toy_setup(TASK), starts=(0.0, 1.0)))) == ["full model (CE)", CONTROL, START]
 
 
 def test_the_user_may_choose_the_sparsities() -> None:
@@ -318,6 +343,10 @@ def test_unknown_figures_list_the_known_ones() -> None:
 
 def recipes(task: SyntheticTask, seeds: tuple[int, ...] = (0,)) -> dict[str, Recipe]:
     return {name: figure.recipe(toy_setup(task), seeds) for name, figure in FIGURES.items()}
+
+
+def controls_of(recipe: Recipe) -> list[ModelNode]:
+    return [point.node for point in recipe.points() if point.line.as_long]
 
 
 every_task = pytest.mark.parametrize("task", ["inference", "paraphrase", "verification"])
@@ -358,7 +387,14 @@ def test_all_figures_together_are_fewer_than_a_hundred_trainings(plan: list[Node
     alone = sum(len(recipe.points()) for recipe in recipes(TASK).values())
     assert len(trainings) < min(100, alone), "figures share what they can"
     full = [node for node in trainings if isinstance(node, FineTune) and isinstance(node.parent, Pretrained)]
-    assert len(full) == 2 + 2 + 1, "CE and PoE on both backbones, and the one that stops early"
+    controls = {node.key for recipe in recipes(TASK).values() for node in controls_of(recipe)}
+    assert controls < {node.key for node in full}
+    assert len(full) == 2 + 2 + 1 + len(controls), "CE and PoE on both backbones, the one that stops early, controls"
+    srnet = [recipe for recipe in recipes(TASK).values() if get_figure(recipe.name).family == "srnet"]
+    lengths = {
+        planned_steps(node) for recipe in srnet for node in controls_of(recipe) if node.pretrained.backbone == EMBEDDED
+    }
+    assert lengths == {TUNED + SEARCHED, TUNED + SEARCHED + TUNED}, "paradigms a and c, and b"
     assert len([node for node in trainings if isinstance(node, Trajectory)]) == 1
 
 

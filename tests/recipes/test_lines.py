@@ -13,7 +13,7 @@ from srnet.experiment import CE, FineTune, Moment, Pretrained, Prune, Trajectory
 from srnet.names import EMBEDDED
 from srnet.pruners import IMP, MaskTraining
 from srnet.recipes import Line, Recipe, load_recipe
-from srnet.recipes.recipe import _UNUSED
+from srnet.recipes.recipe import _UNUSED, with_controls
 from srnet.recipes.usual import pruning_for
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
@@ -34,6 +34,7 @@ OTHER = {
     "starts": (0.5,),
     "lengths": (0.5,),
     "data": "id+ood",
+    "as_long": True,
 }
 
 
@@ -53,9 +54,9 @@ def recipe(*lines: Line, **settings: Any) -> Recipe:
     ("paradigm", "name"),
     [
         *(("full", name) for name in ("prune", "isolated", "sparsities", "options", "starts", "lengths", "data")),
-        ("a", "isolated"),
-        *(("b", name) for name in ("starts", "lengths")),
-        *(("c", name) for name in ("finetune", "isolated", "starts")),
+        *(("a", name) for name in ("isolated", "as_long")),
+        *(("b", name) for name in ("starts", "lengths", "as_long")),
+        *(("c", name) for name in ("finetune", "isolated", "starts", "as_long")),
     ],
 )
 def test_what_a_paradigm_has_no_use_for_is_refused(paradigm: str, name: str) -> None:
@@ -67,13 +68,13 @@ def test_what_a_paradigm_has_no_use_for_is_refused(paradigm: str, name: str) -> 
 @pytest.mark.parametrize("paradigm", LINES)
 def test_what_is_not_refused_changes_the_models(paradigm: str) -> None:
     # the other side: a field that is accepted must matter
-    line = LINES[paradigm]
-    stopping = TrainingSettings(steps=50, patience=1)
-    before = [point.node for point in recipe(line, stopping=stopping).points()]
+    line, search = LINES[paradigm], replace(LINES["c"], label="search")
+    settings = {"finetuning": TrainingSettings(steps=50), "stopping": TrainingSettings(steps=50, patience=1)}
+    before = [point.node for point in recipe(line, search, **settings).points()]
     for name, value in {**OTHER, "isolated": "poe", "prune": "poe", "sparsities": (0.3,), "backbone": "x"}.items():
         if name not in _UNUSED[paradigm]:  # type: ignore[index]
-            after = [point.node for point in recipe(replace(line, **{name: value}), stopping=stopping).points()]
-            assert after != before, name
+            other = replace(line, **{name: value})
+            assert [point.node for point in recipe(other, search, **settings).points()] != before, name
     assert {name for names in _UNUSED.values() for name in names} <= {f.name for f in fields(Line)}
 
 
@@ -232,10 +233,12 @@ lines:
   - {label: x, paradigm: a, pruner: mask, prune: ce, sparsities: [0.5], starts: [0, 0.5], lengths: [0.5, 1]}
   - {label: y, paradigm: c, pruner: mask, prune: ce, sparsities: [0.5], data: id+ood, backbone: other}
 """
-    assert load(tmp_path, text).lines == (
+    said = (
         replace(LINES["a"], label="x", starts=(0.0, 0.5), lengths=(0.5, 1.0)),
         replace(LINES["c"], label="y", data="id+ood", backbone="other"),
     )
+    assert load(tmp_path, text).lines == with_controls(said)
+    assert load(tmp_path, text + "control: false\n").lines == said
 
 
 def test_a_line_in_yaml_may_start_by_itself(tmp_path: Path) -> None:
@@ -245,7 +248,7 @@ stopping: {steps: 50, patience: 3, min_gain: 1}
 lines: [{label: x, paradigm: a, pruner: mask, prune: ce, sparsities: [0.5], starts: [0.5, auto]}]
 """
     made = load(tmp_path, text)
-    assert made.lines[0].starts == (0.5, "auto")
+    assert made.lines[-1].starts == (0.5, "auto")
     assert made.stopping is not None
     assert (made.stopping.steps, made.stopping.patience, made.stopping.min_gain) == (50, 3, 1.0)
 

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small import small_defaults
 
 from srnet.cli import main
 from srnet.errors import UserError
 from srnet.experiment import BiasSpec, FineTune, Moment, Pretrained, Prune, Rewind, load_task
+from srnet.experiment.cost import planned_steps
 from srnet.experiment.nodes import ModelNode
 from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
 from srnet.pruners import IMP, MaskTraining, RewoundIMP, StaticLocal
-from srnet.recipes import FIGURES, Order
+from srnet.recipes import FIGURES, Order, toy
 from srnet.recipes.figures import AUTO_START, FIXED, GRADUAL, START
 from srnet.recipes.paper import Published, paper_setup
 from srnet.recipes.profiles import as_published, scaled
@@ -276,7 +278,7 @@ def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The embedded benchmark, but small."""
-    monkeypatch.setattr(SyntheticTask.__init__, "__defaults__", ("inference", 0.9, 50, 10, 10, 0))
+    monkeypatch.setattr(SyntheticTask.__init__, "__defaults__", small_defaults(50, 10, 10))
 
 
 @pytest.fixture
@@ -338,10 +340,29 @@ def test_scale_makes_every_training_shorter(file: str) -> None:
         (recipe,) = Order(("fig2",), tasks=(file,), scale=scale).recipes()
         return [(s.steps, s.eval_every) for s in (recipe.finetuning, recipe.pruning, recipe.stopping) if s is not None]
 
-    assert lengths(1.0) == [(300, 100), (1200, 150), (300, 25)]
-    assert lengths(0.1) == [(30, 10), (120, 15), (30, 2)], "with as many evaluations"
-    assert lengths(2.0) == [(600, 200), (2400, 300), (600, 50)]
+    usual = [(s.steps or 0, s.eval_every) for s in (toy.FINETUNING, toy.PRUNING, toy.STOPPING)]
+    assert lengths(1.0) == usual
+    assert lengths(0.1) == [(round(0.1 * steps), round(0.1 * every)) for steps, every in usual], "as many evaluations"
+    assert lengths(2.0) == [(2 * steps, 2 * every) for steps, every in usual]
     assert lengths(0.0001) == [(1, 1)] * 3, "never less than one"
+
+
+def test_scale_reaches_the_control(file: str) -> None:
+    (recipe,) = Order(("fig2",), tasks=(file,), scale=0.1).recipes()
+    (control,) = [point.node for point in recipe.points() if point.line.as_long]
+    assert planned_steps(control) == recipe.finetuning.total_steps(0) + recipe.pruning.total_steps(0)
+
+
+@each_task
+def test_the_control_trains_as_long_as_the_longest_published_path(task: Sized, said: Said) -> None:
+    # fig4: fine-tuned, pruned, rewound and fine-tuned again, with PoE where that takes longest
+    expected = steps(task, 3) + steps(task, said.pruning_epochs) + steps(task, said.debiased_epochs)
+    (node,) = points(task, "fig4", "full model (CE), trained as long")
+    assert node.training.total_steps(task.size) == expected
+    assert node.training.learning_rate == said.learning_rate
+    assert node.training.eval_every == said.eval_every
+    (shorter,) = points(task, "tab5", "full model (CE), trained as long")
+    assert shorter.training.total_steps(task.size) == steps(task, 3) + steps(task, said.table_5_epochs)
 
 
 def test_scale_reaches_every_setting_of_the_paper() -> None:

@@ -8,9 +8,11 @@ import pytest
 
 from srnet.errors import UserError
 from srnet.experiment import CE, BiasModel, BiasSpec, ConfReg, Distilled, FineTune, Pretrained, Prune, Rewind
+from srnet.experiment.cost import planned_steps
 from srnet.experiment.nodes import Node, Objective
 from srnet.pruners import IMP, MaskTraining, OneShot, RewoundIMP, StaticShared
-from srnet.recipes import Line, Recipe, demo_recipe
+from srnet.recipes import Line, Recipe, demo_recipe, toy
+from srnet.recipes.demo import SEEDS, SPARSITIES
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
@@ -156,12 +158,21 @@ def test_the_demonstration() -> None:
     assert recipe.seeds == (0, 1)
     assert (recipe.finetuning.steps, recipe.pruning.steps) == (50, 50)
     assert recipe.task.name == "inference"
-    lines = {(line.paradigm, line.finetune, line.pruner, line.prune, line.sparsities) for line in recipe.lines}
-    sparsities = (0.5, 0.7, 0.9)
-    assert lines == {
-        ("full", "ce", None, None, ()),
-        ("full", "poe", None, None, ()),
-        ("a", "ce", "mask", "ce", sparsities),
-        ("a", "ce", "mask", "poe", sparsities),
-        ("a", "ce", "imp", "poe", sparsities),
-    }
+    assert recipe.lines == (
+        Line("full model (CE)"),
+        Line("full model (CE), trained as long", as_long=True),
+        Line("mask training (CE)", "a", pruner="mask", prune="ce", sparsities=SPARSITIES),
+        Line("mask training (PoE)", "a", pruner="mask", prune="poe", sparsities=SPARSITIES),
+    )
+    chosen = demo_recipe(SyntheticTask("paraphrase"), sparsities=(0.3,))
+    assert chosen.task.name == "paraphrase"
+    assert {line.sparsities for line in chosen.lines} == {(), (0.3,)}
+
+
+def test_the_demonstration_has_the_settings_of_the_toy_profile_and_enough_seeds_for_a_verdict() -> None:
+    recipe = demo_recipe()
+    assert (recipe.finetuning, recipe.pruning) == (toy.FINETUNING, toy.PRUNING)
+    assert len(recipe.seeds) == SEEDS >= 3
+    control = recipe.control(0)
+    assert control is not None
+    assert planned_steps(control) == recipe.finetuning.total_steps(0) + recipe.pruning.total_steps(0)

@@ -60,6 +60,7 @@ def test_a_whole_recipe(tmp_path: Path) -> None:
     assert recipe.task == task
     assert recipe.lines == (
         Line("full"),
+        Line("full, trained as long", as_long=True),
         Line("masks", "a", pruner="mask", prune="poe", sparsities=(0.5, 0.7), options=(("init", "soft"),)),
     )
     assert (recipe.name, recipe.backbone, recipe.seeds) == ("mine", "../models/bert", (3, 1))
@@ -98,7 +99,7 @@ def AT(more: str) -> str:
 def test_options_of_a_pruner_are_what_its_fields_ask_for(tmp_path: Path) -> None:
     options = "options: {penalty: 4e2, targets: {exclude: outside-layers}}, options_at: {0.5: {temperature: 3}}"
     recipe = load_recipe(write(tmp_path, f"task: inference\nlines: [{AT(options)}]\nwords: [perhaps, truly]\n"))
-    assert recipe.lines[0].make_pruner(0.5) == StaticShared(0.5, penalty=400.0, targets=Targets(), temperature=3.0)
+    assert recipe.lines[-1].make_pruner(0.5) == StaticShared(0.5, penalty=400.0, targets=Targets(), temperature=3.0)
     assert recipe.words == ("perhaps", "truly")
     ((name, settings),) = recipe.pruning_of
     assert (name, settings) == ("smp-s", pruning_for(EMBEDDED, "smp-s")), "its own settings, though nobody named them"
@@ -107,7 +108,16 @@ def test_options_of_a_pruner_are_what_its_fields_ask_for(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("task: inference\nlines: [{label: x}]\nseedz: 2", ("mine.yaml", "'seedz'", "known: name, task")),
+        ("task: inference\nlines: [{label: x}]\nseedz: 2", ("mine.yaml", "'seedz'", "known: name, task", "control")),
+        *(
+            (
+                f"task: inference\nlines: [{{label: x}}]\ncontrol: {value}",
+                ("mine.yaml: control", "is not true or false"),
+            )
+            for value in ("1", "'no'", "2 epochs", "[]", "null")
+        ),
+        (f"task: inference\nlines: [{LINE[:-1]}, as_long: true}}]", ("line 'x'", "has no use for 'as_long'")),
+        ("task: inference\nlines: [{label: x, as_long: 2}]", ("line 1: as_long", "2 is not true or false")),
         ("task: inference", ("mine.yaml", "'lines' is missing")),
         ("lines: [{label: x}]", ("mine.yaml", "'task' is missing")),
         ("- task", ("mine.yaml", "must hold a mapping")),

@@ -20,6 +20,7 @@ from srnet.recipes.usual import finetuning_for, pruning_for
 from srnet.tasks.base import Answer, Split, Task
 from srnet.tasks.synthetic import SyntheticTask
 
+CONTROL = "full model (CE), trained as long"
 METHODS = ["SMP-L", "SMP-S", "movement", "soft movement", "magnitude", "L0"]
 
 
@@ -132,9 +133,9 @@ def test_the_temperature_of_the_shares() -> None:
 def test_what_is_drawn_and_where() -> None:
     recipe = recipe_of("smp", Sized("mnli"))
     assert [line.label for line in recipe.lines] == [
-        "full model (CE)", *METHODS, *(f"{name} + distillation" for name in METHODS),
+        "full model (CE)", CONTROL, *METHODS, *(f"{name} + distillation" for name in METHODS),
     ]  # fmt: skip
-    assert {line.sparsities for line in recipe.lines[1:]} == {(0.5, 0.9, 0.97)}
+    assert {line.sparsities for line in recipe.lines[2:]} == {(0.5, 0.9, 0.97)}
     assert all(
         (node.objective.distillation == 0.5) == ("dist" in label) for (label, _), node in prunings(recipe).items()
     )
@@ -159,7 +160,7 @@ def test_static_pruning_with_every_debiasing_objective() -> None:
     for pruner in ("SMP-L", "SMP-S"):
         made = {node.objective.name for (label, _), node in prunings(recipe).items() if label.startswith(pruner)}
         assert made == {"ce", "poe", "reweight", "confreg"}
-    assert [line.label for line in recipe.lines[:2]] == ["full model (CE)", "full model (PoE)"]
+    assert [line.label for line in recipe.lines[:3]] == ["full model (CE)", CONTROL, "full model (PoE)"]
 
 
 def test_robustness_needs_an_ood_set_and_the_comparison_does_not(tmp_path: Path) -> None:
@@ -203,7 +204,7 @@ def test_the_rate_of_the_weights_is_not_that_of_the_scores() -> None:
 
 def test_some_lines_only() -> None:
     (recipe,) = Order(("smp",), lines=("L0", "SMP-S + distillation")).recipes()
-    assert [line.label for line in recipe.lines] == ["full model (CE)", "L0", "SMP-S + distillation"]
+    assert [line.label for line in recipe.lines] == ["full model (CE)", CONTROL, "L0", "SMP-S + distillation"]
     with pytest.raises(UserError, match=r"unknown line of smp 'L1'.*L0"):
         Order(("smp",), lines=("L1",)).recipes()
 

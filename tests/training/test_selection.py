@@ -1,4 +1,4 @@
-"""The result of a run is chosen by ID dev alone, and for mask training on a fine-tuned model only after 0.7 t_max."""
+"""The result of a run is chosen by ID dev alone, and where that favours the shortcut only after 0.7 t_max."""
 
 from __future__ import annotations
 
@@ -7,24 +7,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from srnet.pruners import IMP, MaskTraining, Method
-from srnet.pruners.base import split_snapshot
+from srnet.pruners.base import LATE, split_snapshot
 from srnet.training import Result, TrainingSettings, train
 
 EARLY_PEAK = (90.0, 80.0, 70.0, 60.0)
 """Dev scores at steps 5, 10, 15 and 20 of 20: what a biased mask looks like."""
 
 
-def scores(make_run: Any, method: Method, folder: Path, values: tuple[float, ...]) -> Result:
-    """Train with dev scores that are given instead of measured."""
+class Interrupted(Exception):
+    pass
+
+
+def scores(
+    make_run: Any, method: Method, folder: Path, values: tuple[float, ...], stop: int | None = None, **changes: Any
+) -> Result:
+    """Train with dev scores that are given instead of measured; the run may be interrupted at a step."""
     now = 0
 
     def watch(step: int, total: int, figures: dict[str, float]) -> None:
         nonlocal now
         now = step
+        if step == stop:
+            raise Interrupted
 
-    return train(make_run(method, folder, watch=watch, score=lambda logits: values[-(-now // 5) - 1]))
+    return train(make_run(method, folder, watch=watch, score=lambda logits: values[-(-now // 5) - 1], **changes))
 
 
 @pytest.mark.parametrize(
@@ -45,6 +54,52 @@ def test_mask_training(fine_tuned: bool, values: tuple[float, ...], step: int, m
 
 def test_fine_tuning_takes_the_best_of_all(make_run: Any, tmp_path: Path) -> None:
     assert scores(make_run, Method(), tmp_path, EARLY_PEAK).step == 5
+
+
+@pytest.mark.parametrize(
+    ("share", "values", "step"),
+    [
+        (LATE, EARLY_PEAK, 15),  # 10 of 20 is before 0.7
+        (LATE, (90.0, 80.0, 60.0, 70.0), 20),
+        (LATE, (90.0, 90.0, 90.0, 90.0), 15),  # the first of equals
+        (0.75, EARLY_PEAK, 15),  # the share itself is late enough
+        (0.76, EARLY_PEAK, 20),
+        (0.0, EARLY_PEAK, 5),
+    ],
+)
+def test_no_checkpoint_before_a_share_of_the_run(
+    share: float, values: tuple[float, ...], step: int, make_run: Any, tmp_path: Path
+) -> None:
+    result = scores(make_run, Method(), tmp_path, values, select_after=share)
+    assert (result.step, result.dev_score) == (step, values[step // 5 - 1])
+
+
+def test_the_stricter_of_run_and_method_counts(make_run: Any, tmp_path: Path) -> None:
+    for fine_tuned, share, step in ((True, 0.0, 15), (False, LATE, 15), (True, 0.9, 20)):
+        method = MaskTraining(0.5).method(fine_tuned=fine_tuned, eval_every=5)
+        folder = tmp_path / f"{fine_tuned}-{share}"
+        assert scores(make_run, method, folder, EARLY_PEAK, select_after=share).step == step
+
+
+def test_a_run_that_stops_before_its_late_part_is_represented_by_its_end(
+    make_run: Any, tmp_path: Path, tiny_training: TrainingSettings
+) -> None:
+    settings = replace(tiny_training, patience=1)
+    result = scores(make_run, Method(), tmp_path, EARLY_PEAK, select_after=LATE, settings=settings)
+    assert (result.step, result.steps, result.dev_score) == (10, 10, None)
+
+
+@pytest.mark.parametrize("stops", [(7,), (12, 17), (15,), (20,)], ids=str)
+def test_a_resumed_run_chooses_the_same(stops: tuple[int, ...], make_run: Any, tmp_path: Path) -> None:
+    # checkpoints are at 5, 10, 15 and 20: before the late part, in it with a choice made, and at its last step
+    whole = scores(make_run, Method(), tmp_path / "whole", EARLY_PEAK, select_after=LATE)
+    for stop in stops:
+        with pytest.raises(Interrupted):
+            scores(make_run, Method(), tmp_path / "broken", EARLY_PEAK, stop, select_after=LATE)
+    result = scores(make_run, Method(), tmp_path / "broken", EARLY_PEAK, select_after=LATE)
+    assert (result.step, result.dev_score) == (whole.step, whole.dev_score) == (15, 70.0)
+    assert result.snapshot.keys() == whole.snapshot.keys()
+    assert all(torch.equal(result.snapshot[name], whole.snapshot[name]) for name in whole.snapshot)
 
 
 def test_a_gradual_run_is_chosen_only_at_its_final_sparsity(make_run: Any, tmp_path: Path) -> None:
