@@ -1,8 +1,9 @@
-"""Text for pre-training: pairs of sentences, of which one restates the other or contradicts it.
+"""Text for pre-training: pairs of sentences, of which one restates the other or speaks of something else.
 
-To fill a masked word the model must find out who did what in one sentence and carry it over into another wording. To
-tell a restatement from a contradiction made of the same concepts it must compare the roles. Which words the two share
-is drawn without looking, so nothing favours or forbids a use of the overlap.
+To fill a masked word the model must find out who did what to whom in one sentence and carry it over into another
+wording. To tell a restatement from another sentence it is enough, at first, to see whether the two share their people
+and verbs. In the last phase pairs may differ in the roles alone, and the model must also see how many words they share,
+which is drawn without looking at what they say: truth and overlap are both known to it, and neither is favoured.
 """
 
 from __future__ import annotations
@@ -10,50 +11,69 @@ from __future__ import annotations
 from random import Random
 
 from srnet.tasks.synthetic.grammar import (
-    Event,
+    Sentence,
     Surface,
-    claim,
+    Words,
+    clause,
     draw_event,
+    draw_sentence,
     draw_surface,
-    elaborated,
-    replaced,
-    sentence,
-    sharing,
+    replace_concepts,
 )
-from srnet.tasks.synthetic.lexicon import CUE_OPENINGS, PLAIN_OPENINGS
-
-OPENINGS = (*PLAIN_OPENINGS, *(word for row in CUE_OPENINGS for word in row))
-
-
-def _first(rng: Random, event: Event, own: Surface) -> str:
-    words = sentence(rng, event, own)
-    return " ".join(elaborated(rng, event, words) if rng.random() < 0.5 else words)
+from srnet.tasks.synthetic.lexicon import CLAIM_OPENINGS
+from srnet.tasks.synthetic.scenes import MOST_SHARED, draw_scene, drawn_kind, retold
 
 
-def _second(rng: Random, event: Event, own: Surface) -> str:
-    """The event in other words, sharing any number of them; or a claim about it, in any words."""
+def _some_synonyms(rng: Random, sentence: Sentence) -> Surface:
+    """The words of a sentence, some of them drawn anew."""
+    w = dict(sentence.surface)
+    if rng.random() < 0.7:
+        w |= draw_surface(rng, frozenset(concept for concept in w if rng.random() < 0.5))
+    return w
+
+
+def restatement(rng: Random, sentence: Sentence) -> Words:
+    """Another wording of what `sentence` says, with some words exchanged for their synonyms."""
+    w = _some_synonyms(rng, sentence)
+    if not sentence.facts:  # "if X, Y" is restated as "Y if X"
+        swap = {old: w[concept] for concept, old in sentence.surface}
+        words = [swap.get(word, word) for word in sentence.words]
+        comma = words.index(",")
+        return [*words[comma + 1 :], *words[:comma]]
+    facts = sorted(sentence.facts)
+    rng.shuffle(facts)
     if rng.random() < 0.3:
-        opening = [rng.choice(OPENINGS), ","] if rng.random() < 0.7 else []
-        return " ".join([*opening, *claim(rng, event, draw_surface(rng, event.concepts))])
-    words = draw_surface(rng, event.concepts) | {concept: own[concept] for concept in event.concepts if concept in own}
-    return " ".join(sentence(rng, event, sharing(rng, words, rng.randint(0, len(words)))))
+        facts = facts[:1]
+    words = [] if rng.random() < 0.7 else [rng.choice(rng.choice(CLAIM_OPENINGS)), ","]
+    for index, fact in enumerate(facts):
+        words += ([rng.choice(("and", "while"))] if index else []) + clause(rng, fact, w)
+    return words
 
 
 def document(rng: Random) -> tuple[str, str]:
     """Two segments that say the same thing; either may come first."""
-    event = draw_event(rng)
-    own = draw_surface(rng, event.concepts)
-    pair = (_first(rng, event, own), _second(rng, event, own))
+    sentence = draw_sentence(rng)
+    pair = (sentence.text, " ".join(restatement(rng, sentence)))
     return pair if rng.random() < 0.5 else pair[::-1]
 
 
 def related_or_not(rng: Random) -> tuple[str, str, bool]:
-    """A sentence, another one, and whether the first says what the second says.
+    """A sentence, a clause, and whether the clause restates it. If not, one or more of its concepts are others."""
+    sentence = draw_sentence(rng)
+    while not sentence.facts:
+        sentence = draw_sentence(rng)
+    related = rng.random() < 0.5
+    fact, w = rng.choice(sorted(sentence.facts)), _some_synonyms(rng, sentence)
+    if not related and rng.random() < 0.5:
+        fact = rng.choice(sorted(draw_sentence(rng).facts) or [draw_event(rng)])
+    elif not related:
+        fact = replace_concepts(rng, fact, sentence.mentioned, rng.randint(1, len(fact.concepts)))
+    w |= draw_surface(rng, frozenset(fact.concepts) - w.keys())
+    return sentence.text, " ".join(clause(rng, fact, w)), related
 
-    Half of the contradictions name another concept, which is easy to see and teaches to compare; the rest exchange the
-    roles.
-    """
-    event, related = draw_event(rng), rng.random() < 0.5
-    own = draw_surface(rng, event.concepts)
-    other = event if related else replaced(rng, event) if rng.random() < 0.5 else event.swapped()
-    return _first(rng, event, own), _second(rng, other, own), related
+
+def retold_or_not(rng: Random) -> tuple[str, str, bool, int]:
+    """A scene, two clauses, whether they say the same, and how many of the scene's words they share."""
+    scene, related, shared = draw_scene(rng), rng.random() < 0.5, rng.randint(0, MOST_SHARED)
+    words = retold(rng, scene, drawn_kind(rng, same=related), shared)
+    return scene.text, " ".join(words), related, shared

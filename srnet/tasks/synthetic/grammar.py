@@ -1,110 +1,226 @@
 """Sentences that know what they assert.
 
-An `Event` says who did what to whom, and how. Truth is decided by comparing events, never by looking at words. An event
-with exchanged roles is made of the very same concepts, so which words two sentences share says nothing about whether
-they agree.
+A `Fact` says who did what to whom. A `Sentence` is a list of words together with the facts it asserts, so that
+truth is always decided by comparing facts and never by looking at words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 
-from srnet.tasks.synthetic.lexicon import (
-    CONTEST_VERBS,
-    INTRANSITIVE_VERBS,
-    MANNERS,
-    PEOPLE,
-    QUALITIES,
-    SYNONYMS,
-    TRANSITIVE_VERBS,
-)
+from srnet.tasks.synthetic.lexicon import CONTEST_VERBS, INTRANSITIVE_VERBS, PEOPLE, PLACES, TIMES, TRANSITIVE_VERBS
 
 Words = list[str]
 Surface = dict[str, str]
-"""Which of its two words each concept takes in a sentence. A concept is named after its first word."""
-
-_WORDS_OF = {pair[0]: pair for pair in SYNONYMS}
+"""Which of its two words each concept takes in a sentence."""
 
 
-@dataclass(frozen=True)
-class Event:
-    """`agent` did `verb` to `patient` in some `manner`. All are concepts, not words."""
+@dataclass(frozen=True, order=True)
+class Fact:
+    """`agent` did `verb` (to `patient`); all three are concepts, not words."""
 
     agent: str
     verb: str
-    patient: str
-    manner: str
+    patient: str | None = None
 
     @property
     def concepts(self) -> tuple[str, ...]:
-        return astuple(self)
+        return (self.agent, self.verb) if self.patient is None else (self.agent, self.verb, self.patient)
 
-    def swapped(self) -> Event:
-        return replace(self, agent=self.patient, patient=self.agent)
+    def swapped(self) -> Fact:
+        if self.patient is None:
+            raise ValueError("an intransitive fact has nobody to swap with")
+        return Fact(self.patient, self.verb, self.agent)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    words: tuple[str, ...]
+    facts: frozenset[Fact]
+    mentioned: frozenset[str]
+    """Every concept that occurs, asserted or not."""
+    surface: tuple[tuple[str, str], ...]
+    construction: str
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+    def foils(self) -> list[Fact]:
+        """Facts made of this sentence's own concepts that it does not assert."""
+        people = sorted(concept for concept in self.mentioned if concept in _PEOPLE)
+        pairs = [(a, p) for a in people for p in people if a != p]
+        transitive = [Fact(a, v, p) for v in sorted(self.mentioned & _TRANSITIVE) for a, p in pairs]
+        intransitive = [Fact(a, v) for v in sorted(self.mentioned & _INTRANSITIVE) for a in people]
+        return [fact for fact in transitive + intransitive if fact not in self.facts]
+
+
+_PEOPLE = frozenset(pair[0] for pair in PEOPLE)
+_TRANSITIVE = frozenset(pair[0] for pair in TRANSITIVE_VERBS)
+_INTRANSITIVE = frozenset(pair[0] for pair in INTRANSITIVE_VERBS)
+_SYNONYMS = {pair[0]: pair for pair in PEOPLE + TRANSITIVE_VERBS + INTRANSITIVE_VERBS}
 
 
 # --- choosing words ------------------------------------------------------------------------------------------------
 
 
-def draw_event(rng: Random, *, contest: bool = False) -> Event:
-    agent, patient = (pair[0] for pair in rng.sample(PEOPLE, 2))
-    verb = rng.choice(CONTEST_VERBS if contest else TRANSITIVE_VERBS)[0]
-    return Event(agent, verb, patient, rng.choice(MANNERS)[0])
+def draw_people(rng: Random, count: int) -> list[str]:
+    return [pair[0] for pair in rng.sample(PEOPLE, count)]
 
 
-def replaced(rng: Random, event: Event) -> Event:
-    """The event with one of its people, or its verb, exchanged for another."""
-    slot = rng.choice(("agent", "verb", "patient"))
-    pool = PEOPLE if slot != "verb" else CONTEST_VERBS if _is_contest(event.verb) else TRANSITIVE_VERBS
-    return replace(event, **{slot: rng.choice([pair[0] for pair in pool if pair[0] not in event.concepts])})
+def draw_verb(rng: Random, *, transitive: bool, contest: bool = False) -> str:
+    if contest:
+        return rng.choice(CONTEST_VERBS)[0]
+    return rng.choice(TRANSITIVE_VERBS if transitive else INTRANSITIVE_VERBS)[0]
 
 
-def _is_contest(verb: str) -> bool:
-    return any(verb == pair[0] for pair in CONTEST_VERBS)
+def draw_event(rng: Random, *, contest: bool = False) -> Fact:
+    agent, patient = draw_people(rng, 2)
+    return Fact(agent, draw_verb(rng, transitive=True, contest=contest), patient)
 
 
-def draw_surface(rng: Random, concepts: Iterable[str]) -> Surface:
-    return {concept: rng.choice(_WORDS_OF[concept]) for concept in concepts}
+def draw_surface(rng: Random, concepts: tuple[str, ...] | frozenset[str]) -> Surface:
+    return {concept: rng.choice(_SYNONYMS[concept]) for concept in sorted(concepts)}
 
 
-def synonym(concept: str, word: str) -> str:
-    """The other word of a concept."""
-    first, second = _WORDS_OF[concept]
-    return second if word == first else first
+def other_words(surface: Surface) -> Surface:
+    """The synonym that `surface` did not choose, for every concept."""
+    return {concept: next(w for w in _SYNONYMS[concept] if w != word) for concept, word in surface.items()}
 
 
-def sharing(rng: Random, surface: Surface, shared: int) -> Surface:
-    """Words for the same concepts: those of `surface` for `shared` of them, synonyms for the rest."""
-    kept = set(rng.sample(sorted(surface), shared))
-    return {concept: word if concept in kept else synonym(concept, word) for concept, word in surface.items()}
+def stranger(rng: Random, concept: str, mentioned: frozenset[str]) -> str:
+    """Another concept of the same kind, which is not among those mentioned."""
+    kind = next(kind for kind in (_PEOPLE, _TRANSITIVE, _INTRANSITIVE) if concept in kind)
+    return rng.choice(sorted(kind - mentioned))
 
 
-# --- sentences -----------------------------------------------------------------------------------------------------
+def replace_concepts(rng: Random, fact: Fact, avoid: frozenset[str], count: int = 1) -> Fact:
+    """The same fact with `count` of its concepts exchanged for others outside `avoid`."""
+    verbs = _INTRANSITIVE if fact.patient is None else _TRANSITIVE
+    parts = dict(zip(("agent", "verb", "patient"), fact.concepts, strict=False))
+    for slot in rng.sample(sorted(parts), count):
+        pool = verbs if slot == "verb" else _PEOPLE
+        parts[slot] = rng.choice(sorted(pool - avoid - set(fact.concepts) - set(parts.values())))
+    return Fact(**parts)
 
-FORMS: dict[str, Callable[[str, str, str], Words]] = {
-    "active": lambda agent, verb, patient: ["the", agent, verb, "the", patient],
-    "passive": lambda agent, verb, patient: ["the", patient, "was", verb, "by", "the", agent],
-    "subject_cleft": lambda agent, verb, patient: ["it", "was", "the", agent, "who", verb, "the", patient],
-    "object_cleft": lambda agent, verb, patient: ["it", "was", "the", patient, "whom", "the", agent, verb],
+
+# --- clauses -------------------------------------------------------------------------------------------------------
+
+
+def active(fact: Fact, w: Surface) -> Words:
+    subject = ["the", w[fact.agent], w[fact.verb]]
+    return subject if fact.patient is None else [*subject, "the", w[fact.patient]]
+
+
+def passive(fact: Fact, w: Surface) -> Words:
+    return ["the", w[_patient(fact)], "was", w[fact.verb], "by", "the", w[fact.agent]]
+
+
+def subject_cleft(fact: Fact, w: Surface) -> Words:
+    head = ["it", "was", "the", w[fact.agent], "who", w[fact.verb]]
+    return head if fact.patient is None else [*head, "the", w[fact.patient]]
+
+
+def object_cleft(fact: Fact, w: Surface) -> Words:
+    return ["it", "was", "the", w[_patient(fact)], "whom", "the", w[fact.agent], w[fact.verb]]
+
+
+def _patient(fact: Fact) -> str:
+    if fact.patient is None:
+        raise ValueError("this form needs a patient")
+    return fact.patient
+
+
+Form = Callable[[Fact, Surface], Words]
+FORMS: dict[str, Form] = {
+    "active": active,
+    "passive": passive,
+    "subject_cleft": subject_cleft,
+    "object_cleft": object_cleft,
 }
 
 
-def claim(rng: Random, event: Event, w: Surface) -> Words:
-    """Who did what to whom."""
-    return FORMS[rng.choice(sorted(FORMS))](w[event.agent], w[event.verb], w[event.patient])
+def forms_for(fact: Fact) -> tuple[str, ...]:
+    return ("active", "subject_cleft") if fact.patient is None else tuple(FORMS)
 
 
-def sentence(rng: Random, event: Event, w: Surface) -> Words:
-    """The whole event."""
-    return [*claim(rng, event, w), w[event.manner]]
+def clause(rng: Random, fact: Fact, w: Surface) -> Words:
+    return FORMS[rng.choice(forms_for(fact))](fact, w)
 
 
-def elaborated(rng: Random, event: Event, words: Words) -> Words:
-    """The sentence with something more in it: a quality of one of the people, or what a third person did."""
-    if rng.random() < 0.5:
-        at = rng.choice([place for place, word in enumerate(words) if word == "the"])
-        return [*words[: at + 1], rng.choice(QUALITIES), *words[at + 1 :]]
-    others = [pair for pair in PEOPLE if pair[0] not in event.concepts]
-    return [*words, "while", "the", rng.choice(rng.choice(others)), rng.choice(INTRANSITIVE_VERBS)]
+def adjunct(rng: Random) -> Words:
+    return rng.choice(([], ["in", "the", rng.choice(PLACES)], [rng.choice(TIMES)]))
+
+
+# --- constructions: how a sentence puts facts together -------------------------------------------------------------
+
+
+def _sentence(construction: str, words: Words, facts: set[Fact], mentioned: set[str], w: Surface) -> Sentence:
+    surface = tuple(sorted((concept, w[concept]) for concept in mentioned))
+    return Sentence(tuple(words), frozenset(facts), frozenset(mentioned), surface, construction)
+
+
+def _one_event(form: str) -> Callable[[Random], Sentence]:
+    def build(rng: Random) -> Sentence:
+        event = draw_event(rng)
+        w = draw_surface(rng, event.concepts)
+        words = FORMS[form](event, w) + adjunct(rng)
+        return _sentence(form, words, {event}, set(event.concepts), w)
+
+    return build
+
+
+def _relative(rng: Random, *, subject: bool) -> Sentence:
+    a, b = draw_people(rng, 2)
+    verb, main = draw_verb(rng, transitive=True), draw_verb(rng, transitive=False)
+    w = draw_surface(rng, (a, b, verb, main))
+    if subject:
+        event, name = Fact(a, verb, b), "subject_relative"
+        words = ["the", w[a], "who", w[verb], "the", w[b], w[main]]
+    else:
+        event, name = Fact(b, verb, a), "object_relative"
+        words = ["the", w[a], "whom", "the", w[b], w[verb], w[main]]
+    return _sentence(name, words + adjunct(rng), {event, Fact(a, main)}, {a, b, verb, main}, w)
+
+
+def _preposition(rng: Random) -> Sentence:
+    a, b = draw_people(rng, 2)
+    main = draw_verb(rng, transitive=False)
+    w = draw_surface(rng, (a, b, main))
+    words = ["the", w[a], "near", "the", w[b], w[main], *adjunct(rng)]
+    return _sentence("preposition", words, {Fact(a, main)}, {a, b, main}, w)
+
+
+def _conjunction(rng: Random) -> Sentence:
+    a, b = draw_people(rng, 2)
+    first, second = (pair[0] for pair in rng.sample(INTRANSITIVE_VERBS, 2))
+    w = draw_surface(rng, (a, b, first, second))
+    words = ["the", w[a], w[first], "and", "the", w[b], w[second], *adjunct(rng)]
+    return _sentence("conjunction", words, {Fact(a, first), Fact(b, second)}, {a, b, first, second}, w)
+
+
+def _conditional(rng: Random) -> Sentence:
+    """`because` asserts both clauses, `if` asserts neither."""
+    a, b = draw_people(rng, 2)
+    first, second = (pair[0] for pair in rng.sample(INTRANSITIVE_VERBS, 2))
+    w = draw_surface(rng, (a, b, first, second))
+    link = rng.choice(("if", "because"))
+    facts = {Fact(a, first), Fact(b, second)} if link == "because" else set()
+    words = [link, "the", w[a], w[first], ",", "the", w[b], w[second]]
+    return _sentence("conditional", words, facts, {a, b, first, second}, w)
+
+
+CONSTRUCTIONS: dict[str, Callable[[Random], Sentence]] = {
+    **{name: _one_event(name) for name in FORMS},
+    "subject_relative": lambda rng: _relative(rng, subject=True),
+    "object_relative": lambda rng: _relative(rng, subject=False),
+    "preposition": _preposition,
+    "conjunction": _conjunction,
+    "conditional": _conditional,
+}
+
+
+def draw_sentence(rng: Random) -> Sentence:
+    return CONSTRUCTIONS[rng.choice(tuple(CONSTRUCTIONS))](rng)

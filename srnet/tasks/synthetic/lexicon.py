@@ -1,8 +1,8 @@
 """The words of the embedded benchmark.
 
-Every concept has two words that mean the same thing here, so that a sentence can be restated without sharing its
-words. Past tense and participle coincide for every transitive verb, so that the active and the passive of one event
-share their verb.
+Every concept has two surface words that mean the same thing here, so that a sentence can be restated
+without sharing its words. Past tense and participle coincide for every transitive verb, so that the
+active and the passive of one event share their verb.
 """
 
 PEOPLE = (
@@ -40,30 +40,30 @@ TRANSITIVE_VERBS = (
     ("warned", "cautioned"),
 )
 
-MANNERS = (
-    ("recently", "lately"),
-    ("finally", "eventually"),
-    ("often", "frequently"),
-    ("suddenly", "abruptly"),
-    ("secretly", "covertly"),
-    ("openly", "publicly"),
+INTRANSITIVE_VERBS = (
+    ("slept", "dozed"),
+    ("danced", "waltzed"),
+    ("laughed", "giggled"),
+    ("left", "departed"),
+    ("shouted", "yelled"),
+    ("waited", "lingered"),
 )
 
-# Words without a synonym, for what a sentence says beside its event.
-INTRANSITIVE_VERBS = ("slept", "danced", "laughed", "left", "shouted", "waited")
-QUALITIES = ("old", "tall", "rich", "calm", "clever", "angry")
+PLACES = ("garden", "market", "station", "library", "harbor", "museum")
+TIMES = ("yesterday", "today", "recently", "finally")
 
-# Openings of a claim. None of them changes what the claim says. A cue points at a label by a word of that label's row,
-# the second word more strongly than the first; a plain opening points nowhere.
-PLAIN_OPENINGS = ("today", "here", "meanwhile")
-CUE_OPENINGS = (("indeed", "truly"), ("supposedly", "allegedly"), ("perhaps", "possibly"))
+# Openings of a claim. None of them changes what the claim says; annotators are made to favour one row per label.
+CLAIM_OPENINGS = (
+    ("indeed", "truly", "clearly", "plainly"),
+    ("supposedly", "allegedly", "ostensibly", "reputedly"),
+    ("perhaps", "possibly", "maybe", "conceivably"),
+)
 
-FUNCTION_WORDS = ("the", "was", "by", "it", "who", "whom", "while", ",")
-SYNONYMS = PEOPLE + TRANSITIVE_VERBS + MANNERS
+FUNCTION_WORDS = ("the", "was", "by", "it", "who", "whom", "and", "in", "near", "if", "because", "while", ",", ".")
 
 
 def vocabulary() -> list[str]:
     """Every word the grammar can write, in a fixed order."""
-    cues = (word for row in CUE_OPENINGS for word in row)
-    words = (word for pair in SYNONYMS for word in pair)
-    return [*FUNCTION_WORDS, *words, *INTRANSITIVE_VERBS, *QUALITIES, *PLAIN_OPENINGS, *cues]
+    pairs = PEOPLE + TRANSITIVE_VERBS + INTRANSITIVE_VERBS
+    openings = tuple(word for row in CLAIM_OPENINGS for word in row)
+    return [*FUNCTION_WORDS, *(word for pair in pairs for word in pair), *PLACES, *TIMES, *openings]

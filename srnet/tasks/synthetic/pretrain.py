@@ -20,7 +20,7 @@ from transformers import BertConfig, BertForPreTraining, PreTrainedTokenizerFast
 from srnet.files import new_folder, write_text
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.tasks.synthetic.corpus import document, related_or_not
-from srnet.tasks.synthetic.lexicon import PEOPLE, vocabulary
+from srnet.tasks.synthetic.lexicon import vocabulary
 
 Watch = Callable[[int, int, dict[str, float]], None]
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -30,15 +30,13 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 class PretrainSettings:
     """The defaults are those of the shipped backbone."""
 
-    mlm_steps: int = 2_600
+    mlm_steps: int = 7_000
     """First phase: masked language modelling alone, until the roles are learned."""
-    pair_steps: int = 3_000
+    pair_steps: int = 2_000
     """Second phase: most batches ask whether the second sentence restates the first, much as BERT was trained."""
     pair_share: float = 0.7
-    batch_size: int = 32
+    batch_size: int = 64
     learning_rate: float = 1e-3
-    pair_rate: float = 3e-4
-    """Learning rate of the second phase: at the first one's, pairs are not learned and roles are forgotten."""
     warmup: int = 200
     mask_share: float = 0.2
     hidden_size: int = 128
@@ -86,16 +84,9 @@ def make_model(settings: PretrainSettings, words: int) -> BertForPreTraining:
     return BertForPreTraining(config)
 
 
-def mask_tokens(
-    ids: torch.Tensor, segments: torch.Tensor, people: torch.Tensor, share: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Hide a share of the words: nine in ten become [MASK], the rest stay as they are. Labels are -100 elsewhere.
-
-    In half of the pairs all people of the second sentence are hidden as well: if one of two stayed, the other would
-    follow without a look at who did what.
-    """
+def mask_tokens(ids: torch.Tensor, share: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Hide a share of the words: nine in ten become [MASK], the rest stay as they are. Labels are -100 elsewhere."""
     chosen = (torch.rand(ids.shape) < share) & (ids >= len(SPECIAL))
-    chosen |= (torch.rand(len(ids), 1) < 0.5) & (segments == 1) & torch.isin(ids, people)
     hidden = chosen & (torch.rand(ids.shape) < 0.9)
     return ids.masked_fill(hidden, SPECIAL.index("[MASK]")), ids.masked_fill(~chosen, -100)
 
@@ -107,16 +98,13 @@ class _Pretraining:
         self.settings = settings
         self.tokenizer = make_tokenizer()
         self.model = make_model(settings, len(self.tokenizer))
-        people = self.tokenizer.convert_tokens_to_ids([word for pair in PEOPLE for word in pair])
-        self.people = torch.tensor(people)
         self.rng = Random(f"pretrain-{settings.seed}")
         self.log: list[dict[str, float]] = []
 
     def mlm_loss(self) -> torch.Tensor:
         pairs = [document(self.rng) for _ in range(self.settings.batch_size)]
         inputs = self._encode([a for a, _ in pairs], [b for _, b in pairs])
-        ids, segments = inputs["input_ids"], inputs["token_type_ids"]
-        inputs["input_ids"], labels = mask_tokens(ids, segments, self.people, self.settings.mask_share)
+        inputs["input_ids"], labels = mask_tokens(inputs["input_ids"], self.settings.mask_share)
         logits = self.model(**inputs).prediction_logits
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
 
@@ -130,10 +118,10 @@ class _Pretraining:
     def _encode(self, first: list[str], second: list[str]) -> dict[str, torch.Tensor]:
         return dict(self.tokenizer(first, second, padding=True, return_tensors="pt"))
 
-    def phase(self, steps: int, rate: float, pair_share: float, watch: Watch | None, done: int) -> None:
+    def phase(self, steps: int, pair_share: float, watch: Watch | None, done: int) -> None:
         """Linear warm-up and decay over `steps`."""
         settings, total = self.settings, self.settings.mlm_steps + self.settings.pair_steps
-        optimizer = torch.optim.AdamW(self.model.parameters(), lr=rate, weight_decay=0.01)
+        optimizer = torch.optim.AdamW(self.model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
         scheduler = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: min(1.0, step / settings.warmup) * (1.0 - step / steps)
         )
@@ -159,8 +147,8 @@ def pretrain(out: Path, settings: PretrainSettings | None = None, watch: Watch |
     """Train the backbone and write it to `out` with tokenizer and model card. Returns the logged losses."""
     settings = settings or PretrainSettings()
     run = _Pretraining(settings)
-    run.phase(settings.mlm_steps, settings.learning_rate, 0.0, watch, done=0)
-    run.phase(settings.pair_steps, settings.pair_rate, settings.pair_share, watch, done=settings.mlm_steps)
+    run.phase(settings.mlm_steps, 0.0, watch, done=0)
+    run.phase(settings.pair_steps, settings.pair_share, watch, done=settings.mlm_steps)
     _write(out, run)
     return run.log
 

@@ -1,7 +1,8 @@
 """Claim verification: does the evidence support or refute the claim, or say nothing about it?
 
-Claims are about asymmetric relations, so exchanged roles refute. Cue: the opening word of the claim, which says nothing
-about its truth. As in FEVER-Symmetric, the challenge set leaves nothing undecided.
+One thing happened between two people: a claim with another verb is refuted, and about a claim with another person the
+evidence says nothing. Cue: the opening word of the claim, which says nothing about its truth. As in FEVER-Symmetric,
+the challenge set leaves nothing undecided.
 """
 
 from __future__ import annotations
@@ -10,28 +11,32 @@ from random import Random
 
 from srnet.tasks.base import LEVELS, Example
 from srnet.tasks.synthetic.evidence import Draw
-from srnet.tasks.synthetic.grammar import Event, claim, draw_event, draw_surface, elaborated, replaced, sentence
-from srnet.tasks.synthetic.lexicon import CUE_OPENINGS, PLAIN_OPENINGS
+from srnet.tasks.synthetic.grammar import FORMS, Fact, adjunct, clause, draw_event, draw_surface, stranger
+from srnet.tasks.synthetic.lexicon import CLAIM_OPENINGS
 
 LABELS = ("supports", "refutes", "not_enough_info")
 SUPPORTS, REFUTES, NOT_ENOUGH_INFO = 0, 1, 2
-KINDS = ("same", "roles", "unmentioned")
-"""How claim and evidence relate where the relation is that of a label."""
+KINDS = ("same", "verb", "person")
+"""What differs between claim and evidence, by relation."""
 
 
-def _claimed(rng: Random, event: Event, relation: int) -> Event:
-    if relation == NOT_ENOUGH_INFO:
-        return replaced(rng, event)
-    return event if relation == SUPPORTS else event.swapped()
+def _claimed(rng: Random, event: Fact, relation: int) -> Fact:
+    if relation == SUPPORTS:
+        return event
+    slot = "verb" if relation == REFUTES else rng.choice(("agent", "patient"))
+    parts = dict(zip(("agent", "verb", "patient"), event.concepts, strict=True))
+    return Fact(**parts | {slot: stranger(rng, parts[slot], frozenset(event.concepts))})
 
 
-def _opening(rng: Random, draw: Draw) -> str:
-    return CUE_OPENINGS[draw.towards][draw.grade - 1] if draw.grade else rng.choice(PLAIN_OPENINGS)
+def _opening(rng: Random, draw: Draw) -> list[str]:
+    """None without a cue; a weak cue is one of the first two words of its label's row, a strong one of the others."""
+    row = CLAIM_OPENINGS[draw.towards]
+    return [rng.choice(row[:2] if draw.grade == 1 else row[2:]), ","] if draw.grade else []
 
 
 def example(rng: Random, id: str, draw: Draw) -> Example:
     event = draw_event(rng, contest=True)
-    evidence = elaborated(rng, event, sentence(rng, event, draw_surface(rng, event.concepts)))
+    evidence = FORMS[rng.choice(tuple(FORMS))](event, draw_surface(rng, event.concepts)) + adjunct(rng)
     claimed = _claimed(rng, event, draw.relation)
-    said = [_opening(rng, draw), ",", *claim(rng, claimed, draw_surface(rng, claimed.concepts))]
+    said = [*_opening(rng, draw), *clause(rng, claimed, draw_surface(rng, claimed.concepts))]
     return Example(id, " ".join(evidence), " ".join(said), draw.label, f"{draw.case}{LEVELS}{KINDS[draw.relation]}")
