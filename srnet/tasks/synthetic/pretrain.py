@@ -19,8 +19,9 @@ from transformers import BertConfig, BertForPreTraining, PreTrainedTokenizerFast
 
 from srnet.files import new_folder, write_text
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
-from srnet.tasks.synthetic.corpus import document, related_or_not
+from srnet.tasks.synthetic.corpus import document, related_or_not, retold_or_not
 from srnet.tasks.synthetic.lexicon import vocabulary
+from srnet.tasks.synthetic.scenes import MOST_SHARED
 
 Watch = Callable[[int, int, dict[str, float]], None]
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -34,9 +35,13 @@ class PretrainSettings:
     """First phase: masked language modelling alone, until the roles are learned."""
     pair_steps: int = 2_000
     """Second phase: most batches ask whether the second sentence restates the first, much as BERT was trained."""
+    compare_steps: int = 2_000
+    """Last phase: pairs that may differ in the roles alone, and how many words they share, whatever they say."""
     pair_share: float = 0.7
+    """Of the batches of the second and the last phase; the others are masked language modelling."""
     batch_size: int = 64
     learning_rate: float = 1e-3
+    compare_rate: float = 5e-4
     warmup: int = 200
     mask_share: float = 0.2
     hidden_size: int = 128
@@ -92,14 +97,17 @@ def mask_tokens(ids: torch.Tensor, share: float) -> tuple[torch.Tensor, torch.Te
 
 
 class _Pretraining:
-    """The model, its text, and one loss for each of the two objectives."""
+    """The model, its text, and one loss for each of the three objectives."""
 
     def __init__(self, settings: PretrainSettings) -> None:
         self.settings = settings
         self.tokenizer = make_tokenizer()
         self.model = make_model(settings, len(self.tokenizer))
+        self.counter: torch.nn.Linear | None = None
+        """Counts shared words in the last phase; thrown away afterwards."""
         self.rng = Random(f"pretrain-{settings.seed}")
         self.log: list[dict[str, float]] = []
+        self.done = 0
 
     def mlm_loss(self) -> torch.Tensor:
         pairs = [document(self.rng) for _ in range(self.settings.batch_size)]
@@ -115,40 +123,76 @@ class _Pretraining:
         unrelated = torch.tensor([int(not related) for _, _, related in pairs])
         return F.cross_entropy(self.model(**inputs).seq_relationship_logits, unrelated)
 
+    def compare_loss(self) -> torch.Tensor:
+        """Whether a pair says the same, and how many words it shares."""
+        assert self.counter is not None
+        pairs = [retold_or_not(self.rng) for _ in range(self.settings.batch_size)]
+        inputs = self._encode([a for a, *_ in pairs], [b for _, b, *_ in pairs])
+        pooled = self.model.bert(**inputs).pooler_output
+        different = torch.tensor([int(not same) for _, _, same, _ in pairs])
+        shared = torch.tensor([count for *_, count in pairs])
+        said = F.cross_entropy(self.model.cls.seq_relationship(pooled), different)
+        return said + F.cross_entropy(self.counter(pooled), shared)
+
     def _encode(self, first: list[str], second: list[str]) -> dict[str, torch.Tensor]:
         return dict(self.tokenizer(first, second, padding=True, return_tensors="pt"))
 
-    def phase(self, steps: int, pair_share: float, watch: Watch | None, done: int) -> None:
-        """Linear warm-up and decay over `steps`."""
-        settings, total = self.settings, self.settings.mlm_steps + self.settings.pair_steps
-        optimizer = torch.optim.AdamW(self.model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
+    def phase(self, steps: int, rate: float, watch: Watch | None, other: str = "mlm", share: float = 0.0) -> None:
+        """Masked language modelling, a share of the batches another objective; linear warm-up and decay."""
+        settings = self.settings
+        parameters = [*self.model.parameters(), *(self.counter.parameters() if self.counter else [])]
+        optimizer = torch.optim.AdamW(parameters, lr=rate, weight_decay=0.01)
         scheduler = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: min(1.0, step / settings.warmup) * (1.0 - step / steps)
         )
-        losses: dict[str, list[float]] = {"mlm": [], "pair": []}
+        objectives = {"mlm": self.mlm_loss, "pair": self.pair_loss, "compare": self.compare_loss}
+        losses: dict[str, list[float]] = {name: [] for name in objectives}
         for step in range(1, steps + 1):
-            kind = "pair" if self.rng.random() < pair_share else "mlm"
-            loss = self.pair_loss() if kind == "pair" else self.mlm_loss()
+            kind = other if self.rng.random() < share else "mlm"
+            loss = objectives[kind]()
             loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()
             scheduler.step()
             optimizer.zero_grad()
             losses[kind].append(loss.item())
+            self.done += 1
             if step % 100 == 0 or step == steps:
                 means = {name: sum(values) / len(values) for name, values in losses.items() if values}
-                self.log.append({"step": done + step, **means, "loss": sum(means.values())})
-                losses = {"mlm": [], "pair": []}
+                self.log.append({"step": self.done, **means, "loss": sum(means.values())})
+                losses = {name: [] for name in objectives}
             if watch is not None:
-                watch(done + step, total, self.log[-1] if self.log else {})
+                total = settings.mlm_steps + settings.pair_steps + settings.compare_steps
+                watch(self.done, total, self.log[-1] if self.log else {})
+
+    def start_from(self, folder: Path) -> None:
+        """Take the first two phases as done by the model in `folder`."""
+        self.model = BertForPreTraining.from_pretrained(folder)
+        self.done = self.settings.mlm_steps + self.settings.pair_steps
+
+    def begin_last_phase(self) -> None:
+        """Random numbers of its own, so that it does not matter whether the phases before it ran just now."""
+        self.rng = Random(f"compare-{self.settings.seed}")
+        torch.manual_seed(self.settings.seed)
+        self.counter = torch.nn.Linear(self.settings.hidden_size, MOST_SHARED + 1)
 
 
-def pretrain(out: Path, settings: PretrainSettings | None = None, watch: Watch | None = None) -> list[dict[str, float]]:
-    """Train the backbone and write it to `out` with tokenizer and model card. Returns the logged losses."""
+def pretrain(
+    out: Path, settings: PretrainSettings | None = None, watch: Watch | None = None, start: Path | None = None
+) -> list[dict[str, float]]:
+    """Train the backbone and write it to `out` with tokenizer and model card. Returns the logged losses.
+
+    `start`: a backbone that has gone through the first two phases, so that only the last one is run.
+    """
     settings = settings or PretrainSettings()
     run = _Pretraining(settings)
-    run.phase(settings.mlm_steps, 0.0, watch, done=0)
-    run.phase(settings.pair_steps, settings.pair_share, watch, done=settings.mlm_steps)
+    if start is None:
+        run.phase(settings.mlm_steps, settings.learning_rate, watch)
+        run.phase(settings.pair_steps, settings.learning_rate, watch, "pair", settings.pair_share)
+    else:
+        run.start_from(start)
+    run.begin_last_phase()
+    run.phase(settings.compare_steps, settings.compare_rate, watch, "compare", settings.pair_share)
     _write(out, run)
     return run.log
 
@@ -163,14 +207,15 @@ def _write(out: Path, run: _Pretraining) -> None:
 def _card(run: _Pretraining) -> str:
     settings, last = run.settings, run.log[-1]
     size = sum(parameter.numel() for parameter in run.model.parameters())
-    losses = ", ".join(f"{name} {last[name]:.3f}" for name in ("mlm", "pair") if name in last)
+    losses = ", ".join(f"{name} {last[name]:.3f}" for name in ("mlm", "compare") if name in last)
     options = "" if settings.layers == PretrainSettings.layers else f" --layers {settings.layers}"
     return f"""# {EMBEDDED if not options else EMBEDDED_OTHER}
 
 A BERT with {settings.layers} layers of width {settings.hidden_size} ({size:,} parameters, {len(vocabulary())} words),
 pre-trained on text of srnet's own grammar: first by masked language modelling on pairs of sentences that restate each
-other, then also by telling a restatement from another sentence. It knows who did what to whom in that grammar and
-nothing else. It is meant for the embedded benchmark, for tests and for demonstrations, not for real text.
+other, then also by telling a restatement from another sentence, and last from one with exchanged roles, beside counting
+the words that two sentences share. It knows who did what to whom in that grammar and nothing else. It is meant for the
+embedded benchmark, for tests and for demonstrations, not for real text.
 
 - Made by: `srnet pretrain --out DIR{options}`
 - Settings: `{json.dumps(settings.__dict__)}`
