@@ -53,7 +53,7 @@ def test_the_demonstration_twice(
     command = ("demo", "--steps", "10", "--sparsities", "0.5,0.9", "--store", "store")
     assert run(monkeypatch, *command) == 0
     first = capsys.readouterr()
-    assert "Verdict: " in first.out
+    assert "No verdict: one seed" in first.out
     assert "Report: srnet-demo/report.html" in first.out
     assert first.err.count("\n") >= 15, "progress is visible"
     out = tiny_demo / "srnet-demo"
@@ -123,7 +123,7 @@ def test_a_figure_of_the_paper_and_its_claim(
     assert run(monkeypatch, *command, "-q") == 0
     said = capsys.readouterr()
     assert said.err == ""
-    assert "inference, gradual: not enough evidence (1 seed; at least 3 are needed)" in said.out
+    assert "inference, gradual: not enough evidence (one seed; at least 3 are needed)" in said.out
     assert "Report: srnet-fig8/report.html" in said.out
     out = tiny_demo / "srnet-fig8"
     pictures = {"fig8-inference.png", "fig8-inference.pdf"}
