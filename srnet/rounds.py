@@ -48,7 +48,8 @@ class Rounds:
     _computed: set[Place] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        self._figures = {(recipe.task, main_figure(recipe.name)): recipe for recipe in self.recipes}
+        # of a figure and its copy in the appendix the first is taken: both have the same models
+        self._figures = {(recipe.task, main_figure(recipe.name)): recipe for recipe in reversed(self.recipes)}
         self._alpha = ALPHA / planned_looks(len(self.recipes[0].seeds), self.max_seeds)
         self._started = self.clock()
 
@@ -101,8 +102,11 @@ class Rounds:
     def _fits(self, recipe: Recipe, what: str) -> bool:
         if self.budget is None:
             return True
+        left = self.budget - (self.clock() - self._started)
+        if left <= 0.0:
+            self.engine.reporter.say(f"{what}: not begun, the budget is used up")
+            return False
         takes = estimate(self.engine.plan(nodes_of(recipe)), self.engine.store).seconds
-        left = max(0.0, self.budget - (self.clock() - self._started))
         if takes > left:
             said = f"about {spoken(takes)}, and {spoken(left)} of the budget are left"
             self.engine.reporter.say(f"{what}: not begun, it would take {said}")

@@ -57,7 +57,7 @@ def test_the_demonstration_twice(
     command = (*command, "--store", "store")
     assert run(monkeypatch, *command) == 0
     first = capsys.readouterr()
-    assert "Verdict: " in first.out
+    assert "No verdict: one seed" in first.out
     assert "Report: srnet-demo/report.html" in first.out
     assert first.err.count("\n") >= 2 + 2 * (2 + 2 * 2), "raw, bias model, six models and their scores"
     out = tiny_demo / "srnet-demo"
@@ -132,7 +132,7 @@ def test_a_figure_of_the_paper_and_its_claim(
     assert run(monkeypatch, *command, "-q") == 0
     said = capsys.readouterr()
     assert said.err == ""
-    assert "inference, gradual: not enough evidence (1 seed; at least 3 are needed)" in said.out
+    assert "inference, gradual: not enough evidence (one seed; at least 3 are needed)" in said.out
     assert "Report: srnet-fig8/report.html" in said.out
     out = tiny_demo / "srnet-fig8"
     pictures = {"fig8-inference.png", "fig8-inference.pdf"}

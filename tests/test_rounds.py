@@ -141,6 +141,14 @@ def test_a_round_that_would_exceed_the_budget_is_not_begun(tmp_path: Path, monke
     )
 
 
+def test_nothing_is_begun_when_the_budget_is_used_up(tmp_path: Path) -> None:
+    order, engine = setup(tmp_path, {})
+    times = iter((0.0, 31.0))
+    finding = run(order, engine, budget=30.0, clock=lambda: next(times))
+    assert (finding.answer, engine.calls) == (OPEN, 0)
+    assert engine.reporter.lines == ["fig8 on inference, the first seeds: not begun, the budget is used up"]
+
+
 def test_a_limit_below_the_start_is_an_error(tmp_path: Path) -> None:
     order, engine = setup(tmp_path, {})
     with pytest.raises(UserError, match="at most 2 seeds, but 3 to start with"):
