@@ -323,6 +323,9 @@ def pretrain(
     out_folder: Annotated[Path, typer.Option("--out", help="Where the backbone goes.")],
     mlm_steps: Annotated[int | None, typer.Option(min=1, help="Steps of masked language modelling alone.")] = None,
     pair_steps: Annotated[int | None, typer.Option(min=1, help="Steps that also tell restatements apart.")] = None,
+    compare_steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps of the last phase: exchanged roles, and words that are shared.")
+    ] = None,
     layers: Annotated[int | None, typer.Option(min=1, help="3 makes srnet-tiny, 4 srnet-small.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of weights and text.")] = 0,
     quiet: QuietOption = False,
@@ -332,7 +335,8 @@ def pretrain(
     from srnet.progress import Reporter
     from srnet.tasks.synthetic.pretrain import PretrainSettings
 
-    settings = changed(PretrainSettings(), seed=seed, mlm_steps=mlm_steps, pair_steps=pair_steps, layers=layers)
+    given = {"mlm_steps": mlm_steps, "pair_steps": pair_steps, "compare_steps": compare_steps, "layers": layers}
+    settings = changed(PretrainSettings(), seed=seed, **given)
     out.print(f"{api.pretrain(out_folder, settings, Reporter(quiet))}", markup=False)
 
 

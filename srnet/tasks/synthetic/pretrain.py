@@ -208,8 +208,10 @@ def _card(run: _Pretraining) -> str:
     settings, last = run.settings, run.log[-1]
     size = sum(parameter.numel() for parameter in run.model.parameters())
     losses = ", ".join(f"{name} {last[name]:.3f}" for name in ("mlm", "compare") if name in last)
-    options = "" if settings.layers == PretrainSettings.layers else f" --layers {settings.layers}"
-    return f"""# {EMBEDDED if not options else EMBEDDED_OTHER}
+    told = {"layers": settings.layers, "compare-steps": settings.compare_steps}
+    usual = {"layers": PretrainSettings.layers, "compare-steps": PretrainSettings.compare_steps}
+    options = "".join(f" --{name} {value}" for name, value in told.items() if value != usual[name])
+    return f"""# {EMBEDDED if settings.layers == PretrainSettings.layers else EMBEDDED_OTHER}
 
 A BERT with {settings.layers} layers of width {settings.hidden_size} ({size:,} parameters, {len(vocabulary())} words),
 pre-trained on text of srnet's own grammar: first by masked language modelling on pairs of sentences that restate each
