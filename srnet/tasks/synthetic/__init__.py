@@ -28,10 +28,10 @@ class _Family:
 
 
 FAMILIES = {
-    "inference": _Family(inference, "accuracy", "overlap", 0.08, (0.0, 1.0, 2.0), ("perhaps", "truly")),
-    "paraphrase": _Family(paraphrase, "f1", "overlap", 0.08, (0.0, 1.0, 2.0), ("perhaps", "truly")),
+    "inference": _Family(inference, "accuracy", "overlap", 0.06, (0.0, 1.0, 2.0), ("perhaps", "truly")),
+    "paraphrase": _Family(paraphrase, "f1", "overlap", 0.06, (0.0, 1.0, 2.0), ("perhaps", "truly")),
     "verification": _Family(
-        verification, "accuracy", "claim", 0.12, (1.0, 1.0, 3.0), ("truly", "allegedly", "perhaps")
+        verification, "accuracy", "claim", 0.08, (1.0, 1.0, 3.0), ("truly", "allegedly", "perhaps")
     ),
 }
 GRADES = ("none", "weak", "strong")
@@ -45,13 +45,13 @@ class SyntheticTask:
 
     name: str = "inference"
     noise: float | None = None
-    """How often the relation between the texts is not that of the label; None: 0.08, for three labels 0.12."""
-    strengths: tuple[float, ...] = (0.0, 1.0, 3.5)
+    """How often the relation between the texts is not that of the label; None: 0.06, for three labels 0.08."""
+    strengths: tuple[float, ...] = (0.0, 1.0, 4.0)
     """The log-odds with which no cue, a weak cue and a strong cue point at the label. The first is 0."""
     frequencies: tuple[float, ...] | None = None
     """How often there is no cue, a weak and a strong one, in any unit; None: 0, 1, 2; for three labels 1, 1, 3."""
     train_size: int = 20_000
-    dev_size: int = 2_000
+    dev_size: int = 3_000
     ood_size: int = 2_000
     data_seed: int = 0
 
