@@ -50,7 +50,7 @@ def demo(
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds. With fewer than 3 there is no verdict.")] = 3,
     sparsities: Annotated[str, typer.Option(help="Shares to prune, with commas.")] = "0.5,0.7",
     noise: Annotated[
-        float | None, typer.Option(help="How often the truth does not agree with the label. Default 0.08.")
+        float | None, typer.Option(help="How often the truth does not agree with the label. Default 0.06.")
     ] = None,
     train_size: Annotated[int | None, typer.Option(help="Training examples.")] = None,
     steps: StepsOption = None,

@@ -184,7 +184,7 @@ def as_published(setup: Setup) -> Setup:
     thresholds = {"cut": "kth", "refresh_every": setup.pruning.eval_every}
     static = {name: (*setup.options_of.get(name, ()), ("penalty_until", "end")) for name in STATIC}
     return replace(
-        setup,
+        changed(setup, lambda settings: replace(settings, selection="published")),
         mask_options=tuple({**dict(setup.mask_options), **thresholds}.items()),
         gradual_options=(("ramp", 1.0),),
         options_of={**setup.options_of, **static},

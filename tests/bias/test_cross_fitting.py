@@ -60,8 +60,8 @@ def test_predictions_are_log_probabilities_for_every_split() -> None:
     def right(name: str) -> float:
         return float((predictions[name].log_probs.argmax(axis=1) == task.splits[name].labels).mean())
 
-    # the cue alone is right in 81 % of the examples; in the challenge set it is a coin
-    assert right("train") == pytest.approx(0.79, abs=0.05)
+    # the cue alone is right in 90 % of the examples; in the challenge set it is a coin
+    assert right("train") == pytest.approx(0.87, abs=0.05)
     assert right("challenge") == pytest.approx(0.5, abs=0.1)
 
 
