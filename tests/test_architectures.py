@@ -35,7 +35,7 @@ from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings, encode, predict, trainer
 
 TASK = SyntheticTask("inference", train_size=60, dev_size=12, ood_size=12)
-THREE_STEPS = TrainingSettings(learning_rate=1e-2, steps=3, eval_every=3, batch_size=4, max_length=48)
+THREE_STEPS = TrainingSettings(learning_rate=1e-2, steps=3, eval_every=3, batch_size=4, max_length=64)
 ALWAYS: tuple[Pruner, ...] = (MaskTraining(0.5), IMP(0.5, step_sparsity=0.5, interval=1.0))
 """What every architecture is pruned with."""
 IN_TURN = tuple(METHODS[name] for name in ("smp-s", "movement", "l0", "smp-l", "magnitude", "soft-movement"))
@@ -272,7 +272,7 @@ def test_some_change_nothing_but_the_mask(name: str, pruner: str, runs: Runs) ->
 @every
 def test_a_batch_gives_the_logits_of_each_text_alone(name: str, runs: Runs) -> None:
     base = runs.loaded(name)
-    data = encode(load_task(TASK).dev, base.tokenizer, base.max_length(48))
+    data = encode(load_task(TASK).dev, base.tokenizer, base.max_length(64))
     assert len(set(data.lengths)) > 1
     model = base.model.eval()
     rows = range(len(data))
@@ -398,7 +398,7 @@ def test_a_tokenizer_that_tells_what_the_model_cannot_hear(tmp_path: Path) -> No
     folder = write_backbone("bert", tmp_path / "backbone", type_vocab_size=1)
     assert "token_type_ids" in hf.AutoTokenizer.from_pretrained(folder)("the", "the")
     base = load_backbone(folder, ("a", "b"), seed=0)
-    data = encode(load_task(TASK).dev, base.tokenizer, 48)
+    data = encode(load_task(TASK).dev, base.tokenizer, 64)
     assert predict(base.model, data).shape == (len(data), 2)
 
 

@@ -172,7 +172,7 @@ def test_rates_and_sparsities_without_a_dot_are_numbers(tmp_path: Path) -> None:
     recipe = load_recipe(tmp_path / "mine.yaml")
     ((name, settings),) = recipe.pruning_of
     assert (name, settings.learning_rate) == ("mask", 1e-3)
-    assert recipe.lines[0].sparsities == (0.5,)
+    assert recipe.lines[-1].sparsities == (0.5,)
     recipe.points()
 
 

@@ -173,6 +173,11 @@ def with_controls(lines: Sequence[Line]) -> tuple[Line, ...]:
     return tuple(found)
 
 
+def _only_if_debiased(settings: TrainingSettings, objective: str) -> TrainingSettings:
+    """With the default `selection` where it has no effect, so that the same training has the same key."""
+    return settings if get_objective(objective).needs_bias else replace(settings, selection="late")
+
+
 def _is_share(value: object) -> bool:
     return isinstance(value, (int, float)) and 0.0 <= value <= 1.0
 
@@ -304,7 +309,9 @@ class Recipe:
         return max(1, round(share * training.total_steps(len(load_task(self.task).train))))
 
     def _finetuning(self, objective: str, seed: int) -> TrainingSettings:
-        return replace(dict(self.finetuning_of).get(objective, self.finetuning), seed=seed)
+        return _only_if_debiased(
+            replace(dict(self.finetuning_of).get(objective, self.finetuning), seed=seed), objective
+        )
 
     def _pruning(self, line: Line, pruner: Pruner, seed: int, length: float) -> TrainingSettings:
         usual = dict(self.pruning_of).get(pruner.name, self.pruning)
@@ -314,7 +321,7 @@ class Recipe:
         else:
             usual = replace(usual, epochs=length * usual.epochs)
         rate = usual.score_rate if pruner.has_scores else None  # `pruning` is for several pruners
-        return replace(usual, seed=seed, score_rate=rate)
+        return _only_if_debiased(replace(usual, seed=seed, score_rate=rate), line.prune or "ce")
 
     def _objective(self, name: str, raw: Pretrained) -> Objective:
         loss = get_objective(name)

@@ -21,6 +21,7 @@ backbone: {backbone}
 seeds: 2
 finetuning: {{learning_rate: 1.0e-3, steps: 20, eval_every: 5, batch_size: 8}}
 pruning: {{learning_rate: 1.0e-2, steps: 20, eval_every: 5, batch_size: 8}}
+control: false
 lines:
   - {{label: full model (CE)}}
   - {{label: mask training (PoE), paradigm: a, pruner: mask, prune: poe, sparsities: [0.5]}}

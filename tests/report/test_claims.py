@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from made_up import interval, remember
 from rich.console import Console
+from small import small_defaults
 
 from srnet import api
 from srnet.evaluation import Interval
@@ -536,7 +537,7 @@ def test_each_task_is_answered_by_itself(tmp_path: Path, store: Store) -> None:
 
 def test_the_appendix_is_evidence_for_the_other_tasks(tmp_path: Path, monkeypatch: Any, store: Store) -> None:
     """`reproduce all` shows the upper bound and the start of the other tasks in figA2 and figA3: they are computed."""
-    monkeypatch.setattr("srnet.tasks.synthetic.SyntheticTask.__init__.__defaults__", ("inference", 0.9, 40, 40, 40, 0))
+    monkeypatch.setattr("srnet.tasks.synthetic.SyntheticTask.__init__.__defaults__", small_defaults(40, 40, 40))
     order = Order(seeds=(0, 1, 2))
     assert {"figA2", "figA3"} <= {recipe.name for recipe in order.recipes() if recipe.task.name == "paraphrase"}
     write(order.recipes(), store, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html import escape
 
 import pytest
 
@@ -94,7 +95,7 @@ def test_sub_cases_are_drawn_where_there_are_some(results: Results) -> None:
     (picture,) = [p for p in sub_cases(results) if "challenge" in p["layout"]["title"]["text"]]
     (data,) = picture["data"]
     groups = results.summaries[0].groups["challenge"]
-    assert data["y"] == list(groups)
+    assert data["y"] == [escape(group) for group in groups]
     assert len(data["x"]) == len(results.summaries)
     assert [row[0] for row in data["z"]] == [spread.mean for spread in groups.values()]
 

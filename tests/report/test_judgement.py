@@ -139,7 +139,7 @@ def fooled(line: str, seed: int) -> Answers:
 
 def test_without_a_control_the_full_model_is_the_reference(store: Store) -> None:
     results = made_results(store, fooled, shortcut())
-    assert results.notes == []
+    assert [note.split(":")[0] for note in results.notes] == ["bias model"], "nothing about a control"
     assert results.warnings == []
     assert [s.verdict.answer for s in results.summaries if s.verdict] == ["yes", "yes"]
 

@@ -310,7 +310,8 @@ def test_the_same_as_markdown(page: Page) -> None:
             cells = [summary.name, f"{100 * summary.sparsity:.2f} %", *(str(s) for s in summary.scores.values())]
             assert f"| {' | '.join(cells)} |" in text
     blocks = [block for block in text.split("\n\n") if block.startswith("| ")]
-    assert len(blocks) == 3
+    sub_cases = sum(len(section.results.splits) for section in page.sections)
+    assert len(blocks) == 1 + len(page.sections) + sub_cases, "claims, scores, and sub-cases of every split"
     for block in blocks:
         assert len({line.count(" | ") for line in block.splitlines()}) == 1, "as many cells in every row"
 
