@@ -128,7 +128,7 @@ lines:
 def test_a_figure_of_the_paper_and_its_claim(
     tiny_demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ("reproduce", "fig8", "--tasks", "inference", "--scale", "0.01", "--store", "store")
+    command = ("reproduce", "fig8", "--tasks", "inference", "--scale", "0.02", "--store", "store")
     assert run(monkeypatch, *command, "-q") == 0
     said = capsys.readouterr()
     assert said.err == ""
@@ -138,7 +138,7 @@ def test_a_figure_of_the_paper_and_its_claim(
     pictures = {"fig8-inference.png", "fig8-inference.pdf"}
     assert {path.name for path in out.iterdir()} == {"results.csv", "report.html", "report.md", *pictures}
     page = (out / "report.html").read_text()
-    assert "srnet reproduce fig8 --profile toy --tasks inference --seeds 1 --scale 0.01" in page
+    assert "srnet reproduce fig8 --profile toy --tasks inference --seeds 1 --scale 0.02" in page
     assert "gradual minus fixed, ID dev" in page
     rows = list(csv.DictReader((out / "results.csv").open()))
     finetuning, pruning = (max(1, round(0.01 * s.total_steps(0))) for s in (toy.FINETUNING, toy.PRUNING))
@@ -155,14 +155,14 @@ def test_a_figure_of_the_paper_and_its_claim(
     assert planned[-3:] == [
         "fig8 on inference: 8 models, 8 trainings, 0 to do",
         "8 distinct trainings, 8 of them stored; 0 steps to compute; nothing was done",
-        "srnet reproduce fig8 --profile toy --tasks inference --seeds 1 --scale 0.01",
+        "srnet reproduce fig8 --profile toy --tasks inference --seeds 1 --scale 0.02",
     ]
     assert run(monkeypatch, *command, "--as-published", "--dry-run") == 0
     published = capsys.readouterr().out.splitlines()
     assert "8 distinct trainings, 2 of them stored" in published[-2], "only the full models are the same"
-    assert published[-1].endswith("--scale 0.01 --as-published")
+    assert published[-1].endswith("--scale 0.02 --as-published")
     assert (
-        run(monkeypatch, "claims", "--tasks", "inference", "--scale", "0.01", "--seeds", "1", "--store", "store") == 0
+        run(monkeypatch, "claims", "--tasks", "inference", "--scale", "0.02", "--seeds", "1", "--store", "store") == 0
     )
     said = capsys.readouterr()
     assert "one seed; at least 3 are needed" in " ".join(said.out.replace("│", " ").split())
