@@ -141,7 +141,7 @@ def test_a_figure_of_the_paper_and_its_claim(
     assert "srnet reproduce fig8 --profile toy --tasks inference --seeds 1 --scale 0.02" in page
     assert "gradual minus fixed, ID dev" in page
     rows = list(csv.DictReader((out / "results.csv").open()))
-    finetuning, pruning = (max(1, round(0.01 * s.total_steps(0))) for s in (toy.FINETUNING, toy.PRUNING))
+    finetuning, pruning = (max(1, round(0.02 * s.total_steps(0))) for s in (toy.FINETUNING, toy.PRUNING))
     searches = {finetuning + max(1, round(length * pruning)) for length in (1 / 3, 2 / 3, 1.0)}
     assert {int(row["training_steps"]) for row in rows} == {finetuning, *searches}
     assert {int(row["training_steps"]) for row in rows if row["line"] == "full model (CE), trained as long"} == {
