@@ -13,7 +13,7 @@ from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.recipes.setup import Setup
 from srnet.training import TrainingSettings
 
-FINETUNING = TrainingSettings(learning_rate=5e-4, steps=500, warmup=0.05, eval_every=100, dev_rows=1000)
+FINETUNING = TrainingSettings(learning_rate=5e-4, steps=700, warmup=0.05, eval_every=100, dev_rows=1000)
 PRUNING = TrainingSettings(learning_rate=5e-4, steps=500, warmup=0.05, eval_every=100, dev_rows=1000, trace=200)
 """At 1e-3, or in batches of 16, some searches at 70 % never leave the chance level from which a mask starts there."""
 STOPPING = replace(FINETUNING, eval_every=25, patience=3, min_gain=0.5)
