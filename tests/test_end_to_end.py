@@ -59,14 +59,14 @@ def test_the_demonstration_twice(
     first = capsys.readouterr()
     assert "No verdict: one seed" in first.out
     assert "Report: srnet-demo/report.html" in first.out
-    assert first.err.count("\n") >= 2 + 2 * (2 + 2 * 2), "raw, bias model, six models and their scores"
+    assert first.err.count("\n") >= 2 + 2 * (2 + 1 + 2), "raw, bias model, five models and their scores"
     out = tiny_demo / "srnet-demo"
     pictures = {"demo-inference.png", "demo-inference.pdf"}
     assert {path.name for path in out.iterdir()} == {"results.csv", "report.html", "report.md", *pictures}
     rows = list(csv.DictReader((out / "results.csv").open()))
     assert {row["kind"] for row in rows} == {"ID", "OOD"}
     lines = {(row["line"], row["sparsity_target"]) for row in rows}
-    assert len(lines) == 2 + 2 * 2
+    assert len(lines) == 2 + 1 + 2
     steps = {row["line"]: row["training_steps"] for row in rows}
     assert steps["full model (CE), trained as long"] == steps["mask training (PoE)"] == "20"
     before = (out / "results.csv").read_bytes()
@@ -85,8 +85,8 @@ def test_a_dry_run_does_nothing(
     monkeypatch.setattr("srnet.experiment.work.compute", refuse)
     assert run(monkeypatch, "demo", "--dry-run", "--steps", "10", "--store", "store") == 0
     planned = capsys.readouterr().out.splitlines()
-    # a seed: the full model and its control, masks with CE and with PoE; an evaluation of each; raw; and one bias model
-    models = SEEDS * (2 + 2 * len(SPARSITIES))
+    # a seed: the full model and its control, a mask with CE, masks with PoE; an evaluation of each; raw; and one bias model
+    models = SEEDS * (2 + 1 + len(SPARSITIES))
     computed = 2 * models + SEEDS + 1
     assert len(planned) - 2 == computed
     assert all("  to do   " in line for line in planned[:-2])
