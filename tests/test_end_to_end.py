@@ -85,7 +85,7 @@ def test_a_dry_run_does_nothing(
     monkeypatch.setattr("srnet.experiment.work.compute", refuse)
     assert run(monkeypatch, "demo", "--dry-run", "--steps", "10", "--store", "store") == 0
     planned = capsys.readouterr().out.splitlines()
-    # a seed: the full model and its control, a mask with CE, masks with PoE; an evaluation of each; raw; and one bias model
+    # a seed: the full model and its control, a mask with CE, masks with PoE; their evaluations; raw; one bias model
     models = SEEDS * (2 + 1 + len(SPARSITIES))
     computed = 2 * models + SEEDS + 1
     assert len(planned) - 2 == computed
