@@ -16,6 +16,8 @@ from srnet.training import TrainingSettings
 FINETUNING = TrainingSettings(learning_rate=5e-4, steps=700, warmup=0.05, eval_every=100, dev_rows=1000)
 PRUNING = TrainingSettings(learning_rate=1.5e-4, steps=500, warmup=0.05, eval_every=100, dev_rows=1000, trace=200)
 """At 70 % a mask starts at chance level. At 2.5e-4 and above, or in batches of 16, some seeds do not leave it."""
+PRUNING_WEIGHTS = replace(PRUNING, learning_rate=FINETUNING.learning_rate)
+"""IMP trains weights, not scores."""
 STOPPING = replace(FINETUNING, eval_every=25, patience=3, min_gain=0.5)
 """Fine-tuning that ends when ID dev has not risen by half a point for 75 steps."""
 
@@ -28,6 +30,7 @@ def toy_setup(task: TaskSpec, backbone: str = EMBEDDED) -> Setup:
         pruning=PRUNING,
         stopping=STOPPING,
         with_ood=PRUNING,
+        pruning_of=tuple((name, PRUNING_WEIGHTS) for name in ("imp", "imp-rw")),
         sparsities=(0.5, 0.7),
         sparsities_of={"fig2": (0.5, 0.7, 0.9)},
         other_backbones=(EMBEDDED_OTHER,),

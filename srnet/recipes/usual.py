@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from srnet.experiment.nodes import TaskSpec, answer_of_spec
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
+from srnet.pruners import get_pruner
 from srnet.recipes.smp import family_settings
-from srnet.recipes.toy import FINETUNING, PRUNING
+from srnet.recipes.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS
 from srnet.training import TrainingSettings
 from srnet.training.inputs import length_for
 
@@ -19,7 +20,8 @@ def finetuning_for(backbone: str, task: TaskSpec | None = None) -> TrainingSetti
 def pruning_for(backbone: str, pruner: str = "mask", task: TaskSpec | None = None) -> TrainingSettings:
     settings = family_settings(pruner, embedded=_embedded(backbone))
     if settings is None:
-        settings = PRUNING if _embedded(backbone) else TrainingSettings(epochs=5)
+        embedded = PRUNING if get_pruner(pruner).has_scores else PRUNING_WEIGHTS
+        settings = embedded if _embedded(backbone) else TrainingSettings(epochs=5)
     return _roomy(settings, task)
 
 

@@ -43,7 +43,7 @@ from srnet.recipes.figures import (
 )
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.setup import Setup
-from srnet.recipes.toy import FINETUNING, PRUNING, STOPPING, toy_setup
+from srnet.recipes.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS, STOPPING, toy_setup
 from srnet.report import nodes_of
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
@@ -60,6 +60,7 @@ SEED = 3
 
 RAW = Pretrained(EMBEDDED, TASK, SEED)
 TUNING, SEARCH = replace(FINETUNING, seed=SEED), replace(PRUNING, seed=SEED)
+OF_WEIGHTS = replace(PRUNING_WEIGHTS, seed=SEED)
 FULL, FULL_POE = FineTune(RAW, CE(), TUNING), FineTune(RAW, POE, TUNING)
 CE_LINE, POE_LINE = {"full model (CE)": [FULL]}, {"full model (PoE)": [FULL_POE]}
 TUNED, SEARCHED = planned_steps(FULL), planned_steps(Prune(RAW, MaskTraining(0.5), CE(), SEARCH))
@@ -105,8 +106,8 @@ def test_fig2_prunes_the_model_fine_tuned_with_ce() -> None:
         **POE_LINE,
         "mask training (CE)": masks(FULL, CE(), *sparsities),
         "mask training (PoE)": masks(FULL, POE, *sparsities),
-        "IMP (CE)": [Prune(FULL, IMP(s), CE(), SEARCH) for s in sparsities],
-        "IMP (PoE)": [Prune(FULL, IMP(s), POE, SEARCH) for s in sparsities],
+        "IMP (CE)": [Prune(FULL, IMP(s), CE(), OF_WEIGHTS) for s in sparsities],
+        "IMP (PoE)": [Prune(FULL, IMP(s), POE, OF_WEIGHTS) for s in sparsities],
     }
 
 
@@ -116,13 +117,13 @@ def test_fig3_prunes_the_model_fine_tuned_with_poe() -> None:
         **control(TUNED + SEARCHED),
         **POE_LINE,
         "mask training (PoE) of the PoE model": masks(FULL_POE, POE, 0.5, 0.7),
-        "IMP (PoE) of the PoE model": [Prune(FULL_POE, IMP(s), POE, SEARCH) for s in (0.5, 0.7)],
+        "IMP (PoE) of the PoE model": [Prune(FULL_POE, IMP(s), POE, OF_WEIGHTS) for s in (0.5, 0.7)],
         "mask training (PoE)": masks(FULL, POE, 0.5, 0.7),
     }
 
 
 def test_fig4_rewinds_to_the_raw_weights_and_trains_in_isolation() -> None:
-    imp = [Prune(RAW, RewoundIMP(s), POE, SEARCH) for s in (0.5, 0.7)]
+    imp = [Prune(RAW, RewoundIMP(s), POE, OF_WEIGHTS) for s in (0.5, 0.7)]
     mask = masks(FULL, POE, 0.5, 0.7)
 
     def isolated(found: Iterable[Prune], objective: Objective) -> list[FineTune]:
