@@ -264,7 +264,10 @@ class Recipe:
     def _points(self, line: Line, seed: int) -> list[Point]:
         if line.pruner is None:
             model = self.full_model(seed, line.finetune, line.backbone)
-            return [Point(line, seed, 0.0, self._as_long(model, line.backbone) if line.as_long else model)]
+            if not line.as_long:
+                return [Point(line, seed, 0.0, model)]
+            control = self._as_long(model, line.backbone)
+            return [] if control == model else [Point(line, seed, 0.0, control)]  # no search is longer: nothing to show
         return [
             Point(line, seed, sparsity, self._subnetwork(line, seed, sparsity, start, length), start, length)
             for sparsity in line.sparsities

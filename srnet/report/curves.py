@@ -71,7 +71,7 @@ def by_line(results: Results) -> dict[str, list[Summary]]:
     lines: dict[str, list[Summary]] = {}
     for summary in sorted(results.summaries, key=lambda s: s.x):
         lines.setdefault(summary.line.label, []).append(summary)
-    return {line.label: lines[line.label] for line in results.recipe.lines}
+    return {line.label: lines[line.label] for line in results.recipe.lines if line.label in lines}
 
 
 def side_by_side(results: Results) -> list[Summary]:

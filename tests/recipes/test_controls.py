@@ -166,8 +166,10 @@ def test_the_control_takes_as_many_steps_as_the_longest_search(
 ) -> None:
     unique = tuple(replace(line, label=str(n)) for n, line in enumerate(lines))
     made = recipe(*with_controls((FULL, *unique)), **settings)
-    (control,) = controls(made)
+    control = made.control(0)
+    assert control is not None
     assert planned_steps(control) == steps
+    assert controls(made) == ([] if control == made.full_model(0) else [control]), "nothing is shown twice"
     searches = [point.node for point in made.points() if point.line.pruner is not None]
     assert steps == max(planned_steps(node) for node in (made.full_model(0), *searches))
 
