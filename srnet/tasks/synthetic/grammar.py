@@ -48,14 +48,6 @@ class Sentence:
     def text(self) -> str:
         return " ".join(self.words)
 
-    def foils(self) -> list[Fact]:
-        """Facts made of this sentence's own concepts that it does not assert."""
-        people = sorted(concept for concept in self.mentioned if concept in _PEOPLE)
-        pairs = [(a, p) for a in people for p in people if a != p]
-        transitive = [Fact(a, v, p) for v in sorted(self.mentioned & _TRANSITIVE) for a, p in pairs]
-        intransitive = [Fact(a, v) for v in sorted(self.mentioned & _INTRANSITIVE) for a in people]
-        return [fact for fact in transitive + intransitive if fact not in self.facts]
-
 
 _PEOPLE = frozenset(pair[0] for pair in PEOPLE)
 _TRANSITIVE = frozenset(pair[0] for pair in TRANSITIVE_VERBS)
