@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from srnet.evaluation import Interval, Spread, Verdict, spread
+from srnet.evaluation import Interval, Spread, Verdict, measure, spread
 from srnet.experiment import Bias, Evaluate, Node, Store
 from srnet.experiment.cost import training_steps
 from srnet.experiment.nodes import Prune, is_training
@@ -97,7 +97,7 @@ class Results:
     warnings: list[str] = field(default_factory=list)
     """Why the gains of this figure may not be what they look like."""
     theory: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """What a calculation gives for ideal classifiers of the task, by name and split."""
+    """The scores of ideal classifiers on the same examples, by name and split."""
 
     @property
     def baselines(self) -> dict[str, Mapping[str, float]]:
@@ -175,9 +175,13 @@ def results_of(evidence: Evidence) -> Results:
         traces=_traces(groups, store, task) if recipe.axis == "start" else [],
         notes=[*_reference_notes(evidence), *_cost_notes(evidence, steps), *_bias_notes(recipe), *task.notes],
         id_tests=tuple(task.id_tests),
-        theory=task.theory,
+        theory={name: _measured(task, answers) for name, answers in task.ideal.items()},
         warnings=warnings_about(evidence, _subnetworks(groups, summaries), majority),
     )
+
+
+def _measured(task: Task, answers: Mapping[str, np.ndarray]) -> dict[str, float]:
+    return {split: 100.0 * measure(task.metric, each, task.splits[split].labels) for split, each in answers.items()}
 
 
 def _subnetworks(groups: list[list[Point]], summaries: list[Summary]) -> list[Subnetwork]:
