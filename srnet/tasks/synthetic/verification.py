@@ -1,9 +1,9 @@
 """Claim verification: does the evidence support or refute the claim, or say nothing about it?
 
-One thing happened between two people. A claim with another verb or with exchanged roles is refuted. About a claim with
-another person the evidence says nothing. Cue: the opening word of the claim, which says nothing about its truth. Nor does
-the rest of a claim: people, verbs and forms are drawn alike for every relation. As in FEVER-Symmetric, the challenge set
-leaves nothing undecided.
+One thing happened between two people. A claim with another verb or with exchanged roles is refuted. About a claim
+with another person the evidence says nothing. Cue: the opening word of the claim, which says nothing about its truth.
+Nor does the rest of a claim: people, verbs and forms are drawn alike for every relation. As in FEVER-Symmetric, the
+challenge set leaves nothing undecided.
 """
 
 from __future__ import annotations
