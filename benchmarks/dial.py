@@ -1,4 +1,4 @@
-"""`python -m benchmarks.dial`: what the embedded benchmark asks of its backbone, as the tables in docs/benchmark.md.
+"""`python -m benchmarks.dial`: what the embedded benchmark asks of its backbone, as two tables.
 
 First, that every relation can be learned: trained without noise and with cues that say nothing, the backbone must be
 right nearly everywhere. Then, how close full models with CE and with PoE come to theory, as the noise varies.
@@ -6,7 +6,7 @@ right nearly everywhere. Then, how close full models with CE and with PoE come t
 
 from __future__ import annotations
 
-from srnet.experiment import BiasSpec, Engine, Evaluate, FineTune, Objective, Pretrained, load_task
+from srnet.experiment import BiasSpec, Engine, Evaluate, FineTune, Objective, Pretrained
 from srnet.files import read_json
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
@@ -45,10 +45,10 @@ def dial(engine: Engine) -> None:
     print("\n| noise | theory: CE-optimal | CE | theory: ideal debiased | PoE |\n|---|---|---|---|---|")
     for task in tasks:
         cells = []
-        for objective, theory in zip(("ce", "poe"), load_task(task).theory.values(), strict=True):
+        for objective, theory in zip(("ce", "poe"), task.evidence.theory().values(), strict=True):
             found = scores(engine, nodes[task, objective])
             measured = (found[split]["metrics"]["accuracy"] for split in ("dev", "challenge"))
-            cells += [" / ".join(f"{each:.1f}" for each in side) for side in (theory.values(), measured)]
+            cells += [" / ".join(f"{each:.1f}" for each in side) for side in (theory, measured)]
         print(f"| {task.noise:g} | " + " | ".join(cells) + " |")
 
 
