@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, matthews_corrcoef
 
-from srnet.evaluation import OF_COUNTS, accuracy, confusion, measure, score, weighted_f1
+from srnet.evaluation import accuracy, measure, score, weighted_f1
+from srnet.tasks.answers.classes import OF_COUNTS, confusion
 from srnet.tasks.base import Metric
 
 # As imbalanced as PAWS: seven of class 0, three of class 1. The model finds six of the seven and one of the three.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from srnet.errors import UserError
-from srnet.tasks.spans import SpanSplit, exact_match, normalised, span_f1
+from srnet.tasks.answers.spans import SpanSplit, exact_match, normalised, span_f1
 from srnet.tasks.squad import HUB_SPLITS, SquadTask, squad_task
 
 CONTEXT = "The Rhine rises in Switzerland. It flows  through Köln \U0001f600 and the Netherlands."
