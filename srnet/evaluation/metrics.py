@@ -16,14 +16,6 @@ def measure(metric: Metric, predictions: np.ndarray, labels: np.ndarray) -> floa
     return METRICS[metric].score(predictions, labels)
 
 
-def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
-    return float((predictions == labels).mean())
-
-
-def weighted_f1(predictions: np.ndarray, labels: np.ndarray) -> float:
-    return measure("f1", predictions, labels)
-
-
 @dataclass(frozen=True)
 class Scores:
     """Everything reported about one model on one split, in percent."""

@@ -222,10 +222,11 @@ def _train(
 
     def scored(split: Split) -> tuple[Encoded, Callable[[np.ndarray], float]]:
         data = inputs_for(answer, split, base, settings.max_length)
-        return (
-            data,
-            lambda logits: 100.0 * measure(task.metric, answer.decode(split, data.outputs(logits)), split.labels),
-        )
+
+        def judge(logits: np.ndarray) -> float:
+            return 100.0 * measure(task.metric, answer.decode(split, data.outputs(logits)), split.labels)
+
+        return data, judge
 
     dev, score = scored(task.dev if settings.dev_rows is None else task.dev.sample(settings.dev_rows))
     traced = [split.sample(settings.trace) for split in task.ood.values()] if settings.trace else []

@@ -86,7 +86,7 @@ def _check_files(spec: FilesTask) -> tuple[SplitCheck, ...]:
             each.split,
             spec.files[name].path,
             each.split.coarse.classes if each.split.coarse else spec.labels,
-            found[name][0] if name in found else 0,
+            found.get(name, (0,))[0],
             tuple(problems[name]),
             tuple(each.notes),
         )
@@ -99,13 +99,7 @@ def _check_task(task: Task, files: Mapping[str, str]) -> tuple[SplitCheck, ...]:
     others = [split for split in task.splits.values() if split.name != task.train.name]
     found = leaked(task.train, others)
     return tuple(
-        _checked(
-            task.answer_kind,
-            split,
-            files.get(name, ""),
-            task.classes_of(split),
-            found[name][0] if name in found else 0,
-        )
+        _checked(task.answer_kind, split, files.get(name, ""), task.classes_of(split), found.get(name, (0,))[0])
         for name, split in task.splits.items()
     )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srnet.evaluation import Interval, Term, accuracy, contrast, holm, measure, paired_bootstrap, spread
+from srnet.evaluation import Interval, Term, contrast, holm, measure, paired_bootstrap, spread
 from srnet.evaluation.significance import _resamples
 from srnet.tasks.answers import METRICS
 from srnet.tasks.base import Metric
@@ -20,6 +20,10 @@ LABELS = np.random.default_rng(7).integers(0, 2, 300)
 def answers(right: float, seed: int, labels: np.ndarray = LABELS) -> np.ndarray:
     """Predictions of which a share `right` is right."""
     return np.where(np.random.default_rng(seed).random(len(labels)) < right, labels, 1 - labels)
+
+
+def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
+    return measure("accuracy", predictions, labels)
 
 
 def test_spread_by_hand() -> None:

@@ -5,14 +5,4 @@ from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.answers.numbers import NUMBERS
 from srnet.tasks.answers.spans import SPANS
 
-__all__ = [
-    "ANSWERS",
-    "CLASSES",
-    "METRICS",
-    "NUMBERS",
-    "SPANS",
-    "AnswerKind",
-    "Measure",
-    "get_answer",
-    "register",
-]
+__all__ = ["ANSWERS", "CLASSES", "METRICS", "NUMBERS", "SPANS", "AnswerKind", "Measure", "get_answer", "register"]

@@ -31,17 +31,6 @@ def normalised(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def exact_match(prediction: str, references: Sequence[str]) -> float:
-    """1 if the answer is one of the references after normalisation, else 0."""
-    return float(normalised(prediction) in map(normalised, references))
-
-
-def span_f1(prediction: str, references: Sequence[str]) -> float:
-    """The overlap in words with the reference that fits best, between 0 and 1."""
-    words = normalised(prediction).split()
-    return max((_overlap(words, normalised(reference).split()) for reference in references), default=0.0)
-
-
 def _overlap(answer: list[str], reference: list[str]) -> float:
     """The F1 of two bags of words. As in SQuAD v1.1 it is 0 where both are empty, though these match exactly."""
     common = (Counter(answer) & Counter(reference)).total()
