@@ -30,7 +30,7 @@ from srnet.experiment import (
 from srnet.experiment import load_task as _load
 from srnet.experiment.compute import score_splits
 from srnet.experiment.estimate import Estimate, estimate
-from srnet.experiment.nodes import TaskSpec, is_training
+from srnet.experiment.nodes import TaskSpec, answer_of_spec, is_training
 from srnet.experiment.rebuild import stored_model
 from srnet.export import Subnetwork, save_merged
 from srnet.export.reference_masks import read_reference
@@ -64,7 +64,6 @@ from srnet.tasks.synthetic import SyntheticTask
 from srnet.tasks.synthetic.pretrain import PretrainSettings
 from srnet.tasks.synthetic.pretrain import pretrain as _pretrain
 from srnet.training import TrainingSettings
-from srnet.training.inputs import length_for
 
 
 @dataclass(frozen=True)
@@ -331,7 +330,7 @@ def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine 
     subnetwork, data = Subnetwork.load(Path(model)), _load(task)
     if subnetwork.labels != data.labels:
         raise UserError(f"{model} knows the labels {list(subnetwork.labels)}, the task has {list(data.labels)}")
-    _, scores = score_splits(subnetwork, data, data.scored, length_for(data.answer))
+    _, scores = score_splits(subnetwork, data, data.scored, data.answer_kind.max_length)
     return Trained("", Path(model), subnetwork.sparsity, scores)
 
 
@@ -475,7 +474,7 @@ def _outputs(
     # a description of files knows its labels itself, so the data need not be there
     known: Any = task if hasattr(task, "labels") else _load(task)
     usual = tuple(known.label_words) if format == "smp" and has_language_model(backbone) else ()
-    return tuple(known.labels), Head(words or usual, per_token=known.answer == "span")
+    return tuple(known.labels), Head(words or usual, per_token=answer_of_spec(known).per_token)
 
 
 def _read_mask(file: Path, format: str, model: nn.Module) -> tuple[Mask, list[str]]:

@@ -30,7 +30,7 @@ from srnet.progress import Reporter
 from srnet.pruners import IMP, MaskTraining
 from srnet.pruners.base import Pruner
 from srnet.pruners.static import kind_of
-from srnet.tasks.base import Example, Split
+from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings, encode, predict, trainer
 

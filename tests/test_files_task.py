@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from srnet.errors import UserError
-from srnet.tasks.base import Split
 from srnet.tasks.files import FilesTask
+from srnet.tasks.splits import Split
 
 CSV = 'text_a,text_b,label,case\nthe cat sat,a cat,yes,one\n"a dog, big",a cat,no,two\n'
 TSV = "text_a\ttext_b\tlabel\tcase\nthe cat sat\ta cat\tyes\tone\na dog, big\ta cat\tno\ttwo\n"

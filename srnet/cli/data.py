@@ -132,6 +132,7 @@ def describe(
     shortcut: Annotated[str, typer.Option(help="What you suspect: overlap, claim or unknown.")] = "overlap",
 ) -> None:
     """Describe your own files once; every command then takes the YAML file as --task."""
+    from srnet.tasks.answers import get_answer
     from srnet.tasks.describe import describe_files
 
     layout: dict[str, Any] = {
@@ -142,13 +143,13 @@ def describe(
     }
     if group:
         layout["group"] = listed(group) if "," in group else group
-    layout |= {"answer": answer, "metric": metric or ("pearson" if answer == "score" else "accuracy")}
+    layout |= {"answer": answer, "metric": metric or next(iter(get_answer(answer).metrics))}
     named = listed(labels or None)
     tests = pairs(ood, "--ood")
     written = describe_files(
         out_file, train, dev, tests, ood_train=ood_train, labels=named or None, shortcut=shortcut, **layout
     )
-    if answer == "class":
+    if not get_answer(answer).outputs:
         _print_labels(str(train), label, named, listed(columns or None))
     out.print(f"{written}: now `srnet data check {shlex.quote(str(written))}`", markup=False)
 

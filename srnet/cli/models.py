@@ -76,7 +76,7 @@ def _scores_table(scores: dict[str, Any]) -> Table:
 
 def print_subcases(split: str, groups: dict[str, float]) -> None:
     """Accuracy by sub-case; where sub-cases have levels, each under its own."""
-    from srnet.tasks.base import LEVELS
+    from srnet.tasks.splits import LEVELS
 
     if not groups:
         return

@@ -1,6 +1,6 @@
 """Predictions judged: metrics, sub-cases, significance, the SRNet verdict."""
 
-from srnet.evaluation.metrics import OF_COUNTS, Scores, accuracy, confusion, measure, score, weighted_f1
+from srnet.evaluation.metrics import Scores, measure, score
 from srnet.evaluation.significance import LEVEL, Interval, Spread, Term, contrast, holm, paired_bootstrap, spread
 from srnet.evaluation.verdict import ALPHA, KEEPS_ID, MIN_SEEDS, Verdict, judge, judge_together, seeds_in_words
 
@@ -9,14 +9,11 @@ __all__ = [
     "KEEPS_ID",
     "LEVEL",
     "MIN_SEEDS",
-    "OF_COUNTS",
     "Interval",
     "Scores",
     "Spread",
     "Term",
     "Verdict",
-    "accuracy",
-    "confusion",
     "contrast",
     "holm",
     "judge",
@@ -26,5 +23,4 @@ __all__ = [
     "score",
     "seeds_in_words",
     "spread",
-    "weighted_f1",
 ]

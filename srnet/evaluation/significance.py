@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from srnet.evaluation.metrics import OF_COUNTS, SPAN_COLUMN, moments, pearson_of, spearman_of
+from srnet.tasks.answers import METRICS
 from srnet.tasks.base import Metric
 
 SAMPLES = 1000
@@ -168,7 +168,7 @@ def _scores(
     terms: Sequence[Term], labels: np.ndarray, metric: Metric, samples: int, stream: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """For each term: its scores by seed, and its scores by resample and seed."""
-    judge = _judge_of(metric, [seed for term in terms for seed in term.predictions], labels)
+    judge = METRICS[metric].judge([seed for term in terms for seed in term.predictions], labels)
     measured = [judge(np.ones((1, len(labels)), dtype=np.float32))]
     step = max(1, _CHUNK // len(labels))
     for start in range(0, samples, step):
@@ -179,30 +179,6 @@ def _scores(
     return [part[0] for part in parts], [part[1:] for part in parts]
 
 
-Judge = Callable[[np.ndarray], np.ndarray]
-"""How often each example is drawn, one row a resample -> scores by resample and model."""
-
-
-def _judge_of(metric: Metric, models: Sequence[np.ndarray], labels: np.ndarray) -> Judge:
-    if metric == "spearman":
-        return lambda drawn: np.stack([spearman_of(model, labels, drawn) for model in models], axis=1)
-    if metric == "pearson":
-        return _of_sums([moments(model, labels) for model in models], pearson_of)
-    if metric in SPAN_COLUMN:
-        column = SPAN_COLUMN[metric]
-        found = np.stack([model[:, column] for model in models], axis=1).astype(np.float64)
-        return lambda drawn: np.asarray(drawn @ found / drawn.sum(axis=1, keepdims=True))
-    classes = max(2, 1 + int(max(labels.max(), *(model.max() for model in models))))
-    return _of_sums([_cells(labels, model, classes) for model in models], OF_COUNTS[metric])
-
-
-def _of_sums(rows: Sequence[np.ndarray], value: Callable[[np.ndarray], np.ndarray]) -> Judge:
-    """A metric of sums over examples: one product judges all models on all resamples."""
-    shape = rows[0].shape[1:]
-    table = np.concatenate([each.reshape(len(each), -1) for each in rows], axis=1)
-    return lambda drawn: value((drawn @ table).reshape(len(drawn), -1, *shape).astype(np.float64))
-
-
 @lru_cache(maxsize=8)
 def _resamples(rows: int, examples: int, stream: int, start: int) -> np.ndarray:
     """How often each example is drawn, one row a resample. The same draws serve every contrast."""
@@ -210,12 +186,6 @@ def _resamples(rows: int, examples: int, stream: int, start: int) -> np.ndarray:
     drawn = rng.integers(0, examples, (rows, examples)) + examples * np.arange(rows)[:, None]
     counts: np.ndarray = np.bincount(drawn.ravel(), minlength=rows * examples).reshape(rows, examples)
     return counts.astype(np.float32)
-
-
-def _cells(labels: np.ndarray, predictions: np.ndarray, classes: int) -> np.ndarray:
-    """One table an example: a 1 in the cell of the confusion table that it falls into."""
-    cells: np.ndarray = np.eye(classes * classes, dtype=np.float32)[labels * classes + predictions]
-    return cells.reshape(len(labels), classes, classes)
 
 
 def paired_bootstrap(

@@ -40,10 +40,11 @@ from srnet.files import write_json
 from srnet.objectives import distilled, get_objective
 from srnet.objectives.base import Loss
 from srnet.pruners.base import LATE, Method, Moments, Snapshot, split_snapshot
-from srnet.tasks.base import Answer, Split, Task, TrainingData, joined
+from srnet.tasks.answers import CLASSES, AnswerKind
+from srnet.tasks.base import Task, TrainingData
+from srnet.tasks.splits import Split, joined
 from srnet.training import Encoded, Result, Run, predict, train
-from srnet.training.inputs import inputs_for, outputs_of
-from srnet.training.spans import Windows
+from srnet.training.inputs import inputs_for
 from srnet.training.trainer import Watch
 
 TOKENS = "{} tokens"
@@ -214,24 +215,28 @@ def _train(
     part: tuple[int, int] | None = None,
 ) -> Result:
     task, subnetwork, settings = load_task(node.task_spec), context.subnetwork(node.parent), node.training
-    base = subnetwork.base()
+    base, answer = subnetwork.base(), task.answer_kind
     splits = task.training_data(data)
     if part is not None:
         splits = (task.train.take(task.train.drawn(*part)),)
 
     def scored(split: Split) -> tuple[Encoded, Callable[[np.ndarray], float]]:
-        data = inputs_for(split, base, settings.max_length)
-        return data, lambda logits: 100.0 * measure(task.metric, split.answers(outputs_of(data, logits)), split.labels)
+        data = inputs_for(answer, split, base, settings.max_length)
+
+        def judge(logits: np.ndarray) -> float:
+            return 100.0 * measure(task.metric, answer.decode(split, data.outputs(logits)), split.labels)
+
+        return data, judge
 
     dev, score = scored(task.dev if settings.dev_rows is None else task.dev.sample(settings.dev_rows))
     traced = [split.sample(settings.trace) for split in task.ood.values()] if settings.trace else []
     run = Run(
         model=subnetwork.model(base),
         method=method,
-        loss=_loss(node.objective),
+        loss=_loss(node.objective, answer),
         settings=settings,
         train=inputs_for(
-            joined(splits), base, settings.max_length, _extras(node.objective, splits, context.store, task.answer)
+            answer, joined(splits), base, settings.max_length, _extras(node.objective, splits, context.store, answer)
         ),
         dev=dev,
         score=score,
@@ -248,14 +253,14 @@ def _train(
     return result
 
 
-def _loss(objective: Objective) -> Loss:
-    loss = get_objective(objective.name).loss
+def _loss(objective: Objective, answer: AnswerKind) -> Loss:
+    loss = get_objective(objective.name).of(answer)
     if objective.distillation is None:
         return loss
-    return distilled(loss, objective.distillation, objective.temperature)
+    return distilled(loss, objective.distillation, objective.temperature, answer)
 
 
-def _extras(objective: Objective, splits: tuple[Split, ...], store: Store, answer: Answer) -> dict[str, np.ndarray]:
+def _extras(objective: Objective, splits: tuple[Split, ...], store: Store, answer: AnswerKind) -> dict[str, np.ndarray]:
     """What the objective learns from beside the labels, in the order of the training data."""
     extras = {}
     if objective.bias is not None:
@@ -263,8 +268,8 @@ def _extras(objective: Objective, splits: tuple[Split, ...], store: Store, answe
         extras["bias"] = np.concatenate(parts)
     if objective.teacher is not None:
         logits = load_logits(store, objective.teacher)
-        parts = [logits[TOKENS.format(split.name) if answer == "span" else split.name] for split in splits]
-        extras["teacher"] = np.concatenate([log_softmax(part, axis=1) if answer == "class" else part for part in parts])
+        parts = [logits[TOKENS.format(split.name) if answer.per_token else split.name] for split in splits]
+        extras["teacher"] = np.concatenate([answer.teacher(part) for part in parts])
     return extras
 
 
@@ -302,26 +307,29 @@ def score_splits(
     subnetwork: Subnetwork, task: Task, names: tuple[str, ...], max_length: int
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Logits and scores of a model, by split."""
-    logits = logits_on(subnetwork, {name: task.splits[name] for name in names}, max_length)
+    logits = logits_on(subnetwork, {name: task.splits[name] for name in names}, max_length, task.answer_kind)
     return logits, {name: _judged(task, task.splits[name], logits[name]) for name in names}
 
 
-def logits_on(subnetwork: Subnetwork, splits: dict[str, Split], max_length: int) -> dict[str, np.ndarray]:
+def logits_on(
+    subnetwork: Subnetwork, splits: dict[str, Split], max_length: int, answer: AnswerKind = CLASSES
+) -> dict[str, np.ndarray]:
     """By split. Of spans: the characters that were chosen, and under a name of their own the logits of every token."""
     base = subnetwork.base()
     model = subnetwork.model(base).to("cuda" if torch.cuda.is_available() else "cpu")
     found: dict[str, np.ndarray] = {}
     for name, split in splits.items():
-        data = inputs_for(split, base, max_length)
+        data = inputs_for(answer, split, base, max_length)
         logits = predict(model, data)
-        found[name] = outputs_of(data, logits)
-        if isinstance(data, Windows):
+        found[name] = data.outputs(logits)
+        if answer.per_token:
             found[TOKENS.format(name)] = logits
     return found
 
 
 def _judged(task: Task, split: Split, logits: np.ndarray) -> dict[str, Any]:
-    scores = score(split.answers(logits), split.labels, split.groups, task.classes_of(split))
+    answer = task.answer_kind
+    scores = score(answer.decode(split, logits), split.labels, split.groups, task.classes_of(split), answer)
     return {"kind": split.kind, **asdict(scores)}
 
 

@@ -26,7 +26,6 @@ from srnet.experiment.nodes import (
 )
 from srnet.experiment.store import Store
 from srnet.files import read_json
-from srnet.objectives import cross_entropy
 from srnet.training import TrainingSettings
 from srnet.training.inputs import inputs_for
 
@@ -114,14 +113,14 @@ def measure_step(raw: Pretrained, settings: TrainingSettings) -> float:
     base = load_backbone(raw.backbone, task.labels, raw.seed, raw.head)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = base.model.to(device)
-    data = inputs_for(task.train.sample(settings.batch_size), base, settings.max_length)
+    data = inputs_for(task.answer_kind, task.train.sample(settings.batch_size), base, settings.max_length)
     batch = {name: value.to(device) for name, value in data.collate(range(min(len(data), settings.batch_size))).items()}
     labels = batch.pop("labels")
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
     times = []
     for _ in range(CALIBRATION_STEPS):
         started = time.perf_counter()
-        cross_entropy(model(**batch).logits, labels).backward()  # type: ignore[no-untyped-call]
+        task.answer_kind.losses(model(**batch).logits, labels).mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
         if device == "cuda":

@@ -23,9 +23,9 @@ from srnet.experiment.identity import BY_CONTENT, key_of
 from srnet.files import sha256
 from srnet.objectives import get_objective
 from srnet.pruners import MaskTraining, Pruner
-from srnet.tasks.base import Answer, Shortcut, Task, TrainingData
+from srnet.tasks.answers import CLASSES, AnswerKind, get_answer
+from srnet.tasks.base import Shortcut, Task, TrainingData
 from srnet.training import TrainingSettings
-from srnet.training.inputs import length_for
 
 
 class TaskSpec(Protocol):
@@ -49,10 +49,9 @@ def check_no_scores(training: TrainingSettings, what: str) -> None:
         raise UserError(f"{what} has no scores to train", "leave score_rate out")
 
 
-def answer_of_spec(spec: TaskSpec) -> Answer:
+def answer_of_spec(spec: TaskSpec) -> AnswerKind:
     """What kind of answer a task asks for, without loading it; most ask for classes and do not say so."""
-    answer: Answer = getattr(spec, "answer", "class")
-    return answer
+    return get_answer(getattr(spec, "answer", CLASSES.name))
 
 
 @dataclass(frozen=True)
@@ -320,11 +319,11 @@ class Pretrained(ModelNode):
 
     @property
     def max_length(self) -> int:
-        return length_for(answer_of_spec(self.task))
+        return answer_of_spec(self.task).max_length
 
     @property
     def head(self) -> Head:
-        return Head(self.words, per_token=answer_of_spec(self.task) == "span")
+        return Head(self.words, per_token=answer_of_spec(self.task).per_token)
 
     @property
     def pretrained(self) -> Pretrained:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
 
 from srnet.errors import choose
+from srnet.tasks.answers import AnswerKind
 
 
 class Loss(Protocol):
@@ -21,8 +23,7 @@ class Loss(Protocol):
     ) -> torch.Tensor:
         """Mean loss of a batch. `bias` and `teacher` are log-probabilities, shaped as `logits`.
 
-        Labels are classes; or floating numbers, beside one logit; or the two ends of spans, beside logits for every
-        token (batch, tokens, 2). There the teacher's are plain logits.
+        What labels and logits are depends on the kind of answer, and so does what a teacher gives.
         """
         ...
 
@@ -33,24 +34,21 @@ class RegisteredLoss:
     loss: Loss
     needs_bias: bool
     needs_teacher: bool
+    needs_answer: bool = False
+    """Whether it is for every kind of answer, which it is given as `answer`; other losses are for classes."""
+
+    def of(self, answer: AnswerKind) -> Loss:
+        return partial(self.loss, answer=answer) if self.needs_answer else self.loss  # type: ignore[call-arg]
 
 
 OBJECTIVES: dict[str, RegisteredLoss] = {}
 
 
-def is_score(labels: torch.Tensor) -> bool:
-    return labels.is_floating_point()
-
-
-def is_span(logits: torch.Tensor) -> bool:
-    return logits.dim() == 3
-
-
-def objective(name: str, *, bias: bool = False, teacher: bool = False) -> Callable[[Loss], Loss]:
+def objective(name: str, *, bias: bool = False, teacher: bool = False, answer: bool = False) -> Callable[[Loss], Loss]:
     """Register a loss under the name users type."""
 
     def register(loss: Loss) -> Loss:
-        OBJECTIVES[name] = RegisteredLoss(name, loss, bias, teacher)
+        OBJECTIVES[name] = RegisteredLoss(name, loss, bias, teacher, answer)
         return loss
 
     return register

@@ -1,19 +1,19 @@
-"""The loss of the task itself: cross-entropy, or what takes its place where the answer is no class."""
+"""The loss of the task itself: cross-entropy of classes, or what takes its place for other kinds of answers."""
 
 from __future__ import annotations
 
 import torch
-from torch.nn import functional as F
 
-from srnet.objectives.base import is_score, objective
+from srnet.objectives.base import objective
+from srnet.tasks.answers import CLASSES, AnswerKind
 
 
-@objective("ce")
+@objective("ce", answer=True)
 def cross_entropy(
-    logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor | None = None, teacher: torch.Tensor | None = None
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    teacher: torch.Tensor | None = None,
+    answer: AnswerKind = CLASSES,
 ) -> torch.Tensor:
-    """- y log p_m; for a score the squared error; for a span the mean over its two ends, among positions."""
-    if is_score(labels):
-        return F.mse_loss(logits[:, 0], labels.to(logits.dtype))
-    # logits for every token (batch, tokens, 2) need nothing more: positions are the classes, for each end
-    return F.cross_entropy(logits, labels)
+    return answer.losses(logits, labels).mean()

@@ -15,7 +15,6 @@ from srnet.names import EMBEDDED
 from srnet.recipes.setup import Setup
 from srnet.tasks.files import FilesTask
 from srnet.training import TrainingSettings
-from srnet.training.inputs import length_for
 
 KEPT = (0.5, 0.1, 0.03)
 """The shares of weights that the authors keep."""
@@ -135,11 +134,11 @@ _BRISK = {**dict.fromkeys(STATIC, 1e-1), "movement": 5e-2, "soft-movement": 5e-2
 
 
 def toy_smp(task: TaskSpec, backbone: str = EMBEDDED) -> Setup:
-    return _small(task, backbone, replace(_TOY, max_length=length_for(answer_of_spec(task))))
+    return _small(task, backbone, replace(_TOY, max_length=answer_of_spec(task).max_length))
 
 
 def cpu_smp(task: TaskSpec, backbone: str) -> Setup:
-    return _small(task, backbone, replace(_CPU, max_length=length_for(answer_of_spec(task))))
+    return _small(task, backbone, replace(_CPU, max_length=answer_of_spec(task).max_length))
 
 
 def _small(task: TaskSpec, backbone: str, weights: TrainingSettings) -> Setup:

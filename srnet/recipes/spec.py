@@ -118,7 +118,7 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
     if isinstance(values, Mapping) and "dataset" in values:
         return located(where, lambda: _published(values, where, folder))  # type: ignore[no-any-return]
     if isinstance(values, Mapping) and "train" in values:
-        if values.get("answer") == "span":
+        if values.get("answer") == SquadTask.answer:
             said = {key: value for key, value in values.items() if key != "answer"}
             return build(SquadTask, said, where).moved(folder)
         return build(FilesTask, values, where).moved(folder)

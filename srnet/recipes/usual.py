@@ -10,7 +10,6 @@ from srnet.pruners import get_pruner
 from srnet.recipes.smp import family_settings
 from srnet.recipes.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS
 from srnet.training import TrainingSettings
-from srnet.training.inputs import length_for
 
 
 def finetuning_for(backbone: str, task: TaskSpec | None = None) -> TrainingSettings:
@@ -27,7 +26,7 @@ def pruning_for(backbone: str, pruner: str = "mask", task: TaskSpec | None = Non
 
 def _roomy(settings: TrainingSettings, task: TaskSpec | None) -> TrainingSettings:
     """Contexts are longer than sentences."""
-    return settings if task is None else replace(settings, max_length=length_for(answer_of_spec(task)))
+    return settings if task is None else replace(settings, max_length=answer_of_spec(task).max_length)
 
 
 def _embedded(backbone: str) -> bool:

@@ -39,8 +39,8 @@ class Reference:
 
 def predictions(store: Store, model: ModelNode) -> dict[str, np.ndarray]:
     """A model's answers by split. Of spans, the logits of every token are kept beside them, under other names."""
-    splits, logits = load_task(model.task_spec).splits, load_logits(store, Evaluate(model))
-    return {name: splits[name].answers(each) for name, each in logits.items() if name in splits}
+    task, logits = load_task(model.task_spec), load_logits(store, Evaluate(model))
+    return {name: task.answer_kind.decode(task.splits[name], logits[name]) for name in task.splits if name in logits}
 
 
 class Evidence:

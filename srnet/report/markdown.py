@@ -9,7 +9,7 @@ from srnet.report.claims import Finding
 from srnet.report.page import Page, Section
 from srnet.report.results import Results
 from srnet.report.table import comparison, verdict_line
-from srnet.tasks.base import LEVELS
+from srnet.tasks.splits import LEVELS
 
 
 def render_markdown(page: Page) -> str:

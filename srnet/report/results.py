@@ -18,7 +18,8 @@ from srnet.files import read_json
 from srnet.recipes.recipe import Line, Point, Recipe, Start
 from srnet.report.evidence import Evidence
 from srnet.report.sanity import Subnetwork, debiased_lines, warnings_about
-from srnet.tasks.base import METRICS_OF, Task
+from srnet.tasks.answers import CLASSES
+from srnet.tasks.base import Task
 
 COLUMNS = (
     "recipe", "task", "backbone", "seed", "line", "paradigm", "pruner", "objective_finetune", "objective_prune",
@@ -112,7 +113,7 @@ class Results:
     @property
     def floor(self) -> str:
         """What `majority` is the score of."""
-        return "majority class" if self.metric in METRICS_OF["class"] else "constant answer"
+        return "majority class" if self.metric in CLASSES.metrics else "constant answer"
 
     @property
     def splits(self) -> tuple[str, ...]:

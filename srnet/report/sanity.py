@@ -33,7 +33,7 @@ class Subnetwork:
 
 
 def warnings_about(evidence: Evidence, subnetworks: Sequence[Subnetwork], majority: dict[str, float]) -> list[str]:
-    if evidence.task.answer != "class":
+    if not evidence.task.answer_kind.has_classes:
         return []
     found = [warning for backbone in _debiased(evidence.recipe) for warning in _about_full(evidence, backbone)]
     low = [each.name for each in subnetworks if _below_majority(evidence, each, majority)]
@@ -94,7 +94,8 @@ def _follows_shortcut(evidence: Evidence, bias: Bias, backbone: str | None) -> I
 
 def _bias_answers(evidence: Evidence, bias: Bias, name: str) -> np.ndarray:
     """In the order of the split, as they were stored: ids of test examples need not be unique."""
-    return evidence.task.splits[name].answers(bias_predictions(evidence.store, bias, name).log_probs)
+    logits, task = bias_predictions(evidence.store, bias, name).log_probs, evidence.task
+    return task.answer_kind.decode(task.splits[name], logits)
 
 
 # --- subnetworks ---------------------------------------------------------------------------------------------------

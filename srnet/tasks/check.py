@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from srnet.errors import UserError
-from srnet.tasks.base import Split, Task, answer_of
+from srnet.tasks.answers import AnswerKind, get_answer
+from srnet.tasks.base import Task
 from srnet.tasks.files import FilesTask, Problem
 from srnet.tasks.leaks import fingerprints, leaked
+from srnet.tasks.splits import Split
 from srnet.tasks.squad import SquadTask
 from srnet.tasks.synthetic import SyntheticTask
 
@@ -80,10 +82,11 @@ def _check_files(spec: FilesTask) -> tuple[SplitCheck, ...]:
     found = leaked(train, [each.split for name, each in read.items() if name != "train"])
     return tuple(
         _checked(
+            get_answer(spec.answer),
             each.split,
             spec.files[name].path,
             each.split.coarse.classes if each.split.coarse else spec.labels,
-            found[name][0] if name in found else 0,
+            found.get(name, (0,))[0],
             tuple(problems[name]),
             tuple(each.notes),
         )
@@ -96,20 +99,21 @@ def _check_task(task: Task, files: Mapping[str, str]) -> tuple[SplitCheck, ...]:
     others = [split for split in task.splits.values() if split.name != task.train.name]
     found = leaked(task.train, others)
     return tuple(
-        _checked(split, files.get(name, ""), task.classes_of(split), found[name][0] if name in found else 0, (), ())
+        _checked(task.answer_kind, split, files.get(name, ""), task.classes_of(split), found.get(name, (0,))[0])
         for name, split in task.splits.items()
     )
 
 
 def _checked(
+    answer: AnswerKind,
     split: Split,
     source: str,
     classes: tuple[str, ...],
     in_train: int,
-    problems: tuple[Problem, ...],
-    notes: tuple[str, ...],
+    problems: tuple[Problem, ...] = (),
+    notes: tuple[str, ...] = (),
 ) -> SplitCheck:
-    counts = _counts(split, classes)
+    counts = answer.counts(split.labels, classes)
     repeated = sum(count - 1 for count in Counter(fingerprints(split)).values())
     lengths = np.array([len(a.split()) + len(b.split()) for a, b in zip(split.text_a, split.text_b, strict=True)])
     middle, most, longest = (int(np.quantile(lengths, share, method="higher")) for share in (0.5, 0.95, 1.0))
@@ -121,7 +125,7 @@ def _checked(
         source=source,
         rows=len(split),
         labels=counts,
-        scores=_spread(split.labels) if answer_of(split.labels) == "score" else {},
+        scores=answer.statistics(split.labels),
         repeated=repeated,
         in_train=in_train,
         words=(middle, most, longest),
@@ -133,15 +137,3 @@ def _checked(
         problems=problems,
         notes=notes,
     )
-
-
-def _counts(split: Split, classes: tuple[str, ...]) -> dict[str, int]:
-    if answer_of(split.labels) != "class":
-        return {}
-    counts = np.bincount(split.labels, minlength=len(classes))
-    return {name: int(count) for name, count in zip(classes, counts, strict=True)}
-
-
-def _spread(scores: np.ndarray) -> dict[str, float]:
-    found = {"mean": scores.mean(), "sd": scores.std(), "min": scores.min(), "max": scores.max()}
-    return {name: round(float(value), 4) for name, value in found.items()}

@@ -12,6 +12,7 @@ import yaml
 
 from srnet.errors import UserError
 from srnet.files import write_text
+from srnet.tasks.answers import CLASSES, get_answer
 from srnet.tasks.files import FilesTask
 from srnet.tasks.layout import label_counts
 from srnet.tasks.reading import HUB
@@ -43,7 +44,7 @@ def describe_files(
 
 
 def _labels_of(train: str, options: Mapping[str, Any]) -> tuple[str, ...]:
-    if options.get("answer", "class") == "score":
+    if get_answer(options.get("answer", CLASSES.name)).outputs:
         return ()
     column, unlabelled = options.get("label", "label"), options.get("unlabelled", ())
     return tuple(sorted(label_counts(train, column, unlabelled, options.get("columns", ()))))
@@ -58,8 +59,8 @@ def _description(spec: FilesTask, folder: Path) -> dict[str, Any]:
         return source if source.startswith(HUB) else os.path.relpath(Path(source).resolve(), folder)
 
     values = {f.name: getattr(spec, f.name) for f in fields(spec) if getattr(spec, f.name) != f.default}
-    if spec.answer == "score":
-        del values["labels"]  # a score has none
+    if get_answer(spec.answer).outputs:
+        del values["labels"]  # the answer says them
     values |= {name: near(values[name]) for name in ("train", "dev", "ood_train") if name in values}
     values |= {
         name: {test: near(path) for test, path in values[name]} for name in ("ood", "id_tests") if name in values

@@ -11,24 +11,12 @@ from typing import Literal
 import numpy as np
 
 from srnet.errors import UserError, choose
-from srnet.tasks.base import (
-    SCORE,
-    SHORTCUTS,
-    Answer,
-    Coarse,
-    Decision,
-    Kind,
-    Metric,
-    Shortcut,
-    Split,
-    Task,
-    check_label_words,
-    check_metric,
-    joined,
-)
+from srnet.tasks.answers import ANSWERS, CLASSES, AnswerKind, get_answer
+from srnet.tasks.base import SHORTCUTS, Metric, Shortcut, Task, check_label_words
 from srnet.tasks.layout import Columns, Layout, tidy_with
 from srnet.tasks.leaks import leaked
 from srnet.tasks.reading import HUB, is_table, read_rows
+from srnet.tasks.splits import Coarse, Decision, Kind, Split, joined
 
 Leaks = Literal["check", "drop", "keep"]
 """Test rows that are also trained on. `check`: an error beyond one in a hundred; `drop`: not trained on; `keep`."""
@@ -69,7 +57,7 @@ class FilesTask:
 
     name: str
     labels: tuple[str, ...] = ()
-    """Left out where the answer is a score."""
+    """Left out where the kind of answer has no labels to name, as a score."""
     train: Source = ""
     dev: Source = ""
     ood: tuple[tuple[str, Source], ...] = ()
@@ -103,8 +91,8 @@ class FilesTask:
     """Test sets that one would expect here and that were not found: readers are told."""
     strip_final_punctuation: bool = False
     """For collections in which it gives away where a row came from."""
-    answer: Answer = "class"
-    """What stands in the label column: `class`, one of the labels, or `score`, a number."""
+    answer: str = CLASSES.name
+    """What stands in the label column: `class`, one of the labels, or `score`, a number, or another kind of answer."""
     label_words: tuple[str, ...] = ()
     """One word a label, whose logit in a masked language model can stand for it."""
     columns: tuple[str, ...] = ()
@@ -113,19 +101,21 @@ class FilesTask:
     """What else readers of results on these data should be told."""
 
     def __post_init__(self) -> None:
-        choose("answer", self.answer, ("class", "score"))
-        needed = ("labels", "train", "dev") if self.answer == "class" else ("train", "dev")
+        choose("answer", self.answer, [name for name, each in ANSWERS.items() if each.in_cells])
+        kind = get_answer(self.answer)
+        needed = ("train", "dev") if kind.outputs else ("labels", "train", "dev")
         missing = [name for name in needed if not getattr(self, name)]
         if missing:
             raise UserError(f"task '{self.name}': '{missing[0]}' is missing", f"give {', '.join(needed)}")
-        if self.answer == "score":
-            self._be_scores()
-        check_metric(self.name, self.answer, self.metric, self.labels)
+        if kind.outputs:
+            self._refuse_labels(kind)
+            object.__setattr__(self, "labels", kind.outputs)
+        kind.check_metric(self.name, self.metric, self.labels)
         choose("shortcut", self.shortcut, SHORTCUTS)
         choose("decision", self.decision, ("argmax", "sum"))
         choose("value for leaks", self.leaks, ("check", "drop", "keep"))
         choose("value for bad_rows", self.bad_rows, ("refuse", "skip"))
-        if len(set(self.labels)) != len(self.labels) or (len(self.labels) < 2 and self.answer == "class"):
+        if len(set(self.labels)) != len(self.labels) or (len(self.labels) < 2 and not kind.outputs):
             raise UserError(
                 f"task '{self.name}' needs at least two different labels, not {list(self.labels)}",
                 "name them in labels",
@@ -150,19 +140,17 @@ class FilesTask:
             if file.columns and not is_table(file.path):
                 raise UserError(f"{file.path} names its columns itself", "leave columns out")
 
-    def _be_scores(self) -> None:
-        """A number has neither labels nor spellings of them."""
+    def _refuse_labels(self, kind: AnswerKind) -> None:
         of_classes = {
-            "labels": self.labels if self.labels != SCORE else (),
+            "labels": self.labels if self.labels != kind.outputs else (),
             "spellings": self.spellings + tuple(pair for file in self.files.values() for pair in file.spellings),
             "classes": tuple(pair for file in self.files.values() for pair in file.classes),
         }
         for name, given in of_classes.items():
             if given:
                 raise UserError(
-                    f"task '{self.name}': {name} are for classes, and its answers are scores", "leave them out"
+                    f"task '{self.name}': {name} are for classes, and its answers are {kind.plural}", "leave them out"
                 )
-        object.__setattr__(self, "labels", SCORE)
 
     @property
     def files(self) -> dict[str, DataFile]:
@@ -289,7 +277,7 @@ class FilesTask:
             raise UserError(f"{file.path} holds no rows{labelled}{first}", fix)
         if file.group is not None and (unknown := columns.unknown(layout.group)):
             raise UserError(f"{file.path}: no column '{unknown[0]}' for groups", f"columns here: {layout.seen(row)}")
-        return Read(columns.split(kind, self.answer, layout.coarse), notes, columns.unknown(layout.group))
+        return Read(columns.split(kind, layout.answer, layout.coarse), notes, columns.unknown(layout.group))
 
     def check_groups(self, read: Mapping[str, Read]) -> None:
         """Not every file needs the task's group columns, but a column that no file has is a slip of the pen."""
@@ -353,7 +341,7 @@ def _layout(task: FilesTask, file: DataFile) -> Layout:
         unlabelled=task.unlabelled,
         tidy=tidy_with(task.strip_final_punctuation, file.bytes_literals),
         coarse=coarse,
-        answer=task.answer,
+        answer=get_answer(task.answer),
     )
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import ast
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from srnet.errors import UserError
-from srnet.tasks.base import LEVELS, Answer, Coarse, Kind, Split
+from srnet.tasks.answers import CLASSES, AnswerKind
 from srnet.tasks.reading import Bad, brief, read_rows
+from srnet.tasks.splits import LEVELS, Coarse, Kind, Split
 
 FINAL_PUNCTUATION = " \t.!?,;:…。"
 _BYTES = re.compile(r"""b(['"]).*\1""", re.DOTALL)
@@ -27,14 +28,14 @@ class Columns:
         self.name = name
         self.text_a: list[str] = []
         self.text_b: list[str] = []
-        self.labels: list[float] = []
+        self.labels: list[Any] = []
         self.groups: list[str] = []
         self.unlabelled = 0
         self.grouped: set[str] = set()
         """Group columns that some row has."""
         self._seen: dict[str, str] = {}
 
-    def add(self, text_a: str, text_b: str, label: float, group: str) -> None:
+    def add(self, text_a: str, text_b: str, label: Any, group: str) -> None:
         self.text_a.append(self._once(text_a))
         self.text_b.append(self._once(text_b))
         self.labels.append(label)
@@ -49,9 +50,9 @@ class Columns:
             self._seen.clear()
         return self._seen.setdefault(text, text)
 
-    def split(self, kind: Kind, answer: Answer, coarse: Coarse | None) -> Split:
+    def split(self, kind: Kind, answer: AnswerKind, coarse: Coarse | None) -> Split:
         ids = tuple(f"{self.name}-{n}" for n in range(len(self.labels)))
-        labels = np.array(self.labels, dtype=np.float64 if answer == "score" else np.int64)
+        labels = np.array(self.labels, dtype=answer.dtype)
         return Split(self.name, kind, ids, tuple(self.text_a), tuple(self.text_b), labels, tuple(self.groups), coarse)
 
 
@@ -69,7 +70,7 @@ class Layout:
     unlabelled: tuple[str, ...]
     tidy: Callable[[str], str]
     coarse: Coarse | None
-    answer: Answer = "class"
+    answer: AnswerKind = CLASSES
 
     def add(self, columns: Columns, line: int, row: Mapping[str, str], bad: Bad) -> None:
         label, text_a = _cell(row, self.label), _cell(row, self.text_a)
@@ -78,20 +79,12 @@ class Layout:
             columns.unlabelled += 1
         elif label is None or text_a is None or text_b is None:
             bad(line, self._missing(row))
-        elif (value := self._value(label.strip())) is None:
-            bad(line, self._no_value(label))
+        elif (value := self.answer.parse(label.strip(), self.labels)) is None:
+            bad(line, self.answer.unreadable(brief(label), self.label, self.names))
         elif not (text_a := self.tidy(text_a)) or (not (text_b := self.tidy(text_b)) and self.text_b is not None):
             bad(line, f"an empty text under '{self.text_b if text_a else self.text_a}'")
         else:
             columns.add(text_a, text_b, value, self._group(columns, row))
-
-    def _value(self, label: str) -> float | None:
-        return self.labels.get(label) if self.answer == "class" else _number(label)
-
-    def _no_value(self, label: str) -> str:
-        if self.answer == "score":
-            return f"'{brief(label)}' under '{self.label}' is no number"
-        return f"label '{brief(label)}' was never declared: declared are {', '.join(self.names)}"
 
     def _group(self, columns: Columns, row: Mapping[str, str]) -> str:
         """The levels down to the last that the row has."""
@@ -115,15 +108,6 @@ class Layout:
 
 def _cell(row: Mapping[str, str], column: str) -> str | None:
     return next((row[name] for name in _alternatives(column) if name in row), None)
-
-
-def _number(text: str) -> float | None:
-    """Python also takes 1_000, inf and nan for numbers; as a score they are slips of the pen."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and "_" not in text else None
 
 
 def _separator_hint(row: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from srnet.tasks.base import Split
+from srnet.tasks.splits import Split
 
 _ASCII_SIGNS = {n: None for n in range(128) if not chr(n).isalnum()}
 

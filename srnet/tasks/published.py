@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from srnet.errors import UserError, choose
-from srnet.tasks.base import Answer, Metric, Shortcut
+from srnet.tasks.answers import CLASSES, NUMBERS
+from srnet.tasks.base import Metric, Shortcut
 from srnet.tasks.files import DataFile, FilesTask, Leaks
 from srnet.tasks.reading import SUFFIXES, header_of, is_table
 
@@ -57,7 +58,7 @@ class Published:
     spellings: Pairs = ()
     unlabelled: tuple[str, ...] = ()
     ood_copies: int = 1
-    answer: Answer = "class"
+    answer: str = CLASSES.name
     label_words: tuple[str, ...] = ()
     """With them the paper on static model pruning reads answers off the masked language model."""
     columns: tuple[str, ...] = ()
@@ -224,7 +225,7 @@ PUBLISHED_TASKS: dict[str, Published] = {
         train=Place(("train",), "hub:nyu-mll/glue:stsb:train"),
         dev=Place(("dev",), "hub:nyu-mll/glue:stsb:validation"),
         unlabelled=(*_UNLABELLED, "-1.0"),
-        answer="score",
+        answer=NUMBERS.name,
         label_words=("Yes",),
         folder="STS-B",
     ),

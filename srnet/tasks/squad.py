@@ -9,19 +9,19 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from srnet.errors import UserError, choose
-from srnet.tasks.base import METRICS_OF, SPAN, Answer, Kind, Metric, Task
+from srnet.tasks.answers import SPANS
+from srnet.tasks.answers.spans import SpanSplit
+from srnet.tasks.base import Metric, Task
 from srnet.tasks.files import BadRows
 from srnet.tasks.reading import DAMAGED, HUB, SUFFIXES, brief, read_rows, suffix_of
-from srnet.tasks.spans import SpanSplit
+from srnet.tasks.splits import Kind
 
 SQUAD = "squad"
-LABEL_WORDS = ("Yes", "No")
-"""The words whose logits, at each token, say that the answer starts or ends there (SMP)."""
 HUB_SPLITS = {"train": "hub:rajpurkar/squad:plain_text:train", "dev": "hub:rajpurkar/squad:plain_text:validation"}
 STEMS = {"train": ("train-v1.1", "train"), "dev": ("dev-v1.1", "dev", "validation")}
 NESTED = (".json", ".json.gz")
@@ -37,6 +37,11 @@ _Kind = TypeVar("_Kind")
 class SquadTask:
     """Questions answered by a span of their context. Everything under `ood` is scored; none of it trains."""
 
+    answer: ClassVar = SPANS.name
+    labels: ClassVar = SPANS.outputs
+    label_words: ClassVar = ("Yes", "No")
+    """The words whose logits, at each token, say that the answer starts or ends there (SMP)."""
+
     train: str
     dev: str
     ood: tuple[tuple[str, str], ...] = ()
@@ -49,7 +54,7 @@ class SquadTask:
     """`skip` leaves out questions whose answer does not stand in their context, and counts them."""
 
     def __post_init__(self) -> None:
-        choose("metric", self.metric, METRICS_OF["span"])
+        choose("metric", self.metric, SPANS.metrics)
         choose("value for bad_rows", self.bad_rows, ("refuse", "skip"))
         tests = [name for name, _ in self.ood]
         taken = [name for n, name in enumerate(tests) if name in ("train", "dev", *tests[:n])]
@@ -59,18 +64,6 @@ class SquadTask:
             choose("split under rows", name, ("train", "dev", *tests))
             if count < 1:
                 raise UserError(f"task '{self.name}': {count} rows of '{name}'", "give at least 1")
-
-    @property
-    def answer(self) -> Answer:
-        return "span"
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return SPAN
-
-    @property
-    def label_words(self) -> tuple[str, ...]:
-        return LABEL_WORDS
 
     @property
     def files(self) -> dict[str, str]:
@@ -91,15 +84,15 @@ class SquadTask:
         splits = {name: self._read(name, notes) for name in self.files}
         return Task(
             name=self.name,
-            labels=SPAN,
+            labels=self.labels,
             metric=self.metric,
             shortcut="unknown",
             train=splits["train"],
             dev=splits["dev"],
             ood={name: splits[name] for name, _ in self.ood},
             notes=tuple(notes),
-            answer="span",
-            label_words=LABEL_WORDS,
+            answer=self.answer,
+            label_words=self.label_words,
         )
 
     def _read(self, name: str, notes: list[str]) -> SpanSplit:

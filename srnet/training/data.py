@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from srnet.tasks.base import Split
+from srnet.tasks.splits import Split
 
 _AT_ONCE = 10_000
 """Texts that are tokenised at a time: Python's lists of numbers are far larger than our arrays of them."""
@@ -57,6 +57,20 @@ class Encoded(Dataset[int]):
         batch["attention_mask"] = torch.from_numpy(mask.astype(np.int64))
         batch["labels"] = torch.from_numpy(self.labels[rows])
         return batch | {name: tensor[rows] for name, tensor in self.extras.items()}
+
+    # A model gives one set of logits a row. Data for which it gives one a token override these three.
+
+    def hide_padding(self, logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """The logits of a batch as a loss may read them."""
+        return logits
+
+    def place(self, rows: np.ndarray, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The logits of a batch without padding, and the number of each among all of the data."""
+        return rows, logits
+
+    def outputs(self, logits: np.ndarray) -> np.ndarray:
+        """What the answers are read from, one row an example, given all logits of the data."""
+        return logits
 
 
 def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.ndarray] | None = None) -> Encoded:

@@ -16,7 +16,8 @@ EVAL_TOKENS = 4096
 
 @torch.no_grad()
 def predict(model: nn.Module, data: Encoded, ranks: Ranks = ALONE) -> np.ndarray:
-    """Float32 logits in the order of the data; one row an example, or one row a token where the model gives so many.
+    """Float32 logits in the order of the data; one row an example, or one row a token where the data are
+    such.
 
     Masks are computed once, not in every forward pass.
 
@@ -29,12 +30,7 @@ def predict(model: nn.Module, data: Encoded, ranks: Ranks = ALONE) -> np.ndarray
     with parametrize.cached():
         for rows in token_batches(data.lengths, EVAL_TOKENS)[ranks.rank :: ranks.world]:
             inputs = {k: v.to(device) for k, v in data.collate(rows).items() if k not in {"labels", "bias", "teacher"}}
-            logits = model(**inputs).logits.float().cpu().numpy()
-            if logits.ndim == 3:
-                there, tokens = data.layout(rows)
-                pieces.append((tokens, logits[there]))
-            else:
-                pieces.append((rows, logits))
+            pieces.append(data.place(rows, model(**inputs).logits.float().cpu().numpy()))
     model.train(was_training)
     return _in_order(ranks.gather(pieces))
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from srnet.errors import UserError
-from srnet.tasks.spans import SpanSplit
+from srnet.tasks.answers.spans import SpanSplit
 from srnet.training.data import Encoded
 
 QUESTION_TOKENS = 64
@@ -69,10 +69,21 @@ class Windows(Encoded):
             batch[name] = torch.from_numpy(padded)
         return batch
 
+    def hide_padding(self, logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        return without_padding(logits, attention_mask)
+
+    def place(self, rows: np.ndarray, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mask, tokens = self.layout(rows)
+        return tokens, logits[mask]
+
+    def outputs(self, logits: np.ndarray) -> np.ndarray:
+        """The characters of each example's best answer."""
+        return best_spans(self, logits)
+
 
 def without_padding(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-    """Logits for every token are a choice among them, in which padding takes no part; others stay as they are."""
-    return logits.masked_fill(attention_mask[..., None] == 0, NO_LOGIT) if logits.dim() == 3 else logits
+    """Logits for every token are a choice among them, in which padding takes no part."""
+    return logits.masked_fill(attention_mask[..., None] == 0, NO_LOGIT)
 
 
 # --- from texts to windows -----------------------------------------------------------------------------------------

@@ -36,7 +36,6 @@ from srnet.training.data import Encoded, training_order
 from srnet.training.distributed import Ranks, backend, connect, on_cpu
 from srnet.training.predict import predict
 from srnet.training.settings import TrainingSettings
-from srnet.training.spans import without_padding
 from srnet.training.speed import speed_arguments
 from srnet.training.stopping import stalled
 
@@ -149,7 +148,7 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         # are then added to others instead of lying beside the masked weights that wait for theirs.
         penalty = self.run.method.penalty(self.state.global_step)
         outputs = model(**inputs)
-        logits = without_padding(outputs.logits.float(), inputs["attention_mask"])
+        logits = self.run.train.hide_padding(outputs.logits.float(), inputs["attention_mask"])
         loss = self.run.loss(logits, labels, bias=bias, teacher=teacher)
         loss = loss if penalty is None else loss + penalty
         return (loss, outputs) if return_outputs else loss

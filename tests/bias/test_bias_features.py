@@ -12,7 +12,8 @@ import srnet.bias.words
 from srnet.bias import WordVectors, claim_features, claim_vocabulary, claim_words, overlap_features, vocabulary
 from srnet.bias.words import tokenise, words
 from srnet.errors import UserError
-from srnet.tasks.base import Example, Split, Task
+from srnet.tasks.base import Task
+from srnet.tasks.splits import Example, Split
 
 PAIRS = (
     ("The doctor saw the lawyer .", "the lawyer"),  # contiguous

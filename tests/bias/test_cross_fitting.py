@@ -10,7 +10,8 @@ import srnet.bias.model
 from srnet.bias import BiasPredictions, fit_bias_model
 from srnet.bias.model import _fit_predict
 from srnet.errors import UserError
-from srnet.tasks.base import Example, Split, Task
+from srnet.tasks.base import Task
+from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
 
 

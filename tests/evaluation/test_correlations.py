@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
 from srnet.evaluation import measure, score
-from srnet.evaluation.metrics import spearman_of
+from srnet.tasks.answers import NUMBERS, SPANS
+from srnet.tasks.answers.numbers import spearman_of
 from srnet.tasks.base import Metric
 
 # Deviations of x: -2 -1 0 1 2, of y: -2 0 -1 1 2, so xy = 4 + 0 + 0 + 1 + 4 = 9 and both squares are 10.
@@ -74,7 +75,7 @@ def test_they_agree_with_scipy(pairs: list[tuple[float, float]]) -> None:
         warnings.simplefilter("ignore")  # scipy warns of a constant and gives nan
         theirs = {"pearson": pearsonr(answers, labels)[0], "spearman": spearmanr(answers, labels)[0]}
     constant = np.ptp(answers) == 0.0 or np.ptp(labels) == 0.0
-    scores = score(answers, labels, ("",) * len(labels), ("score",))
+    scores = score(answers, labels, ("",) * len(labels), ("score",), NUMBERS)
     for metric in CORRELATIONS:
         wanted = 0.0 if constant else theirs[metric]
         assert measure(metric, answers, labels) == pytest.approx(wanted, abs=1e-9)
@@ -92,7 +93,7 @@ def test_the_ranks_of_a_resample_are_ranks_of_its_rows(pairs: list[tuple[float, 
 
 
 def test_the_scores_of_a_task_that_asks_for_numbers() -> None:
-    scores = score(ANSWERS.astype(np.float32), LABELS, ("a", "a", "b", "b", "b"), ("score",))
+    scores = score(ANSWERS.astype(np.float32), LABELS, ("a", "a", "b", "b", "b"), ("score",), NUMBERS)
     assert scores.metrics == {"pearson": 90.0, "spearman": 90.0}
     assert scores.majority == {"pearson": 0.0, "spearman": 0.0}
     assert scores.groups == scores.recall == {}, "there is no accuracy of a number"
@@ -101,7 +102,7 @@ def test_the_scores_of_a_task_that_asks_for_numbers() -> None:
 
 def test_the_scores_of_spans() -> None:
     found = np.array([[1.0, 1.0], [0.0, 0.5], [0.0, 0.0], [1.0, 1.0]])
-    scores = score(found, np.zeros((4, 2), dtype=np.int64), ("",) * 4, ("start", "end"))
+    scores = score(found, np.zeros((4, 2), dtype=np.int64), ("",) * 4, ("start", "end"), SPANS)
     assert scores.metrics == {"exact_match": 50.0, "span_f1": 62.5}
     assert scores.majority == {"exact_match": 0.0, "span_f1": 0.0}
     assert scores.groups == scores.recall == {}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srnet.evaluation import Interval, Term, accuracy, contrast, holm, measure, paired_bootstrap, spread
+from srnet.evaluation import Interval, Term, contrast, holm, measure, paired_bootstrap, spread
 from srnet.evaluation.significance import _resamples
+from srnet.tasks.answers import METRICS
 from srnet.tasks.base import Metric
 
 LABELS = np.random.default_rng(7).integers(0, 2, 300)
@@ -20,6 +20,10 @@ LABELS = np.random.default_rng(7).integers(0, 2, 300)
 def answers(right: float, seed: int, labels: np.ndarray = LABELS) -> np.ndarray:
     """Predictions of which a share `right` is right."""
     return np.where(np.random.default_rng(seed).random(len(labels)) < right, labels, 1 - labels)
+
+
+def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
+    return measure("accuracy", predictions, labels)
 
 
 def test_spread_by_hand() -> None:
@@ -302,7 +306,7 @@ def of_metric(metric: Metric) -> tuple[list[np.ndarray], list[np.ndarray], np.nd
     return [*models[:2], np.zeros_like(labels)], models[2:], labels
 
 
-@pytest.mark.parametrize("metric", get_args(Metric))
+@pytest.mark.parametrize("metric", list(METRICS))
 def test_every_resample_is_scored_as_its_rows_would_be(metric: Metric) -> None:
     ours, theirs, labels = of_metric(metric)
     samples = 40

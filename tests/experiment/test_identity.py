@@ -22,6 +22,7 @@ from srnet.experiment.identity import SCHEMA, describe, key_of
 from srnet.experiment.nodes import Distilled, Objective, load_task
 from srnet.masks import Targets
 from srnet.pruners import IMP, L0, PRUNERS, MaskTraining, OneShot, StaticShared
+from srnet.tasks.answers import ANSWERS
 from srnet.tasks.files import FilesTask
 from srnet.tasks.squad import squad_task
 from srnet.tasks.synthetic import SyntheticTask
@@ -78,14 +79,15 @@ CONSTANTS = {
     "srnet.pruners.base": ("LATE",),
     "srnet.pruners.static": ("GENTLE_BELOW", "GENTLE"),
     "srnet.pruners.penalised": ("FIRST_STEERED", "GAIN", "LIMIT"),
-    "srnet.training.inputs": ("SHARED", "LENGTHS"),
+    "srnet.training.inputs": ("SHARED",),
     "srnet.training.spans": ("QUESTION_TOKENS", "ANSWER_TOKENS"),
 }
 """What changes results, and is no field of any description."""
 
 
 def constants() -> dict[str, str]:
-    return {
+    lengths = {name: ANSWERS[name].max_length for name in ("class", "score", "span")}
+    return {"srnet.training.inputs.LENGTHS": repr(lengths)} | {
         f"{module}.{name}": repr(getattr(importlib.import_module(module), name))
         for module, names in CONSTANTS.items()
         for name in names

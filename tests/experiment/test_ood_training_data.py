@@ -23,8 +23,8 @@ from srnet.experiment.identity import describe
 from srnet.experiment.rebuild import rebuild
 from srnet.objectives import OBJECTIVES
 from srnet.pruners import IMP, MaskTraining, OneShot
-from srnet.tasks.base import Split
 from srnet.tasks.files import FilesTask
+from srnet.tasks.splits import Split
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import Encoded, Result, Run, TrainingSettings
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from srnet.objectives import OBJECTIVES, distilled
-from srnet.objectives.distillation import imitation
+from srnet.tasks.answers import CLASSES, NUMBERS, SPANS
 from srnet.training.spans import NO_LOGIT, without_padding
 
 ln = math.log
-CE = OBJECTIVES["ce"].loss
+CE, SCORE_LOSS, SPAN_LOSS = (OBJECTIVES["ce"].of(kind) for kind in (CLASSES, NUMBERS, SPANS))
 
 # --- classes -------------------------------------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ def test_classes_by_hand() -> None:
 
 def test_the_direction_of_the_divergence_is_the_teachers() -> None:
     backwards = 0.75 * ln(0.75 / 0.9) + 0.25 * ln(0.25 / 0.1)
-    value = imitation(torch.tensor(LOGITS), torch.tensor([0]), TEACHER, 2.0).item()
+    value = CLASSES.imitation(torch.tensor(LOGITS), TEACHER, 2.0).item()
     assert value == pytest.approx(4 * KL, rel=1e-5)
     assert value != pytest.approx(4 * backwards, rel=1e-2)
 
@@ -49,15 +49,15 @@ def test_shares_and_temperatures(weight: float, temperature: float) -> None:
 
 
 def test_it_is_the_mean_over_the_batch() -> None:
-    one = imitation(torch.tensor(LOGITS), torch.tensor([0]), TEACHER)
-    many = imitation(torch.tensor(LOGITS * 3 + [[ln(81), 0.0]]), torch.zeros(4, dtype=torch.long), TEACHER.repeat(4, 1))
+    one = CLASSES.imitation(torch.tensor(LOGITS), TEACHER)
+    many = CLASSES.imitation(torch.tensor(LOGITS * 3 + [[ln(81), 0.0]]), TEACHER.repeat(4, 1))
     assert many.item() == pytest.approx(0.75 * one.item(), rel=1e-5)
 
 
 def test_it_makes_no_difference_whether_a_teacher_speaks_in_logits() -> None:
-    labels, logits = torch.tensor([0]), torch.tensor(LOGITS)
-    plain = imitation(logits, labels, torch.tensor([[ln(81) + 7.0, 7.0]]))
-    assert plain.item() == pytest.approx(imitation(logits, labels, TEACHER).item(), rel=1e-5)
+    logits = torch.tensor(LOGITS)
+    plain = CLASSES.imitation(logits, torch.tensor([[ln(81) + 7.0, 7.0]]))
+    assert plain.item() == pytest.approx(CLASSES.imitation(logits, TEACHER).item(), rel=1e-5)
 
 
 def test_a_certain_teacher_stays_finite() -> None:
@@ -97,7 +97,7 @@ def test_a_missing_teacher_is_not_ignored(name: str) -> None:
 
 def test_who_says_what_the_teacher_says_learns_nothing_more() -> None:
     logits = torch.tensor([[0.3, -1.2, 2.0], [0.0, 5.0, -5.0]], requires_grad=True)
-    loss = imitation(logits, torch.tensor([0, 1]), logits.detach().log_softmax(1))
+    loss = CLASSES.imitation(logits, logits.detach().log_softmax(1))
     loss.backward()
     assert logits.grad is not None
     assert loss.item() == pytest.approx(0.0, abs=1e-6)
@@ -110,9 +110,9 @@ def test_who_says_what_the_teacher_says_learns_nothing_more() -> None:
 def test_scores_by_hand() -> None:
     logits = torch.tensor([[1.0], [4.0]], requires_grad=True)
     labels, teacher = torch.tensor([3.0, 3.5]), torch.tensor([[2.0], [1.0]])
-    assert CE(logits, labels).item() == pytest.approx((4 + 0.25) / 2)
-    assert imitation(logits, labels, teacher).item() == pytest.approx((1 + 9) / 2)
-    loss = distilled(CE)(logits, labels, teacher=teacher)
+    assert SCORE_LOSS(logits, labels).item() == pytest.approx((4 + 0.25) / 2)
+    assert NUMBERS.imitation(logits, teacher).item() == pytest.approx((1 + 9) / 2)
+    loss = distilled(SCORE_LOSS, answer=NUMBERS)(logits, labels, teacher=teacher)
     assert loss.item() == pytest.approx(0.5 * 2.125 + 0.5 * 5.0)
     loss.backward()
     assert logits.grad is not None
@@ -122,12 +122,12 @@ def test_scores_by_hand() -> None:
 
 def test_a_score_is_taught_though_a_softmax_over_one_logit_is_void() -> None:
     teacher = torch.tensor([[2.0]])
-    near, far = (imitation(torch.tensor([[x]]), torch.tensor([0.0]), teacher).item() for x in (2.1, 5.0))
+    near, far = (NUMBERS.imitation(torch.tensor([[x]]), teacher).item() for x in (2.1, 5.0))
     assert 0.0 < near < far
 
 
 def test_the_temperature_is_nothing_to_a_score() -> None:
-    values = {imitation(torch.ones(1, 1), torch.zeros(1), torch.zeros(1, 1), t).item() for t in (1.0, 2.0, 9.0)}
+    values = {NUMBERS.imitation(torch.ones(1, 1), torch.zeros(1, 1), t).item() for t in (1.0, 2.0, 9.0)}
     assert values == {1.0}
 
 
@@ -145,7 +145,7 @@ def span() -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_spans_by_hand() -> None:
     logits, seen = span()
-    loss = CE(seen, torch.tensor([[0, 0]]))
+    loss = SPAN_LOSS(seen, torch.tensor([[0, 0]]))
     # the start is right with 9/10, the end with 1/10
     assert loss.item() == pytest.approx((-ln(0.9) - ln(0.1)) / 2, rel=1e-5)
     loss.backward()
@@ -159,8 +159,8 @@ def test_a_taught_span_by_hand() -> None:
     teacher = torch.tensor([[[ln(81), 0.0], [0.0, ln(9)], [NO_LOGIT, NO_LOGIT]]])
     labels = torch.tensor([[0, 1]])
     # the start is that of the classes above; the end says already what the teacher says
-    assert imitation(seen, labels, teacher).item() == pytest.approx(4 * KL / 2, rel=1e-5)
-    loss = distilled(CE)(seen, labels, teacher=teacher)
+    assert SPANS.imitation(seen, teacher).item() == pytest.approx(4 * KL / 2, rel=1e-5)
+    loss = distilled(SPAN_LOSS, answer=SPANS)(seen, labels, teacher=teacher)
     assert loss.item() == pytest.approx(0.5 * 2 * KL + 0.5 * -ln(0.9), rel=1e-5)
     loss.backward()
     assert logits.grad is not None
@@ -173,24 +173,21 @@ def test_padding_changes_nothing() -> None:
     generator = torch.Generator().manual_seed(0)
     logits, teacher = torch.randn(2, 5, 2, generator=generator), torch.randn(2, 5, 2, generator=generator)
     labels = torch.tensor([[1, 3], [0, 4]])
-    short = distilled(CE)(logits, labels, teacher=teacher)
+    short = distilled(SPAN_LOSS, answer=SPANS)(logits, labels, teacher=teacher)
     pad = torch.full((2, 3, 2), 77.0)
     there = torch.cat([torch.ones(2, 5), torch.zeros(2, 3)], 1)
     long = without_padding(torch.cat([logits, pad], 1), there)
     taught = torch.cat([teacher, torch.full((2, 3, 2), NO_LOGIT)], 1)
-    torch.testing.assert_close(distilled(CE)(long, labels, teacher=taught), short)
+    torch.testing.assert_close(distilled(SPAN_LOSS, answer=SPANS)(long, labels, teacher=taught), short)
 
 
 def test_padding_gets_no_gradient_and_no_text_is_without() -> None:
     logits = torch.randn(2, 4, 2, generator=torch.Generator().manual_seed(0), requires_grad=True)
     there = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
     teacher = without_padding(torch.zeros(2, 4, 2), there)
-    distilled(CE)(without_padding(logits, there), torch.tensor([[3, 0], [1, 1]]), teacher=teacher).backward()
+    distilled(SPAN_LOSS, answer=SPANS)(
+        without_padding(logits, there), torch.tensor([[3, 0], [1, 1]]), teacher=teacher
+    ).backward()
     assert logits.grad is not None
     assert torch.isfinite(logits.grad).all()
     assert torch.equal(logits.grad.abs().sum(-1) > 0, there.bool())
-
-
-def test_logits_of_a_text_have_no_padding() -> None:
-    logits = torch.randn(2, 3)
-    assert without_padding(logits, torch.tensor([[1, 1, 0], [1, 0, 0]])) is logits

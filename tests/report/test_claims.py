@@ -51,8 +51,9 @@ from srnet.recipes.recipe import Point, Recipe
 from srnet.recipes.toy import toy_setup
 from srnet.report import CLAIMS, Finding, check_claims, findings_table
 from srnet.report.claims import Answer, Claim, Part, all_of, answered, any_of, find
-from srnet.tasks.base import Split, Task
+from srnet.tasks.base import Task
 from srnet.tasks.files import FilesTask
+from srnet.tasks.splits import Split
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough evidence"
 EXAMPLES = 400

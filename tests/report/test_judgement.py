@@ -25,7 +25,8 @@ from srnet.report.evidence import Evidence
 from srnet.report.markdown import render_markdown
 from srnet.report.masks import MaskPictures
 from srnet.report.page import render_page
-from srnet.tasks.base import Coarse, Kind, Metric, Split, Task
+from srnet.tasks.base import Metric, Task
+from srnet.tasks.splits import Coarse, Kind, Split
 from srnet.training import TrainingSettings
 
 EXAMPLES = 400

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srnet.errors import UserError
-from srnet.tasks.base import LEVELS, Split, Task
+from srnet.tasks.base import Task
+from srnet.tasks.splits import LEVELS, Split
 from srnet.tasks.synthetic import FAMILIES, SyntheticTask
 from srnet.tasks.synthetic.corpus import document, related_or_not, retold_or_not
 from srnet.tasks.synthetic.evidence import Evidence

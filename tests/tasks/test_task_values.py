@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from srnet.errors import UserError
-from srnet.tasks.base import Answer, Coarse, Example, Split, Task, joined
+from srnet.tasks.answers import CLASSES, NUMBERS
+from srnet.tasks.base import Task
+from srnet.tasks.splits import Coarse, Example, Split, joined
 
 ROWS = (Example("1", "a", "b", 0), Example("2", "c", "d", 1))
 
@@ -114,14 +116,14 @@ def test_one_number_with_a_point_makes_scores() -> None:
 
 
 def test_the_answer_to_a_score_is_the_model_s_only_output() -> None:
-    assert scores().dev.answers(np.array([[0.5], [7.0]])).tolist() == [0.5, 7.0]
-    assert task().dev.answers(np.array([[0.5, 0.1], [7.0, 8.0]])).tolist() == [0, 1]
+    assert NUMBERS.decode(scores().dev, np.array([[0.5], [7.0]])).tolist() == [0.5, 7.0]
+    assert CLASSES.decode(task().dev, np.array([[0.5, 0.1], [7.0, 8.0]])).tolist() == [0, 1]
 
 
 def test_a_part_of_scores_is_scores() -> None:
     part = scores().train.take(np.array([1]))
     assert part.labels.dtype == np.float64
-    assert part.answers(np.array([[3.0]])).tolist() == [3.0]
+    assert NUMBERS.decode(part, np.array([[3.0]])).tolist() == [3.0]
 
 
 def test_the_kind_of_answer_is_in_the_fingerprint_only_where_it_is_unusual() -> None:
@@ -161,7 +163,7 @@ def test_a_metric_that_does_not_fit(make: object, metric: str, says: str) -> Non
 
 def test_the_f1_of_class_1_is_for_two_classes() -> None:
     assert replace(task(), metric="positive_f1").metric == "positive_f1"
-    with pytest.raises(UserError, match="metric 'positive_f1' is for two labels, not 3; choose one of: accuracy, f1"):
+    with pytest.raises(UserError, match="metric 'positive_f1' is for 2 labels, not 3; choose one of: accuracy, f1"):
         replace(task(), metric="positive_f1", labels=("no", "yes", "maybe"))
 
 
@@ -174,13 +176,13 @@ def test_a_score_that_is_no_number(value: float) -> None:
 @pytest.mark.parametrize(
     ("answer", "labels", "says"),
     [
-        ("class", ("no", "yes"), "split 'train' holds scores, not classes"),
-        ("span", ("start", "end"), "split 'train' holds scores, not spans"),
+        ("class", ("no", "yes"), "split 'train' does not hold classes"),
+        ("span", ("start", "end"), "split 'train' does not hold spans"),
         ("score", ("a", "b"), r"labels of scores are \('score',\), not \('a', 'b'\)"),
     ],
     ids=["class", "span", "labels"],
 )
-def test_labels_that_do_not_fit_the_answer(answer: Answer, labels: tuple[str, ...], says: str) -> None:
+def test_labels_that_do_not_fit_the_answer(answer: str, labels: tuple[str, ...], says: str) -> None:
     with pytest.raises(UserError, match=says):
         scores(answer=answer, labels=labels)
 

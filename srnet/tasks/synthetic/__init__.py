@@ -9,7 +9,8 @@ from random import Random
 from types import ModuleType
 
 from srnet.errors import UserError, choose
-from srnet.tasks.base import Example, Kind, Metric, Shortcut, Split, Task
+from srnet.tasks.base import Metric, Shortcut, Task
+from srnet.tasks.splits import Example, Kind, Split
 from srnet.tasks.synthetic import inference, paraphrase, verification
 from srnet.tasks.synthetic.evidence import Draw, Evidence
 

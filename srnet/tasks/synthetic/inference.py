@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from random import Random
 
-from srnet.tasks.base import Example
+from srnet.tasks.splits import Example
 from srnet.tasks.synthetic.evidence import Draw
 from srnet.tasks.synthetic.scenes import with_evidence
 

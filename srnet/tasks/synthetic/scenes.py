@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from random import Random
 
-from srnet.tasks.base import LEVELS
+from srnet.tasks.splits import LEVELS
 from srnet.tasks.synthetic.evidence import Draw
 from srnet.tasks.synthetic.grammar import (
     CONSTRUCTIONS,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from random import Random
 
-from srnet.tasks.base import LEVELS, Example
+from srnet.tasks.splits import LEVELS, Example
 from srnet.tasks.synthetic.evidence import Draw
 from srnet.tasks.synthetic.grammar import FORMS, Fact, adjunct, clause, draw_event, draw_surface, draw_verb, stranger
 from srnet.tasks.synthetic.lexicon import CLAIM_OPENINGS

@@ -1,4 +1,4 @@
-"""Questions whose answer is a stretch of the second text, and how SQuAD v1.1 scores an answer."""
+"""A span of the second text, found by its first and last token and scored as in SQuAD v1.1."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from srnet.tasks.base import Split
+from srnet.tasks.answers.base import AnswerKind, Judge, Measure, divergence, register
+from srnet.tasks.splits import Split
+
+if TYPE_CHECKING:
+    import torch
 
 _PUNCTUATION = dict.fromkeys(map(ord, string.punctuation))
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -24,17 +29,6 @@ def normalised(text: str) -> str:
     The order matters: "a." is an article once its point is gone, and "L.A." becomes the word "la".
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
-
-
-def exact_match(prediction: str, references: Sequence[str]) -> float:
-    """1 if the answer is one of the references after normalisation, else 0."""
-    return float(normalised(prediction) in map(normalised, references))
-
-
-def span_f1(prediction: str, references: Sequence[str]) -> float:
-    """The overlap in words with the reference that fits best, between 0 and 1."""
-    words = normalised(prediction).split()
-    return max((_overlap(words, normalised(reference).split()) for reference in references), default=0.0)
 
 
 def _overlap(answer: list[str], reference: list[str]) -> float:
@@ -82,3 +76,51 @@ class SpanSplit(Split):
 
     def fingerprint(self) -> str:
         return hashlib.sha256(repr((super().fingerprint(), self.references)).encode()).hexdigest()
+
+
+# --- the kind ------------------------------------------------------------------------------------------------------
+
+
+def _mean_of(column: int) -> Measure:
+    """Of the two scores that `SpanSplit.answers` gives each example."""
+
+    def judge(models: Sequence[np.ndarray], labels: np.ndarray) -> Judge:
+        scores = np.stack([model[:, column] for model in models], axis=1).astype(np.float64)
+        return lambda drawn: np.asarray(drawn @ scores / drawn.sum(axis=1, keepdims=True))
+
+    return Measure(lambda answers, labels: float(answers[:, column].mean()), judge)
+
+
+class Spans(AnswerKind):
+    """The model gives two logits a token; a class of the loss is a position, once for the start and once for the end.
+
+    What `decode` is given are not logits but the characters that they choose, see `srnet.training.spans`.
+    """
+
+    name, plural = "span", "spans"
+    metrics: ClassVar = {"exact_match": _mean_of(0), "span_f1": _mean_of(1)}
+    outputs = ("start", "end")
+    in_cells = False
+    max_length = 384
+    per_token = True
+    encoding = "windows"
+
+    def problem(self, labels: np.ndarray, names: Sequence[str]) -> str | None:
+        return None if labels.ndim == 2 else "does not hold spans"
+
+    def losses(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The mean over the two ends."""
+        from torch.nn import functional as F
+
+        return F.cross_entropy(logits, labels, reduction="none").mean(dim=1)
+
+    def imitation(self, logits: torch.Tensor, teacher: torch.Tensor, temperature: float = 2.0) -> torch.Tensor:
+        start, end = (divergence(logits[..., n], teacher[..., n], temperature) for n in (0, 1))
+        return (start + end) / 2
+
+    def decode(self, split: Split, logits: np.ndarray) -> np.ndarray:
+        assert isinstance(split, SpanSplit), "only such a split knows the accepted answers"
+        return split.answers(logits)
+
+
+SPANS = register(Spans())

@@ -1,0 +1,167 @@
+"""The base of every kind of answer, and the one place where kinds are registered."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+
+from srnet.errors import UserError, choose
+from srnet.tasks.splits import Split
+
+if TYPE_CHECKING:  # torch takes seconds to import, and describing data needs none of it
+    import torch
+
+Judge = Callable[[np.ndarray], np.ndarray]
+"""How often each example is drawn, one row a resample -> scores by resample and model."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric: (answers, labels) -> a score, 1.0 at best."""
+
+    score: Callable[[np.ndarray, np.ndarray], float]
+    fast_judge: Callable[[Sequence[np.ndarray], np.ndarray], Judge] | None = None
+    """(answers of each model, labels) -> what scores many resamples at once. None: each is scored by itself."""
+    label_count: int | None = None
+    """How many labels a task must have; None: any number."""
+
+    def judge(self, models: Sequence[np.ndarray], labels: np.ndarray) -> Judge:
+        if self.fast_judge is not None:
+            return self.fast_judge(models, labels)
+
+        def judge(drawn: np.ndarray) -> np.ndarray:
+            resamples = [np.repeat(np.arange(len(labels)), counts.astype(np.int64)) for counts in drawn]
+            return np.array([[self.score(model[rows], labels[rows]) for model in models] for rows in resamples])
+
+        return judge
+
+
+def judge_sums(rows: Sequence[np.ndarray], value: Callable[[np.ndarray], np.ndarray]) -> Judge:
+    """For a metric of sums over examples, whose terms are in `rows`: one product judges all models and resamples."""
+    shape = rows[0].shape[1:]
+    table = np.concatenate([each.reshape(len(each), -1) for each in rows], axis=1)
+    return lambda drawn: value((drawn @ table).reshape(len(drawn), -1, *shape).astype(np.float64))
+
+
+def quotient(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """0 where nothing can be said."""
+    return np.asarray(np.where(below > 0.0, above / np.where(below > 0.0, below, 1.0), 0.0))
+
+
+class AnswerKind(ABC):
+    """What a model is asked for, and everything that depends on it. A task names its kind in `answer`."""
+
+    name: str
+    """What users type."""
+    plural: str
+    """As part of a message."""
+    metrics: ClassVar[Mapping[str, Measure]]
+    """By name; the first is the default. A name means the same for every kind."""
+    outputs: tuple[str, ...] = ()
+    """The names of the model's outputs, where they are fixed; empty where each task names its labels."""
+    has_classes = False
+    """Whether a label is the number of a class with a logit of its own, as bias models and debiasing need it."""
+
+    # --- data ------------------------------------------------------------------------------------------------------
+
+    in_cells = True
+    """Whether a label fits into one cell of a file; if not, the kind has a description of files of its own."""
+    dtype: Any = np.int64
+    """Of a split's labels."""
+
+    def parse(self, cell: str, labels: Mapping[str, int]) -> Any:
+        """The label in a cell, None if there is none. `labels` are the known spellings and the label of each."""
+        raise NotImplementedError(f"{self.plural} are not read from cells")
+
+    def unreadable(self, cell: str, column: str, labels: Sequence[str]) -> str:
+        """Why `parse` has found no label."""
+        return f"'{cell}' under '{column}' is not among {self.plural}"
+
+    def cells(self, labels: np.ndarray, names: Sequence[str]) -> list[Any]:
+        """The inverse of `parse`, of all labels of a split."""
+        return list(labels.tolist())
+
+    def problem(self, labels: np.ndarray, names: Sequence[str]) -> str | None:
+        """What is wrong with the labels of a split."""
+        return None
+
+    def counts(self, labels: np.ndarray, names: Sequence[str]) -> dict[str, int]:
+        """Rows by label, for a check of the data."""
+        return {}
+
+    def statistics(self, labels: np.ndarray) -> dict[str, float]:
+        """Of labels that cannot be counted."""
+        return {}
+
+    # --- model and training ----------------------------------------------------------------------------------------
+
+    max_length = 128
+    """The usual number of tokens that a text is cut at."""
+    per_token = False
+    """Whether the head gives logits for every token instead of one set for the text."""
+    encoding = "rows"
+    """A key of `srnet.training.inputs.ENCODINGS`."""
+
+    @abstractmethod
+    def losses(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The loss of each example."""
+
+    def teacher(self, logits: np.ndarray) -> np.ndarray:
+        """What a student is given of a teacher's logits."""
+        return logits
+
+    def imitation(self, logits: torch.Tensor, teacher: torch.Tensor, temperature: float = 2.0) -> torch.Tensor:
+        """The mean loss of a student against what `teacher` gave: the squared difference."""
+        return (logits - teacher).square().mean()
+
+    # --- scores ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def decode(self, split: Split, logits: np.ndarray) -> np.ndarray:
+        """The model's answers, as the metrics compare them with the labels of the split."""
+
+    def constant(self, labels: np.ndarray) -> np.ndarray:
+        """What a model answers that always gives the same answer: the baseline of every metric."""
+        return np.zeros_like(labels)
+
+    def metrics_for(self, labels: Sequence[str]) -> list[str]:
+        return [name for name, each in self.metrics.items() if each.label_count in (None, len(labels))]
+
+    def check_metric(self, task: str, metric: str, labels: Sequence[str]) -> None:
+        fitting = self.metrics_for(labels)
+        if metric in fitting:
+            return
+        why = f"does not fit {self.plural}" if metric in METRICS else "is unknown"
+        if metric in self.metrics:
+            why = f"is for {self.metrics[metric].label_count} labels, not {len(labels)}"
+        raise UserError(f"task '{task}': metric '{metric}' {why}", f"choose one of: {', '.join(fitting)}")
+
+
+def divergence(logits: torch.Tensor, teacher: torch.Tensor, temperature: float) -> torch.Tensor:
+    """T^2 KL(p_t^(1/T) || p_m^(1/T)) over the last axis; a teacher may give logits or log-probabilities."""
+    from torch.nn import functional as F
+
+    ours, theirs = (F.log_softmax(each / temperature, dim=-1) for each in (logits, teacher))
+    return temperature**2 * F.kl_div(ours, theirs, reduction="batchmean", log_target=True)
+
+
+ANSWERS: dict[str, AnswerKind] = {}
+METRICS: dict[str, Measure] = {}
+"""Those of all kinds."""
+K = TypeVar("K", bound=AnswerKind)
+
+
+def register(kind: K) -> K:
+    for name, metric in kind.metrics.items():
+        if METRICS.setdefault(name, metric) is not metric:
+            raise ValueError(f"metric '{name}' of {kind.plural} has the name of another metric")
+    ANSWERS[kind.name] = kind
+    return kind
+
+
+def get_answer(name: str) -> AnswerKind:
+    return ANSWERS[choose("answer", name, ANSWERS)]

@@ -1,0 +1,122 @@
+"""Examples under one name, by column."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from scipy.special import softmax
+
+from srnet.errors import UserError
+
+Kind = Literal["ID", "OOD"]
+Decision = Literal["argmax", "sum"]
+"""How an answer among fine classes is counted among coarse ones: the class of the likeliest, or the likeliest sum."""
+LEVELS = " > "
+"""Between the levels of a sub-case: `heuristic > label > sub-case`. Each level has scores of its own."""
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """A split that tells fewer classes apart than the task: HANS knows entailment and non-entailment."""
+
+    classes: tuple[str, ...]
+    of: tuple[int, ...]
+    """For each label of the task, the class it counts as."""
+    decision: Decision = "argmax"
+
+    def answers(self, logits: np.ndarray) -> np.ndarray:
+        belongs = np.array(self.of)
+        if self.decision == "argmax":
+            return np.asarray(belongs[logits.argmax(axis=1)])
+        shares = softmax(logits, axis=1) @ np.eye(len(self.classes))[belongs]
+        return np.asarray(shares.argmax(axis=1))
+
+
+@dataclass(frozen=True)
+class Example:
+    id: str
+    text_a: str
+    text_b: str
+    label: float
+    """A class is a whole number; a score is written with its point: 3.0."""
+    group: str = ""
+    """The sub-case the example belongs to; each has its own score."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Examples under one name, by column."""
+
+    name: str
+    kind: Kind
+    ids: tuple[str, ...]
+    text_a: tuple[str, ...]
+    text_b: tuple[str, ...]
+    labels: np.ndarray = field(repr=False)
+    """One row an example; what they stand for depends on the kind of answer."""
+    groups: tuple[str, ...]
+    coarse: Coarse | None = None
+    """Set where the labels are classes of the split's own, coarser than the task's."""
+
+    @classmethod
+    def of(cls, name: str, kind: Kind, examples: Sequence[Example]) -> Split:
+        if not examples:
+            raise UserError(f"split '{name}' has no examples", "give it at least one row")
+        return cls(
+            name=name,
+            kind=kind,
+            ids=tuple(e.id for e in examples),
+            text_a=tuple(e.text_a for e in examples),
+            text_b=tuple(e.text_b for e in examples),
+            labels=np.array(
+                [e.label for e in examples],
+                dtype=np.float64 if any(isinstance(e.label, float) for e in examples) else np.int64,
+            ),
+            groups=tuple(e.group for e in examples),
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def sample(self, size: int) -> Split:
+        """At most `size` rows, always the same ones, drawn from the whole split."""
+        return self.take(self.drawn(0, size))
+
+    def drawn(self, start: int, stop: int) -> np.ndarray:
+        """The rows from `start` to `stop` of one fixed shuffling: other ranges hold other rows."""
+        return np.sort(np.random.default_rng(0).permutation(len(self))[start:stop])
+
+    def take(self, rows: np.ndarray) -> Split:
+        ids, text_a, text_b, groups = (
+            tuple(column[row] for row in rows) for column in (self.ids, self.text_a, self.text_b, self.groups)
+        )
+        return replace(self, ids=ids, text_a=text_a, text_b=text_b, labels=self.labels[rows], groups=groups)
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(f"{self.name}\0{self.kind}\0{self.coarse or ''}".encode())
+        for row in zip(self.ids, self.text_a, self.text_b, self.labels.tolist(), self.groups, strict=True):
+            digest.update(repr(row).encode())
+        return digest.hexdigest()
+
+
+def joined(splits: Sequence[Split]) -> Split:
+    """The rows of several splits, one after another, under the name of the first."""
+    if len(splits) == 1:
+        return splits[0]
+    if any(type(split) is not Split for split in splits):
+        raise UserError(f"{splits[0].name}: such rows cannot join others", "train on one split alone")
+    if any(split.coarse for split in splits):
+        raise UserError(f"{splits[0].name}: rows with coarser classes cannot join others", "translate their labels")
+    return Split(
+        name=splits[0].name,
+        kind=splits[0].kind,
+        ids=tuple(id for split in splits for id in split.ids),
+        text_a=tuple(text for split in splits for text in split.text_a),
+        text_b=tuple(text for split in splits for text in split.text_b),
+        labels=np.concatenate([split.labels for split in splits]),
+        groups=tuple(group for split in splits for group in split.groups),
+    )
