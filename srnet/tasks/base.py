@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
+
 from srnet.errors import UserError
 from srnet.tasks.answers import CLASSES, AnswerKind, get_answer
 from srnet.tasks.splits import Split
