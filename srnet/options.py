@@ -81,15 +81,15 @@ def repeated(item: Kind) -> Kind:
 
 
 def pair(value: Kind) -> Kind:
-    """NAME=VALUE."""
+    metavar = f"NAME={'VALUE' if value is TEXT else value.metavar}"
 
     def read(text: str) -> tuple[str, Any]:
         name, _, given = text.partition("=")
         if not (name and given):
-            raise UserError(f"'{text[:80]}' is not NAME={value.metavar}")
+            raise UserError(f"'{text[:80]}' is not {metavar}")
         return name, value.read(given)
 
-    return Kind(f"NAME={value.metavar}", read, lambda item: f"{item[0]}={value.write(item[1])}")
+    return Kind(metavar, read, lambda item: f"{item[0]}={value.write(item[1])}")
 
 
 SELECTOR = Kind("TEXT|TEXT,...", lambda text: tuple(text.split(",")) if "," in text else text,
