@@ -11,7 +11,7 @@ from rich.console import Console
 
 from srnet.cli.options import Choice, Fields, Instance
 from srnet.errors import UserError
-from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED
+from srnet.names import EMBEDDED
 from srnet.options import TEXT, option, repeated
 from srnet.progress import helps
 
@@ -51,6 +51,30 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Subject:
+    """What is trained, and on what."""
+
+    task: str = "inference"
+    """inference, paraphrase, verification (embedded); mnli, snli, qqp, fever; cola, mrpc, qnli, rte, sst2, stsb (the
+    rest of GLUE); squad; or a YAML file of your own."""
+    backbone: str = EMBEDDED
+    """A folder, a hub name (set SRNET_DOWNLOAD=1 to fetch it), srnet-tiny or srnet-small."""
+    words: str | None = option(None, name="--label-words")
+    """Classify with the backbone's own masked-language-model head: one word a label, with commas, or 'task' for those
+    that the task names. Default: a classifier."""
+
+    def label_words(self, task: Any) -> tuple[str, ...]:
+        from srnet.experiment import load_task
+
+        if self.words != "task":
+            return listed(self.words)
+        words: tuple[str, ...] = load_task(task).label_words
+        if not words:
+            raise UserError(f"task '{task.name}' names no label words", "write them: --label-words Yes,No")
+        return words
+
+
+@dataclass(frozen=True)
 class Distillation:
     """What a teacher adds to an objective."""
 
@@ -62,6 +86,7 @@ class Distillation:
     """Temperature of the distillation. Default 2."""
 
 
+OnTask = Annotated[Any, Instance("Options", Subject, only=("task",))]
 Data = Annotated[Any, Fields("Data", "srnet.recipes:DataOptions")]
 Bias = Annotated[Any, Fields("Bias model", "srnet.experiment:BiasSpec")]
 Training = Annotated[
@@ -79,26 +104,6 @@ OneRun = Annotated[Any, Instance("Run", Run, only=("store", "report_to", "quiet"
 Reading = Annotated[Any, Instance("Run", Run, only=("store", "quiet"))]
 
 StoreOption = Annotated[Path | None, typer.Option("--store", help="Folder of results; also SRNET_STORE.")]
-TaskOption = Annotated[
-    str,
-    typer.Option(
-        "--task",
-        help="inference, paraphrase, verification (embedded); mnli, snli, qqp, fever; cola, mrpc, qnli, rte, sst2, "
-        "stsb (the rest of GLUE); squad; or a YAML file of your own.",
-    ),
-]
-BackboneOption = Annotated[
-    str,
-    typer.Option("--backbone", help=f"A folder, a hub name (set {DOWNLOAD_VARIABLE}=1 to fetch it), or {EMBEDDED}."),
-]
-WordsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--label-words",
-        help="Classify with the backbone's own masked-language-model head: one word a label, with commas, or "
-        "'task' for those that the task names. Default: a classifier.",
-    ),
-]
 KeyOption = Annotated[bool, typer.Option("--key", help="Print nothing but the key, for scripts.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -127,15 +132,3 @@ def changed(default: Any, **given: Any) -> Any:
 def listed(text: str | None) -> tuple[str, ...]:
     """What was written with commas."""
     return () if text is None else tuple(each.strip() for each in text.split(","))
-
-
-def label_words(text: str | None, task: Any) -> tuple[str, ...]:
-    """The words that stand for the labels, as written or as the task names them."""
-    from srnet.experiment import load_task
-
-    if text != "task":
-        return listed(text)
-    words: tuple[str, ...] = load_task(task).label_words
-    if not words:
-        raise UserError(f"task '{task.name}' names no label words", "write them: --label-words Yes,No")
-    return words

@@ -11,31 +11,28 @@ import typer
 from rich.table import Table
 
 from srnet.cli.app import (
-    BackboneOption,
     Bias,
     Data,
     JsonOption,
     KeyOption,
     Objective,
     OneRun,
+    OnTask,
     Pruner,
     Reading,
     Run,
     StoreOption,
-    TaskOption,
+    Subject,
     Teacher,
     Training,
-    WordsOption,
     app,
     bias_of,
     changed,
-    label_words,
     out,
     task_of,
 )
-from srnet.cli.options import Instance, command
+from srnet.cli.options import Fields, Instance, command
 from srnet.errors import UserError
-from srnet.names import EMBEDDED
 
 REMARKABLE = 0.002
 """How far a method that promises no sparsity may miss it without a word."""
@@ -93,9 +90,7 @@ def print_subcases(split: str, groups: dict[str, float]) -> None:
 @command(app)
 def finetune(
     *,
-    task: TaskOption = "inference",
-    backbone: BackboneOption = EMBEDDED,
-    words: WordsOption = None,
+    subject: Annotated[Any, Instance("Options", Subject)],
     objective: Objective,
     teacher: Teacher,
     bias: Bias,
@@ -109,16 +104,17 @@ def finetune(
     from srnet import api
     from srnet.recipes.usual import finetuning_for
 
-    spec = task_of(task, data)
+    task = task_of(subject.task, data)
     trained = api.finetune(
-        spec,
+        task,
         objective[0],
-        backbone=backbone,
-        training=changed(finetuning_for(backbone, spec), **training),
+        backbone=subject.backbone,
+        training=changed(finetuning_for(subject.backbone, task), **training),
         bias=bias_of(bias),
-        words=label_words(words, spec),
+        words=subject.label_words(task),
         engine=run.start(),
         **teacher,
+        **objective[1],
     )
     print_trained(trained, as_json, key)
 
@@ -129,9 +125,7 @@ def prune(
     model: Annotated[
         str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")
     ] = None,
-    task: Annotated[str | None, typer.Option(help="Without a key: as in `srnet finetune`; default inference.")] = None,
-    backbone: Annotated[str | None, typer.Option(help=f"Without a key: default {EMBEDDED}.")] = None,
-    words: WordsOption = None,
+    subject: Annotated[Any, Fields("Without a key", Subject)],
     pruner: Pruner,
     objective: Objective,
     teacher: Teacher,
@@ -149,22 +143,27 @@ def prune(
     seed of the model.
     """
     from srnet import api
+    from srnet.experiment.rebuild import stored_model
     from srnet.pruners import get_pruner
     from srnet.pruners.penalised import Penalised
     from srnet.recipes.usual import pruning_for
 
-    if model is not None and (task or backbone or words is not None or data):
+    if model is not None and (subject or data):
         raise UserError(
             "a stored model has its own task, data and backbone",
             "leave out --task, --data, --backbone, --label-words, ..., or the key",
         )
     method, engine = get_pruner(pruner[0])(**pruner[1]), run.start()
-    if words is not None:
+    if "words" in subject:
         _check_rates(method.name, training)
-    node = _model(engine, model, backbone or EMBEDDED, task or "inference", data, words, training.get("seed", 0))
+    if model is None:
+        node = _pretrained(Subject(**subject), data, training.get("seed", 0))
+    else:
+        node = stored_model(engine.store, model)
     default = replace(pruning_for(node.pretrained.backbone, method.name, node.task_spec), seed=node.pretrained.seed)
     settings = changed(default, **training) if training else None
-    trained = api.prune(node, method, objective[0], training=settings, bias=bias_of(bias), engine=engine, **teacher)
+    given = {"training": settings, "bias": bias_of(bias), **teacher, **objective[1]}
+    trained = api.prune(node, method, objective[0], engine=engine, **given)
     print_trained(trained, as_json, key)
     if isinstance(method, Penalised) and not (as_json or key):
         _print_reached(trained.sparsity, method.sparsity, steered=method.penalty is None)
@@ -177,17 +176,11 @@ def _check_rates(pruner: str, training: dict[str, Any]) -> None:
         raise UserError(f"with label words nothing but scores trains under {pruner}", "give --score-rate instead")
 
 
-def _model(
-    engine: Any, key: str | None, backbone: str, task: str, data: dict[str, Any], words: str | None, seed: int
-) -> Any:
-    """The stored model with that key, or the raw backbone."""
+def _pretrained(subject: Subject, data: dict[str, Any], seed: int) -> Any:
     from srnet.experiment import Pretrained
-    from srnet.experiment.rebuild import stored_model
 
-    if key is not None:
-        return stored_model(engine.store, key)
-    spec = task_of(task, data)
-    return Pretrained(backbone, spec, seed, label_words(words, spec))
+    task = task_of(subject.task, data)
+    return Pretrained(subject.backbone, task, seed, subject.label_words(task))
 
 
 def _print_reached(reached: float, wanted: float, *, steered: bool) -> None:
@@ -219,16 +212,16 @@ def evaluate(
 
 
 @command(app)
-def bias(*, task: TaskOption = "inference", bias: Bias, data: Data, run: Reading, as_json: JsonOption = False) -> None:
+def bias(*, subject: OnTask, bias: Bias, data: Data, run: Reading, as_json: JsonOption = False) -> None:
     """Fit the bias model of a task and show how biased it is: high in distribution, poor out of it."""
     from srnet import api
     from srnet.experiment import BiasSpec
 
-    spec, chosen = bias_of(bias) or BiasSpec(), task_of(task, data)
-    made = api.bias_model(chosen, spec, engine=run.start())
+    spec, task = bias_of(bias) or BiasSpec(), task_of(subject.task, data)
+    made = api.bias_model(task, spec, engine=run.start())
     print_trained(made, as_json)
     if not as_json:
-        for line in api.bias_remarks(chosen, spec, made):
+        for line in api.bias_remarks(task, spec, made):
             out.print(line, markup=False)
 
 

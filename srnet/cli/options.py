@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar
@@ -23,7 +23,6 @@ class Group:
     heading: str
     options: list[Option]
     make: Callable[[Values], Any]
-    show_defaults: bool = True
     listing: dict[str, str] = field(default_factory=dict)
     """Further lines for the help."""
     explain: Callable[[str], None] = lambda name: None
@@ -46,7 +45,9 @@ class Fields:
     def group(self, args: list[str]) -> Group:
         cls = imported(self.where)
         names = set(self.only or (each.name for each in fields(cls))) - set(self.without)
-        return Group(self.heading, options_of(cls, only=names), lambda v: self.value(cls, v), self.show_defaults)
+        found = options_of(cls, only=names)
+        shown = found if self.show_defaults else [replace(each, default=None) for each in found]
+        return Group(self.heading, shown, lambda values: self.value(cls, values))
 
     def value(self, cls: type, values: Values) -> Any:
         return arguments(cls, values)
@@ -217,22 +218,22 @@ def _values(name: str, group: Group, given: dict[str, Any]) -> Values:
 
 
 def _parameters(name: str, group: Group) -> list[inspect.Parameter]:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return [
-        inspect.Parameter(_key(name, each), kind, default=None, annotation=_annotation(each, group))
-        for each in group.options
-    ]
+    def parameter(option: Option) -> inspect.Parameter:
+        default = inspect.Parameter.empty if option.default is MISSING else None
+        hint = _annotation(option, group)
+        return inspect.Parameter(_key(name, option), inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+    return [parameter(each) for each in group.options]
 
 
 def _annotation(option: Option, group: Group) -> Any:
     flag = option.kind is FLAG
     long = f"{option.name}/{option.negation}" if flag and not option.alone else option.name
-    default = option.shown_default if group.show_defaults else ""
     settings = typer.Option(
         long,
         *option.names[1:],
         metavar=None if flag else option.kind.metavar,
-        help=option.help + (f" [default: {default}]" if default else ""),
+        help=option.help + (f" [default: {option.shown_default}]" if option.shown_default else ""),
         rich_help_panel=option.heading or group.heading,
     )
     return Annotated[bool | None if flag else list[str] | None if option.kind.repeats else str | None, settings]  # type: ignore[misc]
