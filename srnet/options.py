@@ -248,7 +248,7 @@ def arguments(cls: type, values: Values) -> dict[str, Any]:
     own = {path[0]: value for path, value in values.items() if len(path) == 1}
     for name in {path[0] for path in values if len(path) > 1}:
         default = default_of(fields[name])
-        inner = {path[1:]: value for path, value in values.items() if path[0] == name}
+        inner = {path[1:]: value for path, value in values.items() if path[:1] == (name,)}
         own[name] = dataclasses.replace(default, **arguments(type(default), inner))
     return own
 

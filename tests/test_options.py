@@ -118,6 +118,11 @@ def test_an_option_of_another_pruner_is_an_error_that_names_its_owners() -> None
     )
 
 
+def test_an_option_without_its_value_is_not_one_of_another_pruner() -> None:
+    assert "'--init' requires an argument" in CliRunner().invoke(app, ["prune", "--init"]).output
+    assert "No such option: --nope" in CliRunner().invoke(app, ["prune", "--nope"]).output
+
+
 def test_every_training_setting_is_reached() -> None:
     given = {"--warmup": "0.1", "--patience": "2", "--min-gain": "1", "--trace": "7", "--max-grad-norm": "2"}
     words = [word for pair in given.items() for word in pair]

@@ -76,24 +76,24 @@ class Choice:
         known = {name: options_class(entry) for name, entry in imported(self.registry).items()}
         named = value_in(args, f"--{self.what}")
         name = choose(self.what, named or self.default, known)
-        options, listing = options_of(known[name]), dict[str, str]()
-        if named is None and "--help" in args and any(map(options_of, known.values())):
-            options = shared_options(known.values())
-            listing = {each: (cls.__doc__ or "").partition("\n")[0] for each, cls in known.items()}
-        more = f" `--{self.what} NAME --help` shows the options of one." if listing else ""
-        selector = Option((), (f"--{self.what}",), TEXT, f"One of: {', '.join(known)}.{more}", self.default)
+        overview = named is None and "--help" in args and any(map(options_of, known.values()))
+        options = shared_options(known.values()) if overview else options_of(known[name])
+        return Group(
+            self.what.capitalize() + (f" {named}" if named and options else ""),
+            [self._selector(known, overview), *options],
+            lambda values: (name, arguments(known[name], values)),
+            listing={each: summary(cls) for each, cls in known.items()} if overview else {},
+            explain=lambda option: self._explain(option, name, known),
+        )
 
-        def make(values: Values) -> tuple[str, dict[str, Any]]:
-            return name, arguments(known[name], {path: value for path, value in values.items() if path})
+    def _selector(self, known: Iterable[str], overview: bool) -> Option:
+        more = f" `--{self.what} NAME --help` shows the options of one." if overview else ""
+        return Option((), (f"--{self.what}",), TEXT, f"One of: {', '.join(known)}.{more}", self.default)
 
-        def explain(option: str) -> None:
-            owners = [each for each, cls in known.items() if option in {own.name for own in options_of(cls)}]
-            if owners:
-                fix = f"give --{self.what} {' or '.join(owners)}"
-                raise UserError(f"{self.what} '{name}' has no option {option}", fix)
-
-        heading = self.what.capitalize() + (f" {named}" if named and options else "")
-        return Group(heading, [selector, *options], make, listing=listing, explain=explain)
+    def _explain(self, option: str, name: str, known: Mapping[str, type]) -> None:
+        owners = [each for each, cls in known.items() if option in {own.name for own in options_of(cls)}]
+        if owners and name not in owners:
+            raise UserError(f"{self.what} '{name}' has no option {option}", f"give --{self.what} {' or '.join(owners)}")
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,10 @@ def imported(where: Any) -> Any:
 def options_class(entry: Any) -> type:
     found: type = entry if isinstance(entry, type) else getattr(entry, "options", NoOptions)
     return found
+
+
+def summary(cls: type) -> str:
+    return (cls.__doc__ or "").partition("\n")[0]
 
 
 def shared_options(classes: Iterable[type]) -> list[Option]:
