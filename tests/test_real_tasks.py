@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from srnet.cli.app import app, bias_options
+from srnet.cli.app import app, bias_of
 from srnet.errors import UserError
 from srnet.recipes.spec import bias_from, load_task_file
 from srnet.tasks.files import DataFile, FilesTask
@@ -135,7 +135,7 @@ def test_a_description_in_a_folder_may_be_named_from_elsewhere(snli: Path, monke
 def test_word_vectors_are_found_from_any_folder(snli: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (snli.parent / "words.vec").write_text("doctors 1 0\npilot 0 1\n")
     monkeypatch.chdir(snli.parent)
-    assert bias_options(None, "words.vec", None, None).vectors == str(snli.parent / "words.vec")
+    assert bias_of({"vectors": "words.vec"}).vectors == str(snli.parent / "words.vec")
     assert bias_from({"vectors": "../words.vec"}, "x", Path("snli")).vectors == str(snli.parent / "words.vec")
 
 

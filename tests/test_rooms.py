@@ -10,7 +10,7 @@ import pytest
 import srnet
 
 PACKAGE = Path(srnet.__file__).parent
-FOUNDATION = ("errors", "files", "names", "progress", "label_words", "backbones")
+FOUNDATION = ("errors", "files", "names", "progress", "label_words", "backbones", "options")
 """Open to all; these import nothing but each other."""
 ORDER = (
     *("tasks", "bias", "objectives", "masks", "pruners", "training", "evaluation", "export"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,15 +12,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from srnet.cli.app import (
-    JsonOption,
-    app,
-    data_options,
-    listed,
-    options,
-    out,
-    pairs,
-)
+from srnet.cli.app import Data, JsonOption, app, out, task_of
+from srnet.cli.options import Fields, command
 
 data_app = typer.Typer(help="Look at data before you train on them.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
@@ -28,9 +21,9 @@ SHOWN = 10
 """Bad rows that are printed; --json has them all."""
 
 
-@data_app.command()
-@options(data=data_options)
+@command(data_app)
 def check(
+    *,
     task: Annotated[
         str,
         typer.Argument(
@@ -38,7 +31,7 @@ def check(
             "benchmark, or a YAML file."
         ),
     ],
-    data: Any = None,
+    data: Data,
     as_json: JsonOption = False,
 ) -> None:
     """Rows, labels or scores, duplicates, lengths, bad rows with their lines, and the fingerprint of a task's data.
@@ -47,8 +40,7 @@ def check(
     """
     from srnet.tasks.check import check_data
 
-    spec = data.task(task)
-    found = check_data(spec)
+    found = check_data(task_of(task, data))
     if as_json:
         out.print_json(json.dumps(asdict(found)))
     else:
@@ -106,72 +98,59 @@ def _print_problems(split: Any) -> None:
         out.print(f"{split.source}: {len(split.problems) - SHOWN:,} more bad rows (--json lists them)", markup=False)
 
 
-@data_app.command()
+@dataclass(frozen=True)
+class Files:
+    """Files to describe besides the training and dev examples."""
+
+    ood: tuple[tuple[str, str], ...] = ()
+    """NAME=FILE, an OOD test file. Repeatable."""
+    ood_train: Path | None = None
+    """OOD training data, for upper bounds."""
+
+
+LAYOUT = ("text_a", "text_b", "label", "group", "labels", "answer", "metric", "columns", "shortcut")
+
+
+@command(data_app)
 def describe(
+    *,
     train: Annotated[Path, typer.Option(help="Training examples: csv, tsv, txt, jsonl (.gz) or parquet.")],
     dev: Annotated[Path, typer.Option(help="In-distribution examples that choose checkpoints.")],
     out_file: Annotated[Path, typer.Option("--out", help="The YAML file to write; its name is the task's.")],
-    text_a: Annotated[str, typer.Option(help="Column of the first text.")] = "text_a",
-    text_b: Annotated[str, typer.Option(help="Column of the second text; empty for single texts.")] = "text_b",
-    label: Annotated[str, typer.Option(help="Column of the label, or of the score.")] = "label",
-    group: Annotated[str | None, typer.Option(help="Column of the sub-case; several with commas.")] = None,
-    ood: Annotated[list[str] | None, typer.Option(help="NAME=FILE, an OOD test file. Repeatable.")] = None,
-    ood_train: Annotated[Path | None, typer.Option(help="OOD training data, for upper bounds.")] = None,
-    labels: Annotated[str | None, typer.Option(help="With commas. Default: those found in the training data.")] = None,
-    answer: Annotated[str, typer.Option(help="class (one of the labels) or score (a number).")] = "class",
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            help="accuracy, f1 (weighted), matthews or, with two labels, positive_f1; for scores pearson or spearman. "
-            "Default: accuracy or pearson."
-        ),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="For files without a header: the names of their columns, with commas.")
-    ] = None,
-    shortcut: Annotated[str, typer.Option(help="What you suspect: overlap, claim or unknown.")] = "overlap",
+    files: Annotated[Any, Fields("Options", Files)],
+    layout: Annotated[Any, Fields("Columns and answers", "srnet.tasks.files:FilesTask", only=LAYOUT)],
 ) -> None:
     """Describe your own files once; every command then takes the YAML file as --task."""
     from srnet.tasks.answers import get_answer
     from srnet.tasks.describe import describe_files
 
-    layout: dict[str, Any] = {
-        "text_a": text_a,
-        "text_b": text_b or None,
-        "label": label,
-        "columns": listed(columns or None),
-    }
-    if group:
-        layout["group"] = listed(group) if "," in group else group
-    layout |= {"answer": answer, "metric": metric or next(iter(get_answer(answer).metrics))}
-    named = listed(labels or None)
-    tests = pairs(ood, "--ood")
-    written = describe_files(
-        out_file, train, dev, tests, ood_train=ood_train, labels=named or None, shortcut=shortcut, **layout
-    )
-    if not get_answer(answer).outputs:
-        _print_labels(str(train), label, named, listed(columns or None))
+    answer = get_answer(layout.get("answer", "class"))
+    usual = {"metric": next(iter(answer.metrics))}
+    single = {"text_b": None} if layout.get("text_b") == "" else {}
+    written = describe_files(out_file, train, dev, **files, **{**usual, **layout, **single})
+    if not answer.outputs:
+        _print_labels(str(train), layout)
     out.print(f"{written}: now `srnet data check {shlex.quote(str(written))}`", markup=False)
 
 
-def _print_labels(train: str, column: str, named: tuple[str, ...], columns: tuple[str, ...]) -> None:
+def _print_labels(train: str, layout: dict[str, Any]) -> None:
     from srnet.tasks.layout import label_counts
 
-    counts = label_counts(train, column, columns=columns)
+    named = layout.get("labels")
+    counts = label_counts(train, layout.get("label", "label"), columns=layout.get("columns", ()))
     shown = ", ".join(f"{name}: {count:,}" for name, count in sorted(counts.items()) if not named or name in named)
     out.print(f"labels of the training file: {shown}", markup=False)
 
 
-@data_app.command()
-@options(data=data_options)
+@command(data_app)
 def write(
+    *,
     task: Annotated[str, typer.Argument(help="As in `srnet data check`.")],
     folder: Annotated[Path, typer.Option("--out", help="A new folder for the csv files.")],
-    data: Any = None,
+    data: Data,
 ) -> None:
     """Write a task's examples as csv files, one a split: to read them, or to start from."""
     from srnet.tasks.writing import write_csv
 
-    spec = data.task(task)
-    for path in write_csv(spec.load(), folder):
+    for path in write_csv(task_of(task, data).load(), folder):
         out.print(str(path), markup=False)

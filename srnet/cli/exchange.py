@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from srnet.cli.app import app, listed, out
-from srnet.names import DOWNLOAD_VARIABLE
+from srnet.cli.app import app, out, task_of
+from srnet.cli.options import Fields, command
 
 import_app = typer.Typer(
     help="Bring in masks that others have published: as a folder to evaluate and export like your own.",
@@ -17,34 +18,32 @@ import_app = typer.Typer(
 )
 app.add_typer(import_app, name="import")
 
-BackboneOption = Annotated[
-    str,
-    typer.Option(
-        "--backbone",
-        help=f"The model that the mask was found in: a folder, or a hub name (set {DOWNLOAD_VARIABLE}=1 to fetch it).",
-    ),
-]
-OutOption = Annotated[Path, typer.Option("--out", help="The new folder.")]
-LabelsOption = Annotated[
-    str | None,
-    typer.Option("--labels", help="What the model tells apart, with commas, in the order of its outputs."),
-]
-TaskOption = Annotated[
-    str | None, typer.Option("--task", help="A task that has these labels, instead: as in `srnet finetune`.")
-]
+
+@dataclass(frozen=True)
+class Origin:
+    """The model that a mask belongs to, and where the result goes."""
+
+    backbone: str
+    """The model that the mask was found in: a folder, or a hub name (set SRNET_DOWNLOAD=1 to fetch it)."""
+    folder: Path = field(metadata={"name": "--out"})
+    """The new folder."""
+    labels: tuple[str, ...] = ()
+    """What the model tells apart, with commas, in the order of its outputs."""
+    task: str | None = None
+    """A task that has these labels, instead: as in `srnet finetune`."""
 
 
-@import_app.command()
+@dataclass(frozen=True)
+class SmpOrigin(Origin):
+    label_words: tuple[str, ...] = ()
+    """One word a label, with commas, e.g. Yes,Maybe,No. Default: the task's, if it has some."""
+
+
+@command(import_app)
 def smp(
+    *,
     file: Annotated[Path, typer.Argument(help="The .npy file, unpacked from its .zip.")],
-    backbone: BackboneOption,
-    out_folder: OutOption,
-    labels: LabelsOption = None,
-    task: TaskOption = None,
-    label_words: Annotated[
-        str | None,
-        typer.Option(help="One word a label, with commas, e.g. Yes,Maybe,No. Default: the task's, if it has some."),
-    ] = None,
+    origin: Annotated[Any, Fields("Options", SmpOrigin)],
 ) -> None:
     """A mask of static model pruning (SMP): one bit for each weight of the backbone's layers.
 
@@ -53,17 +52,14 @@ def smp(
 
     Then: srnet evaluate DIR --task TASK.
     """
-    words = listed(label_words)
-    _bring_in(file, out_folder, format="smp", backbone=backbone, labels=labels, task=task, label_words=words)
+    _bring_in(file, format="smp", **origin)
 
 
-@import_app.command("srnet-reference")
+@command(import_app, "srnet-reference")
 def srnet_reference(
+    *,
     file: Annotated[Path, typer.Argument(help="The mask.pt that the published code writes.")],
-    backbone: BackboneOption,
-    out_folder: OutOption,
-    labels: LabelsOption = None,
-    task: TaskOption = None,
+    origin: Annotated[Any, Fields("Options", Origin)],
 ) -> None:
     """A mask of the SRNet paper's code: a mask.pt with zeros and ones for each matrix, by name.
 
@@ -72,15 +68,13 @@ def srnet_reference(
     folder. Its classifier is kept if it has as many labels, of the same names where it names them; otherwise the head
     is randomly initialised. A remark says which.
     """
-    _bring_in(file, out_folder, format="srnet-reference", backbone=backbone, labels=labels, task=task)
+    _bring_in(file, format="srnet-reference", **origin)
 
 
-def _bring_in(file: Path, folder: Path, *, labels: str | None, task: str | None, **options: Any) -> None:
+def _bring_in(file: Path, folder: Path, *, task: str | None = None, **options: Any) -> None:
     from srnet import api
-    from srnet.recipes import DataOptions
 
-    spec = None if task is None else DataOptions().task(task)
-    made = api.import_mask(file, folder, labels=listed(labels), task=spec, **options)
+    made = api.import_mask(file, folder, task=None if task is None else task_of(task, {}), **options)
     mask = made.mask
     out.print(f"{made.folder}", markup=False)
     out.print(

@@ -3,63 +3,52 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from srnet.cli.app import (
-    CompileOption,
-    DryRunOption,
-    EngineOption,
-    JsonOption,
-    PrecisionOption,
-    QuietOption,
-    ReportOption,
-    StepsOption,
-    StoreOption,
-    WorkersOption,
-    app,
-    bias_options,
-    data_options,
-    listed,
-    make_engine,
-    numbers,
-    options,
-    out,
-)
+from srnet.cli.app import JsonOption, Run, app, out
+from srnet.cli.options import Fields, Instance, command
+from srnet.errors import UserError
+from srnet.options import option
+
+CLAIM_SEEDS = 3
+"""Fewer prove nothing."""
+ORDER = "srnet.recipes:Order"
+RunOptions = Annotated[Any, Instance("Run", Run)]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be computed and how long, and stop.")]
+OutOption = Annotated[Path | None, typer.Option("--out", help="Default: srnet-NAME in this folder.")]
 
 
-class TaskName(StrEnum):
-    inference = "inference"
-    paraphrase = "paraphrase"
-    verification = "verification"
+@dataclass(frozen=True)
+class DemoSettings:
+    """What the demo trains."""
+
+    seeds: int = option(3, least=1)
+    """How many seeds. With fewer than 3 there is no verdict."""
+    sparsities: tuple[float, ...] = (0.5, 0.7)
+    """Shares to prune, with commas."""
+    steps: int | None = None
+    """Optimisation steps of each training."""
 
 
-class ProfileName(StrEnum):
-    toy = "toy"
-    cpu = "cpu"
-    paper = "paper"
+@dataclass(frozen=True)
+class PoolRun(Run):
+    """As `Run`, but on all cores."""
+
+    engine: Literal["local", "pool", "ray"] = "pool"
 
 
-@app.command()
+@command(app)
 def demo(
+    *,
     out_folder: Annotated[Path, typer.Option("--out", help="Where table, curves and report go.")] = Path("srnet-demo"),
-    task: Annotated[TaskName, typer.Option(help="Which task of the embedded benchmark.")] = TaskName.inference,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds. With fewer than 3 there is no verdict.")] = 3,
-    sparsities: Annotated[str, typer.Option(help="Shares to prune, with commas.")] = "0.5,0.7",
-    noise: Annotated[
-        float | None, typer.Option(help="How often the truth does not agree with the label. Default 0.06.")
-    ] = None,
-    train_size: Annotated[int | None, typer.Option(help="Training examples.")] = None,
-    steps: StepsOption = None,
     dry_run: DryRunOption = False,
-    engine: EngineOption = "pool",
-    workers: WorkersOption = None,
-    store: StoreOption = None,
-    report_to: ReportOption = None,
-    quiet: QuietOption = False,
+    settings: Annotated[Any, Instance("Options", DemoSettings)],
+    task: Annotated[Any, Instance("Data", "srnet.tasks.synthetic:SyntheticTask")],
+    run: Annotated[Any, Instance("Run", PoolRun)],
 ) -> None:
     """Find a sparse and robust subnetwork on the embedded benchmark: no network, no GPU, some minutes.
 
@@ -68,172 +57,48 @@ def demo(
     """
     from srnet import api
     from srnet.recipes import demo_recipe
-    from srnet.tasks.synthetic import SyntheticTask
 
-    dials = {"noise": noise, "train_size": train_size}
-    spec = SyntheticTask(task.value, **{name: value for name, value in dials.items() if value is not None})  # type: ignore[arg-type]
-    shares = numbers(sparsities, "--sparsities")
-    made = make_engine(store, quiet, report_to, engine, workers)
+    engine, given = run.start(), (settings.seeds, settings.sparsities, settings.steps)
     if dry_run:
-        _print_plan(made, [demo_recipe(spec, seeds, shares, steps)])
+        _print_plan(engine, [demo_recipe(task, *given)])
         return
-    results = api.demo(out_folder, task=spec, seeds=seeds, sparsities=shares, steps=steps, engine=made)
+    results = api.demo(out_folder, task=task, **vars(settings), engine=engine)
     _print_results([results], out_folder)
 
 
-@app.command()
+@command(app)
 def run(
+    *,
     spec: Annotated[Path, typer.Argument(help="A YAML file with task, lines, seeds and settings.")],
-    out_folder: Annotated[Path | None, typer.Option("--out", help="Default: srnet-NAME in this folder.")] = None,
+    out_folder: OutOption = None,
     dry_run: DryRunOption = False,
-    engine: EngineOption = "local",
-    workers: WorkersOption = None,
-    store: StoreOption = None,
-    report_to: ReportOption = None,
-    quiet: QuietOption = False,
+    run: RunOptions,
 ) -> None:
     """Run your own recipe: which models, at which sparsities, with which seeds, on which data."""
     from srnet import api
     from srnet.recipes import load_recipe
 
-    recipe = load_recipe(spec)
-    made = make_engine(store, quiet, report_to, engine, workers)
+    recipe, engine = load_recipe(spec), run.start()
     if dry_run:
-        _print_plan(made, [recipe])
+        _print_plan(engine, [recipe])
         return
     folder = out_folder or Path(f"srnet-{recipe.name}")
-    _print_results([api.run(spec, folder, engine=made)], folder)
+    _print_results([api.run(spec, folder, engine=engine)], folder)
 
 
-ProfileOption = Annotated[
-    ProfileName,
-    typer.Option(help="toy: the embedded benchmark. cpu: your data, a small backbone. paper: the published settings."),
-]
-TasksOption = Annotated[
-    str | None,
-    typer.Option(
-        help="With commas: inference, paraphrase, verification; mnli, snli, qqp, fever; the rest of GLUE and squad for "
-        "smp; YAML files. Default: all that a figure is shown on."
-    ),
-]
-SeedsOption = Annotated[
-    int | None, typer.Option(min=1, help="How many seeds. Default 1; 4 with the profile paper.", show_default=False)
-]
-ClaimSeedsOption = Annotated[
-    int | None, typer.Option(min=1, help="How many seeds. Default 3; 4 with the profile paper.", show_default=False)
-]
-WithoutVectorsOption = Annotated[
-    bool,
-    typer.Option(
-        "--without-vectors",
-        help="Profile paper: measure the shortcut on words alone, though the paper's bias models read word vectors.",
-    ),
-]
-AsPublishedOption = Annotated[
-    bool,
-    typer.Option(
-        "--as-published",
-        help="Do as the published code does where ours departs from it and has a switch: thresholds at the k-th score "
-        "and moved at evaluations only, gradual sparsity and SMP's lambda growing to the end of the run.",
-    ),
-]
-CLAIM_SEEDS = 3
-"""Fewer prove nothing."""
-SparsitiesOption = Annotated[
-    str | None, typer.Option(help="Shares to prune, with commas, where a figure shows several. Default: the profile's.")
-]
-OtherBackboneOption = Annotated[str | None, typer.Option("--backbone", help="Instead of the profile's backbone.")]
-OthersOption = Annotated[str | None, typer.Option(help="For tab6: folders or hub names, with commas.")]
-WeightRateOption = Annotated[
-    float | None,
-    typer.Option(
-        "--learning-rate", help="Of the weights, instead of the profile's: smaller backbones take larger ones."
-    ),
-]
-LinesOption = Annotated[
-    list[str] | None, typer.Option("--line", help="Only this line of a figure, by its label. Repeatable.")
-]
-WordsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--label-words",
-        help="One word a label, with commas, or none for a classifier. Default, for smp and robust-smp: the task's own "
-        "words where the backbone brings a masked-language-model head.",
-    ),
-]
-ScaleOption = Annotated[float, typer.Option(help="Multiply the length of every training, e.g. 0.1 for a trial.")]
-
-
-def _order(
-    figures: list[str], profile: ProfileName, tasks: str | None, seeds: int | None, sparsities: str | None,
-    backbone: str | None, other_backbones: str | None, scale: float, data: Any, bias: Any,
-    precision: str | None = None, compile: bool | None = None, lines: list[str] | None = None, words: str | None = None,
-    learning_rate: float | None = None, without_vectors: bool = False, as_published: bool = False,
-) -> Any:  # fmt: skip
-    from srnet.experiment import BiasSpec
-    from srnet.recipes import Order
-
-    return Order(
-        figures=tuple(figures),
-        profile=profile.value,
-        tasks=tuple(tasks.split(",")) if tasks else (),
-        seeds=tuple(range(seeds or 0)),
-        sparsities=numbers(sparsities, "--sparsities") if sparsities else (),
-        backbone=backbone,
-        other_backbones=tuple(other_backbones.split(",")) if other_backbones else (),
-        scale=scale,
-        data=data,
-        bias=bias or BiasSpec(),
-        precision=precision or "float32",  # type: ignore[arg-type]
-        compile=bool(compile),
-        lines=tuple(lines or ()),
-        words=_words(words),
-        learning_rate=learning_rate,
-        without_vectors=without_vectors,
-        as_published=as_published,
-    )
-
-
-def _words(text: str | None) -> tuple[str, ...] | None:
-    from srnet.recipes.profiles import NO_WORDS
-
-    if text is None:
-        return None
-    return () if text == NO_WORDS else listed(text)
-
-
-@app.command()
-@options(data=data_options, bias=bias_options)
+@command(app)
 def reproduce(
+    *,
     figures: Annotated[
         list[str],
         typer.Argument(
             help="fig2 ... fig8, figA1, figA2, figA3, tab5, tab6, or all of these; smp, robust-smp. Several are fine."
         ),
     ],
-    profile: ProfileOption = ProfileName.toy,
-    tasks: TasksOption = None,
-    data: Any = None,
-    seeds: SeedsOption = None,
-    sparsities: SparsitiesOption = None,
-    backbone: OtherBackboneOption = None,
-    other_backbones: OthersOption = None,
-    precision: PrecisionOption = None,
-    compile: CompileOption = None,
-    bias: Any = None,
-    scale: ScaleOption = 1.0,
-    learning_rate: WeightRateOption = None,
-    line: LinesOption = None,
-    words: WordsOption = None,
-    without_vectors: WithoutVectorsOption = False,
-    as_published: AsPublishedOption = False,
-    out_folder: Annotated[Path | None, typer.Option("--out", help="Default: srnet-NAME in this folder.")] = None,
+    out_folder: OutOption = None,
     dry_run: DryRunOption = False,
-    engine: EngineOption = "local",
-    workers: WorkersOption = None,
-    store: StoreOption = None,
-    report_to: ReportOption = None,
-    quiet: QuietOption = False,
+    order: Annotated[Any, Fields("Options", ORDER)],
+    run: RunOptions,
 ) -> None:
     """Reproduce figures and tables of "A Win-win Deal" and check its claims; compare static model pruning with its kin.
 
@@ -249,52 +114,27 @@ def reproduce(
     """
     from srnet import api
 
-    order = _order(
-        figures,
-        profile,
-        tasks,
-        seeds,
-        sparsities,
-        backbone,
-        other_backbones,
-        scale,
-        data,
-        bias,
-        precision,
-        compile,
-        line,
-        words,
-        learning_rate,
-        without_vectors,
-        as_published,
-    )
-    made = make_engine(store, quiet, report_to, engine, workers)
+    wanted, engine = _order(figures, order), run.start()
     if dry_run:
-        _print_plan(made, order.recipes())
-        out.print(order.command(), markup=False)
+        _print_plan(engine, wanted.recipes())
+        out.print(wanted.command(), markup=False)
         return
-    report = api.reproduce(order, out_folder, engine=made)
-    _print_results([section.results for section in report.sections], api.folder_of(order, out_folder))
+    report = api.reproduce(wanted, out_folder, engine=engine)
+    _print_results([section.results for section in report.sections], api.folder_of(wanted, out_folder))
     _print_answers(report.findings)
 
 
-@app.command()
-@options(data=data_options, bias=bias_options)
+def _order(figures: list[str], given: dict[str, Any]) -> Any:
+    from srnet.recipes import Order
+
+    bias = {"bias": given["bias"].moved(Path())} if "bias" in given else {}
+    return Order(tuple(figures), **{**given, **bias})
+
+
+@command(app)
 def claims(
-    profile: ProfileOption = ProfileName.toy,
-    tasks: TasksOption = None,
-    data: Any = None,
-    seeds: ClaimSeedsOption = None,
-    sparsities: SparsitiesOption = None,
-    backbone: OtherBackboneOption = None,
-    precision: PrecisionOption = None,
-    compile: CompileOption = None,
-    bias: Any = None,
-    scale: ScaleOption = 1.0,
-    learning_rate: WeightRateOption = None,
-    words: WordsOption = None,
-    without_vectors: WithoutVectorsOption = False,
-    as_published: AsPublishedOption = False,
+    *,
+    order: Annotated[Any, Fields("Options", ORDER, without=("other_backbones", "lines"))],
     until_answered: Annotated[
         bool,
         typer.Option("--until-answered", help="Compute further seeds until each claim is answered or a limit is met."),
@@ -305,9 +145,7 @@ def claims(
     budget: Annotated[
         str | None, typer.Option(help="With --until-answered: begin nothing that would take longer; 90s, 60m, 2h.")
     ] = None,
-    engine: EngineOption = "local",
-    workers: WorkersOption = None,
-    store: StoreOption = None,
+    run: Annotated[Any, Fields("Run", Run, only=("engine", "workers", "store"))],
     as_json: JsonOption = False,
 ) -> None:
     """Check the paper's claims on what the store holds: holds, does not hold, or not enough evidence.
@@ -321,36 +159,19 @@ def claims(
     """
     from srnet import api
     from srnet.experiment.estimate import seconds_of
-    from srnet.recipes.profiles import SEEDS
     from srnet.report import findings_table
 
     if not until_answered:
-        named = None if engine == "local" else engine
-        _refuse_idle({"--max-seeds": max_seeds, "--budget": budget, "--engine": named, "--workers": workers})
+        _refuse_idle({"max_seeds": max_seeds, "budget": budget, **run})
     seconds = None if budget is None else seconds_of(budget)
-    order = _order(
-        ["all"],
-        profile,
-        tasks,
-        seeds or max(CLAIM_SEEDS, SEEDS[profile.value]),
-        sparsities,
-        backbone,
-        None,
-        scale,
-        data,
-        bias,
-        precision,
-        compile,
-        words=words,
-        learning_rate=learning_rate,
-        without_vectors=without_vectors,
-        as_published=as_published,
-    )
+    wanted = _order(["all"], order)
+    if "seeds" not in order:
+        wanted = replace(wanted, seeds=tuple(range(max(CLAIM_SEEDS, len(wanted.seeds)))))
+    engine = Run(**run, quiet=as_json or not until_answered).start()
     if until_answered:
-        made = make_engine(store, as_json, None, engine, workers)
-        found = api.claims_until_answered(order, max_seeds=max_seeds or 10, budget=seconds, engine=made)
+        found = api.claims_until_answered(wanted, max_seeds=max_seeds or 10, budget=seconds, engine=engine)
     else:
-        found = api.claims(order, make_engine(store, True))
+        found = api.claims(wanted, engine)
     if as_json:
         out.print_json(json.dumps([api.plain_finding(finding) for finding in found]))
         return
@@ -359,11 +180,9 @@ def claims(
 
 def _refuse_idle(given: dict[str, object]) -> None:
     """An option that would be silently ignored is an error."""
-    from srnet.errors import UserError
-
     for name, value in given.items():
-        if value is not None:
-            raise UserError(f"{name} is for --until-answered", "without it nothing is computed")
+        if value is not None and name != "store":
+            raise UserError(f"--{name.replace('_', '-')} is for --until-answered", "without it nothing is computed")
 
 
 def _print_results(results: list[Any], folder: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from srnet.bias.vector_files import files_of, is_vector_file
 from srnet.errors import UserError, choose
 from srnet.experiment.nodes import CE, Bias, BiasModel, FineTune, Pretrained, TaskSpec, WeakModel, load_task
+from srnet.options import option
 from srnet.tasks.base import SHORTCUTS, Shortcut
 from srnet.training import TrainingSettings
 
@@ -18,17 +19,22 @@ class BiasSpec:
     """How a shortcut is measured, whatever the task and the backbone."""
 
     shortcut: Shortcut | None = None
-    """overlap, claim or unknown; the task's own suspicion if not given."""
+    """What the bias model reads: overlap, claim, or unknown (a weak model). Default: what the task suspects."""
     vectors: str | None = None
-    """overlap, claim: as in `BiasModel`."""
+    """overlap, claim: word vectors: .vec, .txt, .bin (.gz), .npz, VECTORS.npy,WORDS, or a backbone. Default: words
+    alone."""
     folds: int = 5
+    """overlap, claim: parts of the cross-fitting."""
     extended: bool = False
-    examples: int = 2000
-    """unknown: what each weak model is trained on."""
-    epochs: float = 3.0
-    learning_rate: float = 5e-5
-    backbone: str | None = None
-    """unknown: a smaller backbone for the weak models, instead of the one that is debiased."""
+    """overlap: two more features, as in the original authors' tool."""
+    examples: int = option(2000, name="--weak-examples")
+    """unknown: training examples of each weak model."""
+    epochs: float = option(3.0, name="--weak-epochs")
+    """unknown: training epochs of the weak models."""
+    learning_rate: float = option(5e-5, name="--weak-learning-rate")
+    """unknown: learning rate of the weak models."""
+    backbone: str | None = option(None, name="--weak-backbone")
+    """unknown: a smaller backbone for the weak models. Default: the one that is debiased."""
 
     def __post_init__(self) -> None:
         if self.shortcut is not None:

@@ -11,6 +11,7 @@ from srnet.backbones import classifier_of, in_base, linear_layers
 from srnet.errors import UserError
 from srnet.label_words import uses_label_words
 from srnet.masks.parametrization import raw_weights
+from srnet.options import option
 
 Selector = str | tuple[str, ...]
 
@@ -33,8 +34,10 @@ class Targets:
     Embeddings, biases and norms are never masked.
     """
 
-    modules: Selector = ALL
-    exclude: Selector = OUTSIDE
+    modules: Selector = option(ALL, name="--target-modules")
+    """Layers to mask: all-linear, a regular expression for the whole name, or name endings with commas."""
+    exclude: Selector = option(OUTSIDE, name="--exclude-modules")
+    """Layers to leave out, written in the same way: this wins over --target-modules."""
 
     def find(self, model: nn.Module) -> dict[str, nn.Module]:
         """Module name -> layer, in the model's order."""

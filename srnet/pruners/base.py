@@ -124,6 +124,7 @@ class Pruner:
     has_scores: ClassVar[bool] = False
     """Whether it learns a score for every weight, at a rate of its own."""
     sparsity: float = 0.5
+    """Share of the weights to prune."""
 
     def __post_init__(self) -> None:
         check_sparsity(self.sparsity)
@@ -155,10 +156,11 @@ class Ramped(Pruner):
 
     sparsity: float = 0.9
     begin: float = 0.1
-    """The share of the run before which nothing is pruned."""
+    """Share of the run before pruning begins."""
     ramp: float = 0.8
-    """The share of the run after which the final sparsity is held; only checkpoints after it count."""
+    """Share of the run after which the final sparsity is held; only checkpoints after it count."""
     targets: Targets = LAYERS
+    """Which matrices are masked."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

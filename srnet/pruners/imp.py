@@ -25,15 +25,19 @@ def whole(value: float) -> int:
 @register
 @dataclass(frozen=True)
 class IMP(Pruner):
-    """Algorithm 1: prune `step_sparsity` of the original weights every `interval` of the run and train in between."""
+    """Iterative magnitude pruning (Algorithm 1): prune some of the smallest weights, train, and so on."""
 
     name: ClassVar[str] = "imp"
     rewinds: ClassVar[bool] = False
     sparsity: float = 0.5
     step_sparsity: float = 0.1
+    """Share of the original weights that each step prunes."""
     interval: float = 0.1
+    """Share of the run between two steps."""
     scope: Scope = "local"
+    """local: every matrix has the sparsity; global: all of them together."""
     targets: Targets = Targets()
+    """Which matrices are masked."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,7 +71,7 @@ class IMP(Pruner):
 @register
 @dataclass(frozen=True)
 class RewoundIMP(IMP):
-    """`imp-rw`: the mask right after the prune, on the weights the run started from."""
+    """Iterative magnitude pruning with rewinding: the same masks, on the weights that the run started from."""
 
     name: ClassVar[str] = "imp-rw"
     rewinds: ClassVar[bool] = True

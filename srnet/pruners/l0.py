@@ -22,11 +22,11 @@ SHUT = -GateMask.LOW / (GateMask.HIGH - GateMask.LOW)
 @register
 @dataclass(frozen=True)
 class L0(Penalised):
-    """`l0`: hard concrete gates, noisy in training and fixed in evaluation; the penalty picks the sparsity."""
+    """L0 regularisation: a random gate for every weight; a penalty sets the sparsity. All weights train."""
 
     name: ClassVar[str] = "l0"
     open_at_first: float = 0.9
-    """The sigmoid of a fresh score: how far gates are open before training."""
+    """Sigmoid of the initial scores: how far the gates are open before training."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

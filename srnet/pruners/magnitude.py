@@ -17,13 +17,15 @@ from srnet.pruners.base import Method, Pruner, Ramped, Snapshot, plain_state, re
 @register
 @dataclass(frozen=True)
 class OneShot(Pruner):
-    """`one-shot`: the smallest weights go, nothing is trained."""
+    """Magnitude pruning at once: the smallest weights are pruned, nothing is trained."""
 
     name: ClassVar[str] = "one-shot"
     trains: ClassVar[bool] = False
     sparsity: float = 0.5
     scope: Scope = "local"
+    """local: every matrix has the sparsity; global: all of them together."""
     targets: Targets = Targets()
+    """Which matrices are masked."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -36,12 +38,13 @@ class OneShot(Pruner):
 @register
 @dataclass(frozen=True)
 class GradualMagnitude(Ramped):
-    """`magnitude`: the largest weights stay, chosen anew as they train, on the cubic schedule."""
+    """Gradual magnitude pruning: the largest weights are kept, on the cubic schedule. All weights train."""
 
     name: ClassVar[str] = "magnitude"
     scope: Scope = "local"
+    """local: every matrix has the sparsity; global: all of them together."""
     refresh_every: int = 10
-    """Steps between two choices. The mask is also chosen before every evaluation."""
+    """Steps between two updates of the mask. It is also updated before every evaluation."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -21,7 +21,7 @@ from srnet.pruners.scored import Scored
 @register
 @dataclass(frozen=True)
 class MaskTraining(Pruner):
-    """Algorithm 2 of the paper.
+    """Mask training (Algorithm 2): scores behind the mask are trained, the weights are frozen.
 
     `initial_sparsity` below `sparsity` turns on the cubic schedule, which the paper uses with `init="soft"`.
     """
@@ -30,18 +30,24 @@ class MaskTraining(Pruner):
     has_scores: ClassVar[bool] = True
     sparsity: float = 0.5
     init: Init = "hard"
+    """Initial scores: hard, two values by magnitude; soft, the magnitudes themselves."""
     initial_sparsity: float | None = None
+    """Sparsity at the start, from which the cubic schedule leads to the final one. Default: the final one."""
     ramp: float = 0.7
-    """The share of the run after which the final sparsity is reached; only checkpoints after it count."""
+    """Share of the run after which the final sparsity is reached; only checkpoints after it count."""
     scope: Scope = "local"
+    """local: every matrix has the sparsity; global: all of them together."""
     phi: float = 0.01
+    """Initial threshold: weights with scores above it are kept."""
     alpha: float = 2.0
+    """Hard initialisation: the score of a kept weight, as a multiple of phi."""
     refresh_every: int = 10
-    """Steps between two adjustments of the threshold. It is also adjusted before every evaluation."""
+    """Steps between two updates of the threshold. It is also updated before every evaluation."""
     targets: Targets = Targets()
+    """Which matrices are masked."""
     cut: Cut = "middle"
-    """Where the threshold is put: halfway between pruned and kept scores, so that the sparsity hardly drifts until it
-    is adjusted again, or at the k-th score (`kth`), as in the published code, where it drifts."""
+    """Where the threshold is: in the middle between pruned and kept scores, which keeps the sparsity nearly constant
+    until the next update; or at the k-th score, as in the published code."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

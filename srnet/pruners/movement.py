@@ -14,7 +14,7 @@ from srnet.pruners.scored import Budgeted
 @register
 @dataclass(frozen=True)
 class Movement(Ramped):
-    """`movement`: every matrix keeps the highest of its scores while all weights train."""
+    """Movement pruning: every matrix keeps the weights with the highest scores. All weights train."""
 
     name: ClassVar[str] = "movement"
     has_scores: ClassVar[bool] = True

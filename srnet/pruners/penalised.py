@@ -29,8 +29,8 @@ class Penalised(Ramped):
 
     has_scores: ClassVar[bool] = True
     penalty: float | None = None
-    """Lambda, grown on the cubic curve. Not given: it is steered so that the kept share follows the schedule to
-    `sparsity`; given: the sparsity is whatever comes of it."""
+    """Final lambda of the penalty, which grows on the cubic curve. It then determines the sparsity. Default: lambda is
+    adjusted during training so that the sparsity follows the schedule."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,13 +19,13 @@ from srnet.pruners.penalised import Penalised, PenalisedMethod
 @register
 @dataclass(frozen=True)
 class SoftMovement(Penalised):
-    """`soft-movement`: kept where sigmoid(S) > tau; the penalty picks the sparsity. All weights train."""
+    """Soft movement pruning: weights with scores above a threshold; a penalty sets the sparsity. All weights train."""
 
     name: ClassVar[str] = "soft-movement"
     threshold: float = 0.1
-    """tau"""
+    """Tau: a weight is kept while the sigmoid of its score is above it."""
     floor: float = 0.0
-    """The share of every matrix that stays whatever the penalty; 0.005 in the published code."""
+    """Share of every matrix that is always kept; 0.005 in the published code."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

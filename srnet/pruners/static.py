@@ -23,21 +23,22 @@ GENTLE_BELOW, GENTLE = 0.3, 4.0
 @register
 @dataclass(frozen=True)
 class StaticLocal(Pruner):
-    """`smp-l`: every matrix keeps the highest of its scores.
+    """SMP-L: only scores are trained; every matrix keeps the weights with the highest.
 
-    The head of a masked language model stays as it was pre-trained; a classifier that was drawn is trained.
+    The head of a masked language model stays as pre-trained; a randomly initialised classifier is trained.
     """
 
     name: ClassVar[str] = "smp-l"
     has_scores: ClassVar[bool] = True
     sparsity: float = 0.9
     ramp: float = 0.6
-    """The share of the run after which the final sparsity is reached and held; only checkpoints after it count."""
+    """Share of the run after which the final sparsity is held; only checkpoints after it count."""
     penalty: float = 400.0
-    """Lambda of the penalty on the mean of sigmoid(S), grown on the cubic curve."""
+    """Final lambda of the penalty on the mean of sigmoid(S), which grows on the cubic curve."""
     targets: Targets = LAYERS
+    """Which matrices are masked."""
     penalty_until: Literal["ramp", "end"] = "ramp"
-    """When lambda is reached: with the final sparsity, or, as in the published code, at the end of the run."""
+    """When the final lambda is reached: with the final sparsity (ramp), or at the end of the run, as published."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,11 +60,11 @@ class StaticLocal(Pruner):
 @register
 @dataclass(frozen=True)
 class StaticShared(StaticLocal):
-    """`smp-s`: matrices of one kind (all queries, all values, ...) share a budget, by the mean of sigmoid(S / p)."""
+    """SMP-S: like SMP-L, but matrices of one kind (all queries, ...) share a budget by the mean of sigmoid(S / p)."""
 
     name: ClassVar[str] = "smp-s"
     temperature: float | None = None
-    """p. Default 1, and 4 where 70 % of the weights or more are kept."""
+    """p, by which scores are divided to share the budget. Default 1, and 4 for a sparsity of 0.3 or less."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from srnet.errors import UserError, choose
 from srnet.experiment import BiasSpec, load_task
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
+from srnet.options import COUNT, TEXT, as_cli_args, option, repeated
 from srnet.recipes.cpu import cpu_setup
 from srnet.recipes.figures import FIGURES, FULL_CE, Figure, get_figure
 from srnet.recipes.paper import BACKBONE, PUBLISHED, paper_setup
@@ -27,7 +29,6 @@ PROFILES = ("toy", "cpu", "paper")
 SEEDS = {"toy": 1, "cpu": 1, "paper": 4}
 """How many seeds a profile takes if not told; the paper's tables are over four."""
 ALL = "all"
-NO_WORDS = "none"
 SETUPS: dict[tuple[str, str], Callable[[TaskSpec, str], Setup]] = {
     ("srnet", "toy"): toy_setup,
     ("srnet", "cpu"): cpu_setup,
@@ -44,35 +45,44 @@ SMP_TASKS = {"smp": ("mnli", "qqp", "squad"), "robust-smp": ("mnli", "qqp")}
 class Order:
     """What a user wants reproduced, and on what scale."""
 
-    figures: tuple[str, ...] = (ALL,)
-    profile: str = "toy"
+    figures: tuple[str, ...] = option((ALL,), name=None)
+    """Which figures and tables; a command's argument."""
+    profile: Literal["toy", "cpu", "paper"] = option("toy", always=True)
+    """toy: the embedded benchmark. cpu: your data, a small backbone. paper: the published settings."""
     tasks: tuple[str, ...] = ()
-    """Names, or YAML files that describe data; none: the tasks on which the paper shows each figure."""
-    seeds: tuple[int, ...] = ()
-    """None: as many as the profile takes."""
+    """With commas: inference, paraphrase, verification; mnli, snli, qqp, fever; the rest of GLUE and squad for smp;
+    YAML files. Default: all that a figure is shown on."""
+    seeds: tuple[int, ...] = option((), kind=COUNT)
+    """How many seeds. Default 1, for claims 3; 4 with the profile paper."""
     sparsities: tuple[float, ...] = ()
-    """Instead of the profile's, where a figure is about sparsities."""
+    """Shares to prune, with commas, where a figure shows several. Default: the profile's."""
     backbone: str | None = None
+    """A folder or a hub name, instead of the profile's backbone."""
     other_backbones: tuple[str, ...] = ()
-    """Instead of the profile's, for tab6."""
+    """For tab6: folders or hub names, with commas."""
     scale: float = 1.0
-    """Multiplies the length of every training: 0.1 for a trial."""
-    data: DataOptions = field(default_factory=DataOptions)
-    """Where the data lie and how they are read."""
-    bias: BiasSpec = field(default_factory=BiasSpec)
+    """Multiply the length of every training, e.g. 0.1 for a trial."""
+    data: DataOptions = option(DataOptions(), heading="Data")
+    """Where the data are and how they are read."""
+    bias: BiasSpec = option(BiasSpec(), heading="Bias model")
     """How the shortcut is measured."""
     learning_rate: float | None = None
-    """Of the weights, instead of the profile's: in fine-tuning, and for pruners that train them."""
+    """Of the weights, instead of the profile's, in fine-tuning and for pruners that train them: smaller backbones take
+    larger ones."""
     precision: Precision = "float32"
+    """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
     compile: bool = False
-    lines: tuple[str, ...] = ()
-    """Only these lines of a figure, by their labels, and the full CE model to compare with."""
-    words: tuple[str, ...] | None = None
-    """Label words instead of the profile's; none at all: a classifier, whatever head the backbone brings."""
-    without_vectors: bool = False
-    """Profile paper: measure the shortcut on words alone, though the paper has word vectors."""
-    as_published: bool = False
-    """Do as the published code does where ours departs from it and has a switch: see `as_published`."""
+    """Use torch.compile: faster steps after minutes of compilation."""
+    lines: tuple[str, ...] = option((), name="--line", kind=repeated(TEXT))
+    """Only this line of a figure, by its label, and the full CE model to compare with. Repeatable."""
+    words: tuple[str, ...] | None = option(None, name="--label-words")
+    """One word a label, with commas, or none for a classifier. Default, for smp and robust-smp: the task's own words
+    where the backbone brings a masked-language-model head."""
+    without_vectors: bool = option(False, alone=True)
+    """Profile paper: measure the shortcut on words alone, though the paper's bias models read word vectors."""
+    as_published: bool = option(False, alone=True)
+    """Do as the published code does where ours departs from it and has a switch: thresholds at the k-th score and moved
+    at evaluations only, gradual sparsity and SMP's lambda growing to the end of the run."""
 
     def __post_init__(self) -> None:
         choose("profile", self.profile, PROFILES)
@@ -90,28 +100,9 @@ class Order:
             object.__setattr__(self, "seeds", tuple(range(SEEDS[self.profile])))
 
     def command(self, figure: str | None = None) -> str:
-        """What one types to get this again, or one figure of it."""
-        options = {
-            "profile": self.profile,
-            "tasks": ",".join(self.tasks),
-            "seeds": str(len(self.seeds)),
-            "sparsities": ",".join(str(sparsity) for sparsity in self.sparsities),
-            "backbone": self.backbone or "",
-            "other-backbones": ",".join(self.other_backbones),
-            "scale": "" if self.scale == 1.0 else str(self.scale),
-            "learning-rate": "" if self.learning_rate is None else f"{self.learning_rate:g}",
-            "shortcut": self.bias.shortcut or "",
-            "vectors": self.bias.vectors or "",
-            "weak-examples": "" if self.bias.examples == BiasSpec().examples else str(self.bias.examples),
-            "weak-backbone": self.bias.backbone or "",
-            "precision": "" if self.precision == "float32" else self.precision,
-            "label-words": "" if self.words is None else ",".join(self.words) or NO_WORDS,
-        }
-        given = [f"--{name} {shlex.quote(value)}" for name, value in options.items() if value]
-        flags = ("compile", "without_vectors", "as_published")
-        given += [f"--{name.replace('_', '-')}" for name in flags if getattr(self, name)] + self.data.typed()
-        given += [f"--line {shlex.quote(label)}" for label in self.lines]
-        return " ".join(["srnet reproduce", *([figure] if figure else self.figures), *given])
+        """The command that reproduces this, or one figure of it."""
+        figures = [figure] if figure else self.figures
+        return shlex.join(["srnet", "reproduce", *figures, *as_cli_args(self)])
 
     def recipes(self) -> list[Recipe]:
         """Every figure on every task it is shown on, figures in the paper's order."""

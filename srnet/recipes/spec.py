@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import shlex
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,8 +19,9 @@ from srnet.objectives import get_objective
 from srnet.pruners import PRUNERS, get_pruner
 from srnet.recipes.recipe import Axis, Line, Recipe, with_controls
 from srnet.recipes.usual import finetuning_for, pruning_for
-from srnet.tasks.files import FilesTask
+from srnet.tasks.files import BadRows, FilesTask, Leaks
 from srnet.tasks.published import PUBLISHED_OPTIONS, PUBLISHED_TASKS, published_task
+from srnet.tasks.splits import Decision
 from srnet.tasks.squad import SQUAD, SquadTask, squad_task
 from srnet.tasks.synthetic import FAMILIES, SyntheticTask
 from srnet.training import TrainingSettings
@@ -279,13 +279,19 @@ class DataOptions:
     """What a command line says about data: where a published dataset lies, and how any files are read."""
 
     data: str | None = None
-    """The folder of a published dataset, or a folder of such folders; None: the Hub."""
+    """Folder of a published dataset (mnli, ..., squad), or of several such folders. Default: the Hub."""
     ood: tuple[tuple[str, str], ...] = ()
+    """An OOD test file for a published dataset, e.g. hans=FILE. Repeatable."""
     ood_train: tuple[tuple[str, str], ...] = ()
+    """OOD training data for the upper bounds, e.g. hans=FILE. Repeatable."""
     rows: tuple[tuple[str, int], ...] = ()
-    leaks: str | None = None
-    bad_rows: str | None = None
-    decision: str | None = None
+    """At most so many rows of a split: train=50000,dev=3000."""
+    leaks: Leaks | None = None
+    """Test rows that are also in train: check (an error beyond 1 %), drop or keep. Default: check."""
+    bad_rows: BadRows | None = None
+    """Rows that cannot be read: refuse them, or skip and count them. Default: refuse."""
+    decision: Decision | None = None
+    """Three-way answers on a two-way set such as HANS: argmax or sum. Default: argmax."""
 
     def task(self, name: str, alone: bool = True) -> TaskSpec:
         """The task called `name`, or described in the YAML file of that name."""
@@ -316,17 +322,3 @@ class DataOptions:
         if self.ood_train:
             raise UserError("--ood-train: it has no meaning for 'squad'", "leave it out")
         return squad_task(folder, dict(self.ood))
-
-    def typed(self) -> list[str]:
-        """The options as one types them."""
-        pairs = {"ood": self.ood, "ood-train": self.ood_train}
-        many = [f"--{option} {shlex.quote(f'{a}={b}')}" for option, given in pairs.items() for a, b in given]
-        rows = ",".join(f"{name}={count}" for name, count in self.rows)
-        one = {
-            "data": self.data,
-            "rows": rows,
-            "leaks": self.leaks,
-            "bad-rows": self.bad_rows,
-            "decision": self.decision,
-        }
-        return [f"--{option} {shlex.quote(value)}" for option, value in one.items() if value] + many

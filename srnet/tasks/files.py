@@ -57,7 +57,7 @@ class FilesTask:
 
     name: str
     labels: tuple[str, ...] = ()
-    """Left out where the kind of answer has no labels to name, as a score."""
+    """Labels, with commas. Left out where the answer is not one of them. Default: those in the training data."""
     train: Source = ""
     dev: Source = ""
     ood: tuple[tuple[str, Source], ...] = ()
@@ -67,13 +67,17 @@ class FilesTask:
     ood_copies: int = 1
     """How often they are repeated then."""
     text_a: str = "text_a"
+    """Column of the first text."""
     text_b: str | None = "text_b"
-    """The second text's column; None for single sentences."""
+    """Column of the second text; empty for single texts."""
     label: str = "label"
+    """Column of the label, or of the score."""
     group: str | tuple[str, ...] | None = None
-    """An optional column that names the sub-case of a row; several make a hierarchy."""
+    """Column of the sub-case of a row; several, with commas, make a hierarchy."""
     metric: Metric = "accuracy"
+    """accuracy, f1 (weighted), matthews or, with two labels, positive_f1; for scores pearson or spearman."""
     shortcut: Shortcut = "overlap"
+    """The suspected shortcut: overlap, claim or unknown."""
     id_tests: tuple[tuple[str, Source], ...] = ()
     """(name, file) of further in-distribution test sets: scored, and choosing nothing."""
     spellings: tuple[tuple[str, str], ...] = ()
@@ -92,11 +96,11 @@ class FilesTask:
     strip_final_punctuation: bool = False
     """For collections in which it gives away where a row came from."""
     answer: str = CLASSES.name
-    """What stands in the label column: `class`, one of the labels, or `score`, a number, or another kind of answer."""
+    """What the label column holds: class, one of the labels; score, a number; or another kind of answer."""
     label_words: tuple[str, ...] = ()
     """One word a label, whose logit in a masked language model can stand for it."""
     columns: tuple[str, ...] = ()
-    """For csv, tsv and txt files without a header: the names of their columns, in order."""
+    """For csv, tsv and txt files without a header: the names of their columns, in order, with commas."""
     remarks: tuple[str, ...] = ()
     """What else readers of results on these data should be told."""
 

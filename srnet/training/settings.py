@@ -17,35 +17,40 @@ class TrainingSettings:
     """AdamW without weight decay, linear decay, clipping at 1.0, as in the paper."""
 
     learning_rate: float = 5e-5
+    """Peak learning rate."""
     epochs: float = 3.0
-    """Passes over the training data; ignored where `steps` is given."""
+    """Passes over the training data, where the number of steps is not given."""
     steps: int | None = None
+    """Optimisation steps, instead of epochs."""
     batch_size: int = 32
+    """Examples in a batch."""
     warmup: float = 0.0
-    """The share of the run in which the learning rate climbs."""
+    """Share of the run in which the learning rate rises to its peak."""
     eval_every: int = 1000
-    """Steps between evaluations on ID dev; a resumable checkpoint is written at each of them."""
+    """Steps between evaluations on ID dev. Each of them writes a checkpoint to resume from."""
     max_length: int = 128
+    """Tokens after which texts are truncated: 128, for squad 384 in windows."""
     max_grad_norm: float = 1.0
+    """Norm at which gradients are clipped."""
     patience: int | None = None
-    """Stop after this many evaluations in a row without a gain on ID dev; None trains to the end."""
+    """Stop after so many evaluations in a row without a gain on ID dev. Default: train to the end."""
     min_gain: float = 0.5
-    """With `patience`: the points by which ID dev must rise to count as a gain."""
+    """Points on ID dev that count as a gain for --patience."""
     trace: int = 0
     """Examples of each OOD split that are scored at every evaluation, for curves. They never choose anything."""
     seed: int = 0
+    """Seed of random initialisation, batches and dropout."""
     dev_rows: int | None = None
-    """Judge checkpoints on so many rows of ID dev, always the same; None: on all. Results are on all of them anyway."""
+    """Choose checkpoints on so many rows of ID dev, always the same. Default: all. Results are always on all rows."""
     precision: Precision = "float32"
-    """What layers are computed in during training; weights, scores, thresholds and the optimiser stay in float32."""
+    """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
     compile: bool = False
-    """Whether `torch.compile` makes the training steps faster, after minutes in which it makes them slower."""
+    """Use torch.compile: faster steps after minutes of compilation."""
     score_rate: float | None = None
-    """The learning rate of a mask's scores where it differs from that of the weights."""
-
+    """Peak learning rate of mask scores, where it differs from that of the weights."""
     selection: Selection = "late"
-    """Which checkpoints may be the result of a training with a debiasing objective: those of the last 30 % of the run,
-    because ID dev favours early, still biased ones; or, as published, any checkpoint of a full model."""
+    """Which checkpoints may be the result with a debiasing objective: late, those of the last 30 % of the run, because
+    ID dev favours early and still biased ones; published, any checkpoint of a full model."""
 
     def __post_init__(self) -> None:
         choose("selection", self.selection, ("late", "published"))

@@ -9,6 +9,7 @@ from random import Random
 from types import ModuleType
 
 from srnet.errors import UserError, choose
+from srnet.options import option
 from srnet.tasks.base import Metric, Shortcut, Task
 from srnet.tasks.splits import Example, Kind, Split
 from srnet.tasks.synthetic import inference, paraphrase, verification
@@ -44,17 +45,22 @@ CHALLENGED = (0, 1)
 class SyntheticTask:
     """A task of the embedded benchmark; the same fields always give the same examples."""
 
-    name: str = "inference"
+    name: str = option("inference", name="--task")
+    """Task of the embedded benchmark: inference, paraphrase or verification."""
     noise: float | None = None
-    """How often the relation between the texts is not that of the label; None: 0.06, for three labels 0.08."""
+    """How often the relation between the texts is not that of the label. Default 0.06; 0.08 for verification."""
     strengths: tuple[float, ...] = (0.0, 1.0, 4.0)
-    """The log-odds with which no cue, a weak cue and a strong cue point at the label. The first is 0."""
+    """Log-odds with which no cue, a weak cue and a strong cue point at the label. The first is 0."""
     frequencies: tuple[float, ...] | None = None
-    """How often there is no cue, a weak and a strong one, in any unit; None: 0, 1, 2; for three labels 1, 1, 3."""
+    """How often there is no cue, a weak and a strong one, in any unit. Default 0,1,2; 1,1,3 for verification."""
     train_size: int = 20_000
+    """Training examples."""
     dev_size: int = 3_000
+    """Examples of ID dev."""
     ood_size: int = 2_000
+    """Examples of each OOD set."""
     data_seed: int = 0
+    """Seed of the examples."""
 
     def __post_init__(self) -> None:
         choose("task", self.name, FAMILIES)

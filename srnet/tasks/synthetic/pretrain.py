@@ -19,6 +19,7 @@ from transformers import BertConfig, BertForPreTraining, PreTrainedTokenizerFast
 
 from srnet.files import new_folder, write_text
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
+from srnet.options import option
 from srnet.tasks.synthetic.corpus import document, related_or_not, retold_or_not
 from srnet.tasks.synthetic.lexicon import vocabulary
 from srnet.tasks.synthetic.scenes import MOST_SHARED
@@ -31,23 +32,32 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 class PretrainSettings:
     """The defaults are those of the shipped backbone."""
 
-    mlm_steps: int = 7_000
-    """First phase: masked language modelling alone, until the roles are learned."""
-    pair_steps: int = 2_000
-    """Second phase: most batches ask whether the second sentence restates the first, much as BERT was trained."""
-    compare_steps: int = 2_000
-    """Last phase: pairs that may differ in the roles alone, and how many words they share, whatever they say."""
+    mlm_steps: int = option(7_000, least=1)
+    """Steps of the first phase: masked language modelling alone, until the roles are learned."""
+    pair_steps: int = option(2_000, least=1)
+    """Steps of the second phase: most batches ask whether the second sentence restates the first."""
+    compare_steps: int = option(2_000, least=1)
+    """Steps of the last phase: pairs that may differ in the roles alone, and how many words they share."""
     pair_share: float = 0.7
-    """Of the batches of the second and the last phase; the others are masked language modelling."""
+    """Share of such batches in the second and the last phase; the others are masked language modelling."""
     batch_size: int = 64
+    """Texts in a batch."""
     learning_rate: float = 1e-3
+    """Peak learning rate of the first two phases."""
     compare_rate: float = 5e-4
+    """Peak learning rate of the last phase."""
     warmup: int = 200
+    """Steps in which the learning rate of a phase rises to its peak."""
     mask_share: float = 0.2
+    """Share of the tokens that are masked."""
     hidden_size: int = 128
-    layers: int = 3
+    """Size of the hidden states."""
+    layers: int = option(3, least=1)
+    """Number of layers: 3 makes srnet-tiny, 4 srnet-small."""
     heads: int = 4
+    """Attention heads of a layer."""
     seed: int = 0
+    """Seed of weights and text."""
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:

@@ -1,0 +1,350 @@
+"""Options made from dataclass fields: every field is reachable, help is grouped, and a printed command parses back."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from srnet.cli.app import app
+from srnet.errors import UserError
+from srnet.experiment import BiasSpec
+from srnet.masks import Targets
+from srnet.options import FLAG, Option, as_cli_args, docs_of, kind_of, option, options_of
+from srnet.pruners import PRUNERS, Pruner
+from srnet.pruners.base import register
+from srnet.recipes import DataOptions, Order
+from srnet.training import TrainingSettings
+
+
+class Called(Exception):
+    """Raised in place of the computation, with its arguments."""
+
+
+def called(function: str, *words: str) -> Any:
+    """The arguments with which a command calls `srnet.api.FUNCTION`."""
+
+    def stop(*args: Any, **kwargs: Any) -> None:
+        raise Called(args, kwargs)
+
+    with mock.patch(f"srnet.api.{function}", stop):
+        result = CliRunner().invoke(app, list(words))
+    assert isinstance(result.exception, Called), result
+    return result.exception.args
+
+
+def pruner_of(*words: str) -> Pruner:
+    (_, pruner, *_), _ = called("prune", "prune", *words)
+    return pruner  # type: ignore[no-any-return]
+
+
+def error_of(*words: str) -> str:
+    exception = CliRunner().invoke(app, list(words)).exception
+    assert isinstance(exception, UserError), exception
+    return str(exception)
+
+
+def help_of(*words: str) -> str:
+    result = CliRunner().invoke(app, [*words, "--help"], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def headings(text: str) -> list[str]:
+    return [line.removesuffix(":") for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
+
+
+# --- every field of every pruner -----------------------------------------------------------------------------------
+
+CANDIDATES = ("0.2", "0.25", "2.5", "3", "hard", "soft", "local", "global", "middle", "kth", "end", "query,key")
+
+
+def pruner_values(cls: type[Pruner], each: Option) -> Iterator[str]:
+    """Texts that the option accepts and that change the pruner."""
+    for text in CANDIDATES:
+        try:
+            value = each.read(text)
+            inner = Targets(**{each.path[1]: value}) if len(each.path) == 2 else value
+            if value != each.default and cls(**{each.path[0]: inner}) != cls():
+                yield text
+        except UserError:
+            pass
+
+
+CASES = [(name, each) for name, cls in PRUNERS.items() for each in options_of(cls)]
+
+
+def test_every_field_of_every_pruner_has_an_option() -> None:
+    for name, cls in PRUNERS.items():
+        assert {f.name for f in fields(cls)} == {each.path[0] for each in options_of(cls)}, name
+    assert {"--step-sparsity", "--interval", "--alpha", "--phi", "--refresh-every", "--open-at-first"} <= {
+        each.name for _, each in CASES
+    }
+
+
+@pytest.mark.parametrize(("name", "each"), CASES, ids=lambda value: getattr(value, "name", value))
+def test_a_field_is_reached_from_the_command_line(name: str, each: Option) -> None:
+    text = next(pruner_values(PRUNERS[name], each))
+    found: Any = pruner_of("--pruner", name, each.name, text)
+    assert type(found) is PRUNERS[name]
+    for field in each.path:
+        found = getattr(found, field)
+    assert found == each.read(text)
+
+
+def test_defaults_are_the_fields_own() -> None:
+    for name, cls in PRUNERS.items():
+        assert pruner_of(f"--pruner={name}") == cls()
+
+
+def test_a_part_of_the_targets_keeps_the_rest() -> None:
+    assert pruner_of("--pruner", "movement", "--target-modules", "query,key").targets == Targets(  # type: ignore[attr-defined]
+        ("query", "key"), "outside-stack"
+    )
+
+
+def test_an_option_of_another_pruner_is_an_error_that_names_its_owners() -> None:
+    assert error_of("prune", "--pruner", "one-shot", "--ramp", "0.5") == (
+        "pruner 'one-shot' has no option --ramp; "
+        "give --pruner l0 or magnitude or mask or movement or soft-movement or smp-l or smp-s"
+    )
+
+
+def test_an_option_without_its_value_is_not_one_of_another_pruner() -> None:
+    assert "'--init' requires an argument" in CliRunner().invoke(app, ["prune", "--init"]).output
+    assert "No such option: --nope" in CliRunner().invoke(app, ["prune", "--nope"]).output
+
+
+def test_every_training_setting_is_reached() -> None:
+    given = {"--warmup": "0.1", "--patience": "2", "--min-gain": "1", "--trace": "7", "--max-grad-norm": "2"}
+    words = [word for pair in given.items() for word in pair]
+    _, found = called("finetune", "finetune", *words, "--dev-rows", "9", "--seed", "5", "--compile")
+    training = found["training"]
+    assert (training.warmup, training.patience, training.min_gain, training.trace) == (0.1, 2, 1.0, 7)
+    assert (training.max_grad_norm, training.dev_rows, training.seed, training.compile) == (2.0, 9, 5, True)
+    assert {each.path[0] for each in options_of(TrainingSettings)} == {f.name for f in fields(TrainingSettings)}
+
+
+# --- a pruner that someone else wrote ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def foreign() -> Iterator[type[Pruner]]:
+    @register
+    @dataclass(frozen=True)
+    class Foreign(Pruner):
+        """Prunes by a rule of its own."""
+
+        name: ClassVar[str] = "foreign"
+        trains: ClassVar[bool] = False
+        rule: Literal["odd", "even"] = "odd"
+        """Which weights go."""
+        limits: tuple[float, ...] = (0.1, 0.9)
+        """Lowest and highest score."""
+        weights: tuple[tuple[str, int], ...] = option((), name="--layer-weights")
+        """Weight of a layer."""
+        strict: bool = True
+        """Refuse ties."""
+
+    yield Foreign
+    del PRUNERS["foreign"]
+
+
+def test_a_foreign_pruner_gets_its_options(foreign: Any) -> None:
+    words = ("--rule", "even", "--limits", "0.2,0.3", "--layer-weights", "a=1,b=2", "--no-strict", "--sparsity", "0.4")
+    assert pruner_of("--pruner", "foreign", *words) == foreign(
+        sparsity=0.4, rule="even", limits=(0.2, 0.3), weights=(("a", 1), ("b", 2)), strict=False
+    )
+    text = help_of("prune", "--pruner", "foreign")
+    for part in ("Pruner foreign:", "--rule odd|even", "Which weights go.", "[default: 0.1,0.9]", "--no-strict"):
+        assert part in text
+    assert "foreign        Prunes by a rule of its own." in help_of("prune")
+    assert "give --pruner foreign" in error_of("prune", "--rule", "odd")
+
+
+def test_two_fields_cannot_have_one_option(foreign: Any) -> None:
+    @register
+    @dataclass(frozen=True)
+    class Clashing(foreign):  # type: ignore[misc]
+        steps: int = 3
+
+    result = CliRunner().invoke(app, ["prune", "--pruner", "foreign"])
+    assert "two fields make the option --steps" in str(result.exception)
+
+
+# --- help ----------------------------------------------------------------------------------------------------------
+
+
+def test_help_has_headings() -> None:
+    text = help_of("prune")
+    assert headings(text) == [
+        "Arguments",
+        "Options",
+        "Pruner",
+        "Objective",
+        "Bias model",
+        "Data",
+        "Training (defaults depend on task, backbone and pruner)",
+        "Run",
+        "Pruners",
+    ]
+    assert headings(help_of("reproduce")) == ["Arguments", "Options", "Data", "Bias model", "Run"]
+
+
+def test_help_without_a_pruner_lists_the_pruners() -> None:
+    text = help_of("prune")
+    for name, cls in PRUNERS.items():
+        assert f"  {name} " in text
+        first = (cls.__doc__ or "").partition("\n")[0]
+        assert first in " ".join(text.split())
+    assert "--init" not in text
+    assert "--pruner NAME --help" in " ".join(text.split())
+
+
+def test_help_of_a_pruner_shows_its_options_only() -> None:
+    for name, cls in PRUNERS.items():
+        text = help_of("prune", "--pruner", name)
+        section = text[text.index(f"Pruner {name}:") : text.index("Objective:")]
+        shown = {word.rstrip(",") for line in section.splitlines() for word in line.split()[:1] if word[:2] == "--"}
+        assert shown == {"--pruner", *(each.name for each in options_of(cls))}
+
+
+@pytest.mark.parametrize("cls", [*PRUNERS.values(), TrainingSettings, BiasSpec, DataOptions, Order, Targets])
+def test_every_option_has_a_help_text(cls: type) -> None:
+    assert [each.name for each in options_of(cls) if not each.help] == []
+
+
+# --- the mechanism -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inner:
+    modules: str | tuple[str, ...] = option("all", name="--modules")
+    """Which modules."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    path: Path | None = None
+    """Where
+    it lies."""
+    flag: bool = False
+    pairs: tuple[tuple[str, str], ...] = ()
+    inner: Inner = Inner("layers")
+    hidden: int = option(1, name=None)
+
+
+def test_docs_are_read_below_the_fields() -> None:
+    assert docs_of(Sample) == {"path": "Where it lies."}
+    assert docs_of(type("Made", (), {})) == {}, "without a source there is no text"
+
+
+def test_names_defaults_and_what_is_left_out() -> None:
+    found = options_of(Sample)
+    assert [each.name for each in found] == ["--path", "--flag", "--pairs", "--modules"]
+    assert [each.shown_default for each in found] == ["", "", "", "layers"]
+    assert (found[1].kind, found[1].negation) == (FLAG, "--no-flag")
+
+
+def test_an_instance_is_written_as_options() -> None:
+    sample = Sample(Path("a b"), True, (("x", "1"), ("y", "2")), Inner(("q", "k")))
+    expected = "--path 'a b' --flag --pairs x=1 --pairs y=2 --modules q,k"
+    assert shlex.join(as_cli_args(sample)) == expected
+    assert as_cli_args(Sample()) == []
+
+
+def test_a_type_without_a_way_to_write_it() -> None:
+    with pytest.raises(TypeError, match="no command-line option"):
+        kind_of(dict[str, int])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--ood", "x"), "--ood: 'x' is not NAME=VALUE"),
+        (("--ood", "x=a", "--ood", "x=b"), "--ood: 'x' is given twice; keep one of them"),
+        (("--rows", "train=many"), "--rows: 'many' is not a whole number"),
+        (("--steps", "5e3"), "--steps: '5e3' is not a whole number"),
+        (("--learning-rate", "fast"), "--learning-rate: 'fast' is not a number"),
+        (("--precision", "f8"), "--precision: unknown value 'f8'; choose one of: bf16, float32"),
+        (("--steps", "3", "--epochs", "1"), "--steps and --epochs exclude each other; keep one of them"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(words: tuple[str, ...], message: str) -> None:
+    assert error_of("finetune", *words) == message
+
+
+# --- the printed command -------------------------------------------------------------------------------------------
+
+TEXTS = st.text("abZ -='\"$\\é.%#", min_size=1, max_size=6).filter(lambda text: text == text.strip())
+LISTS = st.lists(TEXTS, max_size=3).map(tuple)
+SHARES = st.floats(0.001, 0.999)
+NAMES = TEXTS.filter(lambda text: "=" not in text)
+
+
+def pairs(values: Any) -> Any:
+    return st.dictionaries(NAMES, values, max_size=2).map(lambda each: tuple(each.items()))
+
+
+DATA = st.builds(
+    DataOptions,
+    data=st.none() | TEXTS,
+    ood=pairs(TEXTS),
+    ood_train=pairs(TEXTS),
+    rows=pairs(st.integers(1, 10**6)),
+    leaks=st.sampled_from([None, "check", "drop", "keep"]),
+    bad_rows=st.sampled_from([None, "refuse", "skip"]),
+    decision=st.sampled_from([None, "argmax", "sum"]),
+)
+BIAS = st.builds(
+    BiasSpec,
+    shortcut=st.sampled_from([None, "overlap", "claim", "unknown"]),
+    vectors=st.none() | st.sampled_from(["/some folder/v.vec", "bert-base"]),
+    folds=st.integers(2, 9),
+    extended=st.booleans(),
+    examples=st.integers(1, 10**5),
+    epochs=st.floats(0.1, 9),
+    learning_rate=SHARES,
+    backbone=st.none() | TEXTS,
+)
+ORDERS = st.builds(
+    Order,
+    figures=st.lists(st.sampled_from(["fig2", "tab5", "smp", "all"]), min_size=1, max_size=2).map(tuple),
+    profile=st.sampled_from(["toy", "paper"]),
+    tasks=LISTS,
+    seeds=st.integers(1, 5).map(lambda count: tuple(range(count))),
+    sparsities=st.lists(SHARES, max_size=3).map(tuple),
+    backbone=st.none() | TEXTS,
+    other_backbones=LISTS,
+    scale=st.floats(0.01, 100),
+    data=DATA,
+    bias=BIAS,
+    learning_rate=st.none() | SHARES,
+    precision=st.sampled_from(["float32", "bf16"]),
+    compile=st.booleans(),
+    lines=LISTS,
+    words=st.none() | LISTS,
+    as_published=st.booleans(),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(order=ORDERS)
+def test_a_printed_command_parses_back(order: Order) -> None:
+    program, *words = shlex.split(order.command())
+    assert program == "srnet"
+    (found, *_), _ = called("reproduce", *words)
+    assert found == order
+
+
+def test_what_is_not_given_is_not_printed() -> None:
+    assert Order(("fig2",)).command() == "srnet reproduce fig2 --profile toy --seeds 1"
+    assert Order(("fig2",), without_vectors=True).command().endswith("--without-vectors")
