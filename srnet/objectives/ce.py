@@ -9,9 +9,7 @@ from srnet.objectives.base import is_score, objective
 
 
 @objective("ce")
-def cross_entropy(
-    logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor | None = None, teacher: torch.Tensor | None = None
-) -> torch.Tensor:
+def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """- y log p_m; for a score the squared error; for a span the mean over its two ends, among positions."""
     if is_score(labels):
         return F.mse_loss(logits[:, 0], labels.to(logits.dtype))

@@ -5,20 +5,15 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from srnet.objectives.base import Loss, is_score, is_span, need
+from srnet.objectives.base import Loss, is_score, is_span
 
 
-def distilled(loss: Loss, weight: float = 0.5, temperature: float = 2.0) -> Loss:
-    """(1 - weight) loss + weight * imitation of the teacher, whatever the loss."""
+def distilled(loss: Loss, weight: float = 0.5, temperature: float = 2.0, needs: tuple[str, ...] = ()) -> Loss:
+    """(1 - weight) loss + weight * imitation of the teacher, whatever the loss; `needs` are its own."""
 
-    def both(
-        logits: torch.Tensor,
-        labels: torch.Tensor,
-        bias: torch.Tensor | None = None,
-        teacher: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        own = loss(logits, labels, bias=bias, teacher=teacher)
-        return (1.0 - weight) * own + weight * imitation(logits, labels, need(teacher, "teacher"), temperature)
+    def both(logits: torch.Tensor, labels: torch.Tensor, **given: torch.Tensor) -> torch.Tensor:
+        own = loss(logits, labels, **{need: given[need] for need in needs})
+        return (1.0 - weight) * own + weight * imitation(logits, labels, given["teacher"], temperature)
 
     return both
 

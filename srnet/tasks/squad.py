@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from srnet.errors import UserError, choose
-from srnet.tasks.base import METRICS_OF, SPAN, Answer, Kind, Metric, Task
+from srnet.tasks.base import METRICS_OF, SPAN, Answer, Kind, Metric, Shortcut, Task
 from srnet.tasks.files import BadRows
 from srnet.tasks.reading import DAMAGED, HUB, SUFFIXES, brief, read_rows, suffix_of
 from srnet.tasks.spans import SpanSplit
@@ -65,6 +65,10 @@ class SquadTask:
         return "span"
 
     @property
+    def shortcut(self) -> Shortcut:
+        return "unknown"
+
+    @property
     def labels(self) -> tuple[str, ...]:
         return SPAN
 
@@ -93,7 +97,7 @@ class SquadTask:
             name=self.name,
             labels=SPAN,
             metric=self.metric,
-            shortcut="unknown",
+            shortcut=self.shortcut,
             train=splits["train"],
             dev=splits["dev"],
             ood={name: splits[name] for name, _ in self.ood},
