@@ -77,7 +77,7 @@ class _Teacher(Need):
 class _Early(_Teacher):
     """The answers of the full model's training after `loss.early_share` of its length."""
 
-    what = "model that was trained for a short time"
+    what = "briefly trained model"
 
     def node(self, sources: Sources, loss: Any) -> Node:
         full = sources.full()

@@ -10,7 +10,6 @@ from srnet.backbones import Head, backbone_hash
 from srnet.errors import UserError
 from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, answer_of_spec, load_task
-from srnet.training import TrainingSettings
 from srnet.training.inputs import length_for
 
 TRAIN = "train"
@@ -25,9 +24,14 @@ class ModelNode(Node):
     """Whether the artifact holds several models, from which other nodes pick."""
 
     @property
+    def origin(self) -> ModelNode:
+        """The model that this one is made from."""
+        return next(parent for parent in self.parents if isinstance(parent, ModelNode))
+
+    @property
     def pretrained(self) -> Pretrained:
         """The raw model at the root of the expression."""
-        return next(parent for parent in self.parents if isinstance(parent, ModelNode)).pretrained
+        return self.origin.pretrained
 
     @property
     def task_spec(self) -> TaskSpec:
@@ -36,13 +40,12 @@ class ModelNode(Node):
     @property
     def fine_tuned(self) -> bool:
         """Whether the weights have been trained on the task."""
-        return False
+        return self.origin.fine_tuned
 
     @property
     def max_length(self) -> int:
         """Where texts are cut: as in the training that made the model."""
-        training: TrainingSettings = self.training  # type: ignore[attr-defined]
-        return training.max_length
+        return self.origin.max_length
 
     def cost(self, steps_of: Callable[[Any], int]) -> int:
         """Optimisation steps from the raw model to this one; `steps_of` gives those of one training."""
@@ -62,6 +65,10 @@ class Pretrained(ModelNode):
 
     def content(self) -> dict[str, str]:
         return {"backbone_sha256": backbone_hash(self.backbone, self.head), "data": load_task(self.task).fingerprint}
+
+    @property
+    def fine_tuned(self) -> bool:
+        return False
 
     @property
     def max_length(self) -> int:
@@ -96,12 +103,8 @@ class Rewind(ModelNode):
             raise UserError("a mask can only be rewound to a model on the same backbone, task and seed")
 
     @property
-    def fine_tuned(self) -> bool:
-        return self.to.fine_tuned
-
-    @property
-    def max_length(self) -> int:
-        return self.to.max_length
+    def origin(self) -> ModelNode:
+        return self.to
 
     def cost(self, steps_of: Callable[[Any], int]) -> int:
         return self.subnetwork.cost(steps_of)

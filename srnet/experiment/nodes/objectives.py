@@ -92,9 +92,9 @@ class Objective:
         return text if self.distillation is None else f"{text}+kd"
 
     def check_data(self, data: TrainingData) -> None:
-        missing = [need for need in self.needs if not NEEDS[need].covers_ood]
+        missing = [NEEDS[need].what for need in self.needs if not NEEDS[need].covers_ood]
         if data == "id+ood" and missing:
-            raise UserError(f"objective '{self.label}' has no answers of its {missing[0]} for OOD training data")
+            raise UserError(f"objective '{self.label}' has no {missing[0]}'s answers for OOD training data")
 
     def check(self, task: Task) -> None:
         for need in self.needs:

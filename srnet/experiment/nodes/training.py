@@ -49,6 +49,10 @@ class Training(ModelNode):
         return True
 
     @property
+    def max_length(self) -> int:
+        return self.training.max_length
+
+    @property
     def length(self) -> int:
         """Planned steps: at most, where a training may stop early."""
         if self.training.steps is not None:
@@ -143,10 +147,6 @@ class Moment(ModelNode):
     def fine_tuned(self) -> bool:
         return True
 
-    @property
-    def training(self) -> TrainingSettings:
-        return self.trajectory.training
-
     def cost(self, steps_of: Callable[[Any], int]) -> int:
         return self.step + self.trajectory.parent.cost(steps_of)
 
@@ -215,10 +215,6 @@ class Prune(Training):
     @property
     def parents(self) -> tuple[Node, ...]:
         return (self.levels,) if self.levels is not None else super().parents
-
-    @property
-    def fine_tuned(self) -> bool:
-        return self.parent.fine_tuned
 
     @property
     def max_length(self) -> int:
