@@ -17,7 +17,7 @@ NOISE = (0.03, 0.06, 0.12)
 
 
 def trained(task: SyntheticTask, objective: str) -> Evaluate:
-    bias = BiasSpec().node(task, EMBEDDED) if get_objective(objective).needs_bias else None
+    bias = BiasSpec().node(task, EMBEDDED) if "bias" in get_objective(objective).needs else None
     return Evaluate(FineTune(Pretrained(EMBEDDED, task, 0), Objective(objective, bias), FINETUNING))
 
 

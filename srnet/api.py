@@ -15,7 +15,6 @@ from srnet.errors import UserError, choose
 from srnet.experiment import (
     Bias,
     BiasSpec,
-    ConfReg,
     Distilled,
     Engine,
     Evaluate,
@@ -30,7 +29,9 @@ from srnet.experiment import (
 from srnet.experiment import load_task as _load
 from srnet.experiment.compute import score_splits
 from srnet.experiment.estimate import Estimate, estimate
-from srnet.experiment.nodes import TaskSpec, answer_of_spec, is_training
+from srnet.experiment.nodes import TaskSpec, answer_of_spec
+from srnet.experiment.objective import Sources
+from srnet.experiment.objective import make_objective as objective_by_name
 from srnet.experiment.rebuild import stored_model
 from srnet.export import Subnetwork, save_merged
 from srnet.export.reference_masks import read_reference
@@ -200,7 +201,7 @@ class Plan:
     @property
     def summary(self) -> str:
         missing = sum(not stored for _, stored in self.steps)
-        trainings = [stored for node, stored in self.steps if is_training(node)]
+        trainings = [stored for node, stored in self.steps if node.trains]
         counted = f"{len(trainings)} distinct trainings, {sum(trainings)} of them stored; {missing} steps to compute"
         return f"{counted}, {self.estimate}" if self.estimate.trainings else counted
 
@@ -217,7 +218,7 @@ def plan(recipes: Sequence[Recipe], engine: Engine | None = None) -> Plan:
 
 
 def _figure_line(recipe: Recipe, nodes: dict[str, Node], todo: set[str]) -> str:
-    trainings = [key for key, node in nodes.items() if is_training(node)]
+    trainings = [key for key, node in nodes.items() if node.trains]
     left = sum(key in todo for key in trainings)
     return (
         f"{recipe.name} on {recipe.task.name}: {len(recipe.points())} models, {len(trainings)} trainings, {left} to do"
@@ -225,40 +226,36 @@ def _figure_line(recipe: Recipe, nodes: dict[str, Node], todo: set[str]) -> str:
 
 
 def make_objective(
-    name: str,
+    text: str,
     model: ModelNode,
     bias: BiasSpec | None = None,
     teacher: ModelNode | None = None,
     distil: float | None = None,
     temperature: float | None = None,
+    training: TrainingSettings | None = None,
 ) -> Objective:
-    """The objective `name` for `model`, with a bias model of its task where it needs one.
+    """The objective that `text` names for `model`, with a bias model of its task where it needs one.
 
-    `distil` is the share of the loss that imitates `teacher`, whatever the objective.
+    `distil` is the share of the loss that imitates `teacher`, whatever the objective. `training` is that of a full
+    model with CE, for objectives that learn from one.
     """
-    if distil is None:
-        if temperature is not None:
-            raise UserError("a temperature without distillation", "say how much of the loss imitates: --distil 0.5")
-        return _plain_objective(name, model, bias, teacher)
-    if teacher is None:
+    if distil is None and temperature is not None:
+        raise UserError("a temperature without distillation", "say how much of the loss imitates: --distil 0.5")
+    if distil is not None and teacher is None:
         raise UserError("distillation needs a teacher", "give the key of a model trained on the same task: --teacher")
-    needs = get_objective(name).needs_teacher
-    plain = _plain_objective(name, model, bias, teacher if needs else None)
+    needs = get_objective(text).needs
+    if "bias" not in needs and bias is not None:
+        raise UserError(f"objective '{text}' takes no bias model", "leave out --shortcut, --vectors and the like")
+    if "teacher" in needs and teacher is None:
+        raise UserError(f"objective '{text}' needs a teacher", "give the key of a model trained with ce")
+    if "teacher" not in needs and teacher is not None and distil is None:
+        raise UserError(f"objective '{text}' takes no teacher", "to distil from it say how much: --distil 0.5")
+    raw = model.pretrained
+    usual = training or replace(finetuning_for(raw.backbone, raw.task), seed=raw.seed)
+    plain = objective_by_name(text, Sources(raw, lambda: FineTune(raw, training=usual), bias, teacher))
+    if distil is None or teacher is None:
+        return plain
     return Distilled(plain, teacher, distil, 2.0 if temperature is None else temperature)
-
-
-def _plain_objective(name: str, model: ModelNode, bias: BiasSpec | None, teacher: ModelNode | None) -> Objective:
-    loss = get_objective(name)
-    if not loss.needs_bias and bias is not None:
-        raise UserError(f"objective '{name}' takes no bias model", "leave out --shortcut, --vectors and the like")
-    node = (bias or BiasSpec()).node(model.task_spec, model.pretrained.backbone) if loss.needs_bias else None
-    if loss.needs_teacher and node is not None:
-        if teacher is None:
-            raise UserError(f"objective '{name}' needs a teacher", "give the key of a model trained with ce")
-        return ConfReg(node, teacher)
-    if teacher is not None:
-        raise UserError(f"objective '{name}' takes no teacher", "to distil from it say how much: --distil 0.5")
-    return Objective(name, node)
 
 
 def finetune(
@@ -279,7 +276,7 @@ def finetune(
     training = training or finetuning_for(backbone, task)
     raw = Pretrained(backbone, task, training.seed, words)
     told = stored_model(engine.store, teacher) if teacher else None
-    made = make_objective(objective, raw, bias, told, distil, temperature)
+    made = make_objective(objective, raw, bias, told, distil, temperature, training)
     return _trained(FineTune(raw, made, training), engine)
 
 

@@ -14,6 +14,7 @@ from srnet.pruners import (
     SoftMovement,
     StaticLocal,
     StaticShared,
+    Wanda,
 )
 
 METHODS: dict[str, Pruner] = {
@@ -29,6 +30,7 @@ METHODS: dict[str, Pruner] = {
         StaticLocal(0.5),
         StaticShared(0.5),
         SoftMovement(0.5),
+        Wanda(0.5),
     )
 }
 TRAINING = {name: pruner for name, pruner in METHODS.items() if pruner.trains}

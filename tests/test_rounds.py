@@ -24,7 +24,7 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough evidence"
 
 @pytest.fixture(autouse=True)
 def _keys_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
     monkeypatch.setattr("srnet.files.os.fsync", lambda descriptor: None)
 
 

@@ -24,6 +24,7 @@ from srnet.experiment.nodes import (
     every_node,
     load_task,
 )
+from srnet.experiment.objective import Sources, make_objective
 from srnet.experiment.store import Store, default_store
 
 __all__ = [
@@ -45,10 +46,12 @@ __all__ = [
     "Prune",
     "Reweight",
     "Rewind",
+    "Sources",
     "Store",
     "Trajectory",
     "WeakModel",
     "default_store",
     "every_node",
     "load_task",
+    "make_objective",
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from srnet.bias.vector_files import files_of, is_vector_file
 from srnet.errors import UserError, choose
-from srnet.experiment.nodes import CE, Bias, BiasModel, FineTune, Pretrained, TaskSpec, WeakModel, load_task
+from srnet.experiment.nodes import CE, Bias, BiasModel, FineTune, Pretrained, TaskSpec, WeakModel, shortcut_of_spec
 from srnet.options import option
 from srnet.tasks.base import SHORTCUTS, Shortcut
 from srnet.training import TrainingSettings
@@ -48,8 +48,7 @@ class BiasSpec:
         return dataclasses.replace(self, vectors=",".join(files))
 
     def node(self, task: TaskSpec, backbone: str) -> Bias:
-        load_task(task).need_classes("a bias model")
-        shortcut = self.shortcut or load_task(task).shortcut
+        shortcut = self.shortcut or shortcut_of_spec(task)
         given = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
         unused = [name for name in given if name not in ("shortcut", *_BIAS_OPTIONS[shortcut])]
         if unused:
@@ -59,11 +58,6 @@ class BiasSpec:
         return self._weak(task, self.backbone or backbone)
 
     def _weak(self, task: TaskSpec, backbone: str) -> WeakModel:
-        if 2 * self.examples > len(load_task(task).train):
-            raise UserError(
-                f"two weak models on {self.examples:,} examples each need {2 * self.examples:,}",
-                f"'{task.name}' has {len(load_task(task).train):,}: choose fewer",
-            )
         raw = Pretrained(backbone, task)
         training = TrainingSettings(learning_rate=self.learning_rate, epochs=self.epochs, eval_every=10**6)
         first, second = (

@@ -12,13 +12,14 @@ import numpy as np
 import torch
 from scipy.special import log_softmax
 
-from srnet.backbones import load_backbone
+from srnet.backbones import LoadedBackbone, load_backbone
 from srnet.bias import BiasPredictions, WordVectors, fit_bias_model, vocabulary
 from srnet.bias.vector_files import is_vector_file
 from srnet.errors import UserError
 from srnet.evaluation import measure, score
+from srnet.experiment.artifacts import TOKENS, bias_predictions, load_logits
 from srnet.experiment.nodes import (
-    Bias,
+    NEEDS,
     BiasModel,
     Evaluate,
     FineTune,
@@ -30,6 +31,7 @@ from srnet.experiment.nodes import (
     Prune,
     PruneRun,
     Rewind,
+    Training,
     Trajectory,
     WeakModel,
     load_task,
@@ -37,18 +39,18 @@ from srnet.experiment.nodes import (
 from srnet.experiment.store import Store
 from srnet.export import Subnetwork
 from srnet.files import write_json
-from srnet.objectives import distilled, get_objective
-from srnet.objectives.base import Loss
+from srnet.objectives import StatefulLoss, distilled
 from srnet.pruners.base import LATE, Method, Moments, Snapshot, split_snapshot
 from srnet.tasks.answers import CLASSES, AnswerKind
-from srnet.tasks.base import Task, TrainingData
+from srnet.tasks.base import Task
 from srnet.tasks.splits import Split, joined
 from srnet.training import Encoded, Result, Run, predict, train
+from srnet.training.data import token_batches
 from srnet.training.inputs import inputs_for
+from srnet.training.predict import EVAL_TOKENS
 from srnet.training.trainer import Watch
 
-TOKENS = "{} tokens"
-"""The name under which the logits of every token of a split are kept."""
+__all__ = ["TOKENS", "Context", "bias_predictions", "compute", "load_logits", "logits_on", "score_splits"]
 
 
 class Helped(Exception):
@@ -112,11 +114,6 @@ def _write_bias(task: Task, predictions: dict[str, BiasPredictions], folder: Pat
     write_json(folder / "scores.json", report)
 
 
-def bias_predictions(store: Store, node: Bias, split: str) -> BiasPredictions:
-    with np.load(store.path(node.key) / f"{split}.npz", allow_pickle=False) as file:
-        return BiasPredictions(tuple(file["ids"].tolist()), file["log_probs"])
-
-
 # --- models --------------------------------------------------------------------------------------------------------
 
 
@@ -130,7 +127,7 @@ def _(node: Pretrained, context: Context, folder: Path) -> None:
 @compute.register
 def _(node: FineTune, context: Context, folder: Path) -> None:
     parent = context.subnetwork(node.parent)
-    _write(node, parent, _train(node, Method(parent.mask), context, node.data, node.part), folder)
+    _write(node, parent, _train(node, Method(parent.mask), context, node.part), folder)
 
 
 @compute.register
@@ -152,19 +149,28 @@ def _(node: Prune, context: Context, folder: Path) -> None:
     parent = _unmasked(context, node.parent)
     if node.pruner.trains:
         method = node.pruner.method(fine_tuned=node.fine_tuned, eval_every=node.training.eval_every)
-        _write(node, parent, _train(node, method, context, node.data), folder)
+        _write(node, parent, _train(node, method, context), folder)
         return
     base = parent.base()
     model = parent.model(base)
+    batches = _calibration(node, base) if node.pruner.rows else []
     state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    Subnetwork.of(parent.base(), parent.labels, state, node.pruner.mask(model)).write_into(folder)
+    Subnetwork.of(parent.base(), parent.labels, state, node.pruner.mask(model, batches)).write_into(folder)
+
+
+def _calibration(node: Prune, base: LoadedBackbone) -> list[dict[str, torch.Tensor]]:
+    """Batches of ID training data, with labels, for a pruner that looks at some: the same rows for the same seed."""
+    task, seed = load_task(node.task_spec), node.pretrained.seed
+    rows = np.random.default_rng(seed).permutation(len(task.train))[: node.pruner.rows]
+    data = inputs_for(task.answer_kind, task.train.take(np.sort(rows)), base, node.max_length)
+    return [data.collate(batch) for batch in token_batches(data.lengths, EVAL_TOKENS)]
 
 
 @compute.register
 def _(node: PruneRun, context: Context, folder: Path) -> None:
     _unmasked(context, node.parent)
     method = node.pruner.method(fine_tuned=node.parent.fine_tuned, eval_every=node.training.eval_every)
-    _train_and_keep(node, method, context, folder, node.data)
+    _train_and_keep(node, method, context, folder)
 
 
 def _kept(folder: Path, moment: float) -> Path:
@@ -188,9 +194,7 @@ def _unmasked(context: Context, node: ModelNode) -> Subnetwork:
     return subnetwork
 
 
-def _train_and_keep(
-    node: PruneRun | Trajectory, method: Method, context: Context, folder: Path, data: TrainingData = "id"
-) -> None:
+def _train_and_keep(node: Training, method: Method, context: Context, folder: Path) -> None:
     """Train, and keep every model that the method hands out on the way."""
     parent, kept = context.subnetwork(node.parent), context.store.work(node.key) / "kept"
 
@@ -200,23 +204,17 @@ def _train_and_keep(
         Subnetwork.of(parent.base(), parent.labels, weights, mask).save(_kept(kept, moment))
 
     method.emit = keep
-    result = _train(node, method, context, data)
+    result = _train(node, method, context)
     for each in sorted(kept.iterdir()):
         if not each.name.startswith("."):
             Subnetwork.load(each).write_into(folder / each.name)
     write_json(folder / "training.json", _story(result))
 
 
-def _train(
-    node: FineTune | Trajectory | Prune | PruneRun,
-    method: Method,
-    context: Context,
-    data: TrainingData,
-    part: tuple[int, int] | None = None,
-) -> Result:
+def _train(node: Training, method: Method, context: Context, part: tuple[int, int] | None = None) -> Result:
     task, subnetwork, settings = load_task(node.task_spec), context.subnetwork(node.parent), node.training
     base, answer = subnetwork.base(), task.answer_kind
-    splits = task.training_data(data)
+    splits = task.training_data(node.data)
     if part is not None:
         splits = (task.train.take(task.train.drawn(*part)),)
 
@@ -230,18 +228,23 @@ def _train(
 
     dev, score = scored(task.dev if settings.dev_rows is None else task.dev.sample(settings.dev_rows))
     traced = [split.sample(settings.trace) for split in task.ood.values()] if settings.trace else []
+    loss = node.objective.loss.make(dict(node.objective.options), answer)
+    extras = {
+        need: NEEDS[need].values(node.objective.nodes.get(need), splits, task, context.store)
+        for need in node.objective.needs
+    }
     run = Run(
         model=subnetwork.model(base),
         method=method,
-        loss=_loss(node.objective, answer),
+        loss=_with_teacher(node.objective, loss, answer),
+        needs=node.objective.needs,
+        loss_state=loss if isinstance(loss, StatefulLoss) else None,
         settings=settings,
-        train=inputs_for(
-            answer, joined(splits), base, settings.max_length, _extras(node.objective, splits, context.store, answer)
-        ),
+        train=inputs_for(answer, joined(splits), base, settings.max_length, extras),
         dev=dev,
         score=score,
         trace={split.name: scored(split) for split in traced},
-        select_after=LATE if node.objective.bias is not None and settings.selection == "late" else 0.0,
+        select_after=LATE if node.objective.loss.debiases and settings.selects_late else 0.0,
         folder=context.store.work(node.key),
         tracker_folder=context.store.root / "runs" / node.key,
         report_to=context.report_to,
@@ -253,24 +256,10 @@ def _train(
     return result
 
 
-def _loss(objective: Objective, answer: AnswerKind) -> Loss:
-    loss = get_objective(objective.name).of(answer)
+def _with_teacher(objective: Objective, loss: Any, answer: AnswerKind) -> Any:
     if objective.distillation is None:
         return loss
-    return distilled(loss, objective.distillation, objective.temperature, answer)
-
-
-def _extras(objective: Objective, splits: tuple[Split, ...], store: Store, answer: AnswerKind) -> dict[str, np.ndarray]:
-    """What the objective learns from beside the labels, in the order of the training data."""
-    extras = {}
-    if objective.bias is not None:
-        parts = [bias_predictions(store, objective.bias, split.name).for_ids(split.ids) for split in splits]
-        extras["bias"] = np.concatenate(parts)
-    if objective.teacher is not None:
-        logits = load_logits(store, objective.teacher)
-        parts = [logits[TOKENS.format(split.name) if answer.per_token else split.name] for split in splits]
-        extras["teacher"] = np.concatenate([answer.teacher(part) for part in parts])
-    return extras
+    return distilled(loss, objective.distillation, objective.temperature, objective.loss.needs, answer)
 
 
 def _story(result: Result) -> dict[str, Any]:
@@ -331,8 +320,3 @@ def _judged(task: Task, split: Split, logits: np.ndarray) -> dict[str, Any]:
     answer = task.answer_kind
     scores = score(answer.decode(split, logits), split.labels, split.groups, task.classes_of(split), answer)
     return {"kind": split.kind, **asdict(scores)}
-
-
-def load_logits(store: Store, node: Evaluate) -> dict[str, np.ndarray]:
-    with np.load(store.path(node.key) / "logits.npz", allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}

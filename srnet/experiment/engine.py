@@ -50,7 +50,7 @@ class Engine:
             run(missing, crew, self.reporter)
 
     def plan(self, targets: Iterable[Node]) -> list[Node]:
-        """The distinct nodes that have to be computed, in an order that respects their parents."""
+        """The distinct nodes that have to be computed, in an order that respects their parents. Each is checked."""
         ordered: dict[str, Node] = {}
         seen: set[str] = set()
 
@@ -70,4 +70,6 @@ class Engine:
 
         for target in targets:
             visit(target)
+        for node in ordered.values():
+            node.check()
         return list(ordered.values())

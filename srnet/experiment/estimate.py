@@ -13,23 +13,13 @@ import torch
 
 from srnet.backbones import load_backbone
 from srnet.errors import UserError
-from srnet.experiment.cost import training_length
-from srnet.experiment.nodes import (
-    FineTune,
-    Node,
-    Pretrained,
-    Prune,
-    PruneRun,
-    Trajectory,
-    is_training,
-    load_task,
-)
+from srnet.experiment.nodes import Node, Pretrained, load_task
+from srnet.experiment.rebuild import rebuild
 from srnet.experiment.store import Store
 from srnet.files import read_json
 from srnet.training import TrainingSettings
 from srnet.training.inputs import inputs_for
 
-TRAININGS = ("FineTune", "Trajectory", "Prune", "PruneRun")
 CALIBRATION_STEPS = 4
 
 
@@ -66,12 +56,11 @@ def seconds_of(text: str) -> float:
 
 
 def estimate(nodes: Sequence[Node], store: Store) -> Estimate:
-    trainings = [node for node in nodes if is_training(node)]
+    trainings: list[Any] = [node for node in nodes if node.trains]
     paces = _stored_paces(store)
     measured: dict[tuple[str, int], float] = {}
     seconds, total, used = 0.0, 0, set()
     for node in trainings:
-        assert isinstance(node, (FineTune, Trajectory, Prune, PruneRun))
         place = (node.pretrained.backbone, node.training.batch_size)
         if place in paces:
             used.add(place)
@@ -79,8 +68,7 @@ def estimate(nodes: Sequence[Node], store: Store) -> Estimate:
         else:
             pace = measured.setdefault(place, 0.0) or measure_step(node.pretrained, node.training)
             measured[place] = pace
-        steps = training_length(node)
-        seconds, total = seconds + steps * pace, total + steps
+        seconds, total = seconds + node.length * pace, total + node.length
     return Estimate(len(trainings), total, seconds, sum(len(paces[place]) for place in used))
 
 
@@ -88,23 +76,15 @@ def _stored_paces(store: Store) -> dict[tuple[str, int], list[float]]:
     """(backbone, batch size) -> seconds a step of every training in the store."""
     paces: dict[tuple[str, int], list[float]] = {}
     for entry in store.entries():
-        if entry.type not in TRAININGS:
-            continue
         try:
-            expression = store.manifest(entry.key)["expression"]
             pace = read_json(store.path(entry.key) / "training.json")["step_seconds"]
-            place = (_backbone(expression), expression["training"]["batch_size"])
-        except (UserError, KeyError, TypeError):
-            continue  # picked from a run, or older than these figures
+            node = rebuild(store.manifest(entry.key)["expression"])
+            place = (node.pretrained.backbone, node.training.batch_size)
+        except (UserError, KeyError, TypeError, AttributeError):
+            continue  # not a training, or older than these figures
         if pace:
             paces.setdefault(place, []).append(pace)
     return paces
-
-
-def _backbone(expression: dict[str, Any]) -> str:
-    while "backbone" not in expression:
-        expression = expression.get("parent") or expression.get("to") or expression["trajectory"]
-    return str(expression["backbone"])
 
 
 def measure_step(raw: Pretrained, settings: TrainingSettings) -> float:

@@ -15,32 +15,21 @@ from srnet.tasks.squad import SquadTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
-_NODES = (
-    nodes.BiasModel,
-    nodes.WeakModel,
-    nodes.Objective,
-    nodes.Pretrained,
-    nodes.FineTune,
-    nodes.Trajectory,
-    nodes.Moment,
-    nodes.PruneRun,
-    nodes.Prune,
-    nodes.Rewind,
-    nodes.Evaluate,
-)
-_TYPES: dict[str, Any] = {
-    t.__name__: t
-    for t in (*_NODES, *PRUNERS.values(), Targets, DataFile, FilesTask, SquadTask, SyntheticTask, TrainingSettings)
-}
+_VALUES = (nodes.Objective, Targets, DataFile, FilesTask, SquadTask, SyntheticTask, TrainingSettings)
+
+
+def _types() -> dict[str, Any]:
+    """What can be built, by name; nodes and pruners may be registered at any time."""
+    return nodes.NODES | {each.__name__: each for each in (*PRUNERS.values(), *_VALUES)}
 
 
 def rebuild(description: Any) -> Any:
-    """The inverse of `identity.describe`. Only the types above can be built, and nothing is executed."""
+    """The inverse of `identity.describe`. Only known types can be built, and nothing is executed."""
     if isinstance(description, list):
         return tuple(rebuild(each) for each in description)
     if not isinstance(description, dict):
         return description
-    cls = _TYPES.get(description.get("type", ""))
+    cls = _types().get(description.get("type", ""))
     if cls is None:
         raise UserError(f"the stored expression has an unknown type '{description.get('type')}'")
     names = {f.name for f in dataclasses.fields(cls)}
@@ -64,6 +53,6 @@ def stored_node(store: Store, prefix: str) -> nodes.Node:
 
 def stored_model(store: Store, prefix: str) -> nodes.ModelNode:
     node = stored_node(store, prefix)
-    if not isinstance(node, nodes.ModelNode) or isinstance(node, (nodes.PruneRun, nodes.Trajectory)):
+    if not isinstance(node, nodes.ModelNode) or node.several:
         raise UserError(f"artifact {prefix} is a {type(node).__name__}, not a model", "see `srnet store ls`")
     return node

@@ -1,19 +1,35 @@
-"""Losses: pure functions of (logits, labels, bias, teacher), all in log space."""
+"""Losses: what each needs beside logits and labels it declares. One file each, registered when it is imported."""
 
-from srnet.objectives.base import OBJECTIVES, RegisteredLoss, get_objective
+from importlib import import_module
+from pkgutil import iter_modules
+
+from srnet.objectives.base import (
+    OBJECTIVES,
+    RegisteredLoss,
+    StatefulLoss,
+    get_objective,
+    objective,
+    parse_objective,
+)
 from srnet.objectives.ce import cross_entropy
 from srnet.objectives.confreg import confidence_regularisation
 from srnet.objectives.distillation import distilled
 from srnet.objectives.poe import product_of_experts
 from srnet.objectives.reweight import example_reweighting
 
+for _module in iter_modules(__path__):  # a new file in this folder needs no line here
+    import_module(f"{__name__}.{_module.name}")
+
 __all__ = [
     "OBJECTIVES",
     "RegisteredLoss",
+    "StatefulLoss",
     "confidence_regularisation",
     "cross_entropy",
     "distilled",
     "example_reweighting",
     "get_objective",
+    "objective",
+    "parse_objective",
     "product_of_experts",
 ]

@@ -2,60 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
+from torch import distributed as dist
 
-from srnet.errors import choose
-from srnet.tasks.answers import AnswerKind
+from srnet.errors import UserError, choose
+from srnet.tasks.answers import CLASSES, AnswerKind
 
 
 class Loss(Protocol):
-    def __call__(
-        self,
-        logits: torch.Tensor,
-        labels: torch.Tensor,
-        bias: torch.Tensor | None = None,
-        teacher: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Mean loss of a batch. `bias` and `teacher` are log-probabilities, shaped as `logits`.
+    def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
+        """Mean loss of a batch, with what the loss was registered to need, a row an example.
+
+        `bias`, `teacher` and `early` are log-probabilities, shaped as `logits`; `group` are the numbers of groups.
 
         What labels and logits are depends on the kind of answer, and so does what a teacher gives.
         """
         ...
 
 
+class StatefulLoss:
+    """A loss with options or with a state. One object serves one training.
+
+    Options are dataclass fields, each with a number or a text as its default.
+    """
+
+    def prepare(self, labels: torch.Tensor, **needs: torch.Tensor) -> None:
+        """Called once before the training, with labels and needs of all training data."""
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """What checkpoints keep, so that a resumed training goes on as if nothing had happened."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """The inverse of `state_dict`, called after `prepare`."""
+
+    def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class RegisteredLoss:
     name: str
-    loss: Loss
-    needs_bias: bool
-    needs_teacher: bool
-    needs_answer: bool = False
-    """Whether it is for every kind of answer, which it is given as `answer`; other losses are for classes."""
+    loss: Any
+    """A function, or a subclass of `StatefulLoss`."""
+    needs: tuple[str, ...] = ()
+    """What it is called with beside logits and labels."""
+    debiases: bool = False
+    """Whether it counteracts a shortcut. Then early checkpoints, which are still biased, are not selected."""
 
-    def of(self, answer: AnswerKind) -> Loss:
-        return partial(self.loss, answer=answer) if self.needs_answer else self.loss  # type: ignore[call-arg]
+    any_answer: bool = False
+    """Whether it is for every kind of answer, which it is given as `answer`. Other losses are for classes."""
+
+    def make(self, options: Mapping[str, Any], answer: AnswerKind = CLASSES) -> Loss:
+        """The loss of one training."""
+        if not isinstance(self.loss, type):
+            loss: Loss = partial(self.loss, answer=answer) if self.any_answer else self.loss
+            return loss
+        made: Loss = self.loss(**self.changed(options))
+        return made
+
+    def changed(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options that differ from the defaults, each as its field's type."""
+        fields = dataclasses.fields(self.loss) if isinstance(self.loss, type) else ()
+        known: dict[str, Any] = {f.name: f.default for f in fields}
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            has = f"it has: {', '.join(known)}" if known else "it has none"
+            raise UserError(f"objective '{self.name}' has no option '{unknown[0]}'", has)
+        try:
+            given = {name: type(known[name])(options[name]) for name in sorted(options)}
+        except ValueError as error:
+            raise UserError(f"objective '{self.name}': {error}") from None
+        if given:
+            self.loss(**given)  # it refuses values that make no sense
+        return {name: value for name, value in given.items() if value != known[name]}
+
+    def text(self, options: Mapping[str, Any]) -> str:
+        """What `parse_objective` reads."""
+        given = ",".join(f"{name}={value}" for name, value in options.items())
+        return f"{self.name}:{given}" if given else self.name
 
 
 OBJECTIVES: dict[str, RegisteredLoss] = {}
+L = TypeVar("L", bound=Callable[..., Any])
 
 
-def objective(name: str, *, bias: bool = False, teacher: bool = False, answer: bool = False) -> Callable[[Loss], Loss]:
+def objective(
+    name: str, *, needs: tuple[str, ...] = (), debiases: bool = False, any_answer: bool = False
+) -> Callable[[L], L]:
     """Register a loss under the name users type."""
 
-    def register(loss: Loss) -> Loss:
-        OBJECTIVES[name] = RegisteredLoss(name, loss, bias, teacher, answer)
+    def register(loss: L) -> L:
+        OBJECTIVES[name] = RegisteredLoss(name, loss, needs, debiases, any_answer)
         return loss
 
     return register
 
 
-def get_objective(name: str) -> RegisteredLoss:
-    return OBJECTIVES[choose("objective", name, OBJECTIVES)]
+def parse_objective(text: str) -> tuple[RegisteredLoss, dict[str, Any]]:
+    """A loss and its options from `name` or `name:option=value,option=value`."""
+    name, _, rest = text.partition(":")
+    pairs = [each.partition("=") for each in rest.split(",")] if rest else []
+    loss = OBJECTIVES[choose("objective", name, OBJECTIVES)]
+    return loss, loss.changed({option.strip(): value.strip() for option, _, value in pairs})
+
+
+def get_objective(text: str) -> RegisteredLoss:
+    return parse_objective(text)[0]
+
+
 
 
 def bias_degree(bias: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -63,7 +124,10 @@ def bias_degree(bias: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return bias.gather(1, labels[:, None]).squeeze(1).exp()
 
 
-def need(tensor: torch.Tensor | None, what: str) -> torch.Tensor:
-    if tensor is None:
-        raise ValueError(f"this objective needs {what} log-probabilities")
-    return tensor
+def over_ranks(values: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """The sum over the processes that share a batch, and how many they are. Gradients do not pass."""
+    values = values.detach().clone()
+    if not (dist.is_available() and dist.is_initialized()):
+        return values, 1
+    dist.all_reduce(values)
+    return values, dist.get_world_size()

@@ -8,12 +8,6 @@ from srnet.objectives.base import objective
 from srnet.tasks.answers import CLASSES, AnswerKind
 
 
-@objective("ce", answer=True)
-def cross_entropy(
-    logits: torch.Tensor,
-    labels: torch.Tensor,
-    bias: torch.Tensor | None = None,
-    teacher: torch.Tensor | None = None,
-    answer: AnswerKind = CLASSES,
-) -> torch.Tensor:
+@objective("ce", any_answer=True)
+def cross_entropy(logits: torch.Tensor, labels: torch.Tensor, answer: AnswerKind = CLASSES) -> torch.Tensor:
     return answer.losses(logits, labels).mean()

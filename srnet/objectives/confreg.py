@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from srnet.objectives.base import bias_degree, need, objective
+from srnet.objectives.base import bias_degree, objective
 from srnet.objectives.poe import LOG_FLOOR
 
 
@@ -14,10 +14,10 @@ def scaled_teacher(teacher: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
     return F.softmax((1.0 - beta)[:, None] * teacher.clamp_min(LOG_FLOOR), dim=-1)
 
 
-@objective("confreg", bias=True, teacher=True)
+@objective("confreg", needs=("bias", "teacher"), debiases=True)
 def confidence_regularisation(
-    logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor | None = None, teacher: torch.Tensor | None = None
+    logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor, teacher: torch.Tensor
 ) -> torch.Tensor:
     """- S(p_t, beta) log p_m"""
-    target = scaled_teacher(need(teacher, "teacher"), bias_degree(need(bias, "bias"), labels))
+    target = scaled_teacher(teacher, bias_degree(bias, labels))
     return -(target * F.log_softmax(logits, dim=-1)).sum(-1).mean()

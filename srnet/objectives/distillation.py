@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import torch
 
-from srnet.objectives.base import Loss, need
+from srnet.objectives.base import Loss
 from srnet.tasks.answers import CLASSES, AnswerKind
 
 
-def distilled(loss: Loss, weight: float = 0.5, temperature: float = 2.0, answer: AnswerKind = CLASSES) -> Loss:
-    """(1 - weight) loss + weight * imitation of the teacher, whatever the loss."""
+def distilled(
+    loss: Loss,
+    weight: float = 0.5,
+    temperature: float = 2.0,
+    needs: tuple[str, ...] = (),
+    answer: AnswerKind = CLASSES,
+) -> Loss:
+    """(1 - weight) loss + weight * imitation of the teacher, whatever the loss; `needs` are its own."""
 
-    def both(
-        logits: torch.Tensor,
-        labels: torch.Tensor,
-        bias: torch.Tensor | None = None,
-        teacher: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        own = loss(logits, labels, bias=bias, teacher=teacher)
-        return (1.0 - weight) * own + weight * answer.imitation(logits, need(teacher, "teacher"), temperature)
+    def both(logits: torch.Tensor, labels: torch.Tensor, **given: torch.Tensor) -> torch.Tensor:
+        own = loss(logits, labels, **{need: given[need] for need in needs})
+        return (1.0 - weight) * own + weight * answer.imitation(logits, given["teacher"], temperature)
 
     return both

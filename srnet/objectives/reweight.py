@@ -5,13 +5,11 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from srnet.objectives.base import bias_degree, need, objective
+from srnet.objectives.base import bias_degree, objective
 
 
-@objective("reweight", bias=True)
-def example_reweighting(
-    logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor | None = None, teacher: torch.Tensor | None = None
-) -> torch.Tensor:
+@objective("reweight", needs=("bias",), debiases=True)
+def example_reweighting(logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """- (1 - beta) y log p_m, averaged over the batch (not divided by the sum of the weights)."""
-    weights = 1.0 - bias_degree(need(bias, "bias"), labels)
+    weights = 1.0 - bias_degree(bias, labels)
     return (weights * F.cross_entropy(logits, labels, reduction="none")).mean()

@@ -5,7 +5,7 @@ A `Pruner` is a frozen description, part of an experiment's identity. A `Method`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
@@ -20,6 +20,9 @@ Snapshot = dict[str, torch.Tensor]
 """What a run yields at one moment: weights by name, masks by name with the prefix `mask:`."""
 
 MASK_PREFIX = "mask:"
+
+Batches = Iterable[Mapping[str, torch.Tensor]]
+"""What a model reads, beside `labels`."""
 
 LATE = 0.7
 """The share of a run before which a checkpoint does not count where only late ones do."""
@@ -138,8 +141,13 @@ class Pruner:
         """What acts during training; `fine_tuned` says whether the model had seen the task before."""
         raise TypeError(f"{self.name} does not train")
 
-    def mask(self, model: nn.Module) -> Mask:
-        """The mask of a pruner that does not train."""
+    @property
+    def rows(self) -> int:
+        """How many rows of the ID training data `mask` looks at."""
+        return 0
+
+    def mask(self, model: nn.Module, batches: Batches = ()) -> Mask:
+        """The mask of a pruner that does not train; `batches` hold `rows` examples, with their labels."""
         raise TypeError(f"{self.name} finds its mask by training")
 
     def check_steps(self, total_steps: int) -> None:

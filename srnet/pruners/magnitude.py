@@ -11,7 +11,7 @@ from srnet.errors import UserError, choose
 from srnet.masks import Mask, Targets, magnitudes, meet_budget
 from srnet.masks.budget import Scope
 from srnet.masks.parametrization import FixedMask, attach, attached, current_mask, raw_weights
-from srnet.pruners.base import Method, Pruner, Ramped, Snapshot, plain_state, register, snapshot_of
+from srnet.pruners.base import Batches, Method, Pruner, Ramped, Snapshot, plain_state, register, snapshot_of
 
 
 @register
@@ -31,7 +31,7 @@ class OneShot(Pruner):
         super().__post_init__()
         choose("scope", self.scope, ("local", "global"))
 
-    def mask(self, model: nn.Module) -> Mask:
+    def mask(self, model: nn.Module, batches: Batches = ()) -> Mask:
         return meet_budget(magnitudes(raw_weights(self.targets.find(model))), self.sparsity, self.scope)
 
 

@@ -184,7 +184,7 @@ def as_published(setup: Setup) -> Setup:
 
 def _debiases(line: Line) -> bool:
     objectives = {line.finetune, line.prune, line.isolated} - {None}
-    return any(get_objective(str(name)).needs_bias for name in objectives)
+    return any("bias" in get_objective(str(name)).needs for name in objectives)
 
 
 def _with_rate(setup: Setup, rate: float) -> Setup:

@@ -11,7 +11,6 @@ from srnet.errors import UserError, choose
 from srnet.experiment import (
     Bias,
     BiasSpec,
-    ConfReg,
     Distilled,
     FineTune,
     ModelNode,
@@ -25,6 +24,7 @@ from srnet.experiment import (
 )
 from srnet.experiment.cost import planned_steps
 from srnet.experiment.nodes import TaskSpec
+from srnet.experiment.objective import Sources, make_objective
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.pruners import Pruner, get_pruner
@@ -175,7 +175,7 @@ def with_controls(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 def _only_if_debiased(settings: TrainingSettings, objective: str) -> TrainingSettings:
     """With the default `selection` where it has no effect, so that the same training has the same key."""
-    return settings if get_objective(objective).needs_bias else replace(settings, selection="late")
+    return settings if get_objective(objective).debiases else replace(settings, selection="late")
 
 
 def _is_share(value: object) -> bool:
@@ -327,8 +327,4 @@ class Recipe:
         return _only_if_debiased(replace(usual, seed=seed, score_rate=rate), line.prune or "ce")
 
     def _objective(self, name: str, raw: Pretrained) -> Objective:
-        loss = get_objective(name)
-        bias = self.bias_model(raw.backbone) if loss.needs_bias else None
-        if loss.needs_teacher and bias is not None:
-            return ConfReg(bias, self.full_model(raw.seed, backbone=raw.backbone))
-        return Objective(name, bias)
+        return make_objective(name, Sources(raw, lambda: self.full_model(raw.seed, backbone=raw.backbone), self.bias))

@@ -13,7 +13,7 @@ import numpy as np
 from srnet.evaluation import Interval, Spread, Verdict, measure, spread
 from srnet.experiment import Bias, Evaluate, Node, Store
 from srnet.experiment.cost import training_steps
-from srnet.experiment.nodes import Prune, is_training
+from srnet.experiment.nodes import Prune
 from srnet.files import read_json
 from srnet.recipes.recipe import Line, Point, Recipe, Start
 from srnet.report.evidence import Evidence
@@ -302,7 +302,7 @@ def _traces(groups: list[list[Point]], store: Store, task: Task) -> list[Trace]:
     traces = []
     for points in groups:
         nodes = [point.node for point in points]
-        if all(is_training(node) for node in nodes) and isinstance(nodes[0], Prune):
+        if all(node.trains for node in nodes) and isinstance(nodes[0], Prune):
             logs = [_evaluations(store, node, task) for node in nodes]
             traces.append(_trace(points[0], logs, task))
     return [trace for trace in traces if trace.steps]

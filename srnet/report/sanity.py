@@ -11,6 +11,7 @@ import numpy as np
 from srnet.evaluation import Interval, Term, Verdict, contrast, measure
 from srnet.experiment import Bias
 from srnet.experiment.compute import bias_predictions
+from srnet.objectives import get_objective
 from srnet.recipes.recipe import Line, Point, Recipe
 from srnet.report.evidence import Evidence
 from srnet.tasks.base import Metric
@@ -46,7 +47,9 @@ def warnings_about(evidence: Evidence, subnetworks: Sequence[Subnetwork], majori
 
 
 def debiased_lines(recipe: Recipe) -> list[Line]:
-    return [line for line in recipe.lines if {line.finetune, line.prune, line.isolated} - {"ce", None}]
+    """Those with an objective that needs a bias model."""
+    names = {line: {line.finetune, line.prune, line.isolated} - {None} for line in recipe.lines}
+    return [line for line in recipe.lines if any("bias" in get_objective(str(name)).needs for name in names[line])]
 
 
 def _debiased(recipe: Recipe) -> list[str | None]:

@@ -16,7 +16,7 @@ import numpy as np
 from srnet.errors import UserError, choose
 from srnet.tasks.answers import SPANS
 from srnet.tasks.answers.spans import SpanSplit
-from srnet.tasks.base import Metric, Task
+from srnet.tasks.base import Metric, Shortcut, Task
 from srnet.tasks.files import BadRows
 from srnet.tasks.reading import DAMAGED, HUB, SUFFIXES, brief, read_rows, suffix_of
 from srnet.tasks.splits import Kind
@@ -66,6 +66,10 @@ class SquadTask:
                 raise UserError(f"task '{self.name}': {count} rows of '{name}'", "give at least 1")
 
     @property
+    def shortcut(self) -> Shortcut:
+        return "unknown"
+
+    @property
     def files(self) -> dict[str, str]:
         """Every file by the name of its split."""
         return {"train": self.train, "dev": self.dev, **dict(self.ood)}
@@ -86,7 +90,7 @@ class SquadTask:
             name=self.name,
             labels=self.labels,
             metric=self.metric,
-            shortcut="unknown",
+            shortcut=self.shortcut,
             train=splits["train"],
             dev=splits["dev"],
             ood={name: splits[name] for name, _ in self.ood},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +51,17 @@ def write_checkpoint(
     best: dict[str, torch.Tensor],
     notes: dict[str, Any],
     randoms: Sequence[dict[str, torch.Tensor]] | None = None,
+    loss: Mapping[str, torch.Tensor] | None = None,
 ) -> None:
     """`best` is the result so far, `notes` are small values that go into JSON.
 
-    `randoms` are the random states of all ranks that share the run; without them it is this process's alone.
+    `randoms` are the random states of all ranks that share the run; without them it is this process's alone. `loss` is
+    the state of the loss, if it has one.
     """
     tensors = {f"model/{name}": t for name, t in trained_tensors(model).items()}
     tensors |= {f"optimizer/{name}": t for name, t in _optimizer_tensors(optimizer).items()}
     tensors |= {f"best/{name}": t for name, t in best.items()}
+    tensors |= {f"loss/{name}": t for name, t in (loss or {}).items()}
     for rank, random in enumerate([random_state()] if randoms is None else randoms):
         tensors |= {_random_names(rank) + name: t for name, t in random.items()}
     state = {"notes": notes, "scheduler": {k: v for k, v in scheduler.state_dict().items() if _is_plain(v)}}
@@ -100,6 +103,10 @@ class Checkpoint:
     @property
     def best(self) -> dict[str, torch.Tensor]:
         return self._under("best/")
+
+    @property
+    def loss(self) -> dict[str, torch.Tensor]:
+        return self._under("loss/")
 
     @property
     def notes(self) -> dict[str, Any]:

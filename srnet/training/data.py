@@ -85,9 +85,10 @@ def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.n
         lengths += map(len, tokens["input_ids"])
         for name, rows in tokens.items():
             parts.setdefault(name, []).append(np.fromiter(chain.from_iterable(rows), dtype=np.int32))
-    columns = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    columns = {name: np.concatenate(each) for name, each in parts.items()}
     pad = {name: tokenizer.pad_token_id if name == "input_ids" else 0 for name in columns}
-    tensors = {name: torch.from_numpy(np.asarray(a, dtype=np.float32)) for name, a in (extras or {}).items()}
+    arrays = {name: a if a.dtype.kind == "i" else a.astype(np.float32) for name, a in (extras or {}).items()}
+    tensors = {name: torch.from_numpy(a) for name, a in arrays.items()}
     labels = split.labels.astype(np.float32) if split.labels.dtype == np.float64 else split.labels
     return Encoded(columns, labels, np.array(lengths), pad, tensors)
 

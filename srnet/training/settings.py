@@ -77,6 +77,16 @@ class TrainingSettings:
         if not 0.0 <= self.warmup < 1.0:
             raise UserError(f"warmup {self.warmup:g} is out of range", "it is a share of the run: 0 <= warmup < 1")
 
+    @property
+    def length(self) -> str:
+        """In words."""
+        return f"{self.epochs:g} epochs" if self.steps is None else f"{self.steps:,} steps"
+
+    @property
+    def selects_late(self) -> bool:
+        """A run that may stop early has no planned end to be late in: it begins with the best model so far."""
+        return self.selection == "late" and self.patience is None
+
     def total_steps(self, examples: int) -> int:
         """t_max: optimisation steps of the whole run."""
         return self.steps if self.steps is not None else math.ceil(self.epochs * examples / self.batch_size)

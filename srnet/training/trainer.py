@@ -28,7 +28,7 @@ from transformers import (
 
 from srnet.errors import UserError
 from srnet.files import recover_folder
-from srnet.objectives.base import Loss
+from srnet.objectives.base import Loss, StatefulLoss
 from srnet.pruners.base import Method, Snapshot
 from srnet.training.checkpoint import Checkpoint, random_state, readable, trained_tensors, write_checkpoint
 from srnet.training.clock import Clock
@@ -77,6 +77,10 @@ class Run:
     """Checkpoints, until the run is over."""
     trace: dict[str, tuple[Encoded, Callable[[np.ndarray], float]]] = field(default_factory=dict)
     """What else is scored at every evaluation, for curves: it is logged and chooses nothing."""
+    needs: tuple[str, ...] = ()
+    """What of a batch is for the loss, beside labels."""
+    loss_state: StatefulLoss | None = None
+    """What of the loss is prepared before the run and kept in checkpoints."""
     select_after: float = 0.0
     """The share of the run before which no checkpoint is chosen; a method may be stricter."""
     report_to: tuple[str, ...] = ()
@@ -143,13 +147,13 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         inputs = dict(inputs)
-        labels, bias, teacher = inputs.pop("labels"), inputs.pop("bias", None), inputs.pop("teacher", None)
+        labels, needs = inputs.pop("labels"), {need: inputs.pop(need) for need in self.run.needs}
         # Before the forward pass, so that it comes last in the backward pass: its gradients, as large as all scores,
         # are then added to others instead of lying beside the masked weights that wait for theirs.
         penalty = self.run.method.penalty(self.state.global_step)
         outputs = model(**inputs)
         logits = self.run.train.hide_padding(outputs.logits.float(), inputs["attention_mask"])
-        loss = self.run.loss(logits, labels, bias=bias, teacher=teacher)
+        loss = self.run.loss(logits, labels, **needs)
         loss = loss if penalty is None else loss + penalty
         return (loss, outputs) if return_outputs else loss
 
@@ -202,13 +206,16 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         state = json.dumps(asdict(self.state), default=str)
         randoms = self.ranks.gather([random_state()])
         folder, run, optimizer, scheduler = self.checkpoint_folder, self.run, self.optimizer, self.lr_scheduler
+        loss = run.loss_state.state_dict() if run.loss_state else {}
         self.ranks.on_main(
-            lambda: write_checkpoint(folder, run.model, optimizer, scheduler, state, self.best, notes, randoms)
+            lambda: write_checkpoint(folder, run.model, optimizer, scheduler, state, self.best, notes, randoms, loss)
         )
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         self._restored = Checkpoint(Path(resume_from_checkpoint))
         self._restored.restore_model(self.run.model)
+        if self.run.loss_state is not None:
+            self.run.loss_state.load_state_dict(self._restored.loss)
         notes = self._restored.notes
         if notes["best"]:
             self.best, self.best_step, self.best_score = self._restored.best, notes["best_step"], notes["best_score"]
@@ -308,6 +315,8 @@ def _train(run: Run, ranks: Ranks) -> Result:
     total = run.settings.total_steps(len(run.train))
     arguments = _arguments(run, total, ranks)
     run.method.prepare(run.model, total)
+    if run.loss_state is not None:
+        run.loss_state.prepare(torch.from_numpy(run.train.labels), **run.train.extras)
     with _tensorboard_in(run.tracker_folder):
         trainer = SubnetworkTrainer(run, total, arguments, ranks)
     ranks.own_noise(run.settings.seed)

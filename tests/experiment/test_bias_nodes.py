@@ -92,7 +92,7 @@ def test_a_smaller_backbone_can_be_the_weak_one(tiny_task: SyntheticTask) -> Non
 )
 def test_options_that_mean_nothing_are_errors(spec: BiasSpec, complaint: str, tiny_task: SyntheticTask) -> None:
     with pytest.raises(UserError, match=complaint):
-        spec.node(tiny_task, "any")
+        spec.node(tiny_task, "any").check()
 
 
 def test_a_shortcut_without_a_name_has_no_linear_model(tiny_task: SyntheticTask) -> None:

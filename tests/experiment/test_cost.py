@@ -26,7 +26,7 @@ REWOUND = Prune(RAW, RewoundIMP(0.5), CE(), TRAINING)
 
 @pytest.fixture(autouse=True)
 def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from srnet.experiment import CE, BiasModel, Evaluate, FineTune, Moment, Pretrained, Prune, Rewind, Store, Trajectory
-from srnet.experiment.cost import training_length
 from srnet.experiment.estimate import Estimate, estimate, measure_step, spoken
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes import ModelNode, Node
@@ -32,7 +31,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """No backbone is read: a step takes a second, and every measurement is noted."""
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
     asked: list[tuple[str, int]] = []
 
     def measure(raw: Pretrained, settings: TrainingSettings) -> float:
@@ -70,7 +69,7 @@ def remember(store: Store, node: Node | None, pace: float | None) -> None:
     ],
 )
 def test_the_length_of_a_training(node: Any, steps: int) -> None:
-    assert training_length(node) == steps
+    assert node.length == steps
 
 
 # --- stored paces --------------------------------------------------------------------------------------------------

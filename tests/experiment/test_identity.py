@@ -180,6 +180,7 @@ OTHER: dict[str, Any] = {
     "cut": "kth",
     "penalty_until": "end",
     "floor": 0.005,
+    "calibration": 64,
 }
 """Another value for whatever a pruner can be told."""
 

@@ -23,7 +23,9 @@ from srnet.experiment import (
     Prune,
     Reweight,
     Rewind,
+    Sources,
     Store,
+    make_objective,
 )
 from srnet.experiment.nodes import Objective
 from srnet.progress import Reporter
@@ -79,6 +81,11 @@ def test_a_debiased_fine_tuning_is_represented_by_a_late_checkpoint(
     assert selected(FineTune(raw, PoE(bias), training)) == LATE
     assert selected(FineTune(raw, Reweight(bias), training)) == LATE
     assert selected(FineTune(raw, ConfReg(bias, teacher), training)) == LATE
+    sources = Sources(raw, lambda: teacher)
+    for name in ("group-dro", "jtt"):
+        assert selected(FineTune(raw, make_objective(name, sources), training)) == LATE, (
+            "they debias without bias model"
+        )
 
 
 def test_as_published_it_is_the_best_of_all(

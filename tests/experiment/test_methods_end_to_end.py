@@ -132,16 +132,17 @@ def test_distillation_goes_with_every_objective(
     node = Prune(tuned, StaticShared(0.5), objective, replace(tiny_training, steps=3, seed=78))
     own, taught = Spy(monkeypatch, name), []
 
-    def spied(loss: Any, weight: float, temperature: float) -> Any:
+    def spied(loss: Any, weight: float, temperature: float, needs: tuple[str, ...]) -> Any:
         taught.append((weight, temperature))
-        return distilled(loss, weight, temperature)
+        return distilled(loss, weight, temperature, needs)
 
     monkeypatch.setattr("srnet.experiment.compute.distilled", spied)
     Engine(made.store, Reporter(quiet=True)).execute([node])
     assert len(own.calls) == 3
     assert taught == [(0.25, 3.0)]
     teacher = log_softmax(load_logits(made.store, objective.teacher)["train"], axis=1)
-    assert own.rows("teacher") <= float_rows(teacher)
+    if name == "confreg":
+        assert own.rows("teacher") <= float_rows(teacher)
     if name != "ce":
         assert own.rows("bias") <= float_rows(bias_predictions(made.store, bias, "train").log_probs)
 

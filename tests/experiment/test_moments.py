@@ -29,7 +29,6 @@ from srnet.experiment import (
 )
 from srnet.experiment.compute import _kept, train
 from srnet.experiment.identity import describe
-from srnet.experiment.nodes import is_training
 from srnet.experiment.rebuild import rebuild, stored_model, stored_node
 from srnet.export import Subnetwork
 from srnet.progress import Reporter
@@ -104,7 +103,7 @@ def test_a_moment_is_not_what_dev_would_choose(made: Any, tuned: FineTune, traje
 def test_one_fine_tuning_for_all_moments(engine: Engine, trajectory: Trajectory, trainings: list[Result]) -> None:
     moments = [Moment(trajectory, step) for step in KEPT]
     plan = engine.plan([Evaluate(moment) for moment in moments])
-    assert [node for node in plan if is_training(node)] == [trajectory]
+    assert [node for node in plan if node.trains] == [trajectory]
     engine.execute(moments)
     assert [result.steps for result in trainings] == [12], "and it ends where nothing more is kept"
     engine.execute(moments)

@@ -155,7 +155,7 @@ def test_bias_is_found_by_id_not_by_place(
         found = bias_predictions(*args)
         return BiasPredictions(found.ids[::-1], found.log_probs[::-1])
 
-    monkeypatch.setattr("srnet.experiment.compute.bias_predictions", reversed_predictions)
+    monkeypatch.setattr("srnet.experiment.objective.bias_predictions", reversed_predictions)
     engine.execute([replace(node, training=replace(ONE_PASS, learning_rate=2e-3))])
     one, other = (run.train.extras["bias"] for run in runs)
     assert len(one) == ID + COPIES * OOD

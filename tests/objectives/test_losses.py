@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srnet.errors import UserError
-from srnet.objectives import OBJECTIVES, get_objective
+from srnet.objectives import OBJECTIVES, StatefulLoss, get_objective, parse_objective
 from srnet.objectives.confreg import scaled_teacher
 
 ln = math.log
@@ -23,12 +23,18 @@ BIAS = [[0.8, 0.2], [0.9, 0.1]]
 """So beta, the bias model's belief in the truth, is 0.8 and 0.1."""
 
 
-def loss_and_gradient(
-    name: str, bias: list[list[float]] | None = None, teacher: list[list[float]] | None = None
-) -> tuple[float, list[list[float]]]:
+def loss_of(name: str, logits: torch.Tensor, labels: torch.Tensor, **known: torch.Tensor) -> torch.Tensor:
+    """The loss of a first batch that is all the training data, with what the loss needs of what is known."""
+    registered, options = parse_objective(name)
+    loss, needs = registered.make(options), {need: known[need] for need in registered.needs}
+    if isinstance(loss, StatefulLoss):
+        loss.prepare(labels, **needs)
+    return loss(logits, labels, **needs)
+
+
+def loss_and_gradient(name: str, **known: list[list[float]]) -> tuple[float, list[list[float]]]:
     logits = torch.tensor(LOGITS, requires_grad=True)
-    extra = {key: None if p is None else torch.tensor(p).log() for key, p in (("bias", bias), ("teacher", teacher))}
-    loss = get_objective(name).loss(logits, LABELS, **extra)
+    loss = loss_of(name, logits, LABELS, **{key: torch.tensor(p).log() for key, p in known.items()})
     loss.backward()
     assert logits.grad is not None
     return loss.item(), logits.grad.tolist()
@@ -50,7 +56,7 @@ def test_ce_by_hand() -> None:
 
 
 def test_poe_by_hand() -> None:
-    loss, gradient = loss_and_gradient("poe", BIAS)
+    loss, gradient = loss_and_gradient("poe", bias=BIAS)
     # products: (3/4 * 0.8, 1/4 * 0.2) = (0.6, 0.05) -> (12/13, 1/13) and (0.45, 0.05) -> (0.9, 0.1)
     assert loss == pytest.approx((-ln(12 / 13) - ln(0.1)) / 2)
     # (product - y) / 2: the example that the bias model gets right teaches little
@@ -58,7 +64,7 @@ def test_poe_by_hand() -> None:
 
 
 def test_reweight_by_hand() -> None:
-    loss, gradient = loss_and_gradient("reweight", BIAS)
+    loss, gradient = loss_and_gradient("reweight", bias=BIAS)
     # weights 1 - beta = 0.2 and 0.9; the mean over two examples. The published code divides by 0.2 + 0.9 instead.
     assert loss == pytest.approx((0.2 * -ln(3 / 4) + 0.9 * -ln(1 / 2)) / 2)
     assert_gradient(gradient, [[-0.2 / 8, 0.2 / 8], [0.9 / 4, -0.9 / 4]])
@@ -67,7 +73,7 @@ def test_reweight_by_hand() -> None:
 def test_confreg_by_hand() -> None:
     # beta = 1/2 turns p_t^(1-beta) into a square root: (0.8, 0.6) / 1.4 = (4/7, 3/7) and (3, 1) / 4
     teacher = [[0.64, 0.36], [0.9, 0.1]]
-    loss, gradient = loss_and_gradient("confreg", [[0.5, 0.5], [0.5, 0.5]], teacher)
+    loss, gradient = loss_and_gradient("confreg", bias=[[0.5, 0.5], [0.5, 0.5]], teacher=teacher)
     assert loss == pytest.approx((-4 / 7 * ln(3 / 4) - 3 / 7 * ln(1 / 4) + ln(2)) / 2)
     # (p - S) / 2 with 3/4 - 4/7 = 5/28 and 1/2 - 3/4 = -1/4
     assert_gradient(gradient, [[5 / 56, -5 / 56], [-1 / 8, 1 / 8]])
@@ -100,11 +106,27 @@ def plain_confreg(p: torch.Tensor, y: torch.Tensor, bias: torch.Tensor, teacher:
     return -(target * p.log()).sum(1).mean()
 
 
+def plain_jtt(p: torch.Tensor, y: torch.Tensor, bias: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    """The errors of the teacher, each 6 times in the data."""
+    rows = [row for row in range(len(y)) for _ in range(1 if teacher[row].argmax() == y[row] else 6)]
+    return -of_truth(p[rows], y[rows]).log().mean()
+
+
+def plain_group_dro(p: torch.Tensor, y: torch.Tensor, bias: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    """Groups are classes."""
+    losses = [-of_truth(p[y == g], y[y == g]).log().mean() if (y == g).any() else y.new_zeros(()) for g in range(4)]
+    losses = losses[: int(y.max()) + 1]
+    q = normalised(torch.stack([torch.exp(0.01 * loss.detach()) for loss in losses])[None])[0]
+    return torch.stack([weight * loss for weight, loss in zip(q, losses, strict=True)]).sum()
+
+
 PLAIN: dict[str, Formula] = {
     "ce": lambda p, y, bias, teacher: -of_truth(p, y).log().mean(),
     "poe": lambda p, y, bias, teacher: -of_truth(normalised(p * bias), y).log().mean(),
     "reweight": lambda p, y, bias, teacher: -((1 - of_truth(bias, y)) * of_truth(p, y).log()).mean(),
     "confreg": plain_confreg,
+    "group-dro": plain_group_dro,
+    "jtt": plain_jtt,
 }
 
 
@@ -128,7 +150,7 @@ def batches(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, 
 def test_loss_and_gradient_match_plain_probabilities(name: str, batch: tuple[torch.Tensor, ...]) -> None:
     values, labels, bias, teacher = batch
     logits, again = values.clone().requires_grad_(), values.clone().requires_grad_()
-    ours = OBJECTIVES[name].loss(logits, labels, bias=bias.log(), teacher=teacher.log())
+    ours = loss_of(name, logits, labels, bias=bias.log(), teacher=teacher.log(), early=teacher.log(), group=labels)
     plain = PLAIN[name](normalised(again.exp()), labels, bias, teacher)
     torch.testing.assert_close(ours, plain)
     torch.testing.assert_close(
@@ -157,7 +179,7 @@ def test_certainty_stays_finite(name: str, scale: float) -> None:
     rows = [(label, b, t) for label in (0, 1) for b in (0, 1) for t in (0, 1)]
     labels, bias, teacher = (torch.tensor(column) for column in zip(*rows, strict=True))
     logits = (scale * torch.tensor([[1.0, -1.0]])).repeat(len(rows), 1).requires_grad_()
-    loss = OBJECTIVES[name].loss(logits, labels, bias=certain[bias], teacher=certain[teacher])
+    loss = loss_of(name, logits, labels, bias=certain[bias], teacher=certain[teacher], early=certain[bias], group=bias)
     loss.backward()
     assert logits.grad is not None
     assert torch.isfinite(loss)
@@ -175,17 +197,52 @@ def test_poe_learns_nothing_from_what_the_bias_model_is_sure_of() -> None:
 
 
 def test_what_each_objective_needs() -> None:
-    needs = {name: (loss.needs_bias, loss.needs_teacher) for name, loss in OBJECTIVES.items()}
-    assert needs == {"ce": (False, False), "poe": (True, False), "reweight": (True, False), "confreg": (True, True)}
+    assert {name: loss.needs for name, loss in OBJECTIVES.items()} == {
+        "ce": (),
+        "poe": ("bias",),
+        "reweight": ("bias",),
+        "confreg": ("bias", "teacher"),
+        "group-dro": ("group",),
+        "jtt": ("early",),
+    }
+    assert [name for name, loss in OBJECTIVES.items() if not loss.debiases] == ["ce"]
 
 
-@pytest.mark.parametrize("name", sorted(name for name, loss in OBJECTIVES.items() if loss.needs_bias))
-def test_a_missing_bias_model_is_not_ignored(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(name for name, loss in OBJECTIVES.items() if loss.needs))
+def test_what_is_missing_is_not_ignored(name: str) -> None:
     # the published IMP runs drop it silently and train plain CE
-    with pytest.raises(ValueError, match="needs"):
-        OBJECTIVES[name].loss(torch.zeros(1, 2), torch.tensor([0]))
+    with pytest.raises(KeyError):
+        loss_of(name, torch.zeros(1, 2), torch.tensor([0]))
+    if name in ("poe", "reweight", "confreg"):
+        with pytest.raises(TypeError, match="missing"):
+            OBJECTIVES[name].loss(torch.zeros(1, 2), torch.tensor([0]))
 
 
 def test_an_unknown_objective_lists_the_known_ones() -> None:
-    with pytest.raises(UserError, match=r"unknown objective 'focal'.*ce, confreg, poe, reweight"):
+    with pytest.raises(UserError, match=r"unknown objective 'focal'.*ce, confreg, group-dro, jtt, poe, reweight"):
         get_objective("focal")
+
+
+def test_options_are_part_of_the_name() -> None:
+    loss, options = parse_objective("jtt:upweight=20, early_share=0.4")
+    assert (loss.name, options) == ("jtt", {"upweight": 20.0}), "what is the default says nothing"
+    assert loss.text(options) == "jtt:upweight=20.0"
+    assert parse_objective(loss.text(options)) == (loss, options)
+    assert OBJECTIVES["poe"].text({}) == "poe"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("poe:eta=1", "objective 'poe' has no option 'eta'; it has none"),
+        ("group-dro:step=1", "no option 'step'; it has: eta"),
+        ("group-dro:eta=fast", "could not convert"),
+        ("group-dro:eta", "could not convert"),
+        ("group-dro:eta=0", "eta must be positive"),
+        ("jtt:upweight=inf", "upweight must be positive and finite"),
+        ("jtt:early_share=1.5", "out of range"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(text: str, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        get_objective(text)

@@ -21,7 +21,8 @@ every_pruner = pytest.mark.parametrize("name", sorted(PRUNERS))
 def test_registry() -> None:
     assert set(PRUNERS) == set(METHODS), "a new pruner needs its line in tests/methods.py"
     assert set(METHODS) == {
-        *("imp", "imp-rw", "l0", "magnitude", "mask", "movement", "one-shot", "smp-l", "smp-s", "soft-movement")
+        *("imp", "imp-rw", "l0", "magnitude", "mask", "movement", "one-shot", "smp-l", "smp-s", "soft-movement"),
+        "wanda",
     }
     assert all(get_pruner(name).name == name for name in PRUNERS)
 
@@ -97,7 +98,7 @@ def test_a_pruner_either_trains_or_gives_its_mask_at_once(name: str, toy: nn.Mod
         with pytest.raises(TypeError, match="training"):
             pruner.mask(toy)
     else:
-        assert isinstance(pruner.mask(toy), Mask)
+        assert isinstance(pruner.mask(toy, [{"input": torch.ones(4, 10)}]), Mask)
         with pytest.raises(TypeError, match="does not train"):
             pruner.method(fine_tuned=False, eval_every=1)
 

@@ -28,7 +28,7 @@ from srnet.experiment import (
 )
 from srnet.experiment.cost import planned_steps
 from srnet.experiment.identity import describe
-from srnet.experiment.nodes import ModelNode, Node, Objective, is_training
+from srnet.experiment.nodes import ModelNode, Node, Objective
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.pruners import IMP, MaskTraining, RewoundIMP
 from srnet.recipes.figures import (
@@ -70,7 +70,7 @@ CONTROL = "full model (CE), trained as long"
 @pytest.fixture(autouse=True)
 def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backbone is its name here: expressions and keys do not need the weights."""
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head=None: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head=None: f"hash of {name}")
 
 
 def lines(name: str, setup: Setup | None = None, seeds: tuple[int, ...] = (SEED,)) -> dict[str, list[ModelNode]]:
@@ -384,7 +384,7 @@ def plan(tmp_path: Path) -> list[Node]:
 
 
 def test_all_figures_together_are_fewer_than_a_hundred_trainings(plan: list[Node]) -> None:
-    trainings = [node for node in plan if is_training(node)]
+    trainings = [node for node in plan if node.trains]
     alone = sum(len(recipe.points()) for recipe in recipes(TASK).values())
     assert len(trainings) < min(100, alone), "figures share what they can"
     full = [node for node in trainings if isinstance(node, FineTune) and isinstance(node.parent, Pretrained)]

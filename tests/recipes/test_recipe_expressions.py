@@ -44,7 +44,7 @@ def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(name: str) -> str:
         raise AssertionError("the backbone was loaded")
 
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", refuse)
+    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", refuse)
 
 
 def test_full_model() -> None:

@@ -163,7 +163,7 @@ def test_options_of_a_pruner_are_what_its_fields_ask_for(tmp_path: Path) -> None
         (f"task: inference\nlines: [{LINE.replace('prune: ce, ', '')}]", ("line 'x'", "'mask' needs")),
         (f"task: inference\nlines: [{LINE.replace('mask', 'one-shot')}]", ("line 'x'", "'one-shot' takes no")),
         (f"task: inference\nlines: [{LINE[:-1]}, options: {{phy: 1}}}}]", ("line 'x'", "'phy'")),
-        ("task: inference\nlines: [{label: x, finetune: mse}]", ("unknown objective 'mse'", "ce, confreg, poe")),
+        ("task: inference\nlines: [{label: x, finetune: mse}]", ("unknown objective 'mse'", "ce, confreg, group-dro")),
         (f"task: inference\nlines: [{LINE}, {LINE}]", ("recipe 'mine'", "labels of their own")),
         (f"task: inference\nlines: [{LINE.replace('mask', 'imp').replace('0.5', '0.55')}]", ("0.55", "choose one of")),
     ],

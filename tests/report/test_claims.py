@@ -62,7 +62,7 @@ EXAMPLES = 400
 @pytest.fixture(autouse=True)
 def _keys_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backbone is its name here, and what is written need not outlive a power failure."""
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
     monkeypatch.setattr("srnet.files.os.fsync", lambda descriptor: None)
 
 

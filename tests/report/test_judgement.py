@@ -59,7 +59,7 @@ class MadeUpTask:
 
 @pytest.fixture(autouse=True)
 def _keys_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
     monkeypatch.setattr("srnet.files.os.fsync", lambda descriptor: None)
 
 

@@ -79,7 +79,7 @@ MASKS = {
 @pytest.fixture
 def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Pictures of the masks above, as if they had been found."""
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
 
     def make(seeds: tuple[int, ...], *lines: Line) -> MaskPictures:
         task = SyntheticTask("inference", train_size=10, dev_size=5, ood_size=5)

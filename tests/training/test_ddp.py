@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 from srnet.backbones import load_backbone
 from srnet.errors import UserError
 from srnet.masks import Mask
-from srnet.objectives import get_objective
+from srnet.objectives import StatefulLoss, parse_objective
 from srnet.pruners import IMP, MaskTraining, Method, RewoundIMP, StaticShared
 from srnet.pruners.base import Snapshot, split_snapshot
 from srnet.tasks.synthetic import SyntheticTask
@@ -60,6 +60,7 @@ COMPARED: dict[str, tuple[Callable[[], Method], str]] = {
     "gradual mask": (gradual, "reweight"),
     "imp": (imp, "confreg"),
     "static": (static, "ce"),
+    "groups": (Method, "group-dro:eta=1"),
 }
 """Trained without dropout by one process and by two."""
 
@@ -98,6 +99,9 @@ class Laboratory:
         base.model.unused = torch.nn.Parameter(torch.ones(3))  # no output depends on it, as on a pooler nobody asks
         rng = np.random.default_rng(0)
         extras = {name: np.log(rng.dirichlet([1.0, 1.0], len(task.train.labels))) for name in ("bias", "teacher")}
+        extras["group"] = np.arange(len(task.train.labels)) % 3
+        registered, options = parse_objective(objective)
+        loss = registered.make(options)
         dev = encode(task.dev, base.tokenizer, 64)
 
         def likelihood(logits: np.ndarray) -> float:
@@ -106,9 +110,11 @@ class Laboratory:
             return float(logs[np.arange(len(logs)), task.dev.labels].mean())
 
         defaults: dict[str, Any] = {
-            "loss": get_objective(objective).loss,
+            "loss": loss,
+            "needs": registered.needs,
+            "loss_state": loss if isinstance(loss, StatefulLoss) else None,
             "settings": FAST,
-            "train": encode(task.train, base.tokenizer, 64, extras),
+            "train": encode(task.train, base.tokenizer, 64, {need: extras[need] for need in registered.needs}),
             "dev": dev,
             "score": likelihood,
             "trace": {"again": (dev, likelihood)},

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from srnet.experiment.compute import Context, Helped, compute
 from srnet.experiment.engines.scheduler import Outcome
-from srnet.experiment.nodes import Node, is_training
+from srnet.experiment.nodes import Node
 from srnet.experiment.store import Store
 from srnet.experiment.work import ensure
 from srnet.training.distributed import Ranks
@@ -37,7 +37,7 @@ class Team:
         self.ranks.on_main(lambda: needed)
 
     def _called(self, node: Node) -> bool:
-        return self.ranks.on_main(lambda: False) and is_training(node)
+        return self.ranks.on_main(lambda: False) and node.trains
 
     def _help(self, node: Node) -> None:
         with TemporaryDirectory() as nowhere:

@@ -78,6 +78,10 @@ class SyntheticTask:
             raise UserError("a split of the benchmark must hold at least one example")
 
     @property
+    def shortcut(self) -> Shortcut:
+        return FAMILIES[self.name].shortcut
+
+    @property
     def evidence(self) -> Evidence:
         family = FAMILIES[self.name]
         noise = family.noise if self.noise is None else self.noise

@@ -1,0 +1,22 @@
+"""Reading what nodes have stored."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from srnet.bias import BiasPredictions
+from srnet.experiment.nodes import Evaluate, Node
+from srnet.experiment.store import Store
+
+TOKENS = "{} tokens"
+"""The name under which the logits of every token of a split are stored."""
+
+
+def bias_predictions(store: Store, node: Node, split: str) -> BiasPredictions:
+    with np.load(store.path(node.key) / f"{split}.npz", allow_pickle=False) as file:
+        return BiasPredictions(tuple(file["ids"].tolist()), file["log_probs"])
+
+
+def load_logits(store: Store, node: Evaluate) -> dict[str, np.ndarray]:
+    with np.load(store.path(node.key) / "logits.npz", allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}

@@ -1,0 +1,143 @@
+"""Nodes that measure a shortcut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from srnet.backbones import backbone_hash
+from srnet.bias.vector_files import files_of, is_vector_file
+from srnet.errors import UserError
+from srnet.experiment.identity import BY_CONTENT
+from srnet.experiment.nodes.base import Node, TaskSpec, load_task, shortcut_of_spec
+from srnet.experiment.nodes.training import FineTune
+from srnet.files import sha256
+from srnet.tasks.base import Shortcut
+
+
+@dataclass(frozen=True)
+class BiasModel(Node):
+    """A cross-fitted linear model that sees nothing but the shortcut."""
+
+    task: TaskSpec = field(metadata=BY_CONTENT)
+    shortcut: Shortcut | None = field(default=None, metadata=BY_CONTENT)
+    """Which features; the task's own suspicion if not given."""
+    vectors: str | None = field(default=None, metadata=BY_CONTENT)
+    """A file of word vectors, or a backbone whose input embeddings serve as such; None uses words alone."""
+    folds: int = 5
+    extended: bool = False
+    """Overlap: two more features, as in the original authors' tool."""
+
+    def __post_init__(self) -> None:
+        _check_named(self.shortcut)
+
+    def check(self) -> None:
+        _check_named(self.suspected)
+        load_task(self.task).need_classes("a bias model")
+
+    def content(self) -> dict[str, str]:
+        content = {"data": load_task(self.task).fingerprint, "suspected": self.suspected}
+        return content if self.vectors is None else content | {"vectors_sha256": _vectors_hash(self.vectors)}
+
+    @property
+    def task_spec(self) -> TaskSpec:
+        return self.task
+
+    @property
+    def suspected(self) -> Shortcut:
+        return self.shortcut or shortcut_of_spec(self.task)
+
+    @property
+    def features(self) -> str:
+        """What it reads, in words: another bias model is another experiment."""
+        vectors = "no word vectors" if self.vectors is None else _vectors_name(self.vectors)
+        if self.suspected == "overlap":
+            count = (3 if self.vectors is None else 5) + self.extended * (1 if self.vectors is None else 2)
+            what = f"word overlap ({count} features, {vectors})"
+        else:
+            bag = "a bag of words, " if self.vectors is None else "the maximum in each dimension, "
+            what = f"the second text alone ({bag}{vectors})"
+        return f"{what}, cross-fitted in {self.folds} folds"
+
+    @property
+    def formula(self) -> str:
+        return "bias"
+
+    @property
+    def label(self) -> str:
+        return f"bias model for {self.task.name}"
+
+
+def _check_named(shortcut: Shortcut | None) -> None:
+    if shortcut == "unknown":
+        raise UserError("a linear model needs a shortcut that has a name", "use a weak model: shortcut unknown")
+
+
+def _vectors_name(source: str) -> str:
+    named = Path(files_of(source)[0]).name if is_vector_file(source) else f"the backbone {source}"
+    return f"word vectors of {named}"
+
+
+@lru_cache(maxsize=8)
+def _vectors_hash(source: str) -> str:
+    """Of the files that `source` names, or of the backbone."""
+    if not is_vector_file(source):
+        return backbone_hash(source)
+    missing = [file for file in files_of(source) if not Path(file).is_file()]
+    if missing:
+        raise UserError(f"word vectors {missing[0]} do not exist", "check the path")
+    return "+".join(sha256(Path(file)) for file in files_of(source))
+
+
+@dataclass(frozen=True)
+class WeakModel(Node):
+    """Utama et al. (2020b): what a model learns from very few examples is the shortcut, whatever it may be.
+
+    Each of two models was fine-tuned on examples that the other did not see, so that every training example is judged
+    by a model to which it is new.
+    """
+
+    first: FineTune
+    second: FineTune
+
+    def __post_init__(self) -> None:
+        one, other = self.first.part, self.second.part
+        if one is None or other is None or not (one[1] <= other[0] or other[1] <= one[0]):
+            raise UserError("the two weak models must be trained on different parts of the data", f"not {one}, {other}")
+        if self.first.task_spec != self.second.task_spec:
+            raise UserError("the two weak models must be of one task")
+
+    def check(self) -> None:
+        task, parts = load_task(self.task), [each.part or (0, 0) for each in (self.first, self.second)]
+        task.need_classes("a bias model")
+        needed = max(end for _, end in parts)
+        if needed > len(task.train):
+            raise UserError(
+                f"two weak models on {parts[0][1] - parts[0][0]:,} examples each need {needed:,}",
+                f"'{self.task.name}' has {len(task.train):,}: choose fewer",
+            )
+
+    @property
+    def task(self) -> TaskSpec:
+        return self.first.task_spec
+
+    @property
+    def features(self) -> str:
+        """What it reads, in words."""
+        start, end = self.first.part or (0, 0)
+        return (
+            f"no features, but the answers of two models of {self.first.pretrained.backbone} fine-tuned on "
+            f"{end - start:,} examples each, every example judged by one that did not see it"
+        )
+
+    @property
+    def formula(self) -> str:
+        return "weak"
+
+    @property
+    def label(self) -> str:
+        return f"weak model for {self.task.name}"
+
+
+Bias = BiasModel | WeakModel

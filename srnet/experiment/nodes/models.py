@@ -1,0 +1,148 @@
+"""Nodes whose artifact is a model, and what is not trained for: the raw model and rewinding. And a model's scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from srnet.backbones import Head, backbone_hash
+from srnet.errors import UserError
+from srnet.experiment.identity import BY_CONTENT
+from srnet.experiment.nodes.base import Node, TaskSpec, answer_of_spec, load_task
+
+TRAIN = "train"
+"""What every task calls its training data."""
+
+
+@dataclass(frozen=True)
+class ModelNode(Node):
+    """A node whose artifact is a model: a subnetwork folder."""
+
+    several: ClassVar[bool] = False
+    """Whether the artifact holds several models, from which other nodes pick."""
+
+    @property
+    def origin(self) -> ModelNode:
+        """The model that this one is made from."""
+        return next(parent for parent in self.parents if isinstance(parent, ModelNode))
+
+    @property
+    def pretrained(self) -> Pretrained:
+        """The raw model at the root of the expression."""
+        return self.origin.pretrained
+
+    @property
+    def task_spec(self) -> TaskSpec:
+        return self.pretrained.task
+
+    @property
+    def fine_tuned(self) -> bool:
+        """Whether the weights have been trained on the task."""
+        return self.origin.fine_tuned
+
+    @property
+    def max_length(self) -> int:
+        """Where texts are cut: as in the training that made the model."""
+        return self.origin.max_length
+
+    def cost(self, steps_of: Callable[[Any], int]) -> int:
+        """Optimisation steps from the raw model to this one; `steps_of` gives those of one training."""
+        before = sum(parent.cost(steps_of) for parent in self.parents if isinstance(parent, ModelNode))
+        return before + (steps_of(self) if self.trains else 0)
+
+
+@dataclass(frozen=True)
+class Pretrained(ModelNode):
+    """f(pt): the backbone with a randomly initialised head, or with its own language-model head on `words`."""
+
+    backbone: str
+    task: TaskSpec = field(metadata=BY_CONTENT)
+    seed: int = 0
+    words: tuple[str, ...] = ()
+    """One word a label; none: an ordinary classifier."""
+
+    def content(self) -> dict[str, str]:
+        return {"backbone_sha256": backbone_hash(self.backbone, self.head), "data": load_task(self.task).fingerprint}
+
+    @property
+    def fine_tuned(self) -> bool:
+        return False
+
+    @property
+    def max_length(self) -> int:
+        return answer_of_spec(self.task).max_length
+
+    @property
+    def head(self) -> Head:
+        return Head(self.words, per_token=answer_of_spec(self.task).per_token)
+
+    @property
+    def pretrained(self) -> Pretrained:
+        return self
+
+    @property
+    def formula(self) -> str:
+        return "pt"
+
+    @property
+    def label(self) -> str:
+        return f"{self.backbone} on {self.task.name}"
+
+
+@dataclass(frozen=True)
+class Rewind(ModelNode):
+    """M(f) * theta: the mask of `subnetwork` on the weights of `to`."""
+
+    subnetwork: ModelNode
+    to: ModelNode
+
+    def __post_init__(self) -> None:
+        if self.subnetwork.pretrained != self.to.pretrained:
+            raise UserError("a mask can only be rewound to a model on the same backbone, task and seed")
+
+    @property
+    def origin(self) -> ModelNode:
+        return self.to
+
+    def cost(self, steps_of: Callable[[Any], int]) -> int:
+        return self.subnetwork.cost(steps_of)
+
+    @property
+    def formula(self) -> str:
+        return f"M({self.subnetwork.formula}) * {self.to.formula}"
+
+    @property
+    def label(self) -> str:
+        return f"rewind {self.subnetwork.label}"
+
+
+@dataclass(frozen=True)
+class Evaluate(Node):
+    """E_d(f): logits and scores of a model on splits of its task; the scored ones if none are named."""
+
+    model: ModelNode
+    splits: tuple[str, ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.splits or load_task(self.task_spec).scored
+
+    def check(self) -> None:
+        task = load_task(self.task_spec)
+        for name in self.splits or ():
+            if name not in task.splits:
+                raise UserError(f"task '{task.name}' has no split '{name}'", f"it has: {', '.join(task.splits)}")
+
+    @property
+    def formula(self) -> str:
+        return f"E({self.model.formula})"
+
+    @property
+    def label(self) -> str:
+        return f"evaluate {self.model.label}"
+
+
+def answers_of(model: ModelNode) -> Evaluate:
+    """A model's answers on the training data."""
+    return Evaluate(model, (TRAIN,))

@@ -1,0 +1,127 @@
+"""Objectives: a registered loss together with the nodes it learns from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from srnet.errors import UserError, choose
+from srnet.experiment.nodes.base import Node
+from srnet.experiment.nodes.models import Evaluate, ModelNode, answers_of
+from srnet.experiment.store import Store
+from srnet.objectives import OBJECTIVES, RegisteredLoss, parse_objective
+from srnet.tasks.base import Task, TrainingData
+from srnet.tasks.splits import Split
+
+
+class Need:
+    """An input of losses beside logits and labels: where it comes from, and its values for the training data."""
+
+    what: ClassVar[str | None] = None
+    """The node that gives it, in words; None where the data alone do."""
+    covers_ood: ClassVar[bool] = True
+    """Whether it is known for OOD training data."""
+
+    def node(self, sources: Any, loss: Any) -> Node:
+        """The node that gives it, made from `experiment.objective.Sources`; `loss` has the objective's options."""
+        raise NotImplementedError
+
+    def check(self, objective: str, task: Task) -> None:
+        """Refuse a task that cannot give it."""
+
+    def values(self, node: Any, splits: Sequence[Split], task: Task, store: Store) -> np.ndarray:
+        """A row an example, in the order of the training data."""
+        raise NotImplementedError
+
+
+NEEDS: dict[str, Need] = {}
+"""By the names that losses declare."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    name: str
+    bias: Node | None = None
+    teacher: Evaluate | None = None
+    distillation: float | None = None
+    """The share of the loss that imitates the teacher, beside whatever the loss is; None: no distillation."""
+    temperature: float = 2.0
+    """Of the distillation."""
+    options: tuple[tuple[str, Any], ...] = ()
+    """Those of the loss that differ from its defaults."""
+    inputs: tuple[tuple[str, Node], ...] = ()
+    """The nodes that give what it needs beside a bias model and a teacher, by need."""
+
+    def __post_init__(self) -> None:
+        loss, given = parse_objective(self.name)
+        object.__setattr__(self, "name", loss.name)
+        object.__setattr__(self, "options", tuple(loss.changed(given | dict(self.options)).items()))
+        if self.distillation is not None and not 0.0 < self.distillation <= 1.0:
+            raise UserError(
+                f"distillation {self.distillation:g} is out of range", "it is a share of the loss: above 0, at most 1"
+            )
+        if not 0.0 < self.temperature < float("inf"):
+            raise UserError(f"temperature {self.temperature:g} must be positive and finite")
+        for name in (*self.needs, *self.nodes):
+            what = NEEDS[choose("need", name, NEEDS)].what
+            needed = name in self.needs and what is not None
+            if needed != (name in self.nodes):
+                raise UserError(f"objective '{self.label}' {'needs a' if needed else 'takes no'} {what or name}")
+
+    @property
+    def loss(self) -> RegisteredLoss:
+        return OBJECTIVES[self.name]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What the loss and the distillation read beside logits and labels."""
+        return tuple(dict.fromkeys((*self.loss.needs, *(() if self.distillation is None else ("teacher",)))))
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """What it learns from, by need."""
+        given = {"bias": self.bias, "teacher": self.teacher, **dict(self.inputs)}
+        return {need: node for need, node in given.items() if node is not None}
+
+    @property
+    def label(self) -> str:
+        text = self.loss.text(dict(self.options))
+        return text if self.distillation is None else f"{text}+kd"
+
+    def check_data(self, data: TrainingData) -> None:
+        missing = [NEEDS[need].what for need in self.needs if not NEEDS[need].covers_ood]
+        if data == "id+ood" and missing:
+            raise UserError(f"objective '{self.label}' has no {missing[0]}'s answers for OOD training data")
+
+    def check(self, task: Task) -> None:
+        for need in self.needs:
+            NEEDS[need].check(f"objective '{self.name}'", task)
+
+
+def CE() -> Objective:
+    return Objective("ce")
+
+
+def PoE(bias: Node) -> Objective:
+    return Objective("poe", bias)
+
+
+def Reweight(bias: Node) -> Objective:
+    return Objective("reweight", bias)
+
+
+def ConfReg(bias: Node, teacher: ModelNode) -> Objective:
+    """`teacher` is a model trained with CE; its predictions on the training data are computed once and stored."""
+    return Objective("confreg", bias, answers_of(teacher))
+
+
+def Distilled(objective: Objective, teacher: ModelNode, share: float = 0.5, temperature: float = 2.0) -> Objective:
+    """`objective`, of which `share` is replaced by imitating `teacher`; its answers are computed once and stored."""
+    own = objective.teacher
+    if own is not None and own != answers_of(teacher):
+        raise UserError(f"objective '{objective.name}' has a teacher already", "distil from the same one")
+    return dataclasses.replace(objective, teacher=answers_of(teacher), distillation=share, temperature=temperature)

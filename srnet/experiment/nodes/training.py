@@ -1,0 +1,232 @@
+"""Nodes that train: fine-tuning and pruning, and the models picked from such runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from srnet.errors import UserError, choose
+from srnet.experiment.nodes.base import Node, load_task
+from srnet.experiment.nodes.models import ModelNode
+from srnet.experiment.nodes.objectives import CE, Objective
+from srnet.pruners import MaskTraining, Pruner
+from srnet.tasks.base import TrainingData
+from srnet.training import TrainingSettings
+
+
+class Training(ModelNode):
+    """A node that trains `parent`. Subclasses are dataclasses with these fields."""
+
+    parent: ModelNode
+    objective: Objective
+    training: TrainingSettings
+    data: TrainingData = "id"
+
+    def __post_init__(self) -> None:
+        # what a bias model or a teacher of another task says would be matched by position, and mean nothing
+        if any(node.task_spec != self.task_spec for node in self.objective.nodes.values()):
+            raise UserError(f"objective '{self.objective.label}' learns from another task than {self.task_spec.name}")
+        choose("training data", self.data, ("id", "id+ood"))
+        self.objective.check_data(self.data)
+
+    def check(self) -> None:
+        task = load_task(self.task_spec)
+        task.training_data(self.data)
+        self.objective.check(task)
+
+    def check_to_the_end(self) -> None:
+        """Only plain fine-tuning may stop early: a mask that still changes is not at its sparsity yet."""
+        if self.training.patience is not None:
+            raise UserError("patience is for fine-tuning; this has to run to its end", "leave patience out")
+
+    def check_no_scores(self, what: str = "fine-tuning") -> None:
+        if self.training.score_rate is not None:
+            raise UserError(f"{what} has no scores to train", "leave score_rate out")
+
+    @property
+    def trains(self) -> bool:
+        return True
+
+    @property
+    def max_length(self) -> int:
+        return self.training.max_length
+
+    @property
+    def length(self) -> int:
+        """Planned steps: at most, where a training may stop early."""
+        if self.training.steps is not None:
+            return self.training.steps
+        return self.training.total_steps(sum(map(len, load_task(self.task_spec).training_data(self.data))))
+
+    @property
+    def subscript(self) -> str:
+        return self.objective.label if self.data == "id" else f"{self.objective.label}+ood"
+
+    @property
+    def how(self) -> str:
+        """Objective and data, in words."""
+        return self.objective.label + (", with OOD data" if self.data == "id+ood" else "")
+
+
+@dataclass(frozen=True)
+class FineTune(Training):
+    """A_L(f): train every weight, under the parent's mask if it has one."""
+
+    parent: ModelNode
+    objective: Objective = field(default_factory=CE)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    data: TrainingData = "id"
+    part: tuple[int, int] | None = None
+    """Train on these rows of one fixed shuffling of the training data only."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_no_scores()
+        if self.part is not None and (self.data != "id" or self.objective != CE()):
+            raise UserError("a part of the training data is for plain CE on ID data")
+
+    @property
+    def fine_tuned(self) -> bool:
+        return True
+
+    @property
+    def formula(self) -> str:
+        until = "^auto" if self.training.patience is not None else ""
+        return f"A_{self.subscript}{until}({self.parent.formula})"
+
+    @property
+    def label(self) -> str:
+        until = f", {self.training.length}" if self.training.patience is None else ", until it stalls"
+        part = f" on {self.part[1] - self.part[0]:,} examples" if self.part else ""
+        return f"fine-tune ({self.how}){part}{until}, seed {self.training.seed}"
+
+
+@dataclass(frozen=True)
+class Trajectory(Training):
+    """One fine-tuning that keeps the model as it was at several steps; `Moment` picks from it."""
+
+    several: ClassVar[bool] = True
+    parent: ModelNode
+    objective: Objective
+    training: TrainingSettings
+    steps: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.steps or min(self.steps) < 1:
+            raise UserError(f"moments of a fine-tuning are steps from 1 on, not {list(self.steps)}")
+        self.check_to_the_end()
+        self.check_no_scores()
+
+    @property
+    def length(self) -> int:
+        return max(self.steps)
+
+    @property
+    def formula(self) -> str:
+        return f"A_{self.objective.label}^{','.join(map(str, self.steps))}({self.parent.formula})"
+
+    @property
+    def label(self) -> str:
+        return f"fine-tune ({self.objective.label}) to step {max(self.steps)}, seed {self.training.seed}"
+
+
+@dataclass(frozen=True)
+class Moment(ModelNode):
+    """f(theta_t): the model as it was at one step of a fine-tuning, whatever its score."""
+
+    trajectory: Trajectory
+    step: int
+
+    def __post_init__(self) -> None:
+        if self.step not in self.trajectory.steps:
+            raise UserError(f"step {self.step} was not kept", f"kept: {list(self.trajectory.steps)}")
+
+    @property
+    def fine_tuned(self) -> bool:
+        return True
+
+    def cost(self, steps_of: Callable[[Any], int]) -> int:
+        return self.step + self.trajectory.parent.cost(steps_of)
+
+    @property
+    def formula(self) -> str:
+        return f"A_{self.trajectory.objective.label}^{self.step}({self.trajectory.parent.formula})"
+
+    @property
+    def label(self) -> str:
+        return f"step {self.step} of {self.trajectory.label}"
+
+
+@dataclass(frozen=True)
+class PruneRun(Training):
+    """One run of a method that yields every sparsity on its way; `Prune` picks from it."""
+
+    several: ClassVar[bool] = True
+    parent: ModelNode
+    pruner: Pruner
+    objective: Objective
+    training: TrainingSettings
+    data: TrainingData = "id"
+
+    @property
+    def formula(self) -> str:
+        return f"P_{self.subscript}^{self.pruner.name}({self.parent.formula})"
+
+    @property
+    def label(self) -> str:
+        return f"{self.pruner.name} ({self.how}), every level, seed {self.training.seed}"
+
+
+@dataclass(frozen=True)
+class Prune(Training):
+    """P_L^p(f): find a mask."""
+
+    parent: ModelNode
+    pruner: Pruner = field(default_factory=MaskTraining)
+    objective: Objective = field(default_factory=CE)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    data: TrainingData = "id"
+
+    def __post_init__(self) -> None:
+        if not self.pruner.trains and self.objective != CE():
+            raise UserError(f"pruner '{self.pruner.name}' does not train, so it takes no objective")
+        if not self.pruner.trains and self.data != "id":
+            raise UserError(f"pruner '{self.pruner.name}' does not train, so it takes no training data")
+        super().__post_init__()
+        self.check_to_the_end()
+        if self.training.steps is not None:
+            self.pruner.check_steps(self.training.steps)
+        if not self.pruner.has_scores:
+            self.check_no_scores(f"pruner '{self.pruner.name}'")
+
+    @property
+    def trains(self) -> bool:
+        return self.pruner.trains and self.levels is None
+
+    @property
+    def levels(self) -> PruneRun | None:
+        """The shared run this level is picked from, for pruners that have one."""
+        if not hasattr(self.pruner, "levels"):
+            return None
+        return PruneRun(self.parent, self.pruner.shared_run(), self.objective, self.training, self.data)
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        return (self.levels,) if self.levels is not None else super().parents
+
+    @property
+    def max_length(self) -> int:
+        return self.training.max_length if self.pruner.trains else self.parent.max_length
+
+    @property
+    def formula(self) -> str:
+        loss = f"_{self.subscript}" if self.pruner.trains else ""
+        return f"P{loss}^{self.pruner.name} {self.pruner.aim}({self.parent.formula})"
+
+    @property
+    def label(self) -> str:
+        how = f" ({self.how})" if self.pruner.trains else ""
+        seed = self.training.seed if self.pruner.trains else self.pretrained.seed
+        return f"{self.pruner.name}{how} at {self.pruner.aim}, seed {seed}"

@@ -1,0 +1,107 @@
+"""An objective by its name: where each of its needs comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from srnet.errors import UserError
+from srnet.experiment.artifacts import TOKENS, bias_predictions, load_logits
+from srnet.experiment.bias import BiasSpec
+from srnet.experiment.nodes import NEEDS, Evaluate, FineTune, ModelNode, Need, Node, Objective, Pretrained, answers_of
+from srnet.experiment.store import Store
+from srnet.objectives import parse_objective
+from srnet.tasks.base import Task
+from srnet.tasks.splits import Split
+from srnet.training import TrainingSettings
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What the needs of an objective are made from."""
+
+    raw: Pretrained
+    full: Callable[[], FineTune]
+    """The full model of the same seed, trained with CE."""
+    bias: BiasSpec | None = None
+    """How the shortcut is measured; None: the task's own suspicion, on words alone."""
+    teacher: ModelNode | None = None
+    """None: the full model."""
+
+
+def make_objective(text: str, sources: Sources) -> Objective:
+    """The objective that `text` names, with a node for each of its needs: `poe`, `jtt:upweight=20`."""
+    registered, options = parse_objective(text)
+    loss = registered.make(options)
+    made = {need: NEEDS[need].node(sources, loss) for need in registered.needs if NEEDS[need].what is not None}
+    bias, teacher = made.pop("bias", None), made.pop("teacher", None)
+    return Objective(registered.name, bias, teacher, options=tuple(options.items()), inputs=tuple(made.items()))  # type: ignore[arg-type]
+
+
+def shortened(training: TrainingSettings, share: float) -> TrainingSettings:
+    """The same training for a share of its length."""
+    if training.steps is not None:
+        return replace(training, steps=max(1, round(share * training.steps)))
+    return replace(training, epochs=share * training.epochs)
+
+
+class _Bias(Need):
+    what = "bias model"
+
+    def node(self, sources: Sources, loss: Any) -> Node:
+        return (sources.bias or BiasSpec()).node(sources.raw.task, sources.raw.backbone)
+
+    def check(self, objective: str, task: Task) -> None:
+        task.need_classes(objective)
+
+    def values(self, node: Node, splits: Sequence[Split], task: Task, store: Store) -> np.ndarray:
+        return np.concatenate([bias_predictions(store, node, split.name).for_ids(split.ids) for split in splits])
+
+
+class _Teacher(Need):
+    what = "teacher"
+    covers_ood = False
+
+    def node(self, sources: Sources, loss: Any) -> Node:
+        return answers_of(sources.teacher or sources.full())
+
+    def values(self, node: Evaluate, splits: Sequence[Split], task: Task, store: Store) -> np.ndarray:
+        logits = load_logits(store, node)
+        answer = task.answer_kind
+        parts = [logits[TOKENS.format(split.name) if answer.per_token else split.name] for split in splits]
+        return np.concatenate([answer.teacher(part) for part in parts])
+
+
+class _Early(_Teacher):
+    """The answers of the full model's training after `loss.early_share` of its length."""
+
+    what = "briefly trained model"
+
+    def node(self, sources: Sources, loss: Any) -> Node:
+        full = sources.full()
+        return answers_of(replace(full, training=shortened(full.training, loss.early_share)))
+
+    def check(self, objective: str, task: Task) -> None:
+        task.need_classes(objective)
+
+
+class _Group(Need):
+    """The number of the sub-case of each training example."""
+
+    def check(self, objective: str, task: Task) -> None:
+        task.need_classes(objective)
+        if len(set(task.train.groups)) < 2:
+            raise UserError(
+                f"{objective} needs groups, and the training data of '{task.name}' have none",
+                "name a column of the training file in the task's YAML file: group: COLUMN",
+            )
+
+    def values(self, node: None, splits: Sequence[Split], task: Task, store: Store) -> np.ndarray:
+        groups = np.concatenate([split.groups for split in splits])
+        return np.unique(groups, return_inverse=True)[1]
+
+
+NEEDS |= {"bias": _Bias(), "teacher": _Teacher(), "early": _Early(), "group": _Group()}

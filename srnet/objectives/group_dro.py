@@ -1,0 +1,46 @@
+"""Group DRO (Sagawa et al. 2020, online): groups with a high loss gain weight during training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional as F
+
+from srnet.errors import UserError
+from srnet.objectives.base import StatefulLoss, objective, over_ranks
+
+
+@objective("group-dro", needs=("group",), debiases=True)
+@dataclass
+class GroupDRO(StatefulLoss):
+    """q_g <- q_g exp(eta loss_g) / Z, then sum_g q_g loss_g; loss_g is the mean CE of the group in the batch."""
+
+    eta: float = 0.01
+    """The step size of the group weights."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.eta < float("inf"):
+            raise UserError(f"objective 'group-dro': eta must be positive and finite, not {self.eta:g}")
+
+    def prepare(self, labels: torch.Tensor, **needs: torch.Tensor) -> None:
+        groups = int(needs["group"].max()) + 1
+        # logarithms: a weight that becomes tiny can grow again
+        self.log_q = torch.full((groups,), 1.0 / groups).log()
+
+    def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
+        log_q = self.log_q.to(logits.device)
+        member = F.one_hot(needs["group"].long(), len(log_q)).to(logits.dtype)
+        sums = F.cross_entropy(logits, labels, reduction="none") @ member
+        # groups are counted in the whole batch, which several processes may share
+        (totals, counts), processes = over_ranks(torch.stack([sums, member.sum(0)]))
+        counts = counts.clamp_min(1.0)  # the loss of a group without examples is 0
+        self.log_q = F.log_softmax(log_q + self.eta * totals / counts, dim=0)
+        return torch.mul((self.log_q.exp() * sums / counts).sum(), processes)
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {"log_q": self.log_q}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        self.log_q = state["log_q"]

@@ -1,0 +1,41 @@
+"""Just Train Twice (Liu et al. 2021): training examples that an early model gets wrong count more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional as F
+
+from srnet.errors import UserError
+from srnet.objectives.base import StatefulLoss, objective
+
+
+@objective("jtt", needs=("early",), debiases=True)
+@dataclass
+class JustTrainTwice(StatefulLoss):
+    """- w y log p_m / mean(w), with w = upweight where the early model is wrong, else 1.
+
+    The mean is over all training data, so that this is the expected loss of data in which each error is repeated.
+    """
+
+    upweight: float = 6.0
+    """How often an example counts that the early model gets wrong."""
+    early_share: float = 0.4
+    """How long the early model is trained, as a share of the full model's training."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.upweight < float("inf"):
+            raise UserError(f"objective 'jtt': upweight must be positive and finite, not {self.upweight:g}")
+        if not 0.0 < self.early_share <= 1.0:
+            raise UserError(f"objective 'jtt': early_share {self.early_share:g} is out of range", "above 0, at most 1")
+
+    def prepare(self, labels: torch.Tensor, **needs: torch.Tensor) -> None:
+        self.mean = self._weights(labels, needs["early"]).mean()
+
+    def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
+        weights = self._weights(labels, needs["early"]) / self.mean.to(logits.device)
+        return (weights * F.cross_entropy(logits, labels, reduction="none")).mean()
+
+    def _weights(self, labels: torch.Tensor, early: torch.Tensor) -> torch.Tensor:
+        return 1.0 + (self.upweight - 1.0) * (early.argmax(1) != labels)

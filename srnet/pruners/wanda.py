@@ -1,0 +1,86 @@
+"""Wanda (Sun et al. 2023): weights are judged by their magnitude and by the inputs that they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from srnet.errors import UserError
+from srnet.masks import Mask, Targets, meet_budget
+from srnet.masks.parametrization import raw_weights, weight_name
+from srnet.pruners.base import Batches, Pruner, register
+
+
+@register
+@dataclass(frozen=True)
+class Wanda(Pruner):
+    """`wanda`: in every output row the weights with the lowest |W_ij| ||x_j|| go, nothing is trained."""
+
+    name: ClassVar[str] = "wanda"
+    trains: ClassVar[bool] = False
+    sparsity: float = 0.5
+    targets: Targets = Targets()
+    calibration: int = 128
+    """Examples of the ID training data, drawn by the model's seed, on which inputs are measured."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.calibration < 1:
+            raise UserError(f"calibration must be at least 1, not {self.calibration}")
+
+    @property
+    def rows(self) -> int:
+        return self.calibration
+
+    def mask(self, model: nn.Module, batches: Batches = ()) -> Mask:
+        layers = self.targets.find(model)
+        norms = input_norms(model, layers, batches)
+        ranks, scores = {}, {}
+        for name, weight in raw_weights(layers).items():
+            transposed = isinstance(layers[name.removesuffix(".weight")], Conv1D)  # its weight is (inputs, outputs)
+            scores[name] = weight.detach().abs() * (norms[name][:, None] if transposed else norms[name])
+            ranks[name] = _ranks(scores[name], dim=0 if transposed else 1)
+        # A matrix loses the lowest ranks of all its rows. What is left over from whole ranks is decided by the score,
+        # so that it meets its sparsity to the weight.
+        return meet_budget(ranks, self.sparsity, "local", scores)
+
+
+def _ranks(scores: torch.Tensor, dim: int) -> torch.Tensor:
+    """The place of each score among those that it is compared with; 0 is the lowest."""
+    order = scores.argsort(dim=dim, stable=True)
+    return order.argsort(dim=dim)
+
+
+@torch.no_grad()
+def input_norms(model: nn.Module, layers: dict[str, nn.Module], batches: Batches) -> dict[str, torch.Tensor]:
+    """Weight name -> the L2 norm of each input of the layer, over all tokens but padding."""
+    squares: dict[str, torch.Tensor] = {}
+    batch: dict[str, torch.Tensor] = {}
+
+    def add(name: str, layer: nn.Module, inputs: tuple[torch.Tensor, ...], output: Any) -> None:
+        (values,), there = inputs, batch.get("attention_mask")
+        if there is not None and values.shape[:-1] == there.shape:
+            values = values[there.bool()]
+        squares[name] = squares.get(name, 0.0) + values.reshape(-1, values.shape[-1]).float().square().sum(0)
+
+    training, device = model.training, next(model.parameters()).device
+    with ExitStack() as hooks:
+        for name, layer in layers.items():
+            hook: Callable[..., None] = partial(add, weight_name(name))
+            hooks.callback(layer.register_forward_hook(hook).remove)
+        model.eval()
+        for each in batches:
+            batch = {key: tensor.to(device) for key, tensor in each.items() if key != "labels"}
+            model(**batch)
+    model.train(training)
+    if len(squares) < len(layers):
+        unseen = next(name for name in layers if weight_name(name) not in squares)
+        raise UserError(f"wanda has seen no input of {unseen}", "exclude layers that the model does not use")
+    return {name: total.sqrt() for name, total in squares.items()}

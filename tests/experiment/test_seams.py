@@ -1,0 +1,295 @@
+"""What others add: a pruner, an objective, a need and a node, each registered from this file alone."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from srnet.cli import main
+from srnet.errors import UserError
+from srnet.experiment import Engine, Evaluate, FineTune, ModelNode, Pretrained, Prune, Store
+from srnet.experiment.compute import Context, compute, train
+from srnet.experiment.cost import planned_steps, training_steps
+from srnet.experiment.estimate import estimate
+from srnet.experiment.identity import describe
+from srnet.experiment.nodes import NEEDS, Need, Node, Objective
+from srnet.experiment.rebuild import rebuild, stored_model
+from srnet.export import Subnetwork
+from srnet.masks import Mask, Targets, meet_budget
+from srnet.masks.parametrization import raw_weights
+from srnet.objectives import OBJECTIVES, StatefulLoss, objective
+from srnet.progress import Reporter
+from srnet.pruners import PRUNERS, MaskTraining, OneShot, Pruner
+from srnet.pruners.base import Batches, register
+from srnet.training import Result, Run, TrainingSettings
+
+# --- a pruner ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Snip(Pruner):
+    """Lee et al. (2019): |W dL/dW| on a few labelled examples."""
+
+    name: ClassVar[str] = "snip"
+    trains: ClassVar[bool] = False
+    targets: Targets = Targets()
+    examples: int = 16
+
+    @property
+    def rows(self) -> int:
+        return self.examples
+
+    def mask(self, model: nn.Module, batches: Batches = ()) -> Mask:
+        for batch in batches:
+            inputs = dict(batch)
+            labels = inputs.pop("labels")
+            F.cross_entropy(model(**inputs).logits, labels).backward()  # type: ignore[no-untyped-call]
+        weights = raw_weights(self.targets.find(model))
+        scores = {name: (w.detach() * w.grad).abs() for name, w in weights.items() if w.grad is not None}
+        return meet_budget(scores, self.sparsity)
+
+
+# --- an objective with a group, a need of its own, an option and a state -------------------------------------------
+
+
+@dataclass
+class WorstGroup(StatefulLoss):
+    """The loss of the group whose running mean is highest; longer texts count less."""
+
+    decay: float = 0.9
+
+    def prepare(self, labels: torch.Tensor, **needs: torch.Tensor) -> None:
+        self.means = torch.zeros(int(needs["group"].max()) + 1)
+        self.longest = needs["letters"].max()
+
+    def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
+        losses = F.cross_entropy(logits, labels, reduction="none") * (2.0 - needs["letters"] / self.longest)
+        for group in needs["group"].unique().tolist():
+            mean = losses[needs["group"] == group].mean().item()
+            self.means[group] = self.decay * self.means[group] + (1.0 - self.decay) * mean
+        chosen = needs["group"] == self.means[needs["group"].unique()].argmax()
+        return losses[chosen].mean() if chosen.any() else losses.mean()
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {"means": self.means}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        self.means = state["means"].clone()
+
+
+class Letters(Need):
+    """How long the second text is."""
+
+    def values(self, node: None, splits: Any, task: Any, store: Store) -> np.ndarray:
+        return np.array([len(text) for split in splits for text in split.text_b], dtype=np.float64)
+
+
+# --- a node --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Average(ModelNode):
+    """The mean of two models' weights."""
+
+    first: ModelNode
+    second: ModelNode
+
+    @property
+    def formula(self) -> str:
+        return f"({self.first.formula} + {self.second.formula}) / 2"
+
+
+@compute.register
+def _(node: Average, context: Context, folder: Path) -> None:
+    one, other = context.subnetwork(node.first), context.subnetwork(node.second)
+    states = [each.state(each.base()) for each in (one, other)]
+    mean = {name: (t + states[1][name]) / 2 if t.is_floating_point() else t for name, t in states[0].items()}
+    Subnetwork.of(one.base(), one.labels, mean, None).write_into(folder)
+
+
+@pytest.fixture(autouse=True)
+def foreigners() -> Iterator[None]:
+    """Registered as their authors would, and gone for other tests."""
+    register(Snip)
+    objective("worst-group", needs=("group", "letters"), debiases=True)(WorstGroup)
+    NEEDS["letters"] = Letters()
+    yield
+    del PRUNERS["snip"], OBJECTIVES["worst-group"], NEEDS["letters"]
+
+
+def again(node: Node) -> Any:
+    return rebuild(json.loads(json.dumps(describe(node))))
+
+
+# --- in the engine -------------------------------------------------------------------------------------------------
+
+
+def test_a_foreign_pruner_is_computed_stored_and_rebuilt(raw: Pretrained, engine: Engine) -> None:
+    node = Prune(raw, Snip(0.7, examples=8))
+    engine.execute([Evaluate(node)])
+    mask = Subnetwork.load(engine.store.path(node.key)).mask
+    assert mask is not None
+    assert all(int((~keep).sum()) == round(0.7 * keep.numel()) for keep in mask.values())
+    assert stored_model(engine.store, node.key) == node
+    assert node.key != Prune(raw, Snip(0.7, examples=9)).key
+    engine.execute([magnitude := Prune(raw, OneShot(0.7))])
+    assert mask != Subnetwork.load(engine.store.path(magnitude.key)).mask
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_a_foreign_objective_resumes_with_its_state(
+    raw: Pretrained, tiny_training: TrainingSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Prune(raw, MaskTraining(0.5), Objective("worst-group", options=(("decay", 0.5),)), tiny_training)
+    kept: list[Any] = []
+
+    def stopping(run: Run) -> Result:
+        def watch(step: int, total: int, figures: dict[str, float]) -> None:
+            if step == 13:
+                raise Interrupted
+
+        kept.append(run.loss_state)
+        return train(run if len(kept) == 2 else replace(run, watch=watch))
+
+    whole, broken = (Engine(Store(tmp_path / name), Reporter(quiet=True)) for name in ("whole", "broken"))
+    whole.execute([node])
+    monkeypatch.setattr("srnet.experiment.compute.train", stopping)
+    with pytest.raises(Interrupted):
+        broken.execute([node])
+    broken.execute([node])
+    one, other = ((engine.store.path(node.key) / "mask.bits").read_bytes() for engine in (whole, broken))
+    assert one == other
+    assert kept[1].means.gt(0).sum() >= 2, "a state that never moved would be alike in any case"
+    assert not torch.equal(kept[0].means, kept[1].means)
+    assert stored_model(broken.store, node.key) == node
+    assert node.label == "mask (worst-group:decay=0.5) at 50 %, seed 0"
+
+
+def test_a_foreign_node_is_a_model_like_any_other(
+    raw: Pretrained, tiny_training: TrainingSettings, engine: Engine
+) -> None:
+    models = [FineTune(raw, training=replace(tiny_training, steps=5, max_length=48, seed=s)) for s in (0, 1)]
+    soup = Average(*models)
+    pruned = Prune(soup, OneShot(0.5))
+    assert planned_steps(pruned) == 10
+    assert estimate(engine.plan([pruned]), engine.store).steps == 10
+    engine.execute([Evaluate(pruned)])
+    assert training_steps(pruned, engine.store) == 10
+    assert (soup.pretrained, soup.max_length, soup.fine_tuned) == (raw, 48, True)
+    assert stored_model(engine.store, pruned.key) == pruned
+    first, second, mean = (
+        s.state(s.base())["classifier.weight"]
+        for s in (Subnetwork.load(engine.store.path(node.key)) for node in (*models, soup))
+    )
+    torch.testing.assert_close(mean, (first + second) / 2)
+
+
+def test_a_name_is_taken_once() -> None:
+    with pytest.raises(TypeError, match="FineTune is a node of srnet"):
+        type("FineTune", (ModelNode,), {"__module__": __name__})
+
+
+@pytest.mark.parametrize("name", ["group-dro", "jtt"])
+def test_our_own_are_rebuilt_with_their_options(name: str, raw: Pretrained) -> None:
+    early = (("early", Evaluate(FineTune(raw), ("train",))),) if name == "jtt" else ()
+    option = {"group-dro": ("eta", 0.5), "jtt": ("upweight", 3.0)}[name]
+    plain, other = Objective(name, inputs=early), Objective(name, options=(option,), inputs=early)
+    assert FineTune(raw, plain).key != FineTune(raw, other).key
+    node = FineTune(raw, other)
+    assert (again(node), again(node).key) == (node, node.key)
+    default = {"group-dro": ("eta", 0.01), "jtt": ("upweight", 6)}[name]
+    assert Objective(name, options=(default,), inputs=early) == plain, "what is the default says nothing"
+    assert Objective(f"{name}:{option[0]}={option[1]}", inputs=early) == other
+
+
+def test_a_need_that_nobody_gives_is_refused() -> None:
+    objective("needy", needs=("luck",))(lambda logits, labels, luck: logits.sum())
+    try:
+        with pytest.raises(UserError, match=r"unknown need 'luck'; choose one of: bias, early, group"):
+            Objective("needy")
+    finally:
+        del OBJECTIVES["needy"]
+
+
+# --- from the command line and YAML --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def srnet(
+    tmp_path: Path, tiny_backbone: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Any:
+    (tmp_path / "task.yaml").write_text("{name: inference, train_size: 100, dev_size: 30, ood_size: 30}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SRNET_STORE", str(tmp_path / "store"))
+
+    def run(*words: object) -> str:
+        monkeypatch.setattr(sys, "argv", ["srnet", *map(str, words)])
+        with pytest.raises(SystemExit) as exit:
+            main()
+        captured = capsys.readouterr()
+        assert not exit.value.code, captured.err
+        return captured.out
+
+    return run
+
+
+COMMON = ("--task", "task.yaml", "--quiet", "--json")
+
+
+def stored(answer: str, folder: Path) -> ModelNode:
+    return stored_model(Store(folder / "store"), json.loads(answer)["key"])
+
+
+@pytest.mark.parametrize("name", ["worst-group:decay=0.5", "group-dro", "jtt:upweight=3,early_share=0.5"])
+def test_objectives_from_the_command_line(name: str, srnet: Any, tiny_backbone: str, tmp_path: Path) -> None:
+    words = ("--backbone", tiny_backbone, *COMMON, "--objective", name, "--steps", 4)
+    tuned = stored(srnet("finetune", *words), tmp_path)
+    pruned = stored(srnet("prune", "--pruner", "mask", "--sparsity", 0.5, *words), tmp_path)
+    assert isinstance(tuned, FineTune)
+    assert isinstance(pruned, Prune)
+    assert tuned.objective.name == name.partition(":")[0] == pruned.objective.name
+    if "early" in tuned.objective.nodes:
+        early = tuned.objective.nodes["early"]
+        assert isinstance(early, Evaluate)
+        assert early.model == FineTune(tuned.pretrained, training=replace(tuned.training, steps=2))
+
+
+@pytest.mark.parametrize("name", ["snip", "wanda"])
+def test_pruners_from_the_command_line(name: str, srnet: Any, tiny_backbone: str, tmp_path: Path) -> None:
+    words = ("--backbone", tiny_backbone, *COMMON, "--pruner", name, "--sparsity", 0.5)
+    made = stored(srnet("prune", *words), tmp_path)
+    assert isinstance(made, Prune)
+    assert (made.pruner.name, made.parent) == (name, made.pretrained)
+
+
+def test_from_yaml(srnet: Any, tiny_backbone: str, tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text(f"""
+task: {{name: inference, train_size: 100, dev_size: 30, ood_size: 30}}
+backbone: {tiny_backbone}
+finetuning: {{steps: 4}}
+pruning: {{steps: 4}}
+control: false
+lines:
+  - {{label: full}}
+  - {{label: groups, finetune: "group-dro:eta=0.1"}}
+  - {{label: own, paradigm: c, pruner: mask, prune: worst-group, sparsities: [0.5]}}
+  - {{label: twice, paradigm: a, pruner: mask, prune: jtt, sparsities: [0.5]}}
+  - {{label: snip, paradigm: a, pruner: snip, sparsities: [0.5], options: {{examples: 8}}}}
+  - {{label: wanda, paradigm: a, pruner: wanda, sparsities: [0.5]}}
+""")
+    srnet("run", "r.yaml", "--out", "out", "--quiet")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert all(label in page for label in ("groups", "own", "twice", "snip", "wanda"))
