@@ -46,7 +46,7 @@ from srnet.pruners import Pruner
 from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
 from srnet.recipes.demo import SEEDS as DEMO_SEEDS
 from srnet.recipes.demo import SPARSITIES as DEMO_SPARSITIES
-from srnet.recipes.usual import finetuning_for, pruning_for
+from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
 from srnet.report import (
     Evidence,
     Finding,
@@ -55,7 +55,6 @@ from srnet.report import (
     Section,
     answer_claims,
     mask_pictures,
-    nodes_of,
     results_of,
     write_report,
 )
@@ -123,7 +122,7 @@ def _report(
 ) -> Page:
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file", "choose another folder for the results")
-    engine.execute([node for recipe in recipes for node in nodes_of(recipe)])
+    engine.execute([node for recipe in recipes for node in recipe.nodes()])
     evidence = [Evidence(recipe, engine.store) for recipe in recipes]
     sections = [
         Section(
@@ -209,20 +208,18 @@ class Plan:
 def plan(recipes: Sequence[Recipe], engine: Engine | None = None) -> Plan:
     """What the recipes need, what the store has of it, and how long the rest would take."""
     engine = engine or Engine()
-    wanted = {recipe: every_node(nodes_of(recipe)) for recipe in recipes}
-    missing = engine.plan([node for nodes in wanted.values() for node in nodes.values()])
+    wanted = [every_node(recipe.nodes()) for recipe in recipes]
+    every = {key: node for nodes in wanted for key, node in nodes.items()}
+    missing = engine.plan(list(every.values()))
     todo = {node.key for node in missing}
-    every = {key: node for nodes in wanted.values() for key, node in nodes.items()}
-    figures = [_figure_line(recipe, nodes, todo) for recipe, nodes in wanted.items()]
+    figures = [_figure_line(recipe, nodes, todo) for recipe, nodes in zip(recipes, wanted, strict=True)]
     return Plan([(node, key not in todo) for key, node in every.items()], figures, estimate(missing, engine.store))
 
 
 def _figure_line(recipe: Recipe, nodes: dict[str, Node], todo: set[str]) -> str:
     trainings = [key for key, node in nodes.items() if is_training(node)]
     left = sum(key in todo for key in trainings)
-    return (
-        f"{recipe.name} on {recipe.task.name}: {len(recipe.points())} models, {len(trainings)} trainings, {left} to do"
-    )
+    return f"{recipe.name} on {recipe.task.name}: {len(recipe.points)} models, {len(trainings)} trainings, {left} to do"
 
 
 def make_objective(

@@ -111,7 +111,7 @@ def finetune(
 ) -> None:
     """Fine-tune a backbone on a task and print its key and scores."""
     from srnet import api
-    from srnet.recipes.usual import finetuning_for
+    from srnet.recipes.profiles.defaults import finetuning_for
 
     spec = data.task(task)
     settings = changed(finetuning_for(backbone, spec), seed=seed, **training)
@@ -221,8 +221,8 @@ def prune(
     from srnet.experiment import Pretrained
     from srnet.experiment.rebuild import stored_model
     from srnet.pruners.penalised import Penalised
+    from srnet.recipes.profiles.defaults import pruning_for
     from srnet.recipes.smp import STATIC
-    from srnet.recipes.usual import pruning_for
 
     engine = make_engine(store, quiet, report_to)
     if words is not None and pruner.name in STATIC and "learning_rate" in training:

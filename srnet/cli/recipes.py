@@ -195,7 +195,7 @@ def _order(
 
 
 def _words(text: str | None) -> tuple[str, ...] | None:
-    from srnet.recipes.profiles import NO_WORDS
+    from srnet.recipes.order import NO_WORDS
 
     if text is None:
         return None
@@ -321,7 +321,7 @@ def claims(
     """
     from srnet import api
     from srnet.experiment.estimate import seconds_of
-    from srnet.recipes.profiles import SEEDS
+    from srnet.recipes.order import SEEDS
     from srnet.report import findings_table
 
     if not until_answered:

@@ -11,7 +11,7 @@ import numpy as np
 from srnet.evaluation import Interval, Term, Verdict, contrast, measure
 from srnet.experiment import Bias
 from srnet.experiment.compute import bias_predictions
-from srnet.recipes.recipe import Line, Point, Recipe
+from srnet.recipes.points import Point
 from srnet.report.evidence import Evidence
 from srnet.tasks.base import Metric
 
@@ -35,7 +35,7 @@ class Subnetwork:
 def warnings_about(evidence: Evidence, subnetworks: Sequence[Subnetwork], majority: dict[str, float]) -> list[str]:
     if evidence.task.answer != "class":
         return []
-    found = [warning for backbone in _debiased(evidence.recipe) for warning in _about_full(evidence, backbone)]
+    found = [w for backbone, bias in evidence.recipe.bias_models.items() for w in _about_full(evidence, backbone, bias)]
     low = [each.name for each in subnetworks if _below_majority(evidence, each, majority)]
     if low:
         found.append(f"{_listed(low)}: better than the full CE model OOD, but no better than the majority class")
@@ -45,21 +45,12 @@ def warnings_about(evidence: Evidence, subnetworks: Sequence[Subnetwork], majori
     return found
 
 
-def debiased_lines(recipe: Recipe) -> list[Line]:
-    return [line for line in recipe.lines if {line.finetune, line.prune, line.isolated} - {"ce", None}]
-
-
-def _debiased(recipe: Recipe) -> list[str | None]:
-    """The backbones for which there is a bias model."""
-    return list(dict.fromkeys(line.backbone for line in debiased_lines(recipe)))
-
-
 # --- the full model ------------------------------------------------------------------------------------------------
 
 
-def _about_full(evidence: Evidence, backbone: str | None) -> list[str]:
-    bias, found = evidence.recipe.bias_model(backbone), []
-    name = "the full CE model" + (f" on {backbone}" if backbone else "")
+def _about_full(evidence: Evidence, backbone: str, bias: Bias) -> list[str]:
+    found, own_backbone = [], evidence.recipe.profile.backbone
+    name = "the full CE model" + ("" if backbone == own_backbone else f" on {backbone}")
     follows = _follows_shortcut(evidence, bias, backbone) if evidence.ood else None
     if follows is not None and follows.low <= 0.0:
         found.append(
@@ -74,7 +65,7 @@ def _about_full(evidence: Evidence, backbone: str | None) -> list[str]:
     return found
 
 
-def _follows_shortcut(evidence: Evidence, bias: Bias, backbone: str | None) -> Interval | None:
+def _follows_shortcut(evidence: Evidence, bias: Bias, backbone: str) -> Interval | None:
     """Accuracy where the bias model is right minus accuracy where it is wrong, over all OOD examples.
 
     None where the bias model is always right or always wrong.
@@ -110,7 +101,7 @@ def _below_majority(evidence: Evidence, each: Subnetwork, majority: dict[str, fl
 
 def _metrics_disagree(evidence: Evidence, each: Subnetwork) -> bool:
     models = [point.node for point in each.points]
-    full = list(evidence.reference(each.points[0].line.backbone).models.values())
+    full = list(evidence.reference(each.points[0].backbone).models.values())
 
     def sign(split: str, metric: Metric) -> float:
         gain = evidence.mean(models, split, metric) - evidence.mean(full, split, metric)
