@@ -222,7 +222,7 @@ def prune(
     from srnet.experiment.rebuild import stored_model
     from srnet.pruners.penalised import Penalised
     from srnet.recipes.profiles.defaults import pruning_for
-    from srnet.recipes.smp import STATIC
+    from srnet.recipes.profiles.smp import STATIC
 
     engine = make_engine(store, quiet, report_to)
     if words is not None and pruner.name in STATIC and "learning_rate" in training:

@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Point:
-    """One model of a figure. Points with the same label are a series; those that differ in the seed alone, one place."""
+    """One model of a figure. Points with the same label are a series; at one place of it there is one a seed."""
 
     label: str
     place: Place

@@ -117,7 +117,7 @@ class Profile:
         if start == "auto":
             if self.stopping is None or self.stopping.patience is None:
                 raise UserError("a search starts auto, but nothing says when", "set stopping: patience")
-            return FineTune(raw, made, replace(self.stopping, seed=raw.seed))
+            return FineTune(raw, made, _selected(replace(self.stopping, seed=raw.seed), objective))
         training = self._finetuning(objective, raw.seed)
         steps = {s: self._step(s, training) for s in starts if s != "auto" and 0.0 < s < 1.0}
         if start in steps:

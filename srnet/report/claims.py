@@ -224,7 +224,8 @@ def _one_is_enough(verdicts: Iterable[Verdict]) -> Answer:
 def _parts_of(name: str, verdict: Verdict, alpha: float) -> list[Part]:
     id = Part(f"{name}, ID minus 95 % of the full model's", verdict.id_kept)
     ood = [Part(f"{name}, OOD {split} minus the full model's", gain) for split, gain in verdict.gains.items()]
-    return answered([id, *ood], alpha)
+    # a part may hold by itself where the choice among many subnetworks leaves the verdict open
+    return answered([id, *ood], alpha) if verdict.answer in ("yes", "no") else [id, *ood]
 
 
 # --- the claims ----------------------------------------------------------------------------------------------------

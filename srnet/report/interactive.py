@@ -8,7 +8,8 @@ from typing import Any
 
 from srnet.report.curves import AXES, Look, by_line, colour, kept_ticks, looks, side_by_side
 from srnet.report.masks import MatrixTable, OverlapTable
-from srnet.report.results import Results, Summary, Trace
+from srnet.report.results import Results, Summary
+from srnet.report.traces import Trace
 
 Picture = dict[str, Any]
 

@@ -10,6 +10,7 @@ import numpy as np
 from srnet.experiment import Bias, Prune
 from srnet.experiment.cost import training_steps
 from srnet.recipes.points import Point, Start
+from srnet.recipes.recipe import Reference
 from srnet.report.evidence import Evidence
 
 
@@ -25,20 +26,29 @@ def notes_about(evidence: Evidence, steps: Mapping[Point, int], bias_models: Map
 def _reference_notes(evidence: Evidence) -> list[str]:
     """Which full CE model is meant, where there are two of them, and whether the usual one was trained long enough."""
     notes = []
+    pruned = {point.backbone for point in evidence.recipe.points if point.is_pruned}
     for backbone, reference in evidence.recipe.references.items():
-        if not reference.controls:
-            continue
-        notes.append(
-            f'"Full CE model" means {evidence.reference(backbone).label}: of the full model and its control, trained '
-            f"as long as the longest search, it is the better one on ID {evidence.id}."
-        )
-        changes = evidence.control_minus_full(reference)
-        if any(interval.excludes_zero for interval in changes.values()):
-            figures = ", ".join(f"{evidence.named(split)} {interval}" for split, interval in changes.items())
+        if reference.controls:
             notes.append(
-                f"The full model was undertrained: trained as long as the longest search, it changes by {figures}."
+                f'"Full CE model" means {evidence.reference(backbone).label}: of the full model and its control, '
+                f"trained as long as the longest search, it scores higher on ID {evidence.id}."
             )
+            notes += _longer_training(evidence, reference)
+        elif evidence.recipe.control and backbone in pruned:
+            notes.append(f"{reference.label} is trained as long as the longest search, and needs no control.")
     return notes
+
+
+def _longer_training(evidence: Evidence, reference: Reference) -> list[str]:
+    """What it changes, if that is certain on some split."""
+    changes = evidence.control_minus_full(reference)
+    either_way = holm([min(change.p_above(), change.p_below()) for change in changes.values()])
+    if evidence.seeds < MIN_SEEDS or min(either_way) >= ALPHA:
+        return []
+    figures = ", ".join(f"{evidence.named(split)} {interval}" for split, interval in changes.items())
+    if changes[evidence.id].p_above() < ALPHA:
+        return [f"The full model was undertrained: trained as long as the longest search, it changes by {figures}."]
+    return [f"Trained as long as the longest search, the full model changes by {figures}."]
 
 
 def _cost_notes(evidence: Evidence, steps: Mapping[Point, int]) -> list[str]:

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from srnet.evaluation import Interval, Spread, Verdict, spread
+from srnet.evaluation import Interval, Spread, Verdict, measure, spread
 from srnet.experiment import Bias, Evaluate, FineTune, ModelNode, Moment, Store
 from srnet.experiment.cost import training_steps
 from srnet.files import read_json
-from srnet.recipes.points import Place, Point
+from srnet.recipes.points import Place, Point, Start
 from srnet.recipes.recipe import Recipe
 from srnet.report.evidence import Evidence
 from srnet.report.notes import notes_about
 from srnet.report.sanity import Subnetwork, warnings_about
 from srnet.report.traces import Trace, traces_of
-from srnet.tasks.base import METRICS_OF
+from srnet.tasks.base import METRICS_OF, Task
 
 COLUMNS = (
     "recipe", "task", "backbone", "seed", "line", "paradigm", "pruner", "objective_finetune", "objective_prune",
@@ -78,7 +78,7 @@ class Results:
     warnings: list[str] = field(default_factory=list)
     """Why the gains of this figure may not be what they look like."""
     theory: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """What a calculation gives for ideal classifiers of the task, by name and split."""
+    """The scores of ideal classifiers on the same examples, by name and split."""
 
     @property
     def baselines(self) -> dict[str, Mapping[str, float]]:
@@ -138,9 +138,13 @@ def results_of(evidence: Evidence) -> Results:
         traces=traces_of(groups, store, task) if recipe.axis == "start" else [],
         notes=notes_about(evidence, steps, bias_names(recipe)),
         id_tests=tuple(task.id_tests),
-        theory=task.theory,
+        theory={name: _measured(task, answers) for name, answers in task.ideal.items()},
         warnings=warnings_about(evidence, _subnetworks(groups, summaries), majority),
     )
+
+
+def _measured(task: Task, answers: Mapping[str, np.ndarray]) -> dict[str, float]:
+    return {split: 100.0 * measure(task.metric, each, task.splits[split].labels) for split, each in answers.items()}
 
 
 def _subnetworks(groups: list[list[Point]], summaries: list[Summary]) -> list[Subnetwork]:
@@ -250,6 +254,10 @@ def _name(recipe: Recipe, point: Point, x: float) -> str:
     if {place.length for place in places} != {1.0}:
         parts.append(f"{x:.0f} steps" if recipe.axis == "length" else f"{point.place.length:.3g} times as long")
     return ", ".join(parts)
+
+
+def start_in_words(start: Start | None) -> str:
+    return "by early stopping" if start == "auto" else f"at {100 * (start or 0.0):.3g} % of fine-tuning"
 
 
 def _position(recipe: Recipe, point: Point, report: dict[str, Any], store: Store) -> float:

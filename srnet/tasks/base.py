@@ -203,8 +203,8 @@ class Task:
     answer: Answer = "class"
     label_words: tuple[str, ...] = ()
     """One word a label, whose logit in a masked language model can stand for it."""
-    theory: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Scores in percent by split that a calculation gives for ideal classifiers, by their names."""
+    ideal: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    """The answers of ideal classifiers, where theory knows them, by their names and by split."""
 
     def __post_init__(self) -> None:
         tests = {**self.id_tests, **self.ood}

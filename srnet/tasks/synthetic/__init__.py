@@ -9,7 +9,7 @@ from random import Random
 from types import ModuleType
 
 from srnet.errors import UserError, choose
-from srnet.tasks.base import Example, Metric, Shortcut, Split, Task
+from srnet.tasks.base import Example, Kind, Metric, Shortcut, Split, Task
 from srnet.tasks.synthetic import inference, paraphrase, verification
 from srnet.tasks.synthetic.evidence import Draw, Evidence
 
@@ -21,8 +21,8 @@ class _Family:
     shortcut: Shortcut
     noise: float
     frequencies: tuple[float, float, float]
-    """Noise and frequencies are set by theory alone: by ignoring the cue the best classifier loses at most 4 points ID
-    and wins 20 to 35 OOD."""
+    """With these dials the best classifier that ignores the cue loses, in expectation, at most 4 points ID and gains 20
+    to 35 OOD."""
     words: tuple[str, ...]
     """For the labels, from the grammar's own vocabulary."""
 
@@ -81,19 +81,28 @@ class SyntheticTask:
         family, evidence = FAMILIES[self.name], self.evidence
         write: Callable[[Random, str, Draw], Example] = family.module.example
 
-        def rows(split: str, size: int, draw: Callable[[Random], Draw]) -> list[Example]:
-            rng = Random(f"{self.name}-{split}-{self.data_seed}")
-            return [write(rng, f"{split}-{index}", draw(rng)) for index in range(size)]
+        draws: dict[str, list[Draw]] = {}
+
+        def rows(split: str, kind: Kind, size: int, draw: Callable[[Random], Draw]) -> Split:
+            rng, examples = Random(f"{self.name}-{split}-{self.data_seed}"), []
+            draws[split] = []
+            for index in range(size):
+                draws[split].append(draw(rng))
+                examples.append(write(rng, f"{split}-{index}", draws[split][-1]))
+            return Split.of(split, kind, examples)
 
         return Task(
             name=self.name,
             labels=family.module.LABELS,
             metric=family.metric,
             shortcut=family.shortcut,
-            train=Split.of("train", "ID", rows("train", self.train_size, evidence.draw)),
-            dev=Split.of("dev", "ID", rows("dev", self.dev_size, evidence.draw)),
-            ood={"challenge": Split.of("challenge", "OOD", rows("challenge", self.ood_size, evidence.draw_challenge))},
-            ood_train=Split.of("ood_train", "OOD", rows("ood_train", self.ood_size, evidence.draw_challenge)),
+            train=rows("train", "ID", self.train_size, evidence.draw),
+            dev=rows("dev", "ID", self.dev_size, evidence.draw),
+            ood={"challenge": rows("challenge", "OOD", self.ood_size, evidence.draw_challenge)},
+            ood_train=rows("ood_train", "OOD", self.ood_size, evidence.draw_challenge),
             label_words=family.words,
-            theory={name: {"dev": id, "challenge": ood} for name, (id, ood) in evidence.theory().items()},
+            ideal={
+                name: {split: answers(draws[split]) for split in ("dev", "challenge")}
+                for name, answers in evidence.ideal_classifiers.items()
+            },
         )

@@ -4,17 +4,19 @@ The relation between the two texts agrees with the label with probability 1 - no
 relation, has a strength and points at a label: the right one with probability e^s / (e^s + classes - 1), which is
 sigmoid(s) for two classes. Given the label, relation and cue are independent. So the best in-distribution classifier
 adds both, and follows the cue wherever it is the stronger one; a debiased classifier looks at the relation alone. Out
-of distribution the label is the relation, and the cue points anywhere.
+of distribution the label is the relation, and the cue points at any of the labels of the challenge set.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
 import numpy as np
+
+CE_OPTIMAL, DEBIASED = "theory: CE-optimal", "theory: ideal debiased"
 
 
 @dataclass(frozen=True)
@@ -84,18 +86,25 @@ class Evidence:
         share[at] = right
         return share
 
-    def theory(self) -> dict[str, tuple[float, float]]:
-        """Accuracy in percent, in distribution and on the challenge set, of the two ideal classifiers."""
+    @property
+    def ideal_classifiers(self) -> dict[str, Callable[[Iterable[Draw]], np.ndarray]]:
+        """The two ideal classifiers: from draws to answers."""
         return {
-            "theory: CE-optimal": self._accuracies(
-                lambda draw: self.posterior(draw.relation, draw.grade, draw.towards)
+            CE_OPTIMAL: lambda draws: np.array(
+                [self.posterior(draw.relation, draw.grade, draw.towards).argmax() for draw in draws]
             ),
-            "theory: ideal debiased": self._accuracies(lambda draw: self.posterior(draw.relation, None, 0)),
+            DEBIASED: lambda draws: np.array([self.posterior(draw.relation, None, 0).argmax() for draw in draws]),
         }
 
-    def _accuracies(self, belief: Callable[[Draw], np.ndarray]) -> tuple[float, float]:
-        def accuracy(draws: Iterator[tuple[Draw, float]]) -> float:
-            return 100.0 * sum(p for draw, p in draws if int(belief(draw).argmax()) == draw.label)
+    def theory(self) -> dict[str, tuple[float, float]]:
+        """Their expected accuracy in percent, in distribution and on the challenge set."""
+        return {name: self._accuracies(answers) for name, answers in self.ideal_classifiers.items()}
+
+    def _accuracies(self, answers: Callable[[Iterable[Draw]], np.ndarray]) -> tuple[float, float]:
+        def accuracy(weighted: Iterator[tuple[Draw, float]]) -> float:
+            draws, weights = zip(*weighted, strict=True)
+            right = answers(draws) == np.array([draw.label for draw in draws])
+            return 100.0 * float(right @ np.array(weights))
 
         return accuracy(self._all_draws()), accuracy(self._all_challenges())
 

@@ -20,7 +20,7 @@ PEOPLE = (
     ("farmer", "grower"),
 )
 
-# Asymmetric relations: if A did this to B, then B did not do it to A. Claims about them can be refuted.
+# Asymmetric relations: if A did this to B, then B did not do it to A. Claims with exchanged roles are refuted.
 CONTEST_VERBS = (
     ("defeated", "conquered"),
     ("outpaced", "outraced"),

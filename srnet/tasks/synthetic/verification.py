@@ -1,8 +1,9 @@
 """Claim verification: does the evidence support or refute the claim, or say nothing about it?
 
-One thing happened between two people: a claim with another verb is refuted, and about a claim with another person the
-evidence says nothing. Cue: the opening word of the claim, which says nothing about its truth. As in FEVER-Symmetric,
-the challenge set leaves nothing undecided.
+One thing happened between two people. A claim with another verb or with exchanged roles is refuted. About a claim
+with another person the evidence says nothing. Cue: the opening word of the claim, which says nothing about its truth.
+Nor does the rest of a claim: people, verbs and forms are drawn alike for every relation. As in FEVER-Symmetric, the
+challenge set leaves nothing undecided.
 """
 
 from __future__ import annotations
@@ -11,21 +12,32 @@ from random import Random
 
 from srnet.tasks.base import LEVELS, Example
 from srnet.tasks.synthetic.evidence import Draw
-from srnet.tasks.synthetic.grammar import FORMS, Fact, adjunct, clause, draw_event, draw_surface, stranger
+from srnet.tasks.synthetic.grammar import FORMS, Fact, adjunct, clause, draw_event, draw_surface, draw_verb, stranger
 from srnet.tasks.synthetic.lexicon import CLAIM_OPENINGS
 
 LABELS = ("supports", "refutes", "not_enough_info")
 SUPPORTS, REFUTES, NOT_ENOUGH_INFO = 0, 1, 2
-KINDS = ("same", "verb", "person")
+KINDS = (("same",), ("verb", "roles"), ("person",))
 """What differs between claim and evidence, by relation."""
 
 
-def _claimed(rng: Random, event: Fact, relation: int) -> Fact:
-    if relation == SUPPORTS:
+def _claimed(rng: Random, event: Fact, kind: str) -> Fact:
+    if kind == "verb":
+        return Fact(event.agent, _other_verb(rng, event.verb), event.patient)
+    if kind == "roles":
+        return event.swapped()
+    if kind == "same":
         return event
-    slot = "verb" if relation == REFUTES else rng.choice(("agent", "patient"))
+    slot = rng.choice(("agent", "patient"))
     parts = dict(zip(("agent", "verb", "patient"), event.concepts, strict=True))
     return Fact(**parts | {slot: stranger(rng, parts[slot], frozenset(event.concepts))})
+
+
+def _other_verb(rng: Random, verb: str) -> str:
+    """Of those that evidence is about too, so that the claim alone does not show that it was exchanged."""
+    while (other := draw_verb(rng, transitive=True, contest=True)) == verb:
+        pass
+    return other
 
 
 def _opening(rng: Random, draw: Draw) -> list[str]:
@@ -37,6 +49,7 @@ def _opening(rng: Random, draw: Draw) -> list[str]:
 def example(rng: Random, id: str, draw: Draw) -> Example:
     event = draw_event(rng, contest=True)
     evidence = FORMS[rng.choice(tuple(FORMS))](event, draw_surface(rng, event.concepts)) + adjunct(rng)
-    claimed = _claimed(rng, event, draw.relation)
+    kind = rng.choice(KINDS[draw.relation])
+    claimed = _claimed(rng, event, kind)
     said = [*_opening(rng, draw), *clause(rng, claimed, draw_surface(rng, claimed.concepts))]
-    return Example(id, " ".join(evidence), " ".join(said), draw.label, f"{draw.case}{LEVELS}{KINDS[draw.relation]}")
+    return Example(id, " ".join(evidence), " ".join(said), draw.label, f"{draw.case}{LEVELS}{kind}")
