@@ -323,6 +323,7 @@ def claims(
     from srnet.experiment.estimate import seconds_of
     from srnet.recipes.order import SEEDS
     from srnet.report import findings_table
+    from srnet.report.claims import plain_finding
 
     if not until_answered:
         named = None if engine == "local" else engine
@@ -352,7 +353,7 @@ def claims(
     else:
         found = api.claims(order, make_engine(store, True))
     if as_json:
-        out.print_json(json.dumps([api.plain_finding(finding) for finding in found]))
+        out.print_json(json.dumps([plain_finding(finding) for finding in found]))
         return
     out.print(findings_table(found))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from srnet.evaluation import ALPHA, MIN_SEEDS, Interval, Verdict, holm, judge_together, seeds_in_words
 from srnet.experiment import Store
@@ -339,3 +339,29 @@ def _outlook(needs: int | None) -> str:
     if needs is None:
         return "no number of seeds would answer it: more test examples are needed"
     return f"about {needs:,} seeds would answer it, if further ones are like these"
+
+
+def plain_finding(finding: Finding) -> dict[str, Any]:
+    """As JSON."""
+    return {
+        "task": finding.task,
+        "claim": finding.claim.name,
+        "statement": finding.claim.statement,
+        "source": finding.claim.source,
+        "answer": finding.answer,
+        "seeds": finding.seeds,
+        "note": finding.note,
+        "seeds_needed": finding.needs,
+        "figures": [
+            {
+                "what": part.what,
+                "difference": part.interval.difference,
+                "low": part.interval.low,
+                "high": part.interval.high,
+                "level": part.interval.level,
+                "bar": part.bar,
+                "answer": part.answer,
+            }
+            for part in finding.parts
+        ],
+    }

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from srnet.evaluation import ALPHA, MIN_SEEDS, holm
 from srnet.experiment import Bias, Prune
 from srnet.experiment.cost import training_steps
 from srnet.recipes.points import Point, Start

@@ -247,16 +247,13 @@ def _name(recipe: Recipe, point: Point, x: float) -> str:
     places = [each.place for each in recipe.points if each.label == point.label]
     parts = [point.label, f"{100 * point.place.sparsity:g} %"]
     if {place.start for place in places} - {None} not in (set(), {1.0}, {"auto"}):
-        start = point.place.start
-        parts.append(
-            "started " + ("by early stopping" if start == "auto" else f"at {100 * start:.3g} % of fine-tuning")
-        )
+        parts.append(f"started {_in_words(point.place.start)}")
     if {place.length for place in places} != {1.0}:
         parts.append(f"{x:.0f} steps" if recipe.axis == "length" else f"{point.place.length:.3g} times as long")
     return ", ".join(parts)
 
 
-def start_in_words(start: Start | None) -> str:
+def _in_words(start: Start | None) -> str:
     return "by early stopping" if start == "auto" else f"at {100 * (start or 0.0):.3g} % of fine-tuning"
 
 
