@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from srnet.cli import main
 from srnet.errors import UserError
-from srnet.recipes.spec import load_task_file
+from srnet.recipes.tasks import load_task_file
 from srnet.tasks.base import Example, Split
 from srnet.tasks.check import SplitCheck, check_data
 from srnet.tasks.describe import describe_files

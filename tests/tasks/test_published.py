@@ -12,7 +12,7 @@ import pytest
 
 from srnet.errors import UserError
 from srnet.evaluation import score
-from srnet.recipes.spec import DataOptions, task_from
+from srnet.recipes.tasks import DataOptions, task_from
 from srnet.tasks.base import Split, Task
 from srnet.tasks.published import PUBLISHED_TASKS, published_task
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from srnet.cli.app import app
 from srnet.errors import UserError
-from srnet.recipes.spec import load_task_file, task_from
+from srnet.recipes.tasks import load_task_file, task_from
 from srnet.tasks.base import Split, Task
 from srnet.tasks.check import check_data
 from srnet.tasks.describe import describe_files
