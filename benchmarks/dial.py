@@ -10,7 +10,7 @@ from srnet.experiment import BiasSpec, Engine, Evaluate, FineTune, Objective, Pr
 from srnet.files import read_json
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
-from srnet.recipes.toy import FINETUNING
+from srnet.recipes.profiles.toy import FINETUNING
 from srnet.tasks.synthetic import FAMILIES, SyntheticTask
 
 NOISE = (0.03, 0.06, 0.12)

@@ -24,7 +24,6 @@ from srnet.experiment.estimate import measure_step
 from srnet.files import write_json, write_text
 from srnet.progress import Reporter
 from srnet.recipes import Order
-from srnet.report import nodes_of
 
 NODES = 100
 
@@ -61,18 +60,17 @@ def overhead(folder: Path) -> float:
 
 def ceiling(order: Order) -> float:
     """How much faster two workers of one thread could be than one with two, if nothing else cost anything."""
-    recipe = order.recipes()[0]
-    raw = recipe.full_model(0).pretrained
+    profile = order.recipes()[0].profile
     pace = {}
     for threads in (1, cores()):
         torch.set_num_threads(threads)
-        pace[threads] = min(measure_step(raw, recipe.pruning) for _ in range(3))
+        pace[threads] = min(measure_step(profile.raw(0), profile.pruning) for _ in range(3))
     return 2.0 * pace[cores()] / pace[1]
 
 
 def seconds(order: Order, folder: Path, name: str) -> float:
     workers = 2 if name == "pool" else None
-    nodes = [node for recipe in order.recipes() for node in nodes_of(recipe)]
+    nodes = [node for recipe in order.recipes() for node in recipe.nodes()]
     started = time.perf_counter()
     Engine(Store(folder / name), Reporter(quiet=True), name=name, workers=workers).execute(nodes)
     return time.perf_counter() - started

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from srnet.errors import UserError
 from srnet.evaluation import ALPHA
@@ -14,7 +14,6 @@ from srnet.experiment.nodes import TaskSpec
 from srnet.recipes import Recipe
 from srnet.report.claims import CLAIMS, OPEN, Claim, Finding, find, main_figure
 from srnet.report.evidence import Evidence
-from srnet.report.results import nodes_of
 
 Place = tuple[TaskSpec, str]
 """A task and a figure."""
@@ -88,13 +87,13 @@ class Rounds:
         place = (task, finding.claim.figure)
         recipe = self._figures[place]
         if finding.parts:
-            recipe = replace(recipe, seeds=(*recipe.seeds, max(recipe.seeds) + 1))
+            recipe = recipe.with_seeds((*recipe.seeds, max(recipe.seeds) + 1))
         what = f"{recipe.name} on {task.name}, " + (f"seed {recipe.seeds[-1]}" if finding.parts else "the first seeds")
         if not self._fits(recipe, what):
             self._over.add(place)
             return
         self.engine.reporter.say(f"{what}: for the claim {finding.claim.name} ({finding.note})")
-        self.engine.execute(nodes_of(recipe))
+        self.engine.execute(recipe.nodes())
         self._figures[place] = recipe
         self._computed.add(place)
         self._look(task, [claim for claim in CLAIMS if claim.figure == finding.claim.figure])
@@ -106,7 +105,7 @@ class Rounds:
         if left <= 0.0:
             self.engine.reporter.say(f"{what}: not begun, the budget is used up")
             return False
-        takes = estimate(self.engine.plan(nodes_of(recipe)), self.engine.store).seconds
+        takes = estimate(self.engine.plan(recipe.nodes()), self.engine.store).seconds
         if takes > left:
             said = f"about {spoken(takes)}, and {spoken(left)} of the budget are left"
             self.engine.reporter.say(f"{what}: not begun, it would take {said}")

@@ -19,7 +19,6 @@ from srnet.experiment import CE, Engine, Evaluate, FineTune, Pretrained, Prune, 
 from srnet.export import load_subnetwork
 from srnet.progress import Reporter
 from srnet.pruners import IMP, OneShot
-from srnet.recipes import Line, Recipe, load_recipe
 from srnet.tasks.files import FilesTask
 from srnet.training import TrainingSettings
 
@@ -126,60 +125,6 @@ def test_an_altered_card_is_refused_by_name(change: Any, engine: Engine, raw: Pr
     (tmp_path / "sub" / "subnetwork.json").write_text(json.dumps(card | change))
     with pytest.raises(UserError, match=r"subnetwork\.json"):
         load_subnetwork(tmp_path / "sub")
-
-
-LINE = "{label: x, paradigm: a, pruner: mask, prune: ce, sparsities: [0.5]}"
-
-
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        (f"task: inference\nlines: [{LINE}]\npruning_of: 5", "pruning_of"),
-        (f"task: inference\nlines: [{LINE}]\npruning_of: {{lasso: {{steps: 3}}}}", "lasso"),
-        (f"task: inference\nlines: [{LINE}]\npruning_of: {{mask: fast}}", "mask"),
-        (f"task: inference\nlines: [{LINE}]\nseeds: null", "seeds"),
-        (f"task: inference\nlines: [{LINE}]\nseeds: '3'", "seeds"),
-        (f"task: inference\nlines: [{LINE}]\nseeds: [a]", "seeds"),
-        (f"task: inference\nlines: [{LINE}]\nseeds: true", "seeds"),
-        (f"task: inference\nlines: [{LINE}]\nbackbone: 5", "backbone"),
-        (f"task: inference\nlines: [{LINE}]\nfinetuning: {{learning_rate: null}}", "learning_rate"),
-        (f"task: inference\nlines: [{LINE}]\nbias: {{shortcut: length}}", "length"),
-        (f"task: inference\nlines: [{LINE.replace('[0.5]', '0.5')}]", "sparsities"),
-        (f"task: inference\nlines: [{LINE.replace('[0.5]', '[half]')}]", "sparsities"),
-        (f"task: inference\nlines: [{LINE.replace('[0.5]', '[0.5, 0.5]')}]", "0.5"),
-        (f"task: inference\nlines: [{LINE.replace('prune: ce', 'prune: mse')}]", "mse"),
-        (f"task: inference\nlines: [{LINE.replace('0.5', '1.0')}]", "sparsit"),
-        ("task: gossip\nlines: [{label: x}]", "gossip"),
-        ("task: {name: m, labels: 5, train: a.csv, dev: a.csv}\nlines: [{label: x}]", "labels"),
-        ("task: {name: m, labels: 'yes,no', train: a.csv, dev: a.csv}\nlines: [{label: x}]", "labels"),
-        ("task: {name: m, labels: [a, b], train: a.csv, dev: a.csv, ood: b.csv}\nlines: [{label: x}]", "ood"),
-        ("task: {name: m, labels: [a, b], train: a.csv, dev: a.csv, ood: {h: 5}}\nlines: [{label: x}]", "ood"),
-        ("task: {name: m, labels: [a, b], train: a.csv, dev: null}\nlines: [{label: x}]", "dev"),
-    ],
-)
-def test_mistakes_name_file_and_key(text: str, word: str, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(text)
-    with pytest.raises(UserError) as error:
-        load_recipe(tmp_path / "mine.yaml")
-    assert "mine.yaml" in str(error.value)
-    assert word in str(error.value)
-
-
-def test_rates_and_sparsities_without_a_dot_are_numbers(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(
-        f"task: inference\nlines: [{LINE.replace('[0.5]', '[5e-1]')}]\npruning_of: {{mask: {{learning_rate: 1e-3}}}}\n"
-    )
-    recipe = load_recipe(tmp_path / "mine.yaml")
-    ((name, settings),) = recipe.pruning_of
-    assert (name, settings.learning_rate) == ("mask", 1e-3)
-    assert recipe.lines[-1].sparsities == (0.5,)
-    recipe.points()
-
-
-def test_rewound_imp_in_paradigm_a_starts_from_the_fine_tuned_model(tiny_task: Any) -> None:
-    line = Line("l", "a", pruner="imp-rw", prune="ce", sparsities=(0.5,))
-    (point,) = Recipe("r", tiny_task, (line,)).points()
-    assert isinstance(point.node.parent, FineTune)
 
 
 def test_the_last_step_is_evaluated_once(engine: Engine, raw: Pretrained, tiny_training: Any) -> None:

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from srnet.cli.app import app, bias_of
 from srnet.errors import UserError
-from srnet.recipes.spec import bias_from, load_task_file
+from srnet.recipes.files import bias_from
+from srnet.recipes.tasks import load_task_file
 from srnet.tasks.files import DataFile, FilesTask
 from srnet.tasks.published import published_task
 

@@ -102,7 +102,7 @@ def finetune(
 ) -> None:
     """Fine-tune a backbone on a task and print its key and scores."""
     from srnet import api
-    from srnet.recipes.usual import finetuning_for
+    from srnet.recipes.profiles.defaults import finetuning_for
 
     task = task_of(subject.task, data)
     trained = api.finetune(
@@ -146,7 +146,7 @@ def prune(
     from srnet.experiment.rebuild import stored_model
     from srnet.pruners import get_pruner
     from srnet.pruners.penalised import Penalised
-    from srnet.recipes.usual import pruning_for
+    from srnet.recipes.profiles.defaults import pruning_for
 
     if model is not None and (subject or data):
         raise UserError(
@@ -170,7 +170,7 @@ def prune(
 
 
 def _check_rates(pruner: str, training: dict[str, Any]) -> None:
-    from srnet.recipes.smp import STATIC
+    from srnet.recipes.profiles.smp import STATIC
 
     if pruner in STATIC and "learning_rate" in training:
         raise UserError(f"with label words nothing but scores trains under {pruner}", "give --score-rate instead")

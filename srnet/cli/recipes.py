@@ -160,6 +160,7 @@ def claims(
     from srnet import api
     from srnet.experiment.estimate import seconds_of
     from srnet.report import findings_table
+    from srnet.report.claims import plain_finding
 
     if not until_answered:
         _refuse_idle({"max_seeds": max_seeds, "budget": budget, **run})
@@ -173,7 +174,7 @@ def claims(
     else:
         found = api.claims(wanted, engine)
     if as_json:
-        out.print_json(json.dumps([api.plain_finding(finding) for finding in found]))
+        out.print_json(json.dumps([plain_finding(finding) for finding in found]))
         return
     out.print(findings_table(found))
 

@@ -117,8 +117,6 @@ def get_objective(text: str) -> RegisteredLoss:
     return parse_objective(text)[0]
 
 
-
-
 def bias_degree(bias: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """beta: the probability the bias model gives to the true class."""
     return bias.gather(1, labels[:, None]).squeeze(1).exp()

@@ -1,18 +1,22 @@
-"""Experiments as data: the demonstration, the paper's figures and tables, and what users write in YAML."""
+"""Experiments as expressions: the demonstration, the papers' figures and tables, and what users write in YAML."""
 
 from srnet.recipes.demo import demo_recipe
 from srnet.recipes.figures import FIGURES
-from srnet.recipes.profiles import PROFILES, Order
-from srnet.recipes.recipe import Line, Point, Recipe
-from srnet.recipes.spec import DataOptions, load_recipe, task_from
+from srnet.recipes.files import load_recipe
+from srnet.recipes.order import PROFILES, Order
+from srnet.recipes.points import Place, Point
+from srnet.recipes.profile import Profile
+from srnet.recipes.recipe import Recipe
+from srnet.recipes.tasks import DataOptions, task_from
 
 __all__ = [
     "FIGURES",
     "PROFILES",
     "DataOptions",
-    "Line",
     "Order",
+    "Place",
     "Point",
+    "Profile",
     "Recipe",
     "demo_recipe",
     "load_recipe",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from srnet.recipes.figures import FULL_CE, MASK_CE, MASK_POE
-from srnet.recipes.recipe import Line, Recipe, with_controls
-from srnet.recipes.toy import FINETUNING, PRUNING
+from srnet.recipes.figures import MASK_CE, MASK_POE, mask_search
+from srnet.recipes.paradigms import FULL_CE, full, of_fine_tuned
+from srnet.recipes.points import Point
+from srnet.recipes.profile import Profile
+from srnet.recipes.profiles.toy import toy_profile
+from srnet.recipes.recipe import Recipe
 from srnet.tasks.synthetic import SyntheticTask
 
 SPARSITIES = (0.5, 0.7)
@@ -21,20 +24,16 @@ def demo_recipe(
     steps: int | None = None,
 ) -> Recipe:
     """`steps` shortens (or lengthens) every training alike."""
-    finetuning, pruning = FINETUNING, PRUNING
+    profile = replace(toy_profile(task or SyntheticTask("inference")), seeds=tuple(range(seeds)))
     if steps is not None:
-        finetuning, pruning = (replace(s, steps=steps, eval_every=max(1, steps // 5)) for s in (FINETUNING, PRUNING))
-    lines = (
-        FULL_CE,
-        # is it the objective or the pruning? One sparsity is enough to tell
-        Line(MASK_CE, "a", pruner="mask", prune="ce", sparsities=sparsities[:1]),
-        Line(MASK_POE, "a", pruner="mask", prune="poe", sparsities=sparsities),
-    )
-    return Recipe(
-        name="demo",
-        task=task or SyntheticTask("inference"),
-        lines=with_controls(lines),
-        seeds=tuple(range(seeds)),
-        finetuning=finetuning,
-        pruning=pruning,
-    )
+        profile = profile.each_training(lambda each: replace(each, steps=steps, eval_every=max(1, steps // 5)))
+
+    def points(profile: Profile) -> list[Point]:
+        return [
+            *full(profile, FULL_CE),
+            # one sparsity is enough to tell the effect of the objective from that of pruning
+            *of_fine_tuned(profile, MASK_CE, mask_search(profile, "ce", sparsities[:1])),
+            *of_fine_tuned(profile, MASK_POE, mask_search(profile, "poe", sparsities)),
+        ]
+
+    return Recipe("demo", profile, points)

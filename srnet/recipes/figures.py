@@ -1,4 +1,4 @@
-"""Every figure and table of the paper, as lines over a task's setup."""
+"""Every figure and table of the papers, as a function of a profile."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from srnet.errors import choose
-from srnet.recipes.recipe import Axis, Line, Recipe, with_controls
-from srnet.recipes.setup import Setup
+from srnet.recipes.paradigms import FULL_CE, FULL_POE, Search, full, in_isolation, of_fine_tuned, of_raw
+from srnet.recipes.points import Axis, Point
+from srnet.recipes.profile import Profile
+from srnet.recipes.recipe import Recipe
 
 T = TypeVar("T")
+Shares = tuple[float, ...]
 
 SOFT = ("init", "soft")
-FULL_CE = Line("full model (CE)")
-FULL_POE = Line("full model (PoE)", finetune="poe")
 
-# the names of lines, which the claims look up
+# the labels that claims look up
 MASK_CE, MASK_POE = "mask training (CE)", "mask training (PoE)"
 MASK_REWEIGHT, MASK_CONFREG = "mask training (reweighting)", "mask training (confidence reg.)"
 IMP_CE, IMP_POE = "IMP (CE)", "IMP (PoE)"
@@ -31,16 +32,15 @@ FAMILY_NAMES = {"movement": "movement", "soft-movement": "soft movement", "magni
 DISTILLED = "{} + distillation"
 DEBIASED = {"ce": "CE", "poe": "PoE", "reweight": "reweighting", "confreg": "confidence reg."}
 _MASKS = {"ce": MASK_CE, "poe": MASK_POE, "reweight": MASK_REWEIGHT, "confreg": MASK_CONFREG}
-_IMPS = {"ce": IMP_CE, "poe": IMP_POE}
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Which lines a figure has, and what is varied along them."""
+    """A function of a profile and the sparsities to show, and what belongs to it."""
 
     name: str
     title: str
-    lines: Callable[[Setup, tuple[float, ...]], tuple[Line, ...]]
+    points: Callable[[Profile, Shares], list[Point]]
     axis: Axis = "sparsity"
     tasks: Literal["all", "main", "others"] = "all"
     """On which tasks the paper shows it: all three, inference alone, or the two others."""
@@ -50,195 +50,172 @@ class Figure:
     """Whose figure it is: that of mask training, or of static model pruning, which is trained otherwise."""
     needs_ood: bool = True
 
-    def recipe(self, setup: Setup, seeds: tuple[int, ...], sparsities: tuple[float, ...] | None = None) -> Recipe:
-        return Recipe(
-            name=self.name,
-            task=setup.task,
-            lines=with_controls(self.lines(setup, sparsities or setup.shown(self.same_as or self.name))),
-            backbone=setup.backbone,
-            seeds=seeds,
-            finetuning=setup.finetuning,
-            finetuning_of=setup.finetuning_of,
-            pruning=setup.pruning,
-            stopping=setup.stopping,
-            with_ood=setup.with_ood,
-            pruning_of=setup.pruning_of,
-            words=setup.words,
-            bias=setup.bias,
-            axis=self.axis,
-            title=self.title,
-        )
+    def recipe(self, profile: Profile, sparsities: Shares = ()) -> Recipe:
+        shown = sparsities or profile.shown(self.same_as or self.name)
+        return Recipe(self.name, profile, lambda profile: self.points(profile, shown), self.axis, self.title)
 
 
 def get_figure(name: str) -> Figure:
     return FIGURES[choose("recipe", name, FIGURES)]
 
 
-# --- lines that several figures share ------------------------------------------------------------------------------
+# --- searches that several figures share ---------------------------------------------------------------------------
 
 
-def _mask(setup: Setup, objective: str, sparsities: tuple[float, ...], **more: Any) -> Line:
-    """Mask training of the fine-tuned model; `more` is what a figure varies."""
-    options = (*setup.mask_options, *more.pop("options", ()))
-    label = more.pop("label", _MASKS[objective])
-    paradigm = more.pop("paradigm", "a")
-    return Line(label, paradigm, pruner="mask", prune=objective, sparsities=sparsities, options=options, **more)
+def mask_search(profile: Profile, objective: str, sparsities: Shares, *options: tuple[str, Any], **more: Any) -> Search:
+    return Search("mask", objective, sparsities, (*profile.mask_options, *options), **more)
 
 
-def _imp(objective: str, sparsities: tuple[float, ...]) -> Line:
-    return Line(_IMPS[objective], "a", pruner="imp", prune=objective, sparsities=sparsities)
+def _gradual(profile: Profile, start: float, end: float, **more: Any) -> Search:
+    options = (SOFT, ("initial_sparsity", start), *profile.gradual_options)
+    return mask_search(profile, "poe", (end,), *options, **more)
 
 
-def _gradual(setup: Setup, label: str, start: float, end: float, **more: Any) -> Line:
-    options = (SOFT, ("initial_sparsity", start), *setup.gradual_options)
-    return _mask(setup, "poe", (end,), label=label, options=options, **more)
+def _full_models(profile: Profile) -> list[Point]:
+    return [*full(profile, FULL_CE), *full(profile, FULL_POE, finetune="poe")]
+
+
+def _masks(profile: Profile, sparsities: Shares, *objectives: str) -> list[Point]:
+    """Mask training of the fine-tuned model, with each objective."""
+    searches = {_MASKS[each]: mask_search(profile, each, sparsities) for each in objectives}
+    return [point for label, search in searches.items() for point in of_fine_tuned(profile, label, search)]
+
+
+def _at(values: tuple[tuple[float, T], ...], sparsities: Shares) -> tuple[tuple[float, T], ...]:
+    """Those for sparsities that are shown: a search refuses values for others."""
+    return tuple((sparsity, value) for sparsity, value in values if sparsity in sparsities)
 
 
 # --- the figures ---------------------------------------------------------------------------------------------------
 
 
-def _fig2(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    masks = [_mask(setup, objective, sparsities) for objective in ("ce", "poe")]
-    return (FULL_CE, FULL_POE, *masks, *(_imp(objective, sparsities) for objective in ("ce", "poe")))
+def _fig2(profile: Profile, sparsities: Shares) -> list[Point]:
+    return [
+        *_full_models(profile),
+        *_masks(profile, sparsities, "ce", "poe"),
+        *of_fine_tuned(profile, IMP_CE, Search("imp", "ce", sparsities)),
+        *of_fine_tuned(profile, IMP_POE, Search("imp", "poe", sparsities)),
+    ]
 
 
-def _fig3(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    return (
-        FULL_CE,
-        FULL_POE,
-        _mask(setup, "poe", sparsities, label="mask training (PoE) of the PoE model", finetune="poe"),
-        Line("IMP (PoE) of the PoE model", "a", finetune="poe", pruner="imp", prune="poe", sparsities=sparsities),
-        _mask(setup, "poe", sparsities),
-    )
+def _fig3(profile: Profile, sparsities: Shares) -> list[Point]:
+    mask, imp = mask_search(profile, "poe", sparsities), Search("imp", "poe", sparsities)
+    return [
+        *_full_models(profile),
+        *of_fine_tuned(profile, "mask training (PoE) of the PoE model", mask, finetune="poe"),
+        *of_fine_tuned(profile, "IMP (PoE) of the PoE model", imp, finetune="poe"),
+        *_masks(profile, sparsities, "poe"),
+    ]
 
 
-def _fig4(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    def imp(label: str, objective: str) -> Line:
-        return Line(label, "b", pruner="imp-rw", prune="poe", isolated=objective, sparsities=sparsities)
-
-    def mask(label: str, objective: str) -> Line:
-        return _mask(setup, "poe", sparsities, label=label, paradigm="b", isolated=objective)
-
-    return (
-        FULL_CE,
-        FULL_POE,
-        imp(ISOLATED_IMP_CE, "ce"),
-        imp(ISOLATED_IMP_POE, "poe"),
-        mask(ISOLATED_MASK_CE, "ce"),
-        mask(ISOLATED_MASK_POE, "poe"),
-    )
+def _fig4(profile: Profile, sparsities: Shares) -> list[Point]:
+    imp, mask = Search("imp-rw", "poe", sparsities), mask_search(profile, "poe", sparsities)
+    return [
+        *_full_models(profile),
+        *in_isolation(profile, ISOLATED_IMP_CE, imp, isolated="ce"),
+        *in_isolation(profile, ISOLATED_IMP_POE, imp, isolated="poe"),
+        *in_isolation(profile, ISOLATED_MASK_CE, mask, isolated="ce"),
+        *in_isolation(profile, ISOLATED_MASK_POE, mask, isolated="poe"),
+    ]
 
 
-def _fig5(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    return (
-        FULL_CE,
-        FULL_POE,
-        _mask(setup, "ce", sparsities, label=RAW_CE, paradigm="c"),
-        _mask(setup, "poe", sparsities, label=RAW_POE, paradigm="c"),
-        _mask(setup, "poe", sparsities),
-    )
+def _fig5(profile: Profile, sparsities: Shares) -> list[Point]:
+    return [
+        *_full_models(profile),
+        *of_raw(profile, RAW_CE, mask_search(profile, "ce", sparsities)),
+        *of_raw(profile, RAW_POE, mask_search(profile, "poe", sparsities)),
+        *_masks(profile, sparsities, "poe"),
+    ]
 
 
-def _fig6(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    longer = _at(setup.ood_lengths_at, sparsities)
-    return (
-        FULL_CE,
-        _mask(setup, "ce", sparsities, label=OOD_A, data="id+ood", lengths_at=longer),
-        _mask(setup, "ce", sparsities, label=OOD_B, paradigm="b", data="id+ood", lengths_at=longer),
-        _mask(setup, "ce", sparsities, label=OOD_C, paradigm="c", data="id+ood"),
-    )
+def _fig6(profile: Profile, sparsities: Shares) -> list[Point]:
+    search = mask_search(profile, "ce", sparsities, data="id+ood")
+    longer = mask_search(profile, "ce", sparsities, data="id+ood", lengths_at=_at(profile.ood_lengths_at, sparsities))
+    return [
+        *full(profile, FULL_CE),
+        *of_fine_tuned(profile, OOD_A, longer),
+        *in_isolation(profile, OOD_B, longer),
+        *of_raw(profile, OOD_C, search),
+    ]
 
 
-def _fig7(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    steps = tuple(start for start in setup.starts if start != "auto")
-    line, auto = (
-        _mask(setup, "poe", (setup.timing_sparsity,), label=label, starts=starts)
-        for label, starts in ((START, steps), (AUTO_START, ("auto",)))
-    )
-    return (FULL_CE, line, auto) if "auto" in setup.starts else (FULL_CE, line)
+def _fig7(profile: Profile, sparsities: Shares) -> list[Point]:
+    search = mask_search(profile, "poe", (profile.timing_sparsity,))
+    steps = tuple(start for start in profile.starts if start != "auto")
+    points = [*full(profile, FULL_CE), *of_fine_tuned(profile, START, search, starts=steps)]
+    return points + of_fine_tuned(profile, AUTO_START, search, starts=("auto",)) * ("auto" in profile.starts)
 
 
-def _fig8(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    high = setup.high_sparsity
-    return (
-        FULL_CE,
-        _mask(setup, "poe", (high,), label=FIXED, lengths=setup.lengths),
-        _gradual(setup, GRADUAL, 0.7, high, lengths=setup.lengths),
-    )
+def _fig8(profile: Profile, sparsities: Shares) -> list[Point]:
+    high, lengths = profile.high_sparsity, profile.lengths
+    return [
+        *full(profile, FULL_CE),
+        *of_fine_tuned(profile, FIXED, mask_search(profile, "poe", (high,), lengths=lengths)),
+        *of_fine_tuned(profile, GRADUAL, _gradual(profile, 0.7, high, lengths=lengths)),
+    ]
 
 
-def _fig_a1(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    return (FULL_CE, *(_mask(setup, objective, sparsities) for objective in ("ce", "poe", "reweight", "confreg")))
+def _fig_a1(profile: Profile, sparsities: Shares) -> list[Point]:
+    return [*full(profile, FULL_CE), *_masks(profile, sparsities, "ce", "poe", "reweight", "confreg")]
 
 
-def _tab5(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    high, lengths = setup.high_sparsity, (setup.ablation_length,)
-    gradual = (
-        _gradual(setup, f"gradual, from {100 * start:g} %", start, high, lengths=lengths) for start in (0.2, 0.5, 0.7)
-    )
-    return (
-        FULL_CE,
-        _mask(setup, "poe", (high,), label="fixed, hard", lengths=lengths),
-        _mask(setup, "poe", (high,), label="fixed, soft", lengths=lengths, options=(SOFT,)),
-        *gradual,
-    )
+def _tab5(profile: Profile, sparsities: Shares) -> list[Point]:
+    high, lengths = (profile.high_sparsity,), (profile.ablation_length,)
+    searches = {
+        "fixed, hard": mask_search(profile, "poe", high, lengths=lengths),
+        "fixed, soft": mask_search(profile, "poe", high, SOFT, lengths=lengths),
+    }
+    for start in (0.2, 0.5, 0.7):
+        searches[f"gradual, from {100 * start:g} %"] = _gradual(profile, start, *high, lengths=lengths)
+    series = [of_fine_tuned(profile, label, search) for label, search in searches.items()]
+    return [*full(profile, FULL_CE), *(point for points in series for point in points)]
 
 
-def _tab6(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    return tuple(line for name in setup.other_backbones for line in _on_backbone(setup, name))
+def _tab6(profile: Profile, sparsities: Shares) -> list[Point]:
+    return [point for name in profile.other_backbones for point in _on_backbone(profile, name)]
 
 
-def _on_backbone(setup: Setup, backbone: str) -> tuple[Line, ...]:
+def _on_backbone(profile: Profile, backbone: str) -> list[Point]:
     short = backbone.rstrip("/").rsplit("/", 1)[-1]
-    return (
-        Line(f"{short}: full model (CE)", backbone=backbone),
-        Line(f"{short}: full model (PoE)", finetune="poe", backbone=backbone),
-        _mask(setup, "poe", (0.5, 0.7), label=f"{short}: mask training (PoE)", backbone=backbone),
-        _gradual(setup, f"{short}: gradual, from 50 %", 0.5, 0.7, backbone=backbone),
-    )
+    mask, gradual = mask_search(profile, "poe", (0.5, 0.7)), _gradual(profile, 0.5, 0.7)
+    return [
+        *full(profile, f"{short}: {FULL_CE}", backbone=backbone),
+        *full(profile, f"{short}: {FULL_POE}", finetune="poe", backbone=backbone),
+        *of_fine_tuned(profile, f"{short}: {MASK_POE}", mask, backbone=backbone),
+        *of_fine_tuned(profile, f"{short}: gradual, from 50 %", gradual, backbone=backbone),
+    ]
 
 
-def _static(setup: Setup, pruner: str, sparsities: tuple[float, ...], **more: Any) -> Line:
+def _static(profile: Profile, pruner: str, sparsities: Shares, objective: str = "ce", distil: bool = False) -> Search:
     """Pruning of the raw model by a method of the SMP family; scores alone train, or weights as well."""
-    options = setup.options_of.get(pruner, ())
-    options_at = setup.options_at.get(pruner, ())
-    if not more.get("distil"):
-        options_at += setup.undistilled_at.get(pruner, ())
-    lengths_at = setup.lengths_at if pruner in STATIC_NAMES else ()
-    return Line(
-        more.pop("label", {**STATIC_NAMES, **FAMILY_NAMES}[pruner]),
-        "c",
-        pruner=pruner,
-        prune=more.pop("prune", "ce"),
-        sparsities=sparsities,
-        options=options,
-        options_at=_at(options_at, sparsities),
-        lengths_at=_at(lengths_at, sparsities),
-        **more,
+    options_at = profile.options_at.get(pruner, ())
+    if not distil:
+        options_at += profile.undistilled_at.get(pruner, ())
+    return Search(
+        pruner,
+        objective,
+        sparsities,
+        profile.options_of.get(pruner, ()),
+        _at(options_at, sparsities),
+        lengths_at=_at(profile.lengths_at, sparsities) if pruner in STATIC_NAMES else (),
+        distil=distil,
     )
 
 
-def _at(values: tuple[tuple[float, T], ...], sparsities: tuple[float, ...]) -> tuple[tuple[float, T], ...]:
-    """Those for sparsities that are shown: a line refuses values for others."""
-    return tuple((sparsity, value) for sparsity, value in values if sparsity in sparsities)
+def _smp(profile: Profile, sparsities: Shares) -> list[Point]:
+    points = full(profile, FULL_CE)
+    for distil, label in ((False, "{}"), (True, DISTILLED)):
+        for pruner, name in {**STATIC_NAMES, **FAMILY_NAMES}.items():
+            points += of_raw(profile, label.format(name), _static(profile, pruner, sparsities, distil=distil))
+    return points
 
 
-def _smp(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    names = {**STATIC_NAMES, **FAMILY_NAMES}
-    plain = [_static(setup, pruner, sparsities) for pruner in names]
-    taught = [
-        _static(setup, pruner, sparsities, label=DISTILLED.format(name), distil=True) for pruner, name in names.items()
-    ]
-    return (FULL_CE, *plain, *taught)
-
-
-def _robust_smp(setup: Setup, sparsities: tuple[float, ...]) -> tuple[Line, ...]:
-    debiased = [
-        _static(setup, pruner, sparsities, label=f"{name} ({DEBIASED[objective]})", prune=objective)
-        for pruner, name in STATIC_NAMES.items()
-        for objective in DEBIASED
-    ]
-    return (FULL_CE, FULL_POE, *debiased)
+def _robust_smp(profile: Profile, sparsities: Shares) -> list[Point]:
+    points = _full_models(profile)
+    for pruner, name in STATIC_NAMES.items():
+        for objective, short in DEBIASED.items():
+            points += of_raw(profile, f"{name} ({short})", _static(profile, pruner, sparsities, objective))
+    return points
 
 
 FIGURES: dict[str, Figure] = {

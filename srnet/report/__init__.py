@@ -11,7 +11,7 @@ from srnet.report.evidence import Evidence
 from srnet.report.markdown import render_markdown
 from srnet.report.masks import mask_pictures
 from srnet.report.page import Page, Section, render_page
-from srnet.report.results import Results, collect, csv_text, nodes_of, results_of
+from srnet.report.results import Results, collect, csv_text, results_of
 from srnet.report.table import findings_table, results_table, verdict_line
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "collect",
     "findings_table",
     "mask_pictures",
-    "nodes_of",
     "results_of",
     "results_table",
     "verdict_line",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from srnet.evaluation import ALPHA, MIN_SEEDS, Interval, Verdict, holm, judge_together, seeds_in_words
 from srnet.experiment import Store
@@ -30,8 +30,9 @@ from srnet.recipes.figures import (
     RAW_POE,
     START,
 )
-from srnet.recipes.recipe import Point, Recipe, Start
-from srnet.report.evidence import Evidence, Missing, Place
+from srnet.recipes.points import Place, Point, Start
+from srnet.recipes.recipe import Recipe
+from srnet.report.evidence import Evidence, Missing
 from srnet.tasks.base import Task
 
 Answer = Literal["holds", "does not hold", "not enough evidence"]
@@ -112,7 +113,7 @@ Checked = tuple[Answer, list[Part]]
 
 def _moderate(evidence: Evidence, label: str) -> list[float]:
     """The line's sparsities up to the moderate one."""
-    found = sorted({p.sparsity for p in evidence.points(label) if p.sparsity <= MODERATE})
+    found = sorted({p.place.sparsity for p in evidence.points(label) if p.place.sparsity <= MODERATE})
     if not found:
         raise Missing(evidence.recipe.name)
     return found
@@ -148,7 +149,7 @@ def _lines_beat(*pairs: tuple[str, str], on: str = "ood") -> Callable[[Evidence]
         found = []
         for ours, theirs in pairs:
             places = _moderate(evidence, ours)
-            first, second = ([evidence.points(label, s) for s in places] for label in (ours, theirs))
+            first, second = ([evidence.points(label, sparsity=s) for s in places] for label in (ours, theirs))
             found += _beats(evidence, f"{ours} minus {theirs}", first, second, splits)
         return found
 
@@ -158,7 +159,8 @@ def _lines_beat(*pairs: tuple[str, str], on: str = "ood") -> Callable[[Evidence]
 def _keeps_id(evidence: Evidence) -> list[Part]:
     return [
         Part(
-            f"{label} at {100 * s:g} %, ID minus 95 % of the full model's", evidence.id_kept(evidence.points(label, s))
+            f"{label} at {100 * s:g} %, ID minus 95 % of the full model's",
+            evidence.id_kept(evidence.points(label, sparsity=s)),
         )
         for label in (MASK_CE, MASK_POE, IMP_CE, IMP_POE)
         for s in _moderate(evidence, label)
@@ -169,12 +171,12 @@ def _unbiased(evidence: Evidence) -> list[Part]:
     parts = []
     for label in (OOD_A, OOD_C):
         for s in _moderate(evidence, label):
-            points = evidence.points(label, s)
+            points = evidence.points(label, sparsity=s)
             for split in evidence.ood:
                 terms = [evidence.term(1.0, points, split), evidence.term(-0.95, points, evidence.id)]
                 what = f"{label} at {100 * s:g} %, OOD {split} minus 95 % of its own ID"
                 parts.append(Part(what, evidence.interval(terms)))
-    half = evidence.points(OOD_B, 0.5)
+    half = evidence.points(OOD_B, sparsity=0.5)
     return parts + [
         Part(f"{OOD_B} at 50 %, OOD {split} minus the full model's", evidence.gain(half, split))
         for split in evidence.ood
@@ -182,12 +184,12 @@ def _unbiased(evidence: Evidence) -> list[Part]:
 
 
 def _gradual(evidence: Evidence) -> list[Part]:
-    gradual, fixed = (evidence.points(label) for label in (GRADUAL, FIXED))
+    gradual, fixed = (evidence.points(label, length=1.0) for label in (GRADUAL, FIXED))
     return _beats(evidence, "gradual minus fixed", [gradual], [fixed], (evidence.id, *evidence.ood))
 
 
 def _half_way(evidence: Evidence) -> list[Part]:
-    starts = [s for line in evidence.recipe.lines for s in line.starts if isinstance(s, float) and 0 < s < 1]
+    starts = [s for p in evidence.recipe.points if isinstance(s := p.place.start, float) and 0 < s < 1]
     if not starts:
         raise Missing(evidence.recipe.name)
     nearest = min(starts, key=lambda start: abs(start - 0.5))
@@ -208,10 +210,10 @@ def _confreg(evidence: Evidence) -> list[Part]:
     return more + _lines_beat((MASK_POE, MASK_CONFREG), (MASK_REWEIGHT, MASK_CONFREG))(evidence)
 
 
-def _candidates(labels: Sequence[str], evidence: Evidence) -> dict[Place, Verdict]:
+def _candidates(labels: Sequence[str], evidence: Evidence) -> dict[tuple[str, Place], Verdict]:
     """What the figure's own table, in which all its subnetworks are judged together, says of these lines."""
-    places: list[Place] = [(label, s, 1.0, 1.0) for label in labels for s in _moderate(evidence, label)]
-    return {place: evidence.verdicts[place] for place in places if place in evidence.verdicts}
+    wanted = {(label, sparsity) for label in labels for sparsity in _moderate(evidence, label)}
+    return {each: verdict for each, verdict in evidence.verdicts.items() if (each[0], each[1].sparsity) in wanted}
 
 
 def _one_is_enough(verdicts: Iterable[Verdict]) -> Answer:
@@ -222,7 +224,8 @@ def _one_is_enough(verdicts: Iterable[Verdict]) -> Answer:
 def _parts_of(name: str, verdict: Verdict, alpha: float) -> list[Part]:
     id = Part(f"{name}, ID minus 95 % of the full model's", verdict.id_kept)
     ood = [Part(f"{name}, OOD {split} minus the full model's", gain) for split, gain in verdict.gains.items()]
-    return answered([id, *ood], alpha)
+    # a part may hold by itself where the choice among many subnetworks leaves the verdict open
+    return answered([id, *ood], alpha) if verdict.answer in ("yes", "no") else [id, *ood]
 
 
 # --- the claims ----------------------------------------------------------------------------------------------------
@@ -244,8 +247,10 @@ class Claim:
             return _all_hold(self.parts(evidence), evidence)
         verdicts = _candidates(self.candidates, evidence)
         parts: list[Part] = []
-        for (label, sparsity, *_), verdict in verdicts.items():
-            parts += _parts_of(f"{label} at {100 * sparsity:g} % (SRNet: {verdict.short})", verdict, evidence.alpha)
+        for (label, place), verdict in verdicts.items():
+            parts += _parts_of(
+                f"{label} at {100 * place.sparsity:g} % (SRNet: {verdict.short})", verdict, evidence.alpha
+            )
         return _one_is_enough(verdicts.values()), parts
 
     def expected(self, parts: Sequence[Part], evidence: Evidence, seeds: int) -> Answer:
@@ -334,3 +339,29 @@ def _outlook(needs: int | None) -> str:
     if needs is None:
         return "no number of seeds would answer it: more test examples are needed"
     return f"about {needs:,} seeds would answer it, if further ones are like these"
+
+
+def plain_finding(finding: Finding) -> dict[str, Any]:
+    """As JSON."""
+    return {
+        "task": finding.task,
+        "claim": finding.claim.name,
+        "statement": finding.claim.statement,
+        "source": finding.claim.source,
+        "answer": finding.answer,
+        "seeds": finding.seeds,
+        "note": finding.note,
+        "seeds_needed": finding.needs,
+        "figures": [
+            {
+                "what": part.what,
+                "difference": part.interval.difference,
+                "low": part.interval.low,
+                "high": part.interval.high,
+                "level": part.interval.level,
+                "bar": part.bar,
+                "answer": part.answer,
+            }
+            for part in finding.parts
+        ],
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
@@ -13,7 +13,8 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-from srnet.recipes.recipe import Axis, Line
+from srnet.experiment import Prune
+from srnet.recipes.points import Axis, Point, labels_of
 from srnet.report.results import Results, Summary
 
 # Okabe and Ito: distinguishable with any kind of colour vision
@@ -44,25 +45,34 @@ class Look:
     dashed: bool
 
 
-def looks(lines: Sequence[Line]) -> dict[str, Look]:
-    """A distilled line has the colour of the same line without a teacher; when colours run out, lines are dashed."""
-    places: dict[Line, int] = {}
-    for line in lines:
-        places.setdefault(_undistilled(line), len(places))
-    found = {}
-    for line in lines:
-        place = places[_undistilled(line)]
-        found[line.label] = Look(colour(place), place % len(MARKERS), line.distil or place >= len(COLOURS))
-    return found
+def looks(points: Sequence[Point]) -> dict[str, Look]:
+    """By label. A distilled series has the colour of the same one without a teacher; when colours run out, dashes."""
+    first = {point.label: point for point in reversed(points)}
+    places: dict[str, int] = {}
+    for label in labels_of(points):
+        copies = [place for other, place in places.items() if _differ_in_distillation(first[label], first[other])]
+        places[label] = copies[0] if copies else len(set(places.values()))
+    return {
+        label: Look(colour(place), place % len(MARKERS), _distilled(first[label]) or place >= len(COLOURS))
+        for label, place in places.items()
+    }
 
 
-def _undistilled(line: Line) -> Line:
-    return replace(line, label="", distil=False, options_at=()) if line.distil or line.pruner else line
+def _distilled(point: Point) -> bool:
+    return point.search is not None and point.search.objective.distillation is not None
+
+
+def _differ_in_distillation(one: Point, other: Point) -> bool:
+    def method(search: Prune | None) -> object:
+        return search and (search.pruner.name, search.objective.name, search.parent, search.data)
+
+    same = one.paradigm == other.paradigm and method(one.search) == method(other.search)
+    return same and _distilled(one) != _distilled(other)
 
 
 def kept_ticks(results: Results) -> list[float]:
     """The shares that were asked for, in percent."""
-    wanted = {s.sparsity_target for s in results.summaries if s.line.pruner is not None}
+    wanted = {s.place.sparsity for s in results.summaries if s.is_pruned}
     return sorted(round(100.0 * (1.0 - sparsity), 3) for sparsity in wanted)
 
 
@@ -70,8 +80,8 @@ def by_line(results: Results) -> dict[str, list[Summary]]:
     """The points of each line, from left to right."""
     lines: dict[str, list[Summary]] = {}
     for summary in sorted(results.summaries, key=lambda s: s.x):
-        lines.setdefault(summary.line.label, []).append(summary)
-    return {line.label: lines[line.label] for line in results.recipe.lines if line.label in lines}
+        lines.setdefault(summary.label, []).append(summary)
+    return {label: lines[label] for label in labels_of(results.recipe.points)}
 
 
 def side_by_side(results: Results) -> list[Summary]:
@@ -79,8 +89,8 @@ def side_by_side(results: Results) -> list[Summary]:
 
     A table, rather than a curve: its points would lie on top of each other.
     """
-    varied = [summary for summary in results.summaries if summary.line.pruner is not None]
-    lines, places = {s.line.label for s in varied}, {round(s.x, 1) for s in varied}
+    varied = [summary for summary in results.summaries if summary.is_pruned]
+    lines, places = {s.label for s in varied}, {round(s.x, 1) for s in varied}
     return varied if len(varied) > 1 and len(varied) == len(lines) and len(places) == 1 else []
 
 
@@ -94,7 +104,7 @@ def draw_curves(results: Results) -> dict[str, bytes]:
         sharey=True,
         layout="constrained",
     )
-    table, styles = side_by_side(results), looks(results.recipe.lines)
+    table, styles = side_by_side(results), looks(results.recipe.points)
     for axis, split in zip(axes[0], results.splits, strict=True):
         for label, summaries in by_line(results).items():
             place = table.index(summaries[0]) if summaries[0] in table else None
@@ -104,7 +114,7 @@ def draw_curves(results: Results) -> dict[str, bytes]:
         axis.set_title(results.named(split))
         axis.set_xlabel(AXES[results.recipe.axis] if not table else f"{100 * table[0].sparsity:.0f} % sparse")
         if table:
-            axis.set_xticks(range(len(table)), [s.line.label for s in table], rotation=25, ha="right", fontsize=8)
+            axis.set_xticks(range(len(table)), [s.label for s in table], rotation=25, ha="right", fontsize=8)
         elif results.recipe.axis == "kept":
             axis.set_xscale("log")
             axis.set_xticks(kept_ticks(results), [f"{tick:g}" for tick in kept_ticks(results)])
@@ -130,9 +140,9 @@ def draw_curves(results: Results) -> dict[str, bytes]:
 
 
 def _draw_line(axis: Any, summaries: list[Summary], split: str, look: Look, place: int | None = None) -> None:
-    label, colour = summaries[0].line.label, look.colour
+    label, colour = summaries[0].label, look.colour
     scores = [summary.scores[split] for summary in summaries]
-    if summaries[0].line.pruner is None:  # a full model has nothing to vary: a level across the panel
+    if not summaries[0].is_pruned:  # a full model has nothing to vary: a level across the panel
         axis.axhline(scores[0].mean, color=colour, linestyle="--", linewidth=1.6, label=label)
         axis.axhspan(
             scores[0].mean - scores[0].sd, scores[0].mean + scores[0].sd, color=colour, alpha=0.10, linewidth=0

@@ -5,7 +5,7 @@ Tables, notes, warnings and claims all read their differences here, so that they
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,11 +15,9 @@ from srnet.evaluation import ALPHA, KEEPS_ID, Interval, Term, Verdict, contrast,
 from srnet.experiment import Evaluate, ModelNode, Store, load_task
 from srnet.experiment.compute import load_logits
 from srnet.files import read_json
-from srnet.recipes.recipe import Line, Point, Recipe, Start
+from srnet.recipes.points import Place, Point
+from srnet.recipes.recipe import Recipe, Reference
 from srnet.tasks.base import Metric
-
-Place = tuple[str, float, Start, float]
-"""Where a model stands in a figure: line, sparsity, start and length; one model a seed."""
 
 
 class Missing(Exception):
@@ -27,14 +25,11 @@ class Missing(Exception):
 
 
 @dataclass(frozen=True)
-class Reference:
-    """The full CE model that subnetworks of one backbone are compared with."""
+class Chosen:
+    """The full CE models, by seed, that subnetworks of one backbone are compared with."""
 
     label: str
-    models: dict[int, ModelNode]
-    """By seed."""
-    has_control: bool
-    """Whether it was chosen between the full model and the same model trained as long as the longest search."""
+    models: Mapping[int, ModelNode]
 
 
 def predictions(store: Store, model: ModelNode) -> dict[str, np.ndarray]:
@@ -50,7 +45,7 @@ class Evidence:
         self.recipe, self.store, self.alpha = recipe, store, alpha
         self.task = load_task(recipe.task)
         self._answers: dict[str, dict[str, np.ndarray]] = {}
-        self._references: dict[str | None, Reference] = {}
+        self._chosen: dict[str, Chosen] = {}
 
     @property
     def id(self) -> str:
@@ -71,20 +66,19 @@ class Evidence:
     # --- models ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def places(self) -> dict[Place, list[Point]]:
-        """The models of the figure, those of all seeds together."""
-        found: dict[Place, list[Point]] = {}
-        for point in self.recipe.points():
-            found.setdefault((point.line.label, point.sparsity, point.start, point.length), []).append(point)
+    def groups(self) -> dict[tuple[str, Place], list[Point]]:
+        """The points of the figure by label and place: one a seed."""
+        found: dict[tuple[str, Place], list[Point]] = {}
+        for point in self.recipe.points:
+            found.setdefault((point.label, point.place), []).append(point)
         return found
 
-    def points(self, label: str, sparsity: float | None = None, start: Start = 1.0, length: float = 1.0) -> list[Point]:
-        """The points of a line, one a seed."""
+    def points(self, label: str, **place: object) -> list[Point]:
+        """The points of a series, one a seed, at the place given by any of its fields."""
         found = [
             point
-            for (line, at, begins, lasts), points in self.places.items()
-            if (line, begins, lasts) == (label, start, length) and sparsity in (None, at)
-            for point in points
+            for point in self.recipe.points
+            if point.label == label and all(getattr(point.place, name) == value for name, value in place.items())
         ]
         if not found:
             raise Missing(self.recipe.name)
@@ -106,37 +100,22 @@ class Evidence:
 
     # --- the full CE model -----------------------------------------------------------------------------------------
 
-    @property
-    def backbones(self) -> list[str | None]:
-        """Those on which anything is pruned; None is the recipe's own."""
-        return list(dict.fromkeys(line.backbone for line in self.recipe.lines if line.pruner is not None))
-
-    def reference(self, backbone: str | None = None) -> Reference:
+    def reference(self, backbone: str) -> Chosen:
         """The better on ID dev of the full CE model and its control, the same for all seeds and all comparisons."""
-        if backbone not in self._references:
-            self._references[backbone] = self._choose(backbone)
-        return self._references[backbone]
+        if backbone not in self._chosen:
+            self._chosen[backbone] = self._choose(self.recipe.references[backbone])
+        return self._chosen[backbone]
 
-    def _choose(self, backbone: str | None) -> Reference:
-        full, control = self._full(backbone), self._control(backbone)
-        labels = {line.as_long: line.label for line in self.recipe.lines if _is_full_ce(line, backbone)}
-        if control and self.mean(list(control.values()), self.id) > self.mean(list(full.values()), self.id):
-            return Reference(labels.get(True, "full model (CE), trained as long"), control, True)
-        return Reference(labels.get(False, "full model (CE)"), full, bool(control))
+    def _choose(self, reference: Reference) -> Chosen:
+        full, controls = (list(models.values()) for models in (reference.full, reference.controls))
+        if controls and self.mean(controls, self.id) > self.mean(full, self.id):
+            return Chosen(reference.control_label, reference.controls)
+        return Chosen(reference.label, reference.full)
 
-    def _full(self, backbone: str | None) -> dict[int, ModelNode]:
-        return {seed: self.recipe.full_model(seed, backbone=backbone) for seed in self.recipe.seeds}
-
-    def _control(self, backbone: str | None) -> dict[int, ModelNode]:
-        """Nothing where there is none, or where no search is longer than the fine-tuning."""
-        full = self._full(backbone)
-        found = {seed: self.recipe.control(seed, backbone) for seed in self.recipe.seeds}
-        return {seed: model for seed, model in found.items() if model is not None and model != full[seed]}
-
-    def control_minus_full(self, backbone: str | None) -> dict[str, Interval]:
-        """What longer training changes, by split; nothing where there is no control."""
-        full, control = (list(side(backbone).values()) for side in (self._full, self._control))
-        return {split: self.difference(control, full, split) for split in self.task.scored} if control else {}
+    def control_minus_full(self, reference: Reference) -> dict[str, Interval]:
+        """What longer training changes, by split."""
+        control, full = (list(models.values()) for models in (reference.controls, reference.full))
+        return {split: self.difference(control, full, split) for split in self.task.scored}
 
     # --- differences -----------------------------------------------------------------------------------------------
 
@@ -145,7 +124,7 @@ class Evidence:
 
     def full_term(self, weight: float, points: Sequence[Point], split: str) -> Term:
         """The reference of the same seeds."""
-        models = self.reference(points[0].line.backbone).models
+        models = self.reference(points[0].backbone).models
         return Term(weight, split, [self.answers(models[point.seed], split) for point in points])
 
     def interval(self, terms: Iterable[Term]) -> Interval:
@@ -168,14 +147,14 @@ class Evidence:
     # --- verdicts --------------------------------------------------------------------------------------------------
 
     @cached_property
-    def verdicts(self) -> dict[Place, Verdict]:
+    def verdicts(self) -> dict[tuple[str, Place], Verdict]:
         """On every subnetwork of the figure, judged together because one is chosen among them."""
-        judged = {place: self._judge(points) for place, points in self.places.items() if self._is_judged(points)}
+        judged = {place: self._judge(points) for place, points in self.groups.items() if self._is_judged(points)}
         return dict(zip(judged, judge_together(list(judged.values())), strict=True))
 
     def _is_judged(self, points: list[Point]) -> bool:
         """A penalty may have pruned nothing at all: that is no subnetwork to judge."""
-        return bool(self.ood) and points[0].line.pruner is not None and any(map(self.sparsity, points))
+        return bool(self.ood) and points[0].is_pruned and any(map(self.sparsity, points))
 
     def sparsity(self, point: Point) -> float:
         node = Evaluate(point.node)
@@ -184,11 +163,7 @@ class Evidence:
         return float(read_json(self.store.path(node.key) / "scores.json")["sparsity"])
 
     def _judge(self, points: list[Point]) -> Verdict:
-        models = self.reference(points[0].line.backbone).models
+        models = self.reference(points[0].backbone).models
         ours, full = (self.mean(side, self.id) for side in ([p.node for p in points], [models[p.seed] for p in points]))
         gains = {split: self.gain(points, split) for split in self.ood}
         return judge(ours, full, self.id_kept(points), gains, self.alpha)
-
-
-def _is_full_ce(line: Line, backbone: str | None) -> bool:
-    return (line.paradigm, line.finetune, line.backbone) == ("full", "ce", backbone)

@@ -8,7 +8,8 @@ from typing import Any
 
 from srnet.report.curves import AXES, Look, by_line, colour, kept_ticks, looks, side_by_side
 from srnet.report.masks import MatrixTable, OverlapTable
-from srnet.report.results import Results, Summary, Trace
+from srnet.report.results import Results, Summary
+from srnet.report.traces import Trace
 
 Picture = dict[str, Any]
 
@@ -48,7 +49,7 @@ def curves(results: Results) -> list[Picture]:
     """One picture a split: the lines with their bands, the full models as levels."""
     lines = by_line(results)
     table = side_by_side(results)
-    varied = [s.x for s in results.summaries if s.line.pruner is not None] or [0.0, 100.0]
+    varied = [s.x for s in results.summaries if s.is_pruned] or [0.0, 100.0]
     if table:
         varied = [0.0, len(table) - 1.0]
     pad = 0.06 * (max(varied) - min(varied)) or 1.0
@@ -56,14 +57,14 @@ def curves(results: Results) -> list[Picture]:
     on_scale = results.recipe.axis == "kept" and not table
     if on_scale:  # a scale of ratios has no place for what is not above 0
         ends = [max(1e-3, min(varied)) / 1.2, 1.2 * max(varied)]
-    styles = looks(results.recipe.lines)
+    styles = looks(results.recipe.points)
     means = [s.scores[split].mean for s in results.summaries for split in results.splits]
     bottom = 5.0 * math.floor(min(*means, *results.majority.values()) / 5.0) - 2.5
     pictures = []
     for split in results.splits:
         traces: list[dict[str, Any]] = []
         for label, summaries in lines.items():
-            make = _level if summaries[0].line.pruner is None else _curve
+            make = _level if not summaries[0].is_pruned else _curve
             made = make(label, summaries, split, styles[label], ends)
             if summaries[0] in table:
                 made[-1]["x"] = [table.index(summaries[0])]
@@ -72,7 +73,7 @@ def curves(results: Results) -> list[Picture]:
         traces += [_thin_line(name, own[split], ends, dash) for (name, own), dash in thin]
         layout = _layout(results.named(split), AXES[results.recipe.axis], f"{results.metric} (%)")
         if table:
-            labels = [escape(s.line.label) for s in table]
+            labels = [escape(s.label) for s in table]
             layout["xaxis"] |= {"tickvals": list(range(len(table))), "ticktext": labels, "automargin": True}
             layout["xaxis"]["title"] = {"text": f"{100 * table[0].sparsity:.0f} % sparse"}
             layout["legend"]["y"] = -0.45
@@ -88,7 +89,7 @@ def curves(results: Results) -> list[Picture]:
 def _hover(summary: Summary, split: str) -> str:
     score = summary.scores[split]
     lines = [f"<b>{escape(summary.name)}</b>", f"{split}: {score} ({score.seeds} seed{'s' if score.seeds > 1 else ''})"]
-    if summary.line.pruner is not None:
+    if summary.is_pruned:
         lines.append(f"sparsity {100 * summary.sparsity:.2f} %, counted on the mask")
     if summary.verdict is not None:
         gains = ", ".join(summary.verdict.gain_lines)

@@ -19,7 +19,8 @@ from matplotlib import pyplot as plt
 from srnet.experiment import Store
 from srnet.export.subnetwork import MASK
 from srnet.masks import Mask
-from srnet.recipes.recipe import Point, Recipe
+from srnet.recipes.points import Point
+from srnet.recipes.recipe import Recipe
 
 BLOCKS = 32
 """A matrix is drawn as at most so many blocks in each direction."""
@@ -89,18 +90,23 @@ class MaskPictures:
 
 def mask_pictures(recipe: Recipe, store: Store) -> MaskPictures:
     """Of every sparsity at which at least one line has a mask."""
-    points = [point for point in recipe.points() if point.line.pruner and point.line.backbone is None]
-    points = [p for p in points if p.start == p.line.starts[-1] and p.length == p.line.lengths[-1]]
+    points = [p for p in recipe.points if p.is_pruned and p.backbone == recipe.profile.backbone]
+    last = {(p.label, p.place.sparsity): p.place for p in points}  # of several starts or lengths
+    points = [p for p in points if p.place == last[p.label, p.place.sparsity]]
     bits = {point: _bits(store.path(point.node.key) / MASK) for point in points}
-    sparsities = sorted({point.sparsity for point in bits})
-    grouped = {s: {p: b for p, b in bits.items() if p.sparsity == s} for s in sparsities}
-    shown = next((p for p in bits if p.line.pruner == "mask" and p.sparsity == sparsities[-1]), None)
+    sparsities = sorted({point.place.sparsity for point in bits})
+    grouped = {s: {p: b for p, b in bits.items() if p.place.sparsity == s} for s in sparsities}
+    shown = next((p for p in bits if _is_mask_training(p) and p.place.sparsity == sparsities[-1]), None)
     return MaskPictures(
         overlaps=[_overlaps(s, group) for s, group in grouped.items()],
         matrices=[_matrices(s, group) for s, group in grouped.items()],
         mosaic=None if shown is None else draw_mosaic(_read(store.path(shown.node.key) / MASK)),
-        mosaic_of="" if shown is None else f"{shown.line.label}, {100 * shown.sparsity:g} %, seed {shown.seed}",
+        mosaic_of="" if shown is None else f"{shown.label}, {100 * shown.place.sparsity:g} %, seed {shown.seed}",
     )
+
+
+def _is_mask_training(point: Point) -> bool:
+    return point.search is not None and point.search.pruner.name == "mask"
 
 
 def _read(path: Path) -> Mask:
@@ -114,12 +120,12 @@ def _bits(path: Path) -> Bits:
 
 
 def _labels(group: dict[Point, Bits]) -> list[str]:
-    return list(dict.fromkeys(point.line.label for point in group))
+    return list(dict.fromkeys(point.label for point in group))
 
 
 def _overlaps(sparsity: float, group: dict[Point, Bits]) -> OverlapTable:
     labels = _labels(group)
-    by_line = {label: {p.seed: b for p, b in group.items() if p.line.label == label} for label in labels}
+    by_line = {label: {p.seed: b for p, b in group.items() if p.label == label} for label in labels}
 
     def between(first: str, second: str) -> list[Overlap]:
         ours, theirs = by_line[first], by_line[second]
@@ -141,7 +147,7 @@ def _matrices(sparsity: float, group: dict[Point, Bits]) -> MatrixTable:
     labels, names = _labels(group), list(next(iter(group.values())).packed)
 
     def pruned(name: str, label: str) -> float:
-        shares = [1.0 - bits.kept[name] / bits.sizes[name] for p, bits in group.items() if p.line.label == label]
+        shares = [1.0 - bits.kept[name] / bits.sizes[name] for p, bits in group.items() if p.label == label]
         return 100.0 * float(np.mean(shares))
 
     cells = [[pruned(name, label) for label in labels] for name in names]

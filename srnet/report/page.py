@@ -72,7 +72,7 @@ def render_page(page: Page) -> str:
         published=published_table,
         said=SAID,
         base64=lambda data: base64.b64encode(data).decode(),
-        settings=lambda results: json.dumps(describe(results.recipe), indent=2),
+        settings=lambda results: json.dumps(describe(results.recipe.profile), indent=2),
         version=__version__,
     )
     return body.replace("<!-- pictures -->", _scripts(pictures))

@@ -5,19 +5,21 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from srnet.evaluation import Interval, Spread, Verdict, measure, spread
-from srnet.experiment import Bias, Evaluate, Node, Store
+from srnet.experiment import Bias, Evaluate, FineTune, ModelNode, Moment, Store
 from srnet.experiment.cost import training_steps
-from srnet.experiment.nodes import Prune
 from srnet.files import read_json
-from srnet.recipes.recipe import Line, Point, Recipe, Start
+from srnet.recipes.points import Place, Point, Start
+from srnet.recipes.recipe import Recipe
 from srnet.report.evidence import Evidence
-from srnet.report.sanity import Subnetwork, debiased_lines, warnings_about
+from srnet.report.notes import notes_about
+from srnet.report.sanity import Subnetwork, warnings_about
+from srnet.report.traces import Trace, traces_of
 from srnet.tasks.answers import CLASSES
 from srnet.tasks.base import Task
 
@@ -30,12 +32,13 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Summary:
-    """A line at one sparsity, start and length, over its seeds."""
+    """A series at one place, over its seeds."""
 
-    line: Line
-    sparsity_target: float
-    start: Start
-    length: float
+    label: str
+    name: str
+    """The label and the place."""
+    place: Place
+    is_pruned: bool
     x: float
     """Where it stands on the figure's axis."""
     sparsity: float
@@ -53,28 +56,6 @@ class Summary:
     """ID score minus the full CE model's, of a subnetwork of a task without an OOD set."""
     keys: tuple[str, ...]
     formula: str
-
-    @property
-    def name(self) -> str:
-        if self.line.pruner is None:
-            return self.line.label
-        parts = [self.line.label, f"{100 * self.sparsity_target:g} %"]
-        if self.line.starts not in ((1.0,), ("auto",)):
-            share = "by early stopping" if self.start == "auto" else f"at {100 * self.start:.3g} % of fine-tuning"
-            parts.append(f"started {share}")
-        if self.line.lengths != (1.0,):
-            parts.append(f"{self.x:.0f} steps")
-        return ", ".join(parts)
-
-
-@dataclass(frozen=True)
-class Trace:
-    """Scores on the way of one training: step -> score by split, mean over seeds."""
-
-    name: str
-    steps: list[int]
-    scores: dict[str, list[float]]
-    seeds: int
 
 
 @dataclass(frozen=True)
@@ -133,23 +114,6 @@ def csv_text(results: Sequence[Results]) -> str:
     return buffer.getvalue()
 
 
-def nodes_of(recipe: Recipe) -> list[Node]:
-    """Everything that has to be computed before `collect`: every point and the full CE models they are judged by."""
-    nodes: list[Node] = []
-    for point in recipe.points():
-        backbone = point.line.backbone
-        nodes += [point.node, Evaluate(point.node), Evaluate(recipe.full_model(point.seed, backbone=backbone))]
-        control = recipe.control(point.seed, backbone)
-        nodes += [] if control is None else [Evaluate(control)]
-    return [*nodes, *_bias_nodes(recipe)]
-
-
-def _bias_nodes(recipe: Recipe) -> dict[Bias, str]:
-    """Each with its name: weak models differ with the backbone that is debiased."""
-    found = {recipe.bias_model(line.backbone): line.backbone or recipe.backbone for line in debiased_lines(recipe)}
-    return {node: "bias model" + (f" for {backbone}" if len(found) > 1 else "") for node, backbone in found.items()}
-
-
 def collect(recipe: Recipe, store: Store) -> Results:
     """Read what the store has about a recipe that was executed."""
     return results_of(Evidence(recipe, store))
@@ -157,10 +121,9 @@ def collect(recipe: Recipe, store: Store) -> Results:
 
 def results_of(evidence: Evidence) -> Results:
     recipe, store, task = evidence.recipe, evidence.store, evidence.task
-    points = recipe.points()
-    reports = {p: read_json(store.path(Evaluate(p.node).key) / "scores.json") for p in points}
-    steps = {p: training_steps(p.node, store) for p in points}
-    groups = list(evidence.places.values())
+    reports = {p: read_json(store.path(Evaluate(p.node).key) / "scores.json") for p in recipe.points}
+    steps = {p: training_steps(p.node, store) for p in recipe.points}
+    groups = list(evidence.groups.values())
     any_report = next(iter(reports.values()))["splits"]
     summaries = [_summary(evidence, same, reports, steps) for same in groups]
     majority = {name: any_report[name]["majority"][task.metric] for name in task.scored}
@@ -169,12 +132,12 @@ def results_of(evidence: Evidence) -> Results:
         id_split=task.dev.name,
         ood_splits=tuple(task.ood),
         metric=task.metric,
-        rows=[row for point in points for row in _rows(recipe, point, reports[point], steps[point])],
+        rows=[row for point in recipe.points for row in _rows(recipe, point, reports[point], steps[point])],
         summaries=summaries,
         majority=majority,
         bias_scores=_bias_scores(recipe, store, task.metric),
-        traces=_traces(groups, store, task) if recipe.axis == "start" else [],
-        notes=[*_reference_notes(evidence), *_cost_notes(evidence, steps), *_bias_notes(recipe), *task.notes],
+        traces=traces_of(groups, store, task) if recipe.axis == "start" else [],
+        notes=notes_about(evidence, steps, bias_names(recipe)),
         id_tests=tuple(task.id_tests),
         theory={name: _measured(task, answers) for name, answers in task.ideal.items()},
         warnings=warnings_about(evidence, _subnetworks(groups, summaries), majority),
@@ -190,56 +153,38 @@ def _subnetworks(groups: list[list[Point]], summaries: list[Summary]) -> list[Su
     return [Subnetwork(s.name, points, s.verdict) for points, s in pairs if s.verdict is not None]
 
 
-def _reference_notes(evidence: Evidence) -> list[str]:
-    """Which full CE model is meant, where there are two of them, and whether the usual one was trained long enough."""
-    notes = []
-    for backbone in evidence.backbones:
-        reference = evidence.reference(backbone)
-        if not reference.has_control:
-            continue
-        notes.append(
-            f'"Full CE model" means {reference.label}: of the full model and its control, trained as long as the '
-            f"longest search, it is the better one on ID {evidence.id}."
-        )
-        changes = evidence.control_minus_full(backbone)
-        if any(interval.excludes_zero for interval in changes.values()):
-            figures = ", ".join(f"{evidence.named(split)} {interval}" for split, interval in changes.items())
-            notes.append(
-                f"The full model was undertrained: trained as long as the longest search, it changes by {figures}."
-            )
-    return notes
-
-
-def _bias_notes(recipe: Recipe) -> list[str]:
-    """What each bias model reads: its scores, in the table, mean little without it."""
-    return [f"{name}: {node.features}" for node, name in _bias_nodes(recipe).items()]
+def bias_names(recipe: Recipe) -> dict[str, Bias]:
+    """Each bias model with its name: weak models differ with the backbone that is debiased."""
+    several = len(set(recipe.bias_models.values())) > 1
+    return {"bias model" + f" for {backbone}" * several: node for backbone, node in recipe.bias_models.items()}
 
 
 def _bias_scores(recipe: Recipe, store: Store, metric: str) -> dict[str, dict[str, float]]:
-    reports = {name: read_json(store.path(node.key) / "scores.json") for node, name in _bias_nodes(recipe).items()}
+    reports = {name: read_json(store.path(node.key) / "scores.json") for name, node in bias_names(recipe).items()}
     return {
         name: {split: scores["metrics"][metric] for split, scores in report.items()} for name, report in reports.items()
     }
 
 
 def _rows(recipe: Recipe, point: Point, report: dict[str, Any], steps: int) -> list[dict[str, Any]]:
-    line = point.line
+    search, place = point.search, point.place
+    started = search.parent if search else point.node
     common = {
         "recipe": recipe.name,
         "task": recipe.task.name,
-        "backbone": line.backbone or recipe.backbone,
+        "backbone": point.backbone,
         "seed": point.seed,
-        "line": line.label,
-        "paradigm": line.paradigm,
-        "pruner": line.pruner or "",
-        "objective_finetune": "" if line.paradigm == "c" else line.finetune,
-        "objective_prune": f"{line.prune}+kd" if line.distil else line.prune or "",
-        "objective_isolated": (line.isolated or "ce") if line.paradigm == "b" else "",
-        "data": line.data,
-        "start": point.start if line.paradigm == "a" else "",
-        "length": point.length if line.pruner else "",
+        "line": point.label,
+        "paradigm": point.paradigm,
+        "pruner": search.pruner.name if search else "",
+        "objective_finetune": _objective_of(started),
+        "objective_prune": search.objective.label if search and search.pruner.trains else "",
+        "objective_isolated": _objective_of(point.node) if point.paradigm == "b" else "",
+        "data": search.data if search else "id",
+        "start": "" if place.start is None else place.start,
+        "length": place.length if search else "",
         "training_steps": steps,
-        "sparsity_target": point.sparsity,
+        "sparsity_target": place.sparsity,
         "sparsity": report["sparsity"],
         "key": point.node.key,
     }
@@ -253,6 +198,13 @@ def _rows(recipe: Recipe, point: Point, report: dict[str, Any], steps: int) -> l
             {**common, "split": split, "kind": scores["kind"], "metric": m, "value": v} for m, v in figures.items()
         ]
     return rows
+
+
+def _objective_of(node: ModelNode) -> str:
+    """Of the fine-tuning that made a model; none of a raw one."""
+    if isinstance(node, Moment):
+        return node.trajectory.objective.name
+    return node.objective.name if isinstance(node, FineTune) else ""
 
 
 def _summary(
@@ -270,92 +222,47 @@ def _summary(
         return spread(values)
 
     first = reports[point]["splits"]
+    x = float(np.mean([_position(recipe, each, reports[each], evidence.store) for each in points]))
     return Summary(
-        line=point.line,
-        sparsity_target=point.sparsity,
-        start=point.start,
-        length=point.length,
-        x=float(np.mean([_position(recipe, each, reports[each], evidence.store) for each in points])),
+        label=point.label,
+        name=_name(recipe, point, x),
+        place=point.place,
+        is_pruned=point.is_pruned,
+        x=x,
         sparsity=float(np.mean([reports[each]["sparsity"] for each in points])),
         steps=float(np.mean([steps[each] for each in points])),
         scores={split: over_seeds(split, "metrics", task.metric) for split in task.scored},
         groups={s: {g: over_seeds(s, "groups", g) for g in first[s]["groups"]} for s in task.scored},
         recall={s: {c: over_seeds(s, "recall", c) for c in first[s]["recall"]} for s in task.scored},
-        verdict=evidence.verdicts.get((point.line.label, point.sparsity, point.start, point.length)),
-        id_gain=evidence.gain(points, task.dev.name) if point.line.pruner is not None and not task.ood else None,
+        verdict=evidence.verdicts.get((point.label, point.place)),
+        id_gain=evidence.gain(points, task.dev.name) if point.is_pruned and not task.ood else None,
         keys=tuple(each.node.key for each in points),
         formula=point.node.formula,
     )
+
+
+def _name(recipe: Recipe, point: Point, x: float) -> str:
+    """The label, and what of the place it does not say."""
+    if not point.is_pruned:
+        return point.label
+    places = [each.place for each in recipe.points if each.label == point.label]
+    parts = [point.label, f"{100 * point.place.sparsity:g} %"]
+    if {place.start for place in places} - {None} not in (set(), {1.0}, {"auto"}):
+        parts.append(f"started {_in_words(point.place.start)}")
+    if {place.length for place in places} != {1.0}:
+        parts.append(f"{x:.0f} steps" if recipe.axis == "length" else f"{point.place.length:.3g} times as long")
+    return ", ".join(parts)
+
+
+def _in_words(start: Start | None) -> str:
+    return "by early stopping" if start == "auto" else f"at {100 * (start or 0.0):.3g} % of fine-tuning"
 
 
 def _position(recipe: Recipe, point: Point, report: dict[str, Any], store: Store) -> float:
     """On the axis: percent of weights pruned or kept, steps of fine-tuning before the search, or of the search."""
     if recipe.axis == "kept":
         return 100.0 * (1.0 - float(report["sparsity"]))
-    if recipe.axis == "sparsity" or not isinstance(point.node, Prune):
+    if recipe.axis == "sparsity" or point.search is not point.node:
         return 100.0 * float(report["sparsity"])
-    before = training_steps(point.node.parent, store)
+    before = training_steps(point.search.parent, store)
     return float(before if recipe.axis == "start" else training_steps(point.node, store) - before)
-
-
-def _traces(groups: list[list[Point]], store: Store, task: Task) -> list[Trace]:
-    traces = []
-    for points in groups:
-        nodes = [point.node for point in points]
-        if all(node.trains for node in nodes) and isinstance(nodes[0], Prune):
-            logs = [_evaluations(store, node, task) for node in nodes]
-            traces.append(_trace(points[0], logs, task))
-    return [trace for trace in traces if trace.steps]
-
-
-def _evaluations(store: Store, node: Node, task: Task) -> dict[int, dict[str, float]]:
-    """step -> score by split, for the evaluations of one training that also looked out of distribution."""
-    log = read_json(store.path(node.key) / "training.json")["log"]
-    names = {"eval_score": task.dev.name, **{f"trace/{split}": split for split in task.ood}}
-    return {
-        int(entry["step"]): {split: entry[name] for name, split in names.items()}
-        for entry in log
-        if all(name in entry for name in names)
-    }
-
-
-def _trace(point: Point, logs: list[dict[int, dict[str, float]]], task: Task) -> Trace:
-    steps = sorted(set.intersection(*(set(log) for log in logs)))
-    traced = (task.dev.name, *task.ood)
-    scores = {split: [float(np.mean([log[step][split] for log in logs])) for step in steps] for split in traced}
-    start = "early stopping" if point.start == "auto" else f"{100 * float(point.start):g} % of fine-tuning"
-    return Trace(f"from {start}", steps, scores, len(logs))
-
-
-def _cost_notes(evidence: Evidence, steps: dict[Point, int]) -> list[str]:
-    """For every start found by early stopping: what it saved and what it lost, against a start at the end."""
-    pairs: dict[Line, dict[Start, list[Point]]] = {}
-    for points in evidence.places.values():
-        if points[0].line.paradigm != "a":
-            continue  # only there does a search start from a fine-tuning
-        line = replace(points[0].line, label="", sparsities=(points[0].sparsity,), starts=(1.0,))
-        pairs.setdefault(line, {})[points[0].start] = points
-    return [
-        _cost_note(searches["auto"], searches[1.0], steps, evidence)
-        for searches in pairs.values()
-        if {"auto", 1.0} <= searches.keys()
-    ]
-
-
-def _cost_note(early: list[Point], late: list[Point], steps: dict[Point, int], evidence: Evidence) -> str:
-
-    def cost(points: list[Point]) -> float:
-        return float(np.mean([steps[point] for point in points]))
-
-    def tuning(points: list[Point]) -> float:
-        parents = [point.node.parent for point in points if isinstance(point.node, Prune)]
-        return float(np.mean([training_steps(parent, evidence.store) for parent in parents]))
-
-    ours, theirs = ([point.node for point in points] for points in (early, late))
-    lost = [f"{evidence.named(split)} {evidence.difference(ours, theirs, split)}" for split in evidence.task.scored]
-    saved = f"{tuning(early):.0f} of {tuning(late):.0f} steps of fine-tuning"
-    share = 100.0 * (1.0 - cost(early) / cost(late))
-    return (
-        f"Early stopping began the search after {saved}, which saves {share:.0f} % of all training steps. "
-        f"Against a start at the end: {', '.join(lost)}."
-    )

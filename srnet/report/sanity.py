@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,15 +10,18 @@ import numpy as np
 from srnet.evaluation import Interval, Term, Verdict, contrast, measure
 from srnet.experiment import Bias
 from srnet.experiment.compute import bias_predictions
-from srnet.objectives import get_objective
-from srnet.recipes.recipe import Line, Point, Recipe
+from srnet.recipes.points import Point
 from srnet.report.evidence import Evidence
 from srnet.tasks.base import Metric
 
 BEATS_BIAS_BY = 2.0
 """Points by which a full model should beat its bias model on ID: else it has learned little beside the shortcut."""
+FOLLOWS = 5.0
+"""Points of accuracy between examples with a right and a wrong shortcut from which a model may be said to follow it."""
 NO_GAIN = 0.05
 """Points below which a gain is printed as 0.0, and counts as none."""
+SOME_GAIN = 0.5
+"""Points from which a gain by one metric and none by the other are a disagreement."""
 NAMED = 3
 """How many subnetworks a warning names."""
 
@@ -36,38 +38,28 @@ class Subnetwork:
 def warnings_about(evidence: Evidence, subnetworks: Sequence[Subnetwork], majority: dict[str, float]) -> list[str]:
     if not evidence.task.answer_kind.has_classes:
         return []
-    found = [warning for backbone in _debiased(evidence.recipe) for warning in _about_full(evidence, backbone)]
+    found = [w for backbone, bias in evidence.recipe.bias_models.items() for w in _about_full(evidence, backbone, bias)]
     low = [each.name for each in subnetworks if _below_majority(evidence, each, majority)]
     if low:
         found.append(f"{_listed(low)}: better than the full CE model OOD, but no better than the majority class")
     disputed = [each.name for each in subnetworks if _metrics_disagree(evidence, each)]
     if disputed:
-        found.append(f"{_listed(disputed)}: accuracy and F1 disagree about the sign of the OOD gain")
+        found.append(f"{_listed(disputed)}: accuracy and F1 disagree about the OOD gain")
     return found
-
-
-def debiased_lines(recipe: Recipe) -> list[Line]:
-    """Those with an objective that needs a bias model."""
-    names = {line: {line.finetune, line.prune, line.isolated} - {None} for line in recipe.lines}
-    return [line for line in recipe.lines if any("bias" in get_objective(str(name)).needs for name in names[line])]
-
-
-def _debiased(recipe: Recipe) -> list[str | None]:
-    """The backbones for which there is a bias model."""
-    return list(dict.fromkeys(line.backbone for line in debiased_lines(recipe)))
 
 
 # --- the full model ------------------------------------------------------------------------------------------------
 
 
-def _about_full(evidence: Evidence, backbone: str | None) -> list[str]:
-    bias, found = evidence.recipe.bias_model(backbone), []
-    name = "the full CE model" + (f" on {backbone}" if backbone else "")
+def _about_full(evidence: Evidence, backbone: str, bias: Bias) -> list[str]:
+    found, own_backbone = [], evidence.recipe.profile.backbone
+    name = "the full CE model" + ("" if backbone == own_backbone else f" on {backbone}")
     follows = _follows_shortcut(evidence, bias, backbone) if evidence.ood else None
     if follows is not None and follows.low <= 0.0:
+        falls = "does not fall" if follows.high < FOLLOWS else "may not fall"
         found.append(
-            f"{name} does not fall for the shortcut: its OOD accuracy where the bias model is right minus where it is "
-            f"wrong is {follows}; a gain over it is not robustness against this shortcut"
+            f"{name} {falls} for the shortcut: its OOD accuracy where the bias model is right minus where it is wrong "
+            f"is {follows}; a gain over it need not be robustness against this shortcut"
         )
     own = 100.0 * measure(evidence.task.metric, _bias_answers(evidence, bias, evidence.id), evidence.task.dev.labels)
     lead = evidence.mean(list(evidence.reference(backbone).models.values()), evidence.id) - own
@@ -77,7 +69,7 @@ def _about_full(evidence: Evidence, backbone: str | None) -> list[str]:
     return found
 
 
-def _follows_shortcut(evidence: Evidence, bias: Bias, backbone: str | None) -> Interval | None:
+def _follows_shortcut(evidence: Evidence, bias: Bias, backbone: str) -> Interval | None:
     """Accuracy where the bias model is right minus accuracy where it is wrong, over all OOD examples.
 
     None where the bias model is always right or always wrong.
@@ -114,13 +106,13 @@ def _below_majority(evidence: Evidence, each: Subnetwork, majority: dict[str, fl
 
 def _metrics_disagree(evidence: Evidence, each: Subnetwork) -> bool:
     models = [point.node for point in each.points]
-    full = list(evidence.reference(each.points[0].line.backbone).models.values())
+    full = list(evidence.reference(each.points[0].backbone).models.values())
 
-    def sign(split: str, metric: Metric) -> float:
-        gain = evidence.mean(models, split, metric) - evidence.mean(full, split, metric)
-        return 0.0 if abs(gain) < NO_GAIN else math.copysign(1.0, gain)
+    def gain(split: str, metric: Metric) -> float:
+        return evidence.mean(models, split, metric) - evidence.mean(full, split, metric)
 
-    return any(sign(split, "accuracy") != sign(split, "f1") for split in evidence.ood)
+    gains = [(gain(split, "accuracy"), gain(split, "f1")) for split in evidence.ood]
+    return any(max(map(abs, pair)) >= SOME_GAIN and min(pair) < NO_GAIN and max(pair) > -NO_GAIN for pair in gains)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -49,7 +49,7 @@ def comparison(results: Results, summary: Summary) -> dict[str, list[str]]:
 
 def _name(results: Results, summary: Summary) -> str:
     """The line; where the sparsity is not what varies, also what does."""
-    return summary.line.label if results.recipe.axis in ("sparsity", "kept") else summary.name
+    return summary.label if results.recipe.axis in ("sparsity", "kept") else summary.name
 
 
 Judged = list[tuple[Summary, Verdict]]
@@ -83,9 +83,9 @@ def verdict_line(results: Results) -> str:
 def _found(certain: Judged, of: int) -> str:
     best, verdict = max(certain, key=lambda pair: min(gain.difference for gain in pair[1].gains.values()))
     sparsest, _ = max(certain, key=lambda pair: pair[0].sparsity)
-    line = f"Verdict: {best.line.label} at {100 * best.sparsity:.1f} % sparsity. {verdict}."
+    line = f"Verdict: {best.label} at {100 * best.sparsity:.1f} % sparsity. {verdict}."
     others = f" {len(certain)} of {of} subnetworks certainly {'is an SRNet' if len(certain) == 1 else 'are SRNets'}"
-    named = "" if sparsest.sparsity_target <= best.sparsity_target else f"; the sparsest is {sparsest.name}"
+    named = "" if sparsest.place.sparsity <= best.place.sparsity else f"; the sparsest is {sparsest.name}"
     return f"{line}{others}{named}."
 
 

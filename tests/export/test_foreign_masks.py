@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForSequenceClassification
 
 from srnet import api
+from srnet.api.exchange import _outputs
 from srnet.backbones import Head, keep_own_classifier, load_backbone
 from srnet.cli import main
 from srnet.errors import UserError
@@ -252,10 +253,10 @@ def test_a_failed_import_leaves_nothing(deep: str, released: Path, tmp_path: Pat
 
 
 def test_a_published_task_brings_labels_and_words_without_its_data() -> None:
-    labels, head = api._outputs("smp", "srnet-tiny", (), (), published_task("mnli"))
+    labels, head = _outputs("smp", "srnet-tiny", (), (), published_task("mnli"))
     assert (labels, head.words) == (("entailment", "neutral", "contradiction"), ("Yes", "Maybe", "No"))
-    assert api._outputs("srnet-reference", "srnet-tiny", (), (), published_task("mnli")) == (labels, Head())
-    assert api._outputs("smp", "srnet-tiny", (), ("a", "b", "c"), published_task("mnli"))[1] == Head(("a", "b", "c"))
+    assert _outputs("srnet-reference", "srnet-tiny", (), (), published_task("mnli")) == (labels, Head())
+    assert _outputs("smp", "srnet-tiny", (), ("a", "b", "c"), published_task("mnli"))[1] == Head(("a", "b", "c"))
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,11 @@ from srnet.experiment import (
     Rewind,
     Store,
     Trajectory,
+    every_node,
 )
-from srnet.experiment.cost import planned_steps
+from srnet.experiment.cost import planned_steps, training_length
 from srnet.experiment.identity import describe
-from srnet.experiment.nodes import ModelNode, Node, Objective
+from srnet.experiment.nodes import ModelNode, Node, Objective, is_training
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.pruners import IMP, MaskTraining, RewoundIMP
 from srnet.recipes.figures import (
@@ -41,10 +42,11 @@ from srnet.recipes.figures import (
     START,
     get_figure,
 )
+from srnet.recipes.points import labels_of
+from srnet.recipes.profile import Profile
+from srnet.recipes.profiles.smp import toy_smp
+from srnet.recipes.profiles.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS, STOPPING, toy_profile
 from srnet.recipes.recipe import Recipe
-from srnet.recipes.setup import Setup
-from srnet.recipes.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS, STOPPING, toy_setup
-from srnet.report import nodes_of
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
@@ -70,16 +72,17 @@ CONTROL = "full model (CE), trained as long"
 @pytest.fixture(autouse=True)
 def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backbone is its name here: expressions and keys do not need the weights."""
-    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head=None: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head=None: f"hash of {name}")
 
 
-def lines(name: str, setup: Setup | None = None, seeds: tuple[int, ...] = (SEED,)) -> dict[str, list[ModelNode]]:
+def toy(*seeds: int, task: SyntheticTask = TASK, **changes: Any) -> Profile:
+    return replace(toy_profile(task), seeds=seeds or (SEED,), **changes)
+
+
+def lines(name: str, profile: Profile | None = None) -> dict[str, list[ModelNode]]:
     """The models of a figure by line."""
-    recipe = get_figure(name).recipe(setup or toy_setup(TASK), seeds)
-    found: dict[str, list[ModelNode]] = {}
-    for point in recipe.points():
-        found.setdefault(point.line.label, []).append(point.node)
-    return found
+    points = get_figure(name).recipe(profile or toy()).points
+    return {label: [point.node for point in points if point.label == label] for label in labels_of(points)}
 
 
 def masks(model: ModelNode, objective: Objective, *sparsities: float, **options: Any) -> list[Prune]:
@@ -178,8 +181,8 @@ def test_fig7_starts_at_moments_of_one_fine_tuning(name: str) -> None:
         START: [node for start in starts for node in masks(start, POE, 0.7)],
         AUTO_START: masks(stopped, POE, 0.7),
     }
-    points = get_figure(name).recipe(toy_setup(TASK), (SEED,)).points()
-    assert [point.start for point in points[2:]] == [0.0, 0.25, 0.5, 0.75, 1.0, "auto"]
+    points = get_figure(name).recipe(toy()).points
+    assert [point.place.start for point in points[2:]] == [0.0, 0.25, 0.5, 0.75, 1.0, "auto"]
     assert get_figure(name).axis == "start"
 
 
@@ -192,8 +195,8 @@ def test_fig8_is_fixed_against_gradual_over_the_length() -> None:
         "fixed": [lasting(steps, fixed) for steps in lengths],
         "gradual, from 70 %": [lasting(steps, gradual) for steps in lengths],
     }
-    points = get_figure("fig8").recipe(toy_setup(TASK), (SEED,)).points()
-    assert [point.length for point in points[2:]] == 2 * [1 / 3, 2 / 3, 1.0]
+    points = get_figure("fig8").recipe(toy()).points
+    assert [point.place.length for point in points[2:]] == 2 * [1 / 3, 2 / 3, 1.0]
     assert get_figure("fig8").axis == "length"
 
 
@@ -207,7 +210,7 @@ def test_fig_a1_has_the_teacher_of_its_own_seed() -> None:
         "mask training (reweighting)": masks(FULL, REWEIGHT, 0.5, 0.7),
         "mask training (confidence reg.)": masks(FULL, ConfReg(BIAS, FULL), 0.5, 0.7),
     }
-    for node in lines("figA1", seeds=(0, 5))["mask training (confidence reg.)"]:
+    for node in lines("figA1", toy(0, 5))["mask training (confidence reg.)"]:
         assert isinstance(node, Prune)
         assert node.objective.teacher is not None
         assert node.objective.teacher.model == node.parent
@@ -225,7 +228,7 @@ def test_tab5_has_five_ways_to_begin_and_to_go_on() -> None:
         "gradual, from 50 %": masks(FULL, POE, 0.9, initial_sparsity=0.5, **soft),
         "gradual, from 70 %": masks(FULL, POE, 0.9, initial_sparsity=0.7, **soft),
     }
-    shorter = lines("tab5", replace(toy_setup(TASK), ablation_length=0.5))
+    shorter = lines("tab5", toy(ablation_length=0.5))
     half = round(0.5 * SEARCHED)
     assert [planned_steps(node) for (node,) in shorter.values()] == [TUNED, *6 * [TUNED + half]], (
         "and so is the control"
@@ -233,7 +236,7 @@ def test_tab5_has_five_ways_to_begin_and_to_go_on() -> None:
 
 
 def test_tab6_is_another_backbone_throughout() -> None:
-    claims = replace(toy_setup(small("verification")), bias=BiasSpec("unknown", examples=20))
+    claims = toy(task=small("verification"), bias=BiasSpec("unknown", examples=20))
     raw = Pretrained(EMBEDDED_OTHER, claims.task, SEED)
     bias = claims.bias.node(claims.task, EMBEDDED_OTHER)  # weak models of the backbone that is debiased
     poe = Objective("poe", bias)
@@ -248,37 +251,36 @@ def test_tab6_is_another_backbone_throughout() -> None:
         "srnet-small: mask training (PoE)": masks(full, poe, 0.5, 0.7),
         "srnet-small: gradual, from 50 %": [Prune(full, gradual, poe, SEARCH)],
     }
-    recipe = get_figure("tab6").recipe(claims, (SEED,))
-    assert recipe.full_model(SEED, backbone=EMBEDDED_OTHER) == full
-    assert recipe.bias_model(EMBEDDED_OTHER) == bias
+    recipe = get_figure("tab6").recipe(claims)
+    assert recipe.references[EMBEDDED_OTHER].full == {SEED: full}
+    assert recipe.bias_models == {EMBEDDED_OTHER: bias}
 
 
 def test_tab6_is_judged_by_models_of_its_own_backbone(tmp_path: Path) -> None:
-    claims = small("verification")
-    recipe = get_figure("tab6").recipe(toy_setup(claims), (SEED,))
-    plan = Engine(Store(tmp_path / "store")).plan(nodes_of(recipe))
+    recipe = get_figure("tab6").recipe(toy(task=small("verification")))
+    plan = Engine(Store(tmp_path / "store")).plan(recipe.nodes())
     assert {node.pretrained.backbone for node in plan if isinstance(node, ModelNode)} == {EMBEDDED_OTHER}
-    assert recipe.control(SEED) is None
-    assert Evaluate(recipe.control(SEED, EMBEDDED_OTHER)) in plan  # type: ignore[arg-type]
-    assert Evaluate(recipe.full_model(SEED, backbone=EMBEDDED_OTHER)) in plan
+    (reference,) = recipe.references.values()
+    assert len(reference.models) == 2
+    assert {Evaluate(model) for model in reference.models} <= set(plan)
 
 
 def test_each_other_backbone_has_lines_of_its_own() -> None:
-    setup = replace(toy_setup(TASK), other_backbones=("hub/bert-large", "/models/roberta/"))
-    found = lines("tab6", setup)
+    others = ("hub/bert-large", "/models/roberta/")
+    found = lines("tab6", toy(other_backbones=others))
     assert [label.split(":")[0] for label in found] == 5 * ["bert-large"] + 5 * ["roberta"]
     for label, nodes in found.items():
-        wanted = setup.other_backbones[label.startswith("roberta")]
-        assert {node.pretrained.backbone for node in nodes} == {wanted}
+        assert {node.pretrained.backbone for node in nodes} == {others[label.startswith("roberta")]}
 
 
 # --- settings reach their place ------------------------------------------------------------------------------------
 
 
 def test_each_setting_is_used_where_it_belongs() -> None:
-    setup = Setup(
+    profile = Profile(
         task=TASK,
         backbone="b",
+        seeds=(1,),
         finetuning=TrainingSettings(steps=100, learning_rate=1e-1),
         pruning=TrainingSettings(steps=200, learning_rate=1e-2),
         stopping=TrainingSettings(steps=300, patience=2, learning_rate=1e-3),
@@ -294,60 +296,56 @@ def test_each_setting_is_used_where_it_belongs() -> None:
     def seeded(settings: TrainingSettings) -> TrainingSettings:
         return replace(settings, seed=1)
 
-    full = FineTune(raw, CE(), seeded(setup.finetuning))
-    full_poe = FineTune(raw, POE, seeded(setup.finetuning_of[0][1]))
-    fig4 = lines("fig4", setup, (1,))
+    full = FineTune(raw, CE(), seeded(profile.finetuning))
+    full_poe = FineTune(raw, POE, seeded(profile.finetuning_of[0][1]))
+    fig4 = lines("fig4", profile)
     assert [fig4["full model (CE)"], fig4["full model (PoE)"]] == [[full], [full_poe]]
     (found,) = fig4[ISOLATED_MASK_POE]
-    masked = Prune(full, MaskTraining(0.3), POE, seeded(setup.pruning))
+    masked = Prune(full, MaskTraining(0.3), POE, seeded(profile.pruning))
     assert found == FineTune(Rewind(masked, raw), POE, full_poe.training), "as that objective is always fine-tuned"
-    assert lines("fig3", setup, (1,))["IMP (PoE) of the PoE model"] == [
-        Prune(full_poe, IMP(0.3), POE, seeded(setup.pruning))
+    assert lines("fig3", profile)["IMP (PoE) of the PoE model"] == [
+        Prune(full_poe, IMP(0.3), POE, seeded(profile.pruning))
     ]
-    (with_ood,) = lines("fig6", setup, (1,))["raw subnetwork"]
-    assert with_ood == Prune(raw, MaskTraining(0.3), CE(), seeded(setup.with_ood), "id+ood")
-    fig7 = lines("fig7", setup, (1,))
+    (with_ood,) = lines("fig6", profile)["raw subnetwork"]
+    assert with_ood == Prune(raw, MaskTraining(0.3), CE(), seeded(profile.with_ood), "id+ood")
+    fig7 = lines("fig7", profile)
     (stopped,) = fig7[AUTO_START]
-    assert stopped == Prune(FineTune(raw, CE(), seeded(setup.stopping)), MaskTraining(0.4), POE, seeded(setup.pruning))
+    stopping = FineTune(raw, CE(), seeded(profile.stopping))
+    assert stopped == Prune(stopping, MaskTraining(0.4), POE, seeded(profile.pruning))
     assert [len(nodes) for nodes in fig7.values()] == [1, 1, 5, 1]
-    assert {node.pruner.sparsity for node in lines("tab5", setup, (1,))["fixed, soft"]} == {0.8}  # type: ignore[attr-defined]
+    assert {node.pruner.sparsity for node in lines("tab5", profile)["fixed, soft"]} == {0.8}  # type: ignore[attr-defined]
 
 
 def test_options_of_every_mask_training_reach_every_mask_training() -> None:
-    setup = replace(toy_setup(TASK), mask_options=(("scope", "global"), ("refresh_every", 3)))
-    count = 0
-    for figure in FIGURES.values():
-        for point in figure.recipe(setup, (0,)).points():
-            node: Any = point.node.parent.subnetwork if point.line.paradigm == "b" else point.node  # type: ignore[attr-defined]
-            if isinstance(node, Prune) and isinstance(node.pruner, MaskTraining):
-                count += 1
-                assert (node.pruner.scope, node.pruner.refresh_every) == ("global", 3), (figure.name, point.line.label)
-    assert count > 30
+    profile = toy(mask_options=(("scope", "global"), ("refresh_every", 3)))
+    searches = [point.search for figure in FIGURES.values() for point in figure.recipe(profile).points]
+    pruners = [search.pruner for search in searches if search and isinstance(search.pruner, MaskTraining)]
+    assert len(pruners) > 30
+    assert {(pruner.scope, pruner.refresh_every) for pruner in pruners} == {("global", 3)}
 
 
 def test_without_a_start_by_itself_there_is_no_such_line() -> None:
-    assert list(lines("fig7", replace(toy_setup(TASK), starts=(0.0, 1.0)))) == ["full model (CE)", CONTROL, START]
+    assert list(lines("fig7", toy(starts=(0.0, 1.0)))) == ["full model (CE)", CONTROL, START]
 
 
 def test_the_user_may_choose_the_sparsities() -> None:
-    recipe = get_figure("fig5").recipe(toy_setup(TASK), (0,), (0.1,))
-    assert {point.sparsity for point in recipe.points()} == {0.0, 0.1}
+    assert {point.place.sparsity for point in get_figure("fig5").recipe(toy(), (0.1,)).points} == {0.0, 0.1}
 
 
 def test_unknown_figures_list_the_known_ones() -> None:
-    with pytest.raises(UserError, match=r"unknown recipe 'fig9'; choose one of: fig2, fig3.*tab5, tab6"):
+    with pytest.raises(UserError, match=r"unknown recipe 'fig9'.*tab6"):
         get_figure("fig9")
 
 
 # --- all of them ---------------------------------------------------------------------------------------------------
 
 
-def recipes(task: SyntheticTask, seeds: tuple[int, ...] = (0,)) -> dict[str, Recipe]:
-    return {name: figure.recipe(toy_setup(task), seeds) for name, figure in FIGURES.items()}
+def recipes(profile: Profile) -> dict[str, Recipe]:
+    return {name: figure.recipe(profile) for name, figure in FIGURES.items()}
 
 
-def controls_of(recipe: Recipe) -> list[ModelNode]:
-    return [point.node for point in recipe.points() if point.line.as_long]
+def controls_of(recipe: Recipe) -> list[FineTune]:
+    return [node for reference in recipe.references.values() for node in reference.controls.values()]
 
 
 every_task = pytest.mark.parametrize("task", ["inference", "paraphrase", "verification"])
@@ -355,43 +353,65 @@ every_task = pytest.mark.parametrize("task", ["inference", "paraphrase", "verifi
 
 @every_task
 def test_every_figure_builds_for_every_task(task: str) -> None:
-    for name, recipe in recipes(small(task), (0, 1)).items():
-        points = recipe.points()
+    for name, recipe in recipes(toy(0, 1, task=small(task))).items():
+        points = recipe.points
         assert {point.seed for point in points} == {0, 1}
         assert recipe.name == name
         for point in points:
             assert (point.node.pretrained.seed, point.node.task_spec) == (point.seed, recipe.task)
-        places = [(p.line.label, p.seed, p.sparsity, p.start, p.length) for p in points]
-        assert len(set(places)) == len(points) == len({p.node for p in points}), "no model is shown twice"
+        assert len(points) == len({point.node for point in points}), "no model is shown twice"
 
 
 @pytest.mark.parametrize(("name", "same_as"), [("figA2", "fig6"), ("figA3", "fig7")])
 def test_the_appendix_costs_nothing_more(name: str, same_as: str) -> None:
-    extra, main = (
-        {point.node.key for point in get_figure(figure).recipe(toy_setup(TASK), (0, 1)).points()}
-        for figure in (name, same_as)
-    )
-    assert extra == main
-    chosen = replace(toy_setup(TASK), sparsities_of={same_as: (0.2,)})
-    assert lines(name, chosen) == lines(same_as, chosen)
+    for profile in (toy(0, 1), toy(sparsities_of={same_as: (0.2,)})):
+        assert lines(name, profile) == lines(same_as, profile)
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> list[Node]:
     """Everything there is to compute for all figures of one task and one seed."""
-    points = [point.node for recipe in recipes(TASK).values() for point in recipe.points()]
+    points = [point.node for recipe in recipes(toy()).values() for point in recipe.points]
     return Engine(Store(tmp_path / "store")).plan([Evaluate(node) for node in points])
 
 
+COSTS = {
+    "fig2": (15, 11, 6600),
+    "fig3": (9, 8, 5100),
+    "fig4": (11, 14, 10400),
+    "fig5": (9, 9, 5600),
+    "fig6": (8, 8, 6000),
+    "fig7": (8, 10, 6125),
+    "fig8": (8, 8, 3900),
+    "figA1": (10, 10, 5900),
+    "figA2": (8, 8, 6000),
+    "figA3": (8, 10, 6125),
+    "tab5": (7, 7, 4400),
+    "tab6": (6, 6, 4100),
+    "smp": (37, 37, 22200),
+    "robust-smp": (26, 26, 15600),
+}
+"""Models shown, distinct trainings and their steps, with one seed of the toy profiles."""
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_costs_what_it_did(name: str) -> None:
+    profile = toy() if get_figure(name).family == "srnet" else replace(toy_smp(TASK), words=())
+    recipe = get_figure(name).recipe(profile)
+    trainings: list[Any] = [node for node in every_node(recipe.nodes()).values() if is_training(node)]
+    assert (len(recipe.points), len(trainings), sum(map(training_length, trainings))) == COSTS[name]
+
+
 def test_all_figures_together_are_fewer_than_a_hundred_trainings(plan: list[Node]) -> None:
-    trainings = [node for node in plan if node.trains]
-    alone = sum(len(recipe.points()) for recipe in recipes(TASK).values())
+    trainings = [node for node in plan if is_training(node)]
+    every = recipes(toy())
+    alone = sum(len(recipe.points) for recipe in every.values())
     assert len(trainings) < min(100, alone), "figures share what they can"
     full = [node for node in trainings if isinstance(node, FineTune) and isinstance(node.parent, Pretrained)]
-    controls = {node.key for recipe in recipes(TASK).values() for node in controls_of(recipe)}
+    controls = {node.key for recipe in every.values() for node in controls_of(recipe)}
     assert controls < {node.key for node in full}
     assert len(full) == 2 + 2 + 1 + len(controls), "CE and PoE on both backbones, the one that stops early, controls"
-    srnet = [recipe for recipe in recipes(TASK).values() if get_figure(recipe.name).family == "srnet"]
+    srnet = [recipe for recipe in every.values() if get_figure(recipe.name).family == "srnet"]
     lengths = {
         planned_steps(node) for recipe in srnet for node in controls_of(recipe) if node.pretrained.backbone == EMBEDDED
     }

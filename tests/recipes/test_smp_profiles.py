@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small import small_defaults
 
 from srnet.errors import UserError
 from srnet.experiment import Prune
 from srnet.names import EMBEDDED
 from srnet.pruners import L0, GradualMagnitude, Movement, SoftMovement, StaticLocal, StaticShared
 from srnet.recipes import FIGURES, Order
+from srnet.recipes.points import labels_of
+from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
+from srnet.recipes.profiles.smp import cpu_smp, paper_smp, toy_smp
 from srnet.recipes.recipe import Recipe
-from srnet.recipes.smp import cpu_smp, paper_smp, toy_smp
-from srnet.recipes.usual import finetuning_for, pruning_for
-from srnet.tasks.base import Task
-from srnet.tasks.splits import Split
+from srnet.tasks.base import Answer, Split, Task
 from srnet.tasks.synthetic import SyntheticTask
 
 CONTROL = "full model (CE), trained as long"
@@ -31,7 +32,7 @@ class Sized:
 
     name: str
     size: int = 4
-    answer: str = "class"
+    answer: Answer = "class"
 
     def load(self) -> Task:
         def split(name: str, size: int) -> Split:
@@ -50,13 +51,17 @@ class Sized:
         return Task(self.name, ("no", "yes"), "accuracy", "overlap", split("train", self.size), split("dev", 4), ood)
 
 
+@pytest.fixture(autouse=True)
+def _the_benchmark_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SyntheticTask.__init__, "__defaults__", small_defaults(30, 5, 5))
+
+
 def recipe_of(figure: str, task: Sized) -> Recipe:
-    return FIGURES[figure].recipe(paper_smp(task, EMBEDDED), (0,))
+    return FIGURES[figure].recipe(paper_smp(task, EMBEDDED))
 
 
 def prunings(recipe: Recipe) -> dict[tuple[str, float], Prune]:
-    made = {(point.line.label, point.sparsity): point.node for point in recipe.points() if point.line.pruner}
-    return {place: node for place, node in made.items() if isinstance(node, Prune)}
+    return {(point.label, point.place.sparsity): point.search for point in recipe.points if point.search}
 
 
 # --- the paper -----------------------------------------------------------------------------------------------------
@@ -132,11 +137,11 @@ def test_the_temperature_of_the_shares() -> None:
 
 
 def test_what_is_drawn_and_where() -> None:
-    recipe = recipe_of("smp", Sized("mnli"))
-    assert [line.label for line in recipe.lines] == [
+    recipe = recipe_of("smp", Sized("mnli", 4000))
+    assert labels_of(recipe.points) == [
         "full model (CE)", CONTROL, *METHODS, *(f"{name} + distillation" for name in METHODS),
     ]  # fmt: skip
-    assert {line.sparsities for line in recipe.lines[2:]} == {(0.5, 0.9, 0.97)}
+    assert {point.place.sparsity for point in recipe.points} == {0.0, 0.5, 0.9, 0.97}
     assert all(
         (node.objective.distillation == 0.5) == ("dist" in label) for (label, _), node in prunings(recipe).items()
     )
@@ -156,12 +161,12 @@ def test_another_task_is_not_the_authors() -> None:
 
 
 def test_static_pruning_with_every_debiasing_objective() -> None:
-    recipe = recipe_of("robust-smp", Sized("mnli"))
+    recipe = recipe_of("robust-smp", Sized("mnli", 4000))
     assert {label.split(" (")[0] for label, _ in prunings(recipe)} == {"SMP-L", "SMP-S"}
     for pruner in ("SMP-L", "SMP-S"):
         made = {node.objective.name for (label, _), node in prunings(recipe).items() if label.startswith(pruner)}
         assert made == {"ce", "poe", "reweight", "confreg"}
-    assert [line.label for line in recipe.lines[:3]] == ["full model (CE)", CONTROL, "full model (PoE)"]
+    assert labels_of(recipe.points)[:3] == ["full model (CE)", CONTROL, "full model (PoE)"]
 
 
 def test_robustness_needs_an_ood_set_and_the_comparison_does_not(tmp_path: Path) -> None:
@@ -189,23 +194,22 @@ def test_label_words_where_the_backbone_has_a_head_for_them() -> None:
 )
 def test_the_user_may_say_which_words(asked: Any, words: tuple[str, ...]) -> None:
     (recipe,) = Order(("smp",), words=asked).recipes()
-    assert recipe.words == words
+    assert recipe.profile.words == words
     (other,) = Order(("fig2",), tasks=("inference",)).recipes()
-    assert other.words == (), "mask training has a classifier unless told otherwise"
+    assert other.profile.words == (), "mask training has a classifier unless told otherwise"
 
 
 def test_the_rate_of_the_weights_is_not_that_of_the_scores() -> None:
-    (recipe,) = Order(("smp",), learning_rate=0.125).recipes()
-    assert recipe.finetuning.learning_rate == 0.125
-    assert {settings.learning_rate for _, settings in recipe.pruning_of} == {0.125}
-    (usual,) = Order(("smp",)).recipes()
-    assert recipe.pruning == usual.pruning
-    assert [s.score_rate for _, s in recipe.pruning_of] == [s.score_rate for _, s in usual.pruning_of]
+    usual, ours = (Order(("smp",), learning_rate=rate).recipes()[0].profile for rate in (None, 0.125))
+    assert ours.finetuning.learning_rate == 0.125
+    assert {settings.learning_rate for _, settings in ours.pruning_of} == {0.125}
+    assert ours.pruning == usual.pruning
+    assert [s.score_rate for _, s in ours.pruning_of] == [s.score_rate for _, s in usual.pruning_of]
 
 
 def test_some_lines_only() -> None:
     (recipe,) = Order(("smp",), lines=("L0", "SMP-S + distillation")).recipes()
-    assert [line.label for line in recipe.lines] == ["full model (CE)", CONTROL, "L0", "SMP-S + distillation"]
+    assert labels_of(recipe.points) == ["full model (CE)", "L0", "SMP-S + distillation"], "no search is longer"
     with pytest.raises(UserError, match=r"unknown line of smp 'L1'.*L0"):
         Order(("smp",), lines=("L1",)).recipes()
 

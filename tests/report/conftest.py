@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
+from series import Series, recipe_of
 
 from srnet.experiment import Engine, Store
+from srnet.experiment.nodes import TaskSpec
 from srnet.progress import Reporter
-from srnet.recipes import Line, Recipe
-from srnet.report import Page, Results, Section, collect, mask_pictures, nodes_of
+from srnet.recipes import Profile
+from srnet.recipes.paradigms import Search, full, of_fine_tuned, of_raw
+from srnet.report import Page, Results, Section, collect, mask_pictures
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
 LINES = (
-    Line("full <CE> & more"),
-    Line("magnitude", "a", pruner="one-shot", sparsities=(0.35, 0.9)),
-    Line("masks", "c", pruner="mask", prune="poe", sparsities=(0.5,)),
+    partial(full, label="full <CE> & more"),
+    partial(of_fine_tuned, label="magnitude", search=Search("one-shot", sparsities=(0.35, 0.9))),
+    partial(of_raw, label="masks", search=Search("mask", "poe", (0.5,))),
 )
 TASK = SyntheticTask("inference", train_size=100, dev_size=40, ood_size=40)
 TRAINING = TrainingSettings(learning_rate=1e-3, steps=4, eval_every=2, batch_size=8, trace=10)
@@ -26,9 +31,10 @@ class Ran:
     def __init__(self, store: Store, backbone: str) -> None:
         self.store, self.backbone = store, backbone
 
-    def __call__(self, name: str, lines: tuple[Line, ...], **more: object) -> Results:
-        recipe = Recipe(name, TASK, lines, self.backbone, (0, 1), TRAINING, TRAINING, **more)  # type: ignore[arg-type]
-        Engine(self.store, Reporter(quiet=True)).execute(nodes_of(recipe))
+    def __call__(self, name: str, *series: Series, task: TaskSpec = TASK, **more: object) -> Results:
+        profile = Profile(task, self.backbone, (0, 1), TRAINING, TRAINING)
+        recipe = recipe_of(profile, *series, name=name, **more)  # type: ignore[arg-type]
+        Engine(self.store, Reporter(quiet=True)).execute(recipe.nodes())
         return collect(recipe, self.store)
 
     def page(self, *results: Results, command: str = "srnet reproduce fig2 --seeds 2") -> Page:
@@ -43,21 +49,21 @@ def ran(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 @pytest.fixture(scope="session")
 def results(ran: Ran) -> Results:
-    return ran("small", LINES)
+    return ran("small", *LINES)
 
 
 @pytest.fixture(scope="session")
 def by_start(ran: Ran) -> Results:
     """A figure about when the search starts."""
-    line = Line("masks", "a", pruner="mask", prune="ce", sparsities=(0.5,), starts=(0.0, 0.5, 1.0))
-    return ran("starts", (Line("full"), line), axis="start", title="When to start")
+    masks = partial(of_fine_tuned, label="masks", search=Search("mask", "ce", (0.5,)), starts=(0.0, 0.5, 1.0))
+    return ran("starts", partial(full, label="full"), masks, axis="start", title="When to start")
 
 
 @pytest.fixture(scope="session")
 def by_length(ran: Ran) -> Results:
     """A figure about how long the search lasts."""
-    line = Line("masks", "a", pruner="mask", prune="ce", sparsities=(0.5,), lengths=(0.5, 1.0))
-    return ran("lengths", (Line("full"), line), axis="length")
+    masks = partial(of_fine_tuned, label="masks", search=Search("mask", "ce", (0.5,), lengths=(0.5, 1.0)))
+    return ran("lengths", partial(full, label="full"), masks, axis="length")
 
 
 @pytest.fixture

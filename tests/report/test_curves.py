@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from html import escape
+from itertools import product
 
 import pytest
 
 from srnet.experiment import Store
 from srnet.files import read_json
-from srnet.recipes import Line
+from srnet.recipes import Point, Profile
+from srnet.recipes.paradigms import Search, full, of_raw
 from srnet.report import Results
 from srnet.report.curves import draw_curves, looks, side_by_side
 from srnet.report.interactive import curves, sub_cases, traces
+from srnet.tasks.synthetic import SyntheticTask
 
 AXES = ("results", "by_start", "by_length")
 
@@ -36,10 +39,9 @@ def test_the_curves_are_a_picture_and_a_drawing(each: Results) -> None:
 
 
 def test_one_point_on_a_line_is_enough(results: Results) -> None:
-    lines = (results.recipe.lines[0], results.recipe.lines[2])
-    alone = replace(
-        results, summaries=[results.summaries[0], results.summaries[-1]], recipe=replace(results.recipe, lines=lines)
-    )
+    points = [point for point in results.recipe.points if point.label != "magnitude"]
+    summaries = [results.summaries[0], results.summaries[-1]]
+    alone = replace(results, summaries=summaries, recipe=replace(results.recipe, figure=lambda profile: points))
     assert draw_curves(alone)["png"].startswith(b"\x89PNG")
     assert len(curves(alone)) == 2
 
@@ -48,9 +50,9 @@ def test_points_at_the_same_place_stand_side_by_side(results: Results) -> None:
     """As in tab5: one point a line, all of them at one sparsity."""
     assert side_by_side(results) == []
     one = results.summaries[-1]
-    lines = tuple(replace(one.line, label=label) for label in ("first", "second"))
-    summaries = [replace(one, line=line) for line in lines]
-    table = replace(results, summaries=summaries, recipe=replace(results.recipe, lines=lines))
+    point, labels = results.recipe.points[-1], ("first", "second")
+    summaries, points = ([replace(each, label=label) for label in labels] for each in (one, point))
+    table = replace(results, summaries=summaries, recipe=replace(results.recipe, figure=lambda profile: points))
     assert side_by_side(table) == summaries
     assert side_by_side(replace(table, summaries=summaries[:1])) == [], "a single one is where it is"
     assert side_by_side(replace(table, summaries=[summaries[0], replace(summaries[1], x=70.0)])) == []
@@ -79,11 +81,10 @@ def test_the_page_draws_what_the_table_says(each: Results) -> None:
     assert len({tuple(picture["layout"]["yaxis"]["range"]) for picture in pictures}) == 1, "ID and OOD are comparable"
     for picture, split in zip(pictures, each.splits, strict=True):
         drawn = {trace["name"]: trace for trace in picture["data"] if "name" in trace}
-        line = each.recipe.lines[-1]
-        points = sorted((s for s in each.summaries if s.line == line), key=lambda s: s.x)
-        assert drawn[line.label]["x"] == [s.x for s in points]
-        assert drawn[line.label]["y"] == [s.scores[split].mean for s in points]
-        for text, summary in zip(drawn[line.label]["text"], points, strict=True):
+        points = sorted((s for s in each.summaries if s.label == "masks"), key=lambda s: s.x)
+        assert drawn["masks"]["x"] == [s.x for s in points]
+        assert drawn["masks"]["y"] == [s.scores[split].mean for s in points]
+        for text, summary in zip(drawn["masks"]["text"], points, strict=True):
             assert all(key in text for key in summary.keys)
             assert summary.verdict is not None
             assert str(summary.verdict.gains["challenge"]) in text
@@ -123,19 +124,23 @@ def test_the_searches_are_shown_as_they_went(by_start: Results, store: Store) ->
     assert [line["y"] for line in pictures[1]["data"]] == [trace.scores["challenge"] for trace in by_start.traces]
 
 
+# --- lines are told apart ------------------------------------------------------------------------------------------
+
+PROFILE = Profile(SyntheticTask(train_size=5, dev_size=5, ood_size=5))
+
+
+def line(label: str, pruner: str, objective: str = "ce", **more: bool) -> list[Point]:
+    return of_raw(PROFILE, label, Search(pruner, objective, (0.9,), **more))  # type: ignore[arg-type]
+
+
 def test_a_distilled_line_looks_like_its_twin_but_dashed() -> None:
-    plain = Line("SMP-S", "c", pruner="smp-s", prune="ce", sparsities=(0.9,))
-    taught = replace(plain, label="SMP-S + distillation", distil=True)
-    other = replace(plain, label="SMP-L", pruner="smp-l")
-    found = looks((Line("full"), plain, other, taught))
+    plain, taught = line("SMP-S", "smp-s"), line("SMP-S + distillation", "smp-s", distil=True)
+    found = looks([*full(PROFILE, "full"), *plain, *line("SMP-L", "smp-l"), *taught])
     assert found["SMP-S"].colour == found["SMP-S + distillation"].colour != found["SMP-L"].colour
     assert [found[label].dashed for label in ("SMP-S", "SMP-L", "SMP-S + distillation")] == [False, False, True]
 
 
 def test_more_lines_than_colours_are_still_told_apart() -> None:
-    lines = [
-        Line(f"{pruner} {objective}", "c", pruner=pruner, prune=objective, sparsities=(0.9,))
-        for pruner in ("smp-l", "smp-s", "movement")
-        for objective in ("ce", "poe", "reweight", "confreg")
-    ]
-    assert len(set(looks(lines).values())) == len(lines)
+    pairs = product(("smp-l", "smp-s", "movement"), ("ce", "poe", "reweight", "confreg"))
+    points = [point for pair in pairs for point in line(" ".join(pair), *pair)]
+    assert len(set(looks(points).values())) == len(points) == 12

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from series import Series, recipe_of
 
 from srnet.experiment import Store
 from srnet.export import Subnetwork
 from srnet.masks import Mask
-from srnet.recipes import Line, Recipe
+from srnet.recipes import Profile
+from srnet.recipes.paradigms import Search, full, of_raw
 from srnet.report import Results, mask_pictures
 from srnet.report.interactive import matrix_picture, overlap_picture
 from srnet.report.masks import BLOCKS, Bits, MaskPictures, blocks, draw_mosaic, overlap, short_name
@@ -81,26 +84,27 @@ def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Pictures of the masks above, as if they had been found."""
     monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
 
-    def make(seeds: tuple[int, ...], *lines: Line) -> MaskPictures:
+    def make(seeds: tuple[int, ...], *series: Series) -> MaskPictures:
         task = SyntheticTask("inference", train_size=10, dev_size=5, ood_size=5)
-        recipe = Recipe("r", task, lines, seeds=seeds)
+        recipe = recipe_of(Profile(task, seeds=seeds), *series)
         store = Store(tmp_path / f"store-{len(seeds)}")
-        for point in recipe.points():
-            if point.line.pruner is not None:
+        for point in recipe.points:
+            if point.is_pruned:
                 folder = store.path(point.node.key)
-                folder.mkdir(parents=True)
-                (folder / "mask.bits").write_bytes(MASKS[point.line.label, point.seed].to_bytes())
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / "mask.bits").write_bytes(MASKS[point.label, point.seed].to_bytes())
         return mask_pictures(recipe, store)
 
     return make
 
 
-ONE = Line("one", "c", pruner="mask", prune="ce", sparsities=(0.5,))
-TWO = Line("two", "c", pruner="one-shot", sparsities=(0.5,))
+ONE = partial(of_raw, label="one", search=Search("mask", "ce", (0.5,)))
+TWO = partial(of_raw, label="two", search=Search("one-shot", sparsities=(0.5,)))
+FULL = partial(full, label="full")
 
 
 def test_the_table_of_overlaps_by_hand(pictures: Any) -> None:
-    (table,) = pictures((0, 1), Line("full"), ONE, TWO).overlaps
+    (table,) = pictures((0, 1), FULL, ONE, TWO).overlaps
     assert (table.labels, table.sparsity) == (["one", "two"], 0.5)
     # one: 4 of 6 stay from seed to seed; two: 4 over sqrt(6 * 4). One against two: 2 of 6 with seed 0, none with seed 1
     between = round(100 * (2 / 6 + 0) / 2, 2)
@@ -139,7 +143,7 @@ def test_the_tables_are_drawn_with_their_numbers(pictures: Any) -> None:
 
 
 def test_a_figure_without_masks_has_no_pictures(pictures: Any) -> None:
-    found = pictures((0,), Line("full"))
+    found = pictures((0,), FULL)
     assert (found.overlaps, found.matrices, found.mosaic, found.mosaic_of) == ([], [], None, "")
 
 
@@ -147,7 +151,7 @@ def test_the_pictures_of_a_run_are_those_of_its_masks(results: Results, store: S
     found = mask_pictures(results.recipe, store)
     assert [table.sparsity for table in found.overlaps] == [0.35, 0.5, 0.9]
     for table in found.matrices:
-        (summary,) = [s for s in results.summaries if s.sparsity_target == table.sparsity]
+        (summary,) = [s for s in results.summaries if s.place.sparsity == table.sparsity]
         stored = [Subnetwork.load(store.path(key)).mask for key in summary.keys]
         assert stored[0] is not None
         for name, row in zip(stored[0], table.pruned, strict=True):

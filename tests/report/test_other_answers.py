@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,16 @@ import pytest
 from rich.console import Console
 
 from srnet.evaluation import paired_bootstrap
-from srnet.experiment import Engine, load_task
-from srnet.progress import Reporter
-from srnet.recipes import Line, Recipe
-from srnet.report import Results, check_claims, collect, nodes_of, results_table, verdict_line, write_report
+from srnet.experiment import load_task
+from srnet.recipes.paradigms import Search, full, of_fine_tuned
+from srnet.report import Results, check_claims, results_table, verdict_line, write_report
 from srnet.report.evidence import predictions
 from srnet.tasks.files import FilesTask
-from srnet.training import TrainingSettings
 
-LINES = (Line("full"), Line("half", "a", pruner="one-shot", sparsities=(0.5,)))
-TRAINING = TrainingSettings(learning_rate=1e-3, steps=4, eval_every=2, batch_size=8)
+LINES = (
+    partial(full, label="full"),
+    partial(of_fine_tuned, label="half", search=Search("one-shot", sparsities=(0.5,))),
+)
 MINUS = "ID minus full CE model [95 %]"
 
 
@@ -46,18 +47,13 @@ def classes(folder: Path) -> FilesTask:
     return FilesTask("alone", ("no", "yes"), metric="matthews", **given)
 
 
-def run_on(ran: Any, name: str, task: FilesTask) -> Results:
-    recipe = Recipe(name, task, LINES, ran.backbone, (0, 1), TRAINING, TRAINING)
-    Engine(ran.store, Reporter(quiet=True)).execute(nodes_of(recipe))
-    return collect(recipe, ran.store)
-
-
 @pytest.fixture(scope="module", params=["scores", "classes"])
 def alone(request: pytest.FixtureRequest, ran: Any, tmp_path_factory: pytest.TempPathFactory) -> Results:
     """No OOD set."""
     folder = tmp_path_factory.mktemp("alone")
     task = scores(folder) if request.param == "scores" else classes(folder)
-    return run_on(ran, request.param, task)
+    results: Results = ran(request.param, *LINES, task=task)
+    return results
 
 
 def shown(results: Results) -> str:
@@ -77,7 +73,7 @@ def test_a_subnetwork_is_compared_with_the_full_model_in_distribution(ran: Any, 
     full, half = alone.summaries
     task = load_task(alone.recipe.task)
     ours, theirs = (
-        [predictions(ran.store, point.node)["dev"] for point in alone.recipe.points() if point.line.label == label]
+        [predictions(ran.store, point.node)["dev"] for point in alone.recipe.points if point.label == label]
         for label in ("half", "full")
     )
     assert full.id_gain is None
@@ -109,7 +105,7 @@ def test_no_claim_is_answered(ran: Any, alone: Results) -> None:
 
 
 def test_scores_out_of_distribution_are_judged(ran: Any, tmp_path: Path) -> None:
-    results = run_on(ran, "numbers", scores(tmp_path, ood=True))
+    results = ran("numbers", *LINES, task=scores(tmp_path, ood=True))
     full, half = results.summaries
     assert half.verdict is not None
     gain = half.scores["hard"].mean - full.scores["hard"].mean

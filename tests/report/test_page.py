@@ -130,7 +130,7 @@ def test_the_page_shows_everything(html: str, page: Page) -> None:
                 assert str(summary.verdict.gains["challenge"]) in html
                 assert str(summary.verdict.id_kept) in html
                 assert f">{summary.verdict.short}</td>" in html
-        assert results.recipe.backbone in html
+        assert results.recipe.profile.backbone in html
     for words in ("majority class", "bias model", "accuracy by sub-case", "Accuracy per true class", "The masks"):
         assert words in html
     assert '"learning_rate": 0.001' in text, "and the settings"
@@ -251,19 +251,18 @@ HOSTILE = [
 
 def renamed(ran: Any, results: Results, label: str) -> Page:
     """The page of the same results, had the user given a line, the title and the command such a name."""
-    lines = tuple(replace(line, label=label if line.label == "masks" else line.label) for line in results.recipe.lines)
-    summaries = [
-        replace(s, line=replace(s.line, label=label)) if s.line.label == "masks" else s for s in results.summaries
-    ]
-    recipe = replace(results.recipe, lines=lines, title=label)
+    points = [replace(p, label=label) if p.label == "masks" else p for p in results.recipe.points]
+    *others, masks = results.summaries
+    summaries = [*others, replace(masks, label=label, name=f"{label}, 50 %")]
+    recipe = replace(results.recipe, figure=lambda profile: points, title=label)
     named = replace(results, recipe=recipe, summaries=summaries, warnings=[label])
     finding = Finding(CLAIMS[0], label, "holds", (Part(label, interval(1.0, 3.0)),), 3, label)
     pictures = ran.page(results).sections[0].masks
     tables = [
         [replace(t, labels=[label] * len(t.labels)) for t in each] for each in (pictures.overlaps, pictures.matrices)
     ]
-    masks = replace(pictures, overlaps=tables[0], matrices=tables[1], mosaic_of=label)
-    return Page(label, label, [Section(named, masks, label)], [finding])
+    shown = replace(pictures, overlaps=tables[0], matrices=tables[1], mosaic_of=label)
+    return Page(label, label, [Section(named, shown, label)], [finding])
 
 
 @pytest.mark.parametrize("label", HOSTILE)

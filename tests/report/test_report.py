@@ -6,18 +6,24 @@ import csv
 import io
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from made_up import interval
 from rich.console import Console
+from series import recipe_of
 
 from srnet.evaluation import Verdict, judge
 from srnet.experiment import Evaluate, Store
 from srnet.export import Subnetwork
-from srnet.recipes import Line
+from srnet.recipes import Profile
+from srnet.recipes.paradigms import Search, full, in_isolation, of_fine_tuned, of_raw
 from srnet.report import Page, Results, collect, results_table, verdict_line, write_report
+from srnet.report.results import _name
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
 
 COLUMNS = (
     "recipe,task,backbone,seed,line,paradigm,pruner,objective_finetune,objective_prune,objective_isolated,data,start,"
@@ -53,7 +59,7 @@ def test_the_csv_has_exactly_the_promised_columns(out: Path) -> None:
 
 def test_the_csv_says_what_the_store_says(out: Path, results: Results, store: Store) -> None:
     rows = list(csv.DictReader(io.StringIO((out / "results.csv").read_text())))
-    points = {(p.line.label, p.seed, p.sparsity): p.node for p in results.recipe.points()}
+    points = {(p.label, p.seed, p.place.sparsity): p.node for p in results.recipe.points}
     assert {(r["line"], int(r["seed"]), float(r["sparsity_target"])) for r in rows} == set(points)
     for row in rows:
         node = points[row["line"], int(row["seed"]), float(row["sparsity_target"])]
@@ -86,7 +92,7 @@ def test_summaries_are_means_over_seeds(results: Results) -> None:
             values = [
                 row["value"]
                 for row in results.rows
-                if (row["line"], row["sparsity_target"]) == (summary.line.label, summary.sparsity_target)
+                if (row["line"], row["sparsity_target"]) == (summary.label, summary.place.sparsity)
                 and (row["split"], row["metric"]) == (split, "accuracy")
             ]
             assert spread.mean == pytest.approx(sum(values) / 2)
@@ -107,8 +113,8 @@ def test_every_subnetwork_is_judged_by_the_full_model(results: Results) -> None:
 
 
 def test_the_csv_names_everything_that_lines_can_differ_in(ran: Any, by_start: Results, by_length: Results) -> None:
-    isolated = ran("isolated", (Line("b", "b", pruner="mask", prune="poe", isolated="poe", sparsities=(0.5,)),))
-    with_ood = ran("ood", (Line("c", "c", pruner="mask", prune="ce", sparsities=(0.5,), data="id+ood"),))
+    isolated = ran("isolated", partial(in_isolation, label="b", search=Search("mask", "poe", (0.5,)), isolated="poe"))
+    with_ood = ran("ood", partial(of_raw, label="c", search=Search("mask", "ce", (0.5,), data="id+ood")))
     names = ("paradigm", "objective_isolated", "data", "start", "length", "training_steps")
 
     def said(results: Results) -> list[tuple[Any, ...]]:
@@ -163,11 +169,25 @@ def test_the_table_says_what_varies(by_start: Results, by_length: Results) -> No
         assert words in text
 
 
-def test_a_line_that_starts_at_shares_and_by_itself_has_a_name(by_start: Results) -> None:
-    point = by_start.summaries[-1]
-    line = replace(point.line, starts=(0.5, "auto"))
-    assert replace(point, line=line, start=0.5).name == "masks, 50 %, started at 50 % of fine-tuning"
-    assert "masks, 50 %" in replace(point, line=line, start="auto").name
+@pytest.mark.parametrize(
+    ("axis", "more", "names"),
+    [
+        ("sparsity", {}, ["masks, 50 %"]),
+        ("start", {"starts": ("auto",)}, ["masks, 50 %"]),
+        ("start", {"starts": (0.5, "auto")}, ["started at 50 % of fine-tuning", "started by early stopping"]),
+        ("length", {"lengths": (0.5, 1.0)}, ["2 steps", "4 steps"]),
+        ("sparsity", {"lengths": (0.5,)}, ["0.5 times as long"]),
+    ],
+    ids=str,
+)
+def test_a_place_has_a_name(axis: Any, more: dict[str, Any], names: list[str]) -> None:
+    starts = {"starts": more.pop("starts")} if "starts" in more else {}
+    stopping = TrainingSettings(steps=4, patience=1)
+    profile = Profile(SyntheticTask(train_size=5, dev_size=5, ood_size=5), stopping=stopping)
+    search = Search("mask", "ce", (0.5,), **more)
+    recipe = recipe_of(profile, partial(of_fine_tuned, label="masks", search=search, **starts), axis=axis)
+    for point, name in zip(recipe.points, names, strict=True):
+        assert _name(recipe, point, 4 * point.place.length) in (name, f"masks, 50 %, {name}")
 
 
 # --- the verdict ---------------------------------------------------------------------------------------------------
@@ -187,11 +207,11 @@ def test_the_largest_certain_gain_and_the_sparsest_are_named(results: Results) -
     assert masks.sparsity != magnitude.sparsity
     line = verdict_line(with_verdicts(results, verdict(79.0, 9.0), verdict(79.0, 5.0), None))
     assert line.startswith(
-        f"Verdict: {masks.line.label} at {100 * masks.sparsity:.1f} % sparsity. SRNet: keeps 98.7 % of ID"
+        f"Verdict: {masks.label} at {100 * masks.sparsity:.1f} % sparsity. SRNet: keeps 98.7 % of ID"
     )
     assert line.endswith("2 of 2 subnetworks certainly are SRNets; the sparsest is magnitude, 90 %.")
     line = verdict_line(with_verdicts(results, verdict(79.0, 5.0), verdict(79.0, 9.0), None))
-    assert line.startswith(f"Verdict: {magnitude.line.label} at {100 * magnitude.sparsity:.1f} % sparsity.")
+    assert line.startswith(f"Verdict: {magnitude.label} at {100 * magnitude.sparsity:.1f} % sparsity.")
     assert line.endswith("2 of 2 subnetworks certainly are SRNets."), "it is the sparsest itself"
     assert other.verdict is None
 
@@ -200,7 +220,7 @@ def test_only_certain_ones_are_counted(results: Results) -> None:
     certain, uncertain = verdict(79.0, 5.0), verdict(79.0, 8.0, reach=9.0)
     masks, magnitude, _ = results.summaries[1:]
     line = verdict_line(with_verdicts(results, certain, uncertain, None))
-    assert line.startswith(f"Verdict: {masks.line.label} at {100 * masks.sparsity:.1f} %")
+    assert line.startswith(f"Verdict: {masks.label} at {100 * masks.sparsity:.1f} %")
     assert line.endswith("1 of 2 subnetworks certainly is an SRNet.")
     line = verdict_line(with_verdicts(results, verdict(40.0, 5.0), uncertain, None))
     assert line == (
@@ -228,6 +248,6 @@ def test_the_page_carries_the_verdict(ran: Any, results: Results, tmp_path: Path
 
 
 def test_a_run_without_pruning(ran: Any, results: Results, store: Store, tmp_path: Path) -> None:
-    alone = replace(results.recipe, lines=results.recipe.lines[:1], seeds=(0,))
+    alone = replace(results.recipe.with_seeds((0,)), figure=lambda profile: full(profile, "full"))
     write_report(ran.page(collect(alone, store)), tmp_path)
     assert "No verdict: there is no subnetwork to judge." in (tmp_path / "report.html").read_text()

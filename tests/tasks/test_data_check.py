@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from srnet.cli import main
 from srnet.errors import UserError
-from srnet.recipes.spec import load_task_file
+from srnet.recipes.tasks import load_task_file
+from srnet.tasks.base import Example, Split
 from srnet.tasks.check import SplitCheck, check_data
 from srnet.tasks.describe import describe_files
 from srnet.tasks.files import DataFile, FilesTask
 from srnet.tasks.leaks import leaked
-from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
 
 Rows = list[tuple[str, str, str]]
@@ -404,8 +404,8 @@ def test_leaks_on_the_command_line(shell: Shell) -> None:
         (("check", "gone.yaml"), "gone.yaml cannot be read"),
         (("check", "snli", "--data", "gone"), "gone is not a folder"),
         (("check", "mnli", "--data", "."), "it must be called dev_matched.*"),
-        (("check", "mine.yaml", "--leaks", "some"), "--leaks: unknown value 'some'"),
-        (("check", "mine.yaml", "--rows", "train=many"), "--rows: 'many' is not a whole number"),
+        (("check", "mine.yaml", "--leaks", "some"), "unknown value for leaks 'some'"),
+        (("check", "mine.yaml", "--rows", "train=many"), "has no whole number"),
         ((*DESCRIBE[:-1], "mine.txt"), "let its name end in .yaml"),
         (DESCRIBE, "mine.yaml exists already; remove it or choose another name"),
         (
@@ -414,7 +414,7 @@ def test_leaks_on_the_command_line(shell: Shell) -> None:
         ),
         ((*DESCRIBE[:-1], "new.yaml", "--label", "text_a", "--text-b", "gone"), "no column 'gone'"),
         ((*DESCRIBE[:-1], "new.yaml", "--labels", "yes,maybe", "--ood", "x=gone.tsv"), "gone.tsv does not exist"),
-        ((*DESCRIBE[:-1], "new.yaml", "--ood", "x"), "--ood: 'x' is not NAME=VALUE"),
+        ((*DESCRIBE[:-1], "new.yaml", "--ood", "x"), "'x' is not NAME=VALUE"),
         ((*DESCRIBE[:-1], "new.yaml", "--ood", "x=dev.tsv", "--ood", "x=dev.tsv"), "'x' is given twice"),
     ],
 )

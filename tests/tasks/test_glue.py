@@ -11,7 +11,7 @@ import pytest
 
 from srnet.errors import UserError
 from srnet.evaluation import measure, score
-from srnet.recipes.spec import DataOptions, task_from
+from srnet.recipes.tasks import DataOptions, task_from
 from srnet.tasks.base import Task
 from srnet.tasks.published import PUBLISHED_TASKS, published_task
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
-from srnet.recipes.setup import Setup
+from srnet.recipes.profile import Profile
 from srnet.training import TrainingSettings
 
 FINETUNING = TrainingSettings(learning_rate=5e-4, steps=700, warmup=0.05, eval_every=100, dev_rows=1000)
@@ -22,8 +22,8 @@ STOPPING = replace(FINETUNING, eval_every=25, patience=3, min_gain=0.5)
 """Fine-tuning that ends when ID dev has not risen by half a point for 75 steps."""
 
 
-def toy_setup(task: TaskSpec, backbone: str = EMBEDDED) -> Setup:
-    return Setup(
+def toy_profile(task: TaskSpec, backbone: str = EMBEDDED) -> Profile:
+    return Profile(
         task=task,
         backbone=backbone,
         finetuning=FINETUNING,

@@ -11,16 +11,16 @@ from srnet.errors import UserError, choose
 from srnet.experiment import BiasSpec, load_task
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED
-from srnet.objectives import get_objective
 from srnet.options import COUNT, TEXT, as_cli_args, option, repeated
-from srnet.recipes.cpu import cpu_setup
-from srnet.recipes.figures import FIGURES, FULL_CE, Figure, get_figure
-from srnet.recipes.paper import BACKBONE, PUBLISHED, paper_setup
-from srnet.recipes.recipe import Line, Recipe
-from srnet.recipes.setup import Setup
-from srnet.recipes.smp import STATIC, cpu_smp, paper_smp, toy_smp
-from srnet.recipes.spec import DATASETS, DataOptions
-from srnet.recipes.toy import toy_setup
+from srnet.recipes.figures import FIGURES, Figure, get_figure
+from srnet.recipes.points import Point, labels_of
+from srnet.recipes.profile import Profile
+from srnet.recipes.profiles.cpu import cpu_profile
+from srnet.recipes.profiles.paper import BACKBONE, PUBLISHED, paper_profile
+from srnet.recipes.profiles.smp import STATIC, cpu_smp, paper_smp, toy_smp
+from srnet.recipes.profiles.toy import toy_profile
+from srnet.recipes.recipe import Recipe
+from srnet.recipes.tasks import DATASETS, DataOptions
 from srnet.tasks.synthetic import FAMILIES
 from srnet.training import TrainingSettings
 from srnet.training.settings import Precision
@@ -29,10 +29,10 @@ PROFILES = ("toy", "cpu", "paper")
 SEEDS = {"toy": 1, "cpu": 1, "paper": 4}
 """How many seeds a profile takes if not told; the paper's tables are over four."""
 ALL = "all"
-SETUPS: dict[tuple[str, str], Callable[[TaskSpec, str], Setup]] = {
-    ("srnet", "toy"): toy_setup,
-    ("srnet", "cpu"): cpu_setup,
-    ("srnet", "paper"): paper_setup,
+PROFILE_OF: dict[tuple[str, str], Callable[[TaskSpec, str], Profile]] = {
+    ("srnet", "toy"): toy_profile,
+    ("srnet", "cpu"): cpu_profile,
+    ("srnet", "paper"): paper_profile,
     ("smp", "toy"): toy_smp,
     ("smp", "cpu"): cpu_smp,
     ("smp", "paper"): paper_smp,
@@ -82,7 +82,8 @@ class Order:
     """Profile paper: measure the shortcut on words alone, though the paper's bias models read word vectors."""
     as_published: bool = option(False, alone=True)
     """Do as the published code does where ours departs from it and has a switch: thresholds at the k-th score and moved
-    at evaluations only, gradual sparsity and SMP's lambda growing to the end of the run."""
+    at evaluations only, gradual sparsity and SMP's lambda growing to the end of the run, and any checkpoint of a
+    debiased full model."""
 
     def __post_init__(self) -> None:
         choose("profile", self.profile, PROFILES)
@@ -106,11 +107,11 @@ class Order:
 
     def recipes(self) -> list[Recipe]:
         """Every figure on every task it is shown on, figures in the paper's order."""
-        made = [self._recipe(figure, setup) for figure in self._figures() for setup in self._setups(figure)]
+        made = [self._recipe(figure, task) for figure in self._figures() for task in self._tasks(figure)]
         recipes = [recipe for recipe in made if recipe is not None]
         if not recipes:
             raise UserError(f"profile '{self.profile}' knows no other backbones", "give --other-backbones")
-        self._check_bias([recipe for recipe in recipes if any(map(_debiases, recipe.lines))], recipes[0].name)
+        self._check_bias([recipe for recipe in recipes if recipe.bias_models], recipes[0].name)
         return recipes
 
     def _check_bias(self, debiased: list[Recipe], first: str) -> None:
@@ -131,11 +132,11 @@ class Order:
         names = paper if ALL in self.figures else dict.fromkeys(self.figures)
         return [get_figure(name) for name in names]
 
-    def _setups(self, figure: Figure) -> list[Setup]:
-        """On every task the user names; otherwise where the paper shows the figure."""
+    def _tasks(self, figure: Figure) -> list[TaskSpec]:
+        """Those that the user names; otherwise those on which the paper shows the figure."""
         names = self.tasks or self._usual_tasks(figure)
         tasks = [self.data.task(name, alone=len(names) == 1) for name in names]
-        return [self._setup(_with_ood(task) if figure.needs_ood else task, figure) for task in tasks]
+        return [_with_ood(task) if figure.needs_ood else task for task in tasks]
 
     def _usual_tasks(self, figure: Figure) -> tuple[str, ...]:
         if self.profile == "paper" and figure.family == "smp":
@@ -143,93 +144,70 @@ class Order:
         names = tuple(FAMILIES) if self.profile == "toy" else tuple(PUBLISHED)
         return {"all": names, "main": names[:1], "others": names[1:]}[figure.tasks]
 
-    def _setup(self, task: TaskSpec, figure: Figure) -> Setup:
+    def _profile(self, task: TaskSpec, figure: Figure) -> Profile:
         usual = {"toy": EMBEDDED, "cpu": "", "paper": BACKBONE}[self.profile]
-        setup = SETUPS[figure.family, self.profile](task, self.backbone or usual)
-        others = self.other_backbones or setup.other_backbones
-        words = setup.words if self.words is None else self.words
-        setup = replace(setup, other_backbones=others, bias=self.bias, words=words)
-
-        def faster(settings: TrainingSettings) -> TrainingSettings:
-            return replace(settings, precision=self.precision, compile=self.compile)
-
+        profile = PROFILE_OF[figure.family, self.profile](task, self.backbone or usual)
+        profile = replace(
+            profile,
+            seeds=self.seeds,
+            other_backbones=self.other_backbones or profile.other_backbones,
+            bias=self.bias,
+            words=profile.words if self.words is None else self.words,
+        )
         if self.learning_rate is not None:
-            setup = _with_rate(setup, self.learning_rate)
-        setup = scaled(changed(setup, faster), self.scale)
-        return as_published(setup) if self.as_published else setup
+            profile = _with_rate(profile, self.learning_rate)
+        profile = profile.each_training(self._trained)
+        return as_published(profile) if self.as_published else profile
 
-    def _recipe(self, figure: Figure, setup: Setup) -> Recipe | None:
-        if figure.name == "tab6" and not setup.other_backbones:
-            return None  # said by `recipes`, if it was all that was asked for
-        recipe = figure.recipe(setup, self.seeds, self.sparsities or None)
-        return replace(recipe, lines=self._chosen(recipe)) if self.lines else recipe
+    def _trained(self, settings: TrainingSettings) -> TrainingSettings:
+        settings = replace(settings, precision=self.precision, compile=self.compile)
+        return settings if self.scale == 1.0 else scaled(settings, self.scale)
 
-    def _chosen(self, recipe: Recipe) -> tuple[Line, ...]:
+    def _recipe(self, figure: Figure, task: TaskSpec) -> Recipe | None:
+        profile = self._profile(task, figure)
+        if figure.name == "tab6" and not profile.other_backbones:
+            return None  # an error of `recipes` if nothing else was asked for
+        recipe = figure.recipe(profile, self.sparsities)
+        return replace(recipe, figure=self._chosen(recipe)) if self.lines else recipe
+
+    def _chosen(self, recipe: Recipe) -> Callable[[Profile], list[Point]]:
         for label in self.lines:
-            choose(f"line of {recipe.name}", label, [line.label for line in recipe.lines])
-        return tuple(line for line in recipe.lines if line.as_long or line.label in (FULL_CE.label, *self.lines))
+            choose(f"line of {recipe.name}", label, labels_of(recipe.figure(recipe.profile)))
+
+        def chosen(profile: Profile) -> list[Point]:
+            points = recipe.figure(profile)
+            return [p for p in points if p.label in self.lines or p.node == profile.full(p.seed, backbone=p.backbone)]
+
+        return chosen
 
 
-def as_published(setup: Setup) -> Setup:
+def as_published(profile: Profile) -> Profile:
     """With every switch for what the published code does and our defaults do not: docs/reproduce.md lists them."""
-    thresholds = {"cut": "kth", "refresh_every": setup.pruning.eval_every}
-    static = {name: (*setup.options_of.get(name, ()), ("penalty_until", "end")) for name in STATIC}
+    thresholds = {"cut": "kth", "refresh_every": profile.pruning.eval_every}
+    static = {name: (*profile.options_of.get(name, ()), ("penalty_until", "end")) for name in STATIC}
     return replace(
-        changed(setup, lambda settings: replace(settings, selection="published")),
-        mask_options=tuple({**dict(setup.mask_options), **thresholds}.items()),
+        profile.each_training(lambda settings: replace(settings, selection="published")),
+        mask_options=tuple({**dict(profile.mask_options), **thresholds}.items()),
         gradual_options=(("ramp", 1.0),),
-        options_of={**setup.options_of, **static},
+        options_of={**profile.options_of, **static},
     )
 
 
-def _debiases(line: Line) -> bool:
-    objectives = {line.finetune, line.prune, line.isolated} - {None}
-    return any("bias" in get_objective(str(name)).needs for name in objectives)
-
-
-def _with_rate(setup: Setup, rate: float) -> Setup:
+def _with_rate(profile: Profile, rate: float) -> Profile:
     """What is listed by pruner trains weights; `pruning` itself trains scores."""
-
-    def those(pairs: tuple[tuple[str, TrainingSettings], ...]) -> tuple[tuple[str, TrainingSettings], ...]:
-        return tuple((name, replace(settings, learning_rate=rate)) for name, settings in pairs)
-
-    return replace(
-        setup,
-        finetuning=replace(setup.finetuning, learning_rate=rate),
-        stopping=replace(setup.stopping, learning_rate=rate),
-        finetuning_of=those(setup.finetuning_of),
-        pruning_of=those(setup.pruning_of),
-    )
+    changed = profile.each_training(lambda settings: replace(settings, learning_rate=rate))
+    return replace(changed, pruning=profile.pruning, with_ood=profile.with_ood)
 
 
 def _with_ood(task: TaskSpec) -> TaskSpec:
-    """Without an OOD set nothing could be said about robustness: better known before the hours of training."""
+    """Without an OOD set nothing can be said about robustness: an error before the training."""
     if not load_task(task).ood:
         raise UserError(f"task '{task.name}' has no OOD set", "give one: --ood NAME=FILE, or ood in its YAML file")
     return task
 
 
-def scaled(setup: Setup, scale: float) -> Setup:
-    """Every training `scale` times as long, with as many evaluations."""
-    if scale == 1.0:
-        return setup
-
-    def shorter(settings: TrainingSettings) -> TrainingSettings:
-        steps = None if settings.steps is None else max(1, round(scale * settings.steps))
-        every = max(1, round(scale * settings.eval_every))
-        return replace(settings, steps=steps, epochs=scale * settings.epochs, eval_every=every)
-
-    return changed(setup, shorter)
-
-
-def changed(setup: Setup, change: Callable[[TrainingSettings], TrainingSettings]) -> Setup:
-    """With another setting for every training."""
-    return replace(
-        setup,
-        finetuning=change(setup.finetuning),
-        finetuning_of=tuple((name, change(each)) for name, each in setup.finetuning_of),
-        pruning=change(setup.pruning),
-        pruning_of=tuple((name, change(each)) for name, each in setup.pruning_of),
-        stopping=change(setup.stopping),
-        with_ood=change(setup.with_ood),
-    )
+def scaled(settings: TrainingSettings, scale: float) -> TrainingSettings:
+    """`scale` times as long, with as many evaluations."""
+    steps = None if settings.steps is None else max(1, round(scale * settings.steps))
+    every = max(1, round(scale * settings.eval_every))
+    return replace(settings, steps=steps, epochs=scale * settings.epochs, eval_every=every)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from srnet.experiment.nodes import TaskSpec, answer_of_spec
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.pruners import get_pruner
-from srnet.recipes.smp import family_settings
-from srnet.recipes.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS
+from srnet.recipes.profiles.smp import family_settings
+from srnet.recipes.profiles.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS
 from srnet.training import TrainingSettings
 
 

@@ -12,7 +12,7 @@ from srnet.backbones import has_language_model
 from srnet.errors import choose
 from srnet.experiment.nodes import TaskSpec, answer_of_spec, load_task
 from srnet.names import EMBEDDED
-from srnet.recipes.setup import Setup
+from srnet.recipes.profile import Profile
 from srnet.tasks.files import FilesTask
 from srnet.training import TrainingSettings
 
@@ -103,12 +103,12 @@ def _published_family(published: Published) -> TrainingSettings:
     )
 
 
-def paper_smp(task: TaskSpec, backbone: str = BACKBONE) -> Setup:
+def paper_smp(task: TaskSpec, backbone: str = BACKBONE) -> Profile:
     published = PUBLISHED[choose("task of the paper", task.name, PUBLISHED)]
     family, ramp = _published_family(published), 1.0 - published.hold
     longer = tuple((sparsity, epochs / published.epochs) for sparsity, epochs in published.epochs_at)
     same_step = tuple((sparsity, (("ramp", round(ramp / length, 6)),)) for sparsity, length in longer)
-    return _setup(
+    return _profile(
         task,
         backbone,
         # the dense model, which is also the teacher, as usual for BERT
@@ -133,16 +133,16 @@ _BRISK = {**dict.fromkeys(STATIC, 1e-1), "movement": 5e-2, "soft-movement": 5e-2
 """Scores move as far in hundreds of steps as the published rates move them in tens of thousands."""
 
 
-def toy_smp(task: TaskSpec, backbone: str = EMBEDDED) -> Setup:
+def toy_smp(task: TaskSpec, backbone: str = EMBEDDED) -> Profile:
     return _small(task, backbone, replace(_TOY, max_length=answer_of_spec(task).max_length))
 
 
-def cpu_smp(task: TaskSpec, backbone: str) -> Setup:
+def cpu_smp(task: TaskSpec, backbone: str) -> Profile:
     return _small(task, backbone, replace(_CPU, max_length=answer_of_spec(task).max_length))
 
 
-def _small(task: TaskSpec, backbone: str, weights: TrainingSettings) -> Setup:
-    return _setup(
+def _small(task: TaskSpec, backbone: str, weights: TrainingSettings) -> Profile:
+    return _profile(
         task, backbone, finetuning=weights, static=_scores(weights, _BRISK["smp-s"]), family=weights, rates=_BRISK
     )
 
@@ -152,7 +152,7 @@ def _scores(weights: TrainingSettings, rate: float) -> TrainingSettings:
     return replace(weights, learning_rate=HEAD_RATE, score_rate=rate, warmup=0.0)
 
 
-def _setup(
+def _profile(
     task: TaskSpec,
     backbone: str,
     *,
@@ -161,8 +161,8 @@ def _setup(
     family: TrainingSettings,
     rates: dict[str, float] = SCORE_RATES,
     **more: Any,
-) -> Setup:
-    return Setup(
+) -> Profile:
+    return Profile(
         task=_as_in_glue(task),
         backbone=backbone,
         finetuning=finetuning,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from srnet.errors import choose
 from srnet.experiment.nodes import TaskSpec, load_task
-from srnet.recipes.setup import Setup
+from srnet.recipes.profile import Profile
 from srnet.training import TrainingSettings
 
 BACKBONE = "bert-base-uncased"
@@ -49,7 +49,7 @@ PUBLISHED = {
 }
 
 
-def paper_setup(task: TaskSpec, backbone: str = BACKBONE) -> Setup:
+def paper_profile(task: TaskSpec, backbone: str = BACKBONE) -> Profile:
     published = PUBLISHED[choose("task of the paper", task.name, PUBLISHED)]
     data = load_task(task)
     examples = len(data.train)
@@ -78,7 +78,7 @@ def paper_setup(task: TaskSpec, backbone: str = BACKBONE) -> Setup:
     extra = 0 if data.ood_train is None else data.ood_copies * len(data.ood_train)
     total = finetuning.total_steps(examples)
     epochs = (published.ablation_epochs, published.pruning_epochs, published.pruning_epochs + 2)
-    return Setup(
+    return Profile(
         task=task,
         backbone=backbone,
         finetuning=finetuning,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from srnet.experiment.nodes import TaskSpec
-from srnet.recipes.setup import Setup
+from srnet.recipes.profile import Profile
 from srnet.training import TrainingSettings
 
 FINETUNING = TrainingSettings(learning_rate=1e-4, steps=500, warmup=0.06, eval_every=100, dev_rows=2000)
@@ -15,8 +15,8 @@ PRUNING = TrainingSettings(learning_rate=2e-4, steps=500, warmup=0.06, eval_ever
 _OF_WEIGHTS = replace(PRUNING, learning_rate=FINETUNING.learning_rate)
 
 
-def cpu_setup(task: TaskSpec, backbone: str) -> Setup:
-    return Setup(
+def cpu_profile(task: TaskSpec, backbone: str) -> Profile:
+    return Profile(
         task=task,
         backbone=backbone,
         finetuning=FINETUNING,

@@ -1,0 +1,112 @@
+"""Whole experiments: the demonstration, the papers' figures and claims, recipes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from srnet.errors import UserError
+from srnet.experiment import Engine
+from srnet.progress import helps
+from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
+from srnet.recipes.demo import SEEDS as DEMO_SEEDS
+from srnet.recipes.demo import SPARSITIES as DEMO_SPARSITIES
+from srnet.tasks.synthetic import SyntheticTask
+
+if TYPE_CHECKING:  # reports import plotting libraries, which planning does not need
+    from srnet.report import Evidence, Finding, Page, Results
+
+
+def demo(
+    out: Path | str = "srnet-demo",
+    *,
+    task: SyntheticTask | None = None,
+    seeds: int = DEMO_SEEDS,
+    sparsities: Sequence[float] = DEMO_SPARSITIES,
+    steps: int | None = None,
+    engine: Engine | None = None,
+) -> Results:
+    """Find sparse and robust subnetworks on the embedded benchmark and write table, curves and report to `out`."""
+    task = task or SyntheticTask("inference")
+    options = f"--task {task.name} --seeds {seeds} --sparsities {','.join(str(each) for each in sparsities)}"
+    options += "" if task.noise is None else f" --noise {task.noise}"
+    options += f" --train-size {task.train_size}" + ("" if steps is None else f" --steps {steps}")
+    return run_recipe(demo_recipe(task, seeds, tuple(sparsities), steps), out, engine, f"srnet demo {options}")
+
+
+def run(spec: Path | str, out: Path | str | None = None, *, engine: Engine | None = None) -> Results:
+    """Run the recipe in a YAML file."""
+    recipe = load_recipe(Path(spec))
+    return run_recipe(recipe, out or f"srnet-{recipe.name}", engine, f"srnet run {shlex.quote(str(spec))}")
+
+
+def run_recipe(
+    recipe: Recipe, out: Path | str, engine: Engine | None = None, command: str = "srnet.run_recipe"
+) -> Results:
+    """Run a recipe and write its report to `out`; `command` is what the report says it was made by."""
+    return _report([recipe], Path(out), engine or Engine(), recipe.name, command).sections[0].results
+
+
+def reproduce(order: Order, out: Path | str | None = None, *, engine: Engine | None = None) -> Page:
+    """Run figures of the paper, check its claims on them, and write one report."""
+    engine, recipes = engine or Engine(), order.recipes()
+    title = f"{', '.join(order.figures)}, profile {order.profile}"
+    return _report(recipes, folder_of(order, out), engine, title, order.command(), order)
+
+
+def folder_of(order: Order, out: Path | str | None) -> Path:
+    return Path(out or f"srnet-{'-'.join(order.figures)}")
+
+
+def _report(
+    recipes: Sequence[Recipe], out: Path, engine: Engine, title: str, command: str, order: Order | None = None
+) -> Page:
+    from srnet.report import Evidence, Page, Section, mask_pictures, results_of, write_report
+
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file", "choose another folder for the results")
+    engine.execute([node for recipe in recipes for node in recipe.nodes()])
+    evidence = [Evidence(recipe, engine.store) for recipe in recipes]
+    sections = [
+        Section(
+            results_of(each),
+            mask_pictures(each.recipe, engine.store),
+            command if order is None else order.command(each.recipe.name),
+        )
+        for each in evidence
+    ]
+    findings = [] if order is None else [found for found in _findings(evidence) if found.parts]
+    page = Page(title, command, sections, findings)
+    if not helps():
+        write_report(page, out)
+    return page
+
+
+def claims(order: Order, engine: Engine | None = None) -> list[Finding]:
+    """The paper's claims, on what the store has of the order's figures. Nothing is computed."""
+    from srnet.report import Evidence
+
+    store = (engine or Engine()).store
+    return _findings([Evidence(recipe, store) for recipe in order.recipes()])
+
+
+def claims_until_answered(
+    order: Order, *, max_seeds: int = 10, budget: float | None = None, engine: Engine | None = None
+) -> list[Finding]:
+    """The paper's claims, with seeds added to their figures until each is answered or a limit is reached.
+
+    `budget` is in seconds. Each look is tested at a level of 0.05 divided by the number of planned looks, one for the
+    seeds of the order and one for each further seed up to `max_seeds`.
+    """
+    from srnet.rounds import Rounds
+
+    return Rounds(order.recipes(), engine or Engine(), max_seeds, budget).run()
+
+
+def _findings(figures: Sequence[Evidence]) -> list[Finding]:
+    from srnet.report import answer_claims
+
+    tasks = dict.fromkeys(each.recipe.task for each in figures)
+    return [found for task in tasks for found in answer_claims([e for e in figures if e.recipe.task == task])]

@@ -1,0 +1,66 @@
+"""What a figure is made of: models, each with its label, its place on the axis and its seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from srnet.experiment import FineTune, ModelNode, Prune, Rewind
+
+Axis = Literal["sparsity", "kept", "start", "length"]
+"""What a figure varies. `kept` is 100 % minus the sparsity, on a logarithmic scale."""
+
+Start = float | Literal["auto"]
+"""When the search begins: after this share of the fine-tuning, or `auto`: when the ID dev score stops rising."""
+
+Paradigm = Literal["full", "a", "b", "c"]
+"""`full`: no pruning. (a) prune a fine-tuned model. (b) prune, rewind, fine-tune in isolation. (c) no fine-tuning."""
+
+
+class Place(NamedTuple):
+    """Where a model stands in its series: the values that were asked for."""
+
+    sparsity: float = 0.0
+    start: Start | None = None
+    """None where the search does not start from a fine-tuning."""
+    length: float = 1.0
+    """Of the search, relative to the profile's."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model of a figure. Points with the same label are a series; at one place of it there is one a seed."""
+
+    label: str
+    place: Place
+    seed: int
+    node: ModelNode
+
+    @property
+    def search(self) -> Prune | None:
+        """The pruning behind the model; None for a full model."""
+        node = self.node.parent if isinstance(self.node, FineTune) else self.node
+        node = node.subnetwork if isinstance(node, Rewind) else node
+        return node if isinstance(node, Prune) else None
+
+    @property
+    def is_pruned(self) -> bool:
+        return self.search is not None
+
+    @property
+    def backbone(self) -> str:
+        return self.node.pretrained.backbone
+
+    @property
+    def paradigm(self) -> Paradigm:
+        if self.search is None:
+            return "full"
+        if self.search is not self.node:
+            return "b"
+        return "c" if self.place.start is None else "a"
+
+
+def labels_of(points: Iterable[Point]) -> list[str]:
+    """Each once, in order."""
+    return list(dict.fromkeys(point.label for point in points))

@@ -1,0 +1,1 @@
+"""Settings at three scales: the embedded benchmark, a small real backbone, the papers' own."""

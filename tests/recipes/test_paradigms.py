@@ -1,0 +1,342 @@
+"""From a profile, a paradigm and a search to the expressions of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from series import recipe_of
+from small import small_defaults
+
+from srnet.errors import UserError
+from srnet.experiment import (
+    CE,
+    BiasModel,
+    BiasSpec,
+    ConfReg,
+    Distilled,
+    FineTune,
+    ModelNode,
+    Moment,
+    Pretrained,
+    Prune,
+    Rewind,
+    Trajectory,
+)
+from srnet.experiment.nodes import Objective
+from srnet.names import EMBEDDED
+from srnet.pruners import IMP, MaskTraining, OneShot, RewoundIMP, StaticShared
+from srnet.recipes import Place, Point, Profile, demo_recipe
+from srnet.recipes.demo import SEEDS, SPARSITIES
+from srnet.recipes.paradigms import Search, full, in_isolation, of_fine_tuned, of_raw
+from srnet.recipes.points import labels_of
+from srnet.recipes.profiles import toy
+from srnet.recipes.profiles.defaults import pruning_for
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
+
+TASK = SyntheticTask("inference", train_size=100, dev_size=5, ood_size=5)
+FINETUNING, PRUNING = TrainingSettings(steps=10), TrainingSettings(steps=90, learning_rate=1e-2)
+BIAS = BiasModel(TASK)
+POE = Objective("poe", BIAS)
+MASK = Search("mask", "poe", (0.5,))
+
+
+def profile(seed: int = 0, **settings: Any) -> Profile:
+    return Profile(TASK, "tiny", (seed,), **{"finetuning": FINETUNING, "pruning": PRUNING, **settings})
+
+
+def raw(seed: int = 0) -> Pretrained:
+    return Pretrained("tiny", TASK, seed)
+
+
+def tuned(seed: int = 0, objective: Objective | None = None) -> FineTune:
+    return FineTune(raw(seed), objective or CE(), replace(FINETUNING, seed=seed))
+
+
+def only(points: list[Point]) -> ModelNode:
+    (point,) = points
+    return point.node
+
+
+def prunings(points: list[Point]) -> list[Prune]:
+    return [point.node for point in points if isinstance(point.node, Prune)]
+
+
+@pytest.fixture(autouse=True)
+def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Building expressions must not load a model."""
+
+    def refuse(*args: object) -> str:
+        raise AssertionError("the backbone was loaded")
+
+    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", refuse)
+
+
+# --- the paradigms -------------------------------------------------------------------------------------------------
+
+
+def test_full_model() -> None:
+    assert only(full(profile(), "l")) == tuned()
+    assert only(full(profile(), "l", finetune="poe")) == tuned(objective=POE)
+
+
+@pytest.mark.parametrize(
+    ("search", "pruned"),
+    [
+        (MASK, Prune(tuned(), MaskTraining(0.5), POE, PRUNING)),
+        (replace(MASK, pruner="imp"), Prune(tuned(), IMP(0.5), POE, PRUNING)),
+        (replace(MASK, pruner="imp-rw", prune="ce"), Prune(tuned(), RewoundIMP(0.5), CE(), PRUNING)),
+        (Search("one-shot", sparsities=(0.7,)), Prune(tuned(), OneShot(0.7))),
+    ],
+    ids=lambda value: getattr(value, "pruner", ""),
+)
+def test_paradigm_a_prunes_a_fine_tuned_model(search: Search, pruned: Prune) -> None:
+    assert only(of_fine_tuned(profile(), "l", search)) == pruned
+    debiased = only(of_fine_tuned(profile(), "l", search, finetune="poe"))
+    assert debiased == replace(pruned, parent=tuned(objective=POE))
+
+
+def test_paradigm_b_rewinds_and_trains_in_isolation() -> None:
+    found = Prune(tuned(), MaskTraining(0.5), POE, PRUNING)
+    isolated = only(in_isolation(profile(), "l", MASK, isolated="reweight"))
+    assert isolated == FineTune(Rewind(found, raw()), Objective("reweight", BIAS), FINETUNING)
+    rewound = Prune(raw(), RewoundIMP(0.5), POE, PRUNING)
+    of_imp = only(in_isolation(profile(), "l", replace(MASK, pruner="imp-rw")))
+    assert of_imp == FineTune(Rewind(rewound, raw()), CE(), FINETUNING), "from the raw model"
+
+
+def test_a_structure_found_from_raw_weights_was_never_fine_tuned() -> None:
+    with pytest.raises(UserError, match="finetune"):
+        in_isolation(profile(), "l", replace(MASK, pruner="imp-rw"), finetune="poe")
+
+
+def test_paradigm_c_never_fine_tunes() -> None:
+    assert only(of_raw(profile(), "l", MASK)) == Prune(raw(), MaskTraining(0.5), POE, PRUNING)
+
+
+def test_a_point_knows_its_paradigm_and_its_search() -> None:
+    series = (full(profile(), "l"), *(make(profile(), "l", MASK) for make in (of_fine_tuned, in_isolation, of_raw)))
+    points = [point for (point,) in series]
+    assert [point.paradigm for point in points] == ["full", "a", "b", "c"]
+    assert [point.is_pruned for point in points] == [False, True, True, True]
+    assert points[2].search == points[1].node
+    from_the_start = of_fine_tuned(profile(), "l", MASK, starts=(0.0,))
+    assert [point.paradigm for point in from_the_start] == ["a"], "even at a start of 0"
+
+
+def test_every_model_of_a_seed_has_that_seed() -> None:
+    found = Prune(tuned(3), MaskTraining(0.5), ConfReg(BIAS, tuned(3)), replace(PRUNING, seed=3))
+    isolated = only(in_isolation(profile(3), "l", replace(MASK, prune="confreg")))
+    assert isolated == FineTune(Rewind(found, raw(3)), CE(), replace(FINETUNING, seed=3))
+
+
+def test_one_point_for_every_seed_and_place() -> None:
+    points = of_fine_tuned(
+        replace(profile(), seeds=(0, 1)), "l", replace(MASK, sparsities=(0.5, 0.7), lengths=(1.0, 2.0))
+    )
+    assert [(p.seed, p.place) for p in points] == [
+        (seed, Place(sparsity, 1.0, length)) for seed in (0, 1) for sparsity in (0.5, 0.7) for length in (1.0, 2.0)
+    ]
+    assert {point.place for point in full(profile(), "l")} == {Place(0.0, None, 1.0)}
+    assert {p.place.start for make in (in_isolation, of_raw) for p in make(profile(), "l", MASK)} == {None}
+
+
+# --- settings ------------------------------------------------------------------------------------------------------
+
+
+def test_the_settings_of_a_pruner() -> None:
+    own = replace(PRUNING, learning_rate=0.5, steps=8)
+    for pruner, settings in (("mask", own), ("imp", PRUNING)):
+        (made,) = prunings(of_raw(profile(pruning_of=(("mask", own),)), "l", replace(MASK, pruner=pruner)))
+        assert made.training == settings
+
+
+def test_a_search_that_distils_imitates_the_full_ce_model() -> None:
+    (made,) = prunings(of_raw(profile(2), "l", Search("smp-s", "poe", (0.9,), distil=True)))
+    assert made.objective == Distilled(POE, tuned(2))
+    assert (made.objective.distillation, made.objective.temperature) == (0.5, 2.0)
+
+
+def test_options_and_length_at_one_sparsity() -> None:
+    at = {"options_at": ((0.5, (("temperature", 3.0),)),), "lengths_at": ((0.97, 2.0),)}
+    gentle, long = prunings(of_raw(profile(), "l", Search("smp-s", "ce", (0.5, 0.97), **at)))  # type: ignore[arg-type]
+    assert (gentle.pruner, long.pruner) == (StaticShared(0.5, temperature=3.0), StaticShared(0.97))
+    assert (gentle.training.steps, long.training.steps) == (90, 180)
+
+
+def test_label_words_are_the_head_of_every_model() -> None:
+    search = Search("smp-s", "ce", (0.9,), distil=True)
+    (made,) = prunings(of_raw(profile(words=("a", "b")), "l", search))
+    assert made.pretrained.words == ("a", "b")
+    assert made.objective.teacher is not None
+    assert made.objective.teacher.model.pretrained == made.pretrained
+
+
+def test_options_of_a_pruner() -> None:
+    options = (("init", "soft"), ("initial_sparsity", 0.7))
+    assert Search("mask", "ce", (0.9,), options).at(0.9) == MaskTraining(0.9, "soft", 0.7)
+
+
+def test_the_bias_model_may_be_chosen() -> None:
+    chosen = only(full(profile(bias=BiasSpec(folds=3)), "l", finetune="poe"))
+    assert chosen == tuned(objective=Objective("poe", BiasModel(TASK, folds=3)))
+
+
+def test_the_data_of_a_search_reaches_every_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head=None: f"hash of {name}")
+    nodes = prunings(of_raw(profile(), "l", Search("imp", "ce", (0.3, 0.6), data="id+ood")))
+    assert nodes == [Prune(raw(), IMP(s), CE(), PRUNING, "id+ood") for s in (0.3, 0.6)]
+    assert len({node.levels.key for node in nodes if node.levels}) == 1
+
+
+def test_a_teacher_and_ood_data_exclude_each_other() -> None:
+    with pytest.raises(UserError, match="teacher"):
+        of_fine_tuned(profile(), "l", replace(MASK, prune="confreg", data="id+ood"))
+
+
+@pytest.mark.parametrize("backbone", [EMBEDDED, "bert-base-uncased"])
+def test_a_point_has_the_key_that_one_writes_by_hand(backbone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # otherwise `srnet prune` and `srnet run` would compute the same model twice
+    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head=None: f"hash of {name}")
+    settings = pruning_for(backbone)
+    made = only(of_raw(profile(pruning=settings), "l", Search("mask", "ce", (0.5,))))
+    by_hand = Prune(raw(), MaskTraining(0.5), CE(), settings)
+    assert made == by_hand
+    assert made.key == by_hand.key
+
+
+# --- starts and lengths --------------------------------------------------------------------------------------------
+
+
+def test_auto_needs_patience() -> None:
+    patient = TrainingSettings(steps=10, patience=2)
+    for stopping in (None, replace(patient, patience=None)):
+        with pytest.raises(UserError, match="auto"):
+            of_fine_tuned(profile(stopping=stopping), "l", MASK, starts=(1.0, "auto"))
+    (made,) = prunings(of_fine_tuned(profile(4, stopping=patient), "l", MASK, starts=("auto",)))
+    assert made.parent == FineTune(raw(4), CE(), replace(patient, seed=4))
+
+
+@pytest.mark.parametrize(
+    ("share", "training", "step"),
+    [
+        (0.25, TrainingSettings(steps=300), 75),
+        (0.001, TrainingSettings(steps=300), 1),  # no step is too early
+        (0.5, TrainingSettings(epochs=3.0, batch_size=8), 19),  # of ceil(3 * 100 / 8) = 38
+    ],
+)
+def test_a_share_is_a_step_of_the_fine_tuning(share: float, training: TrainingSettings, step: int) -> None:
+    (made,) = prunings(of_fine_tuned(profile(finetuning=training), "l", MASK, starts=(share,)))
+    assert isinstance(made.parent, Moment)
+    assert made.parent.step == step
+
+
+def test_shares_that_fall_on_one_step_share_it() -> None:
+    nodes = prunings(of_fine_tuned(profile(), "l", MASK, starts=(0.0, 0.29, 0.31, 0.5, 1.0)))
+    way = Trajectory(raw(), CE(), FINETUNING, (3, 5))
+    assert [node.parent for node in nodes] == [raw(), Moment(way, 3), Moment(way, 3), Moment(way, 5), tuned()]
+
+
+@pytest.mark.parametrize("make", [of_fine_tuned, in_isolation, of_raw])
+def test_a_length_scales_steps_or_epochs(make: Any) -> None:
+    def trainings(settings: TrainingSettings) -> list[TrainingSettings]:
+        points = make(profile(pruning=settings), "l", replace(MASK, lengths=(0.001, 0.5, 2.0)))
+        return [point.search.training for point in points]
+
+    assert [made.steps for made in trainings(PRUNING)] == [1, 45, 180], "no length is too short"
+    by_epochs = trainings(TrainingSettings(epochs=5.0))
+    assert [(made.steps, made.epochs) for made in by_epochs] == [(None, 0.005), (None, 2.5), (None, 10.0)]
+
+
+# --- what is refused -----------------------------------------------------------------------------------------------
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ({"lengths": (0.0,)}, "positive"),
+        ({"lengths": (-1.0,)}, "positive"),
+        ({"lengths": (NAN,)}, "lengths"),
+        ({"lengths": (float("inf"),)}, "lengths"),
+        ({"lengths": (1.0, 1.0)}, "twice"),
+        ({"lengths": ()}, "lengths"),
+        ({"lengths_at": ((0.5, -2.0),)}, "positive"),
+        ({"lengths_at": ((0.6, 2.0),)}, "0.6"),
+        ({"options_at": ((0.6, ()),)}, "0.6"),
+        ({"sparsities": (0.5, 0.5)}, "twice"),
+        ({"sparsities": ()}, "sparsities"),
+        ({"sparsities": (1.0,)}, "sparsity"),
+        ({"options": (("phy", 1),)}, "phy"),
+        ({"data": "ood"}, "unknown"),
+        ({"prune": "mse"}, "unknown"),
+        ({"pruner": "lasso"}, "unknown"),
+        ({"prune": None}, "needs"),
+        ({"pruner": "one-shot"}, "takes no"),
+        ({"pruner": "one-shot", "prune": None, "data": "id+ood"}, "does not train"),
+        ({"pruner": "one-shot", "prune": None, "lengths": (0.5,)}, "does not train"),
+        ({"pruner": "one-shot", "prune": None, "lengths_at": ((0.5, 2.0),)}, "does not train"),
+        ({"pruner": "one-shot", "prune": None, "distil": True}, "does not train"),
+    ],
+    ids=str,
+)
+def test_searches_that_mean_nothing(wrong: dict[str, Any], word: str) -> None:
+    with pytest.raises(UserError, match=word):
+        replace(MASK, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("starts", "word"),
+    [
+        ((-0.1,), "from 0 to 1"),
+        ((1.1,), "from 0 to 1"),
+        ((0.5, NAN), "from 0 to 1"),
+        ((0.5, 0.5), "twice"),
+        (("auto", "auto"), "twice"),
+        ((1, 1.0), "twice"),
+        ((), "starts"),
+    ],
+)
+def test_starts_that_mean_nothing(starts: Any, word: str) -> None:
+    with pytest.raises(UserError, match=word):
+        of_fine_tuned(profile(), "l", MASK, starts=starts)
+
+
+@pytest.mark.parametrize("seeds", [(), (1, 1)])
+def test_seeds_are_unique(seeds: tuple[int, ...]) -> None:
+    with pytest.raises(UserError, match="seed"):
+        replace(profile(), seeds=seeds)
+
+
+def test_a_recipe_has_points_and_each_once() -> None:
+    line = partial(full, label="l")
+    for series in ((), (line, line)):
+        with pytest.raises(UserError, match="recipe 'r' needs"):
+            _ = recipe_of(profile(), *series).points
+
+
+# --- the demonstration ---------------------------------------------------------------------------------------------
+
+
+def test_the_demonstration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SyntheticTask.__init__, "__defaults__", small_defaults(50, 10, 10))
+    recipe = demo_recipe(seeds=2, steps=50)
+    assert recipe.seeds == (0, 1)
+    assert (recipe.profile.finetuning.steps, recipe.profile.pruning.steps) == (50, 50)
+    labels = ["full model (CE)", "full model (CE), trained as long", "mask training (CE)", "mask training (PoE)"]
+    assert labels_of(recipe.points) == labels
+    searches = {(p.label, p.place.sparsity, p.search.objective.name) for p in recipe.points if p.search}
+    assert searches == {(labels[2], SPARSITIES[0], "ce"), *((labels[3], s, "poe") for s in SPARSITIES)}
+    chosen = demo_recipe(SyntheticTask("paraphrase"), sparsities=(0.3,))
+    assert chosen.task.name == "paraphrase"
+    assert {point.place.sparsity for point in chosen.points} == {0.0, 0.3}
+
+
+def test_the_demonstration_has_the_settings_of_the_toy_profile_and_enough_seeds_for_a_verdict() -> None:
+    recipe = demo_recipe()
+    assert (recipe.profile.finetuning, recipe.profile.pruning) == (toy.FINETUNING, toy.PRUNING)
+    assert len(recipe.seeds) == SEEDS >= 3
