@@ -9,7 +9,7 @@ import numpy as np
 
 from srnet.evaluation import Interval, score
 from srnet.experiment import Bias, Evaluate, Store, every_node, load_task
-from srnet.experiment.nodes import ModelNode, is_training
+from srnet.experiment.nodes import ModelNode
 from srnet.files import write_json
 from srnet.recipes import Recipe
 
@@ -41,7 +41,7 @@ def remember(store: Store, model: ModelNode, answers: Mapping[str, np.ndarray], 
 def remember_trainings(store: Store, recipe: Recipe) -> None:
     """That every training of the recipe took a step."""
     for node in every_node(recipe.nodes()).values():
-        if is_training(node) and not store.has(node.key):
+        if node.trains and not store.has(node.key):
             with store.writing(node.key, type(node).__name__, node.label, {}, "test") as folder:
                 write_json(folder / "training.json", {"steps": 1, "log": []})
 

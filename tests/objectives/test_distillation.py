@@ -12,7 +12,7 @@ from srnet.tasks.answers import CLASSES, NUMBERS, SPANS
 from srnet.training.spans import NO_LOGIT, without_padding
 
 ln = math.log
-CE, SCORE_LOSS, SPAN_LOSS = (OBJECTIVES["ce"].of(kind) for kind in (CLASSES, NUMBERS, SPANS))
+CE, SCORE_LOSS, SPAN_LOSS = (OBJECTIVES["ce"].make({}, kind) for kind in (CLASSES, NUMBERS, SPANS))
 
 # --- classes -------------------------------------------------------------------------------------------------------
 

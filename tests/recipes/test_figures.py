@@ -27,9 +27,9 @@ from srnet.experiment import (
     Trajectory,
     every_node,
 )
-from srnet.experiment.cost import planned_steps, training_length
+from srnet.experiment.cost import planned_steps
 from srnet.experiment.identity import describe
-from srnet.experiment.nodes import ModelNode, Node, Objective, is_training
+from srnet.experiment.nodes import ModelNode, Node, Objective
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.pruners import IMP, MaskTraining, RewoundIMP
 from srnet.recipes.figures import (
@@ -398,12 +398,12 @@ COSTS = {
 def test_a_figure_costs_what_it_did(name: str) -> None:
     profile = toy() if get_figure(name).family == "srnet" else replace(toy_smp(TASK), words=())
     recipe = get_figure(name).recipe(profile)
-    trainings: list[Any] = [node for node in every_node(recipe.nodes()).values() if is_training(node)]
-    assert (len(recipe.points), len(trainings), sum(map(training_length, trainings))) == COSTS[name]
+    trainings: list[Any] = [node for node in every_node(recipe.nodes()).values() if node.trains]
+    assert (len(recipe.points), len(trainings), sum(node.length for node in trainings)) == COSTS[name]
 
 
 def test_all_figures_together_are_fewer_than_a_hundred_trainings(plan: list[Node]) -> None:
-    trainings = [node for node in plan if is_training(node)]
+    trainings = [node for node in plan if node.trains]
     every = recipes(toy())
     alone = sum(len(recipe.points) for recipe in every.values())
     assert len(trainings) < min(100, alone), "figures share what they can"

@@ -24,8 +24,9 @@ from srnet.recipes.figures import AUTO_START, FIXED, GRADUAL, START
 from srnet.recipes.order import as_published, scaled
 from srnet.recipes.profiles import toy
 from srnet.recipes.profiles.paper import Published, paper_profile
-from srnet.tasks.base import Metric, Split, Task
+from srnet.tasks.base import Metric, Task
 from srnet.tasks.files import FilesTask
+from srnet.tasks.splits import Split
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 from srnet.training.distributed import connect

@@ -19,7 +19,8 @@ from srnet.recipes.points import labels_of
 from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
 from srnet.recipes.profiles.smp import cpu_smp, paper_smp, toy_smp
 from srnet.recipes.recipe import Recipe
-from srnet.tasks.base import Answer, Split, Task
+from srnet.tasks.base import Task
+from srnet.tasks.splits import Split
 from srnet.tasks.synthetic import SyntheticTask
 
 CONTROL = "full model (CE), trained as long"
@@ -32,7 +33,7 @@ class Sized:
 
     name: str
     size: int = 4
-    answer: Answer = "class"
+    answer: str = "class"
 
     def load(self) -> Task:
         def split(name: str, size: int) -> Split:

@@ -17,7 +17,7 @@ from srnet.cli import main
 from srnet.errors import UserError
 from srnet.evaluation import paired_bootstrap
 from srnet.experiment import CE, Distilled, Engine, Evaluate, FineTune, Pretrained
-from srnet.recipes.spec import load_task_file
+from srnet.recipes.tasks import load_task_file
 from srnet.tasks.answers import ANSWERS, METRICS, NUMBERS, AnswerKind, Measure, register
 from srnet.tasks.check import check_data
 from srnet.tasks.splits import Split

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from srnet.cli import main
 from srnet.errors import UserError
 from srnet.recipes.tasks import load_task_file
-from srnet.tasks.base import Example, Split
 from srnet.tasks.check import SplitCheck, check_data
 from srnet.tasks.describe import describe_files
 from srnet.tasks.files import DataFile, FilesTask
 from srnet.tasks.leaks import leaked
+from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
 
 Rows = list[tuple[str, str, str]]

@@ -13,8 +13,10 @@ import pytest
 from srnet.errors import UserError
 from srnet.evaluation import score
 from srnet.recipes.tasks import DataOptions, task_from
-from srnet.tasks.base import Split, Task
+from srnet.tasks.answers import CLASSES
+from srnet.tasks.base import Task
 from srnet.tasks.published import PUBLISHED_TASKS, published_task
+from srnet.tasks.splits import Split
 
 Cells = dict[str, str]
 PARSES = ("sentence1_binary_parse", "sentence2_binary_parse", "sentence1_parse", "sentence2_parse")
@@ -232,14 +234,14 @@ LOGITS = np.log([[0.40, 0.35, 0.25], [0.40, 0.35, 0.25], [0.60, 0.20, 0.20], [0.
 @pytest.mark.parametrize(("decision", "answers"), [("argmax", [0, 0, 0, 1]), ("sum", [1, 1, 0, 1])])
 def test_two_ways_of_counting_three_answers_as_two(decision: str, answers: list[int], tmp_path: Path) -> None:
     task = with_hans(tmp_path, decision=decision)
-    assert task.ood["hans"].answers(LOGITS).tolist() == answers
+    assert CLASSES.decode(task.ood["hans"], LOGITS).tolist() == answers
     assert f"hans: answers are counted 2-way by {decision}" in task.notes
-    assert task.dev.answers(LOGITS[:3]).tolist() == [0, 0, 0], "three-way sets are not concerned"
+    assert CLASSES.decode(task.dev, LOGITS[:3]).tolist() == [0, 0, 0], "three-way sets are not concerned"
 
 
 def test_scores_of_every_level_of_hans(tmp_path: Path) -> None:
     hans = with_hans(tmp_path).ood["hans"]
-    scores = score(hans.answers(LOGITS), hans.labels, hans.groups, ("entailment", "non-entailment"))
+    scores = score(CLASSES.decode(hans, LOGITS), hans.labels, hans.groups, ("entailment", "non-entailment"))
     assert scores.groups == {
         "constituent": 100.0,
         "constituent > non-entailment": 100.0,

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 from srnet.cli.app import app
 from srnet.errors import UserError
 from srnet.recipes.tasks import load_task_file, task_from
-from srnet.tasks.base import Split, Task
+from srnet.tasks.base import Task
 from srnet.tasks.check import check_data
 from srnet.tasks.describe import describe_files
 from srnet.tasks.files import DataFile, FilesTask
+from srnet.tasks.splits import Split
 from srnet.tasks.squad import SquadTask
 from srnet.tasks.writing import write_csv
 

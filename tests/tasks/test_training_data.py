@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from srnet.errors import UserError
 from srnet.recipes import task_from
 from srnet.recipes.tasks import load_task_file
-from srnet.tasks.base import Example, Split, Task, joined
+from srnet.tasks.base import Task
 from srnet.tasks.files import FilesTask
+from srnet.tasks.splits import Example, Split, joined
 
 
 def split_of(name: str, size: int) -> Split:
