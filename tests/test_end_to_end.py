@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from series import recipe_of
 from small import small_defaults
 
 import srnet
@@ -20,8 +22,10 @@ from srnet.experiment.nodes import Node
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.progress import Reporter
 from srnet.pruners import OneShot
-from srnet.recipes import Line, Recipe, toy
+from srnet.recipes import Profile
 from srnet.recipes.demo import SEEDS, SPARSITIES
+from srnet.recipes.paradigms import Search, full, of_fine_tuned
+from srnet.recipes.profiles import toy
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
@@ -172,9 +176,10 @@ def test_a_recipe_without_ood_files(tiny_backbone: str, tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("text_a,text_b,label\n" + "the lawyer,the judge,yes\nthe doctor,a judge,no\n" * 4)
     task = srnet.FilesTask("own", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv"), leaks="keep")
     training = TrainingSettings(steps=2, eval_every=2, batch_size=4, max_length=32)
-    lines = (Line("full"), Line("magnitude", "a", pruner="one-shot", sparsities=(0.5,)))
+    half = partial(of_fine_tuned, label="magnitude", search=Search("one-shot", sparsities=(0.5,)))
+    recipe = recipe_of(Profile(task, tiny_backbone, finetuning=training), partial(full, label="full"), half)
     engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True))
-    results = srnet.run_recipe(Recipe("r", task, lines, tiny_backbone, finetuning=training), tmp_path / "out", engine)
+    results = srnet.run_recipe(recipe, tmp_path / "out", engine)
     assert [summary.verdict for summary in results.summaries] == [None, None]
     assert "No verdict" in (tmp_path / "out" / "report.html").read_text()
 

@@ -59,9 +59,9 @@ def test_a_recipe_of_the_family(
     )
     (section,) = api.reproduce(order, tmp_path / "out", engine=engine).sections
     results = section.results
-    assert results.recipe.words == ("perhaps", "truly"), "the backbone has a head for them"
-    assert {summary.line.label for summary in results.summaries} == {"full model (CE)", *lines}
-    exact = [s for s in results.summaries if s.line.label.startswith("SMP")]
+    assert results.recipe.profile.words == ("perhaps", "truly"), "the backbone has a head for them"
+    assert {summary.label for summary in results.summaries} == {"full model (CE)", *lines}
+    exact = [s for s in results.summaries if s.label.startswith("SMP")]
     assert [s.sparsity for s in exact] == pytest.approx([0.5, 0.97], abs=1e-3)
     assert set(results.ood_splits) == {"challenge"}
     page = (tmp_path / "out" / "report.html").read_text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up import remember, remember_bias, remember_trainings
+from series import recipe_of
 
 from srnet.cli.recipes import _print_results
 from srnet.experiment import ModelNode, Store, load_task
-from srnet.recipes import FIGURES, Line, Recipe
-from srnet.recipes.figures import IMP_CE, IMP_POE, MASK_CE, MASK_POE
-from srnet.recipes.toy import toy_setup
-from srnet.report import Page, Results, Section, collect, nodes_of
+from srnet.recipes import FIGURES, Point, Profile, Recipe
+from srnet.recipes.figures import MASK_CE, MASK_POE
+from srnet.recipes.paradigms import Search, full, of_fine_tuned, of_raw
+from srnet.recipes.points import labels_of
+from srnet.recipes.profiles.toy import toy_profile
+from srnet.report import Page, Results, Section, collect
 from srnet.report.claims import answer_claims
 from srnet.report.evidence import Evidence
 from srnet.report.markdown import render_markdown
@@ -30,8 +33,8 @@ from srnet.tasks.splits import Coarse, Kind, Split
 from srnet.training import TrainingSettings
 
 EXAMPLES = 400
-FULL, CONTROL, SUB = Line("full"), Line("full, trained as long", as_long=True), "masks"
-LINE = Line(SUB, "c", pruner="mask", prune="poe", sparsities=(0.5, 0.7))
+FULL, CONTROL, SUB = "full", "full, trained as long", "masks"
+SEARCH = Search("mask", "poe", (0.5, 0.7))
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,12 @@ def right(labels: np.ndarray, share: float, seed: int = 0) -> np.ndarray:
     return answers
 
 
-def made_recipe(lines: tuple[Line, ...], task: MadeUpTask | None = None, seeds: int = 3, search: int = 4) -> Recipe:
-    finetuning, pruning = (TrainingSettings(steps=steps, eval_every=2, batch_size=4) for steps in (2, search))
-    return Recipe("made", task or MadeUpTask(), lines, "nowhere", tuple(range(seeds)), finetuning, pruning)
+def made_recipe(task: MadeUpTask, seeds: int, search: Search, control: bool, steps: int) -> Recipe:
+    """A full model, trained for two steps, and masks of the raw one, searched for in `steps`."""
+    finetuning, pruning = (TrainingSettings(steps=each, eval_every=2, batch_size=4) for each in (2, steps))
+    profile = Profile(task, "nowhere", tuple(range(seeds)), finetuning, pruning)
+    series = partial(full, label=FULL), partial(of_raw, label=SUB, search=search)
+    return recipe_of(profile, *series, control=control)
 
 
 Answers = Mapping[str, np.ndarray]
@@ -90,14 +96,15 @@ def made_results(
     bias: Answers,
     task: MadeUpTask | None = None,
     seeds: int = 3,
-    lines: tuple[Line, ...] = (FULL, LINE),
+    search: Search = SEARCH,
+    control: bool = False,
+    steps: int = 4,
 ) -> Results:
     """`answers` gives those of a line and a seed, by split."""
-    recipe = made_recipe(lines, task, seeds)
-    for point in recipe.points():
-        remember(store, point.node, answers(point.line.label, point.seed), point.sparsity)
-        remember(store, recipe.full_model(point.seed), answers(FULL.label, point.seed), 0.0)
-    remember_bias(store, recipe.bias_model(), bias)
+    recipe = made_recipe(task or MadeUpTask(), seeds, search, control, steps)
+    for point in recipe.points:
+        remember(store, point.node, answers(point.label, point.seed), point.place.sparsity)
+    remember_bias(store, recipe.profile.bias_model(), bias)
     remember_trainings(store, recipe)
     return collect(recipe, store)
 
@@ -138,6 +145,11 @@ def fooled(line: str, seed: int) -> Answers:
 # --- the full CE model ---------------------------------------------------------------------------------------------
 
 
+def controlled(store: Store, full: tuple[float, float], control: tuple[float, float], **more: Any) -> Results:
+    shares = {FULL: full, CONTROL: control, SUB: (0.9, 0.6)}
+    return made_results(store, of_shares(shares), shortcut(), control=True, **more)
+
+
 def test_without_a_control_the_full_model_is_the_reference(store: Store) -> None:
     results = made_results(store, fooled, shortcut())
     assert [note.split(":")[0] for note in results.notes] == ["bias model"], "nothing about a control"
@@ -146,59 +158,80 @@ def test_without_a_control_the_full_model_is_the_reference(store: Store) -> None
 
 
 @pytest.mark.parametrize("better", [FULL, CONTROL])
-def test_the_reference_is_the_better_one_on_id_dev(better: Line, store: Store) -> None:
-    worse = CONTROL if better is FULL else FULL
-    shares = {better.label: (0.95, 0.5), worse.label: (0.9, 0.8), SUB: (0.9, 0.6)}
-    results = made_results(store, of_shares(shares), shortcut(), lines=(FULL, CONTROL, LINE))
+def test_the_reference_is_the_better_one_on_id_dev(better: str, store: Store) -> None:
+    sides = ((0.95, 0.5), (0.9, 0.8))
+    results = controlled(store, *(sides if better == FULL else sides[::-1]))
     for summary in results.summaries[2:]:
         assert summary.verdict is not None
         assert summary.verdict.gains["hard"].difference == pytest.approx(10.0)
         assert summary.verdict.id_share == pytest.approx(0.9 / 0.95)
-    assert any(f'"Full CE model" means {better.label}:' in note for note in results.notes)
+    assert results.notes[0].startswith(f'"Full CE model" means {better}:')
+    assert "scores higher on ID dev" in results.notes[0]
 
 
-def test_a_tie_is_decided_for_the_full_model_and_it_is_not_called_undertrained(store: Store) -> None:
-    shares = dict.fromkeys((FULL.label, CONTROL.label, SUB), (0.9, 0.6))
-    results = made_results(store, of_shares(shares), shortcut(), lines=(FULL, CONTROL, LINE))
-    assert results.notes[0].startswith('"Full CE model" means full: ')
-    assert not any("undertrained" in note for note in results.notes)
+def test_a_tie_is_decided_for_the_full_model(store: Store) -> None:
+    results = controlled(store, (0.9, 0.6), (0.9, 0.6))
+    assert results.notes[0].startswith(f'"Full CE model" means {FULL}:')
+    assert not any("longest search, " in note for note in results.notes[1:]), "longer training changes nothing"
 
 
-def test_a_full_model_that_longer_training_changes_was_undertrained(store: Store) -> None:
-    shares = {FULL.label: (0.9, 0.6), CONTROL.label: (0.9, 0.7), SUB: (0.9, 0.7)}
-    results = made_results(store, of_shares(shares), shortcut(), lines=(FULL, CONTROL, LINE))
-    (note,) = [note for note in results.notes if "undertrained" in note]
-    assert "ID dev +0.0 [+0.0, +0.0], OOD hard +10.0 [" in note
+@pytest.mark.parametrize(
+    ("control", "seeds", "said"),
+    [
+        ((0.95, 0.6), 3, "The full model was undertrained"),
+        ((0.9, 0.7), 3, "Trained as long as the longest search, the full model changes"),  # no rise on ID
+        ((0.85, 0.7), 3, "Trained as long as the longest search, the full model changes"),
+        ((0.95, 0.7), 2, None),  # too few seeds to say so
+    ],
+)
+def test_what_longer_training_changes_is_said_if_it_is_certain(
+    control: tuple[float, float], seeds: int, said: str | None, store: Store
+) -> None:
+    notes = controlled(store, (0.9, 0.6), control, seeds=seeds).notes[1:]
+    changes = [note for note in notes if "OOD hard " in note]
+    assert [note.startswith(said or "") for note in changes] == ([True] if said else [])
 
 
-def test_the_control_is_computed_with_the_rest() -> None:
-    recipe = made_recipe((FULL, CONTROL, LINE))
-    keys = {node.key for node in nodes_of(recipe)}
-    control = recipe.control(0)
-    assert control is not None
-    assert control.key in keys
+def test_where_no_search_is_longer_no_control_is_needed_and_that_is_said(store: Store) -> None:
+    results = controlled(store, (0.9, 0.6), (0.9, 0.6), steps=2)
+    assert [s.label for s in results.summaries] == [FULL, SUB, SUB]
+    assert f"{FULL} is trained as long as the longest search, and needs no control." in results.notes
 
 
-def test_a_control_that_is_no_longer_than_the_full_model_is_none() -> None:
-    recipe = made_recipe((FULL, CONTROL, LINE), search=2)
-    evidence = MadeUpEvidence(recipe, {FULL.label: (0.9, 0.6), CONTROL.label: (0.9, 0.6), SUB: (0.9, 0.6)}, 0.0, 0)
-    assert not evidence.reference().has_control
-    assert evidence.control_minus_full(None) == {}
+def test_a_start_by_early_stopping_says_what_it_saves_and_loses(store: Store) -> None:
+    settings = TrainingSettings(steps=4, eval_every=2, batch_size=4)
+    stopping = replace(settings, patience=1)
+    profile = Profile(MadeUpTask(), "nowhere", (0, 1, 2), settings, settings, stopping=stopping)
+    masks = partial(of_fine_tuned, label=SUB, search=Search("mask", "ce", (0.5,)))
+    recipe = recipe_of(profile, partial(masks, starts=(1.0,)), partial(masks, label="auto", starts=("auto",)))
+    answers = of_shares({FULL: (0.9, 0.6), SUB: (0.9, 0.6), "auto": (0.9, 0.5)})
+    for point in recipe.points:
+        remember(store, point.node, answers(point.label, point.seed))
+        remember(store, profile.full(point.seed), answers(FULL, point.seed))
+    remember_trainings(store, recipe)
+    (note,) = collect(recipe, store).notes
+    assert note.startswith("Early stopping began the search after 1 of 1 steps of fine-tuning")
+    assert "OOD hard -10.0" in note
 
 
 # --- warnings ------------------------------------------------------------------------------------------------------
 
 
-def test_a_full_model_that_is_not_fooled_is_doubtful(store: Store) -> None:
-    shares = {FULL.label: (0.9, 0.6), SUB: (0.9, 0.7)}
-    (warning,) = made_results(store, of_shares(shares), shortcut()).warnings
-    assert warning.startswith("the full CE model does not fall for the shortcut: its OOD accuracy where the bias model")
+@pytest.mark.parametrize(("where_right", "falls"), [(0.3, "does not fall"), (0.6, "may not fall"), (0.9, None)])
+def test_a_full_model_that_is_not_fooled_is_doubtful(where_right: float, falls: str | None, store: Store) -> None:
+    def answers(line: str, seed: int) -> Answers:
+        labels = np.arange(EXAMPLES) % 2
+        hard = np.where(FOOLED, right(labels, where_right, seed), right(labels, 0.6, seed))
+        return {"dev": right(labels, 0.9, seed), "hard": hard}
+
+    said = [f"the full CE model {falls} for the shortcut"] if falls else []
+    assert [warning.split(":")[0] for warning in made_results(store, answers, shortcut()).warnings] == said
 
 
 def test_a_bias_model_that_is_always_wrong_ood_cannot_tell(store: Store) -> None:
     labels = np.arange(EXAMPLES) % 2
     bias = {"dev": right(labels, 0.7), "hard": 1 - labels}
-    assert made_results(store, of_shares({FULL.label: (0.9, 0.6), SUB: (0.9, 0.7)}), bias).warnings == []
+    assert made_results(store, of_shares({FULL: (0.9, 0.6), SUB: (0.9, 0.7)}), bias).warnings == []
 
 
 @pytest.mark.parametrize(("share", "said"), [(0.72, []), (0.715, ["barely beats"]), (0.6, ["does not beat"])])
@@ -219,12 +252,10 @@ def test_gains_below_the_majority_class_are_named_together(store: Store) -> None
         where_wrong = right(labels, 0.0 if line.startswith("full") else 0.04, seed)
         return {"dev": right(labels, 0.9, seed), "hard": np.where(FOOLED, right(labels, 0.9, seed), where_wrong)}
 
-    line = replace(LINE, sparsities=(0.3, 0.4, 0.5, 0.6, 0.7))
-    results = made_results(store, answers, shortcut(), lines=(FULL, line))
-    assert results.warnings == [
-        "5 subnetworks (masks, 30 %; masks, 40 %; masks, 50 % and 2 more): better than the full CE model OOD, but no "
-        "better than the majority class"
-    ]
+    search = replace(SEARCH, sparsities=(0.3, 0.4, 0.5, 0.6, 0.7))
+    (warning,) = made_results(store, answers, shortcut(), search=search).warnings
+    assert warning.startswith("5 subnetworks (masks, 30 %; masks, 40 %; masks, 50 % and 2 more): ")
+    assert warning.endswith("no better than the majority class")
 
 
 def test_coarse_classes_are_judged_as_coarse_classes(store: Store) -> None:
@@ -254,10 +285,10 @@ def doubtful(store: Store) -> Results:
     labels = np.arange(EXAMPLES) % 2
 
     def answers(line: str, seed: int) -> Answers:
-        few = (12, 6) if line == FULL.label else (16, 8)
+        few = (12, 6) if line == FULL else (16, 8)
         return {"dev": right(labels, 0.9, seed), "hard": one_sided(*few, labels)}
 
-    return made_results(store, answers, shortcut(), task, seeds=1, lines=(FULL, replace(LINE, sparsities=(0.5,))))
+    return made_results(store, answers, shortcut(), task, seeds=1, search=replace(SEARCH, sparsities=(0.5,)))
 
 
 def test_a_doubtful_gain_gets_no_verdict_and_two_warnings(doubtful: Results, capsys: Any, tmp_path: Path) -> None:
@@ -267,8 +298,8 @@ def test_a_doubtful_gain_gets_no_verdict_and_two_warnings(doubtful: Results, cap
     assert sub.verdict.short == "one seed: no verdict"
     assert len(doubtful.warnings) == 2
     first, second = doubtful.warnings
-    assert "does not fall for the shortcut" in first
-    assert second == "masks, 50 %: accuracy and F1 disagree about the sign of the OOD gain"
+    assert "fall for the shortcut" in first
+    assert second.startswith("masks, 50 %: accuracy and F1 disagree")
     page = Page("A title", "srnet", [Section(doubtful, MaskPictures([], [], b"", ""), "srnet")])
     _print_results([doubtful], tmp_path)
     printed = " ".join(capsys.readouterr().out.split())
@@ -284,7 +315,6 @@ def test_a_doubtful_gain_gets_no_verdict_and_two_warnings(doubtful: Results, cap
 # --- verdicts and claims -------------------------------------------------------------------------------------------
 
 CANDIDATES = (MASK_CE, MASK_POE)
-FOUR = (*CANDIDATES, IMP_CE, IMP_POE)
 
 
 class MadeUpEvidence(Evidence):
@@ -293,7 +323,7 @@ class MadeUpEvidence(Evidence):
     def __init__(self, recipe: Recipe, shares: Mapping[str, tuple[float, float]], noise: float, luck: int) -> None:
         super().__init__(recipe, Store("nowhere"))
         self.shares, self.noise, self.luck = shares, noise, luck
-        self.labels = {point.node.key: point.line.label for point in recipe.points()}
+        self.labels = {point.node.key: point.label for point in recipe.points}
 
     @lru_cache(maxsize=1000)  # noqa: B019
     def answers(self, model: ModelNode, split: str) -> np.ndarray:
@@ -303,8 +333,14 @@ class MadeUpEvidence(Evidence):
         labels = self.task.splits[split].labels
         return np.where(rng.random(len(labels)) < share, labels, 1 - labels)
 
-    def sparsity(self, point: Any) -> float:
-        return float(point.sparsity)
+    def sparsity(self, point: Point) -> float:
+        return point.place.sparsity
+
+
+@lru_cache
+def figure_2(seeds: int) -> Recipe:
+    task = MadeUpTask(ood=("hard", "harder"), examples=300)
+    return FIGURES["fig2"].recipe(replace(toy_profile(task), seeds=tuple(range(seeds))))
 
 
 SHARE = st.tuples(st.sampled_from([0.5, 0.86, 0.9, 0.99]), st.sampled_from([0.3, 0.6, 0.62, 0.9]))
@@ -315,12 +351,11 @@ SHARE = st.tuples(st.sampled_from([0.5, 0.86, 0.9, 0.99]), st.sampled_from([0.3,
 def test_verdicts_and_claims_never_contradict_each_other(
     drawn: tuple[tuple[float, float], ...], seeds: int, noise: float, luck: int
 ) -> None:
-    task = MadeUpTask(ood=("hard", "harder"), examples=300)
-    recipe = FIGURES["fig2"].recipe(toy_setup(task), tuple(range(seeds)))
-    shares = dict(zip((line.label for line in recipe.lines), drawn, strict=True))
+    recipe = figure_2(seeds)
+    shares = dict(zip(labels_of(recipe.points), drawn, strict=True))
     evidence = MadeUpEvidence(recipe, shares, noise, luck)
     found = {finding.claim.name: finding for finding in answer_claims([evidence])}
-    verdicts = {(label, s): verdict for (label, s, _, _), verdict in evidence.verdicts.items()}
+    verdicts = {(label, place.sparsity): verdict for (label, place), verdict in evidence.verdicts.items()}
     candidates = [verdict.answer for (label, s), verdict in verdicts.items() if label in CANDIDATES and s <= 0.7]
     assert (found["srnets-a"].answer == "holds") == ("yes" in candidates)
     assert (found["srnets-a"].answer == "does not hold") == (set(candidates) == {"no"})
