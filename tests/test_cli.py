@@ -233,6 +233,15 @@ def test_reproduce_can_say_what_it_would_do(shell: Shell) -> None:
     assert [path.name for path in shell.folder.iterdir()] == ["task.yaml"]
 
 
+def test_a_dry_run_imports_nothing_that_draws(shell: Shell) -> None:
+    code = "import sys; from srnet.cli import main\ntry: main()\nfinally: print(*sorted(sys.modules))"
+    words = ("reproduce", "fig2", "--tasks", str(shell.task), "--dry-run")
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    *planned, modules = done.stdout.splitlines()
+    assert "nothing was done" in planned[-2]
+    assert {"matplotlib", "plotly"}.isdisjoint(modules.split())
+
+
 def test_a_dry_run_knows_what_is_stored(shell: Shell) -> None:
     assert (
         shell("reproduce", "fig8", "--tasks", shell.task, "--backbone", shell.backbone, "--scale", 0.01, "-q").code == 0
