@@ -92,9 +92,16 @@ def pair(value: Kind) -> Kind:
     return Kind(metavar, read, lambda item: f"{item[0]}={value.write(item[1])}")
 
 
-SELECTOR = Kind("TEXT|TEXT,...", lambda text: tuple(text.split(",")) if "," in text else text,
-                lambda value: value if isinstance(value, str) else ",".join(value))  # fmt: skip
-"""A text, or several with commas. One with a comma behind it is a tuple of one."""
+def _read_selector(text: str) -> str | tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip()) if "," in text else text
+
+
+def _write_selector(value: str | tuple[str, ...]) -> str:
+    return value if isinstance(value, str) else ",".join(value) + ("," if len(value) < 2 else "")
+
+
+SELECTOR = Kind("TEXT|TEXT,...", _read_selector, _write_selector)
+"""A text, or several with commas. A comma behind a text makes a tuple of one, a comma alone an empty tuple."""
 COUNT = Kind("INT", lambda text: tuple(range(at_least(1, WHOLE).read(text))), lambda values: str(len(values)))
 """How many: 3 stands for (0, 1, 2)."""
 

@@ -187,13 +187,14 @@ def test_help_has_headings() -> None:
     text = help_of("prune")
     assert headings(text) == [
         "Arguments",
-        "Options",
+        "Without a key",
         "Pruner",
         "Objective",
         "Bias model",
         "Data",
         "Training (defaults depend on task, backbone and pruner)",
         "Run",
+        "Options",
         "Pruners",
     ]
     assert headings(help_of("reproduce")) == ["Arguments", "Options", "Data", "Bias model", "Run"]
@@ -259,6 +260,14 @@ def test_an_instance_is_written_as_options() -> None:
     expected = "--path 'a b' --flag --pairs x=1 --pairs y=2 --modules q,k"
     assert shlex.join(as_cli_args(sample)) == expected
     assert as_cli_args(Sample()) == []
+
+
+@pytest.mark.parametrize("value", ["a.*b", ("a", "b"), ("a",), ()])
+def test_a_selector_is_read_as_it_was_written(value: Any) -> None:
+    sample = Sample(inner=Inner(value))
+    name, text = as_cli_args(sample)
+    (modules,) = [each for each in options_of(Sample) if each.name == name]
+    assert modules.read(text) == value
 
 
 def test_a_type_without_a_way_to_write_it() -> None:
