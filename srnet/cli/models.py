@@ -87,6 +87,14 @@ def print_subcases(split: str, groups: dict[str, float]) -> None:
     out.print(table)
 
 
+def in_words(objective: tuple[str, dict[str, Any]]) -> str:
+    """As `parse_objective` reads it."""
+    from srnet.objectives import get_objective
+
+    name, options = objective
+    return get_objective(name).text(options)
+
+
 @command(app)
 def finetune(
     *,
@@ -107,14 +115,13 @@ def finetune(
     task = task_of(subject.task, data)
     trained = api.finetune(
         task,
-        objective[0],
+        in_words(objective),
         backbone=subject.backbone,
         training=changed(finetuning_for(subject.backbone, task), **training),
         bias=bias_of(bias),
         words=subject.label_words(task),
         engine=run.start(),
         **teacher,
-        **objective[1],
     )
     print_trained(trained, as_json, key)
 
@@ -162,8 +169,8 @@ def prune(
         node = stored_model(engine.store, model)
     default = replace(pruning_for(node.pretrained.backbone, method.name, node.task_spec), seed=node.pretrained.seed)
     settings = changed(default, **training) if training else None
-    given = {"training": settings, "bias": bias_of(bias), **teacher, **objective[1]}
-    trained = api.prune(node, method, objective[0], engine=engine, **given)
+    given = {"training": settings, "bias": bias_of(bias), **teacher}
+    trained = api.prune(node, method, in_words(objective), engine=engine, **given)
     print_trained(trained, as_json, key)
     if isinstance(method, Penalised) and not (as_json or key):
         _print_reached(trained.sparsity, method.sparsity, steered=method.penalty is None)

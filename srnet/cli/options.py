@@ -64,7 +64,7 @@ class Instance(Fields):
 class Choice:
     """A parameter that stands for `--WHAT NAME` and the fields of what `registry` has under that name.
 
-    An entry of the registry is a dataclass, or has one as its attribute `options`, or has no options. The parameter's
+    An entry of the registry is a dataclass, or has one as its attribute `options` (None: no options). The parameter's
     value is the name and a dict of the fields that were given.
     """
 
@@ -73,7 +73,8 @@ class Choice:
     default: str
 
     def group(self, args: list[str]) -> Group:
-        known = {name: options_class(entry) for name, entry in imported(self.registry).items()}
+        entries = imported(self.registry)
+        known = {name: options_class(entry) for name, entry in entries.items()}
         named = value_in(args, f"--{self.what}")
         name = choose(self.what, named or self.default, known)
         overview = named is None and "--help" in args and any(map(options_of, known.values()))
@@ -82,7 +83,7 @@ class Choice:
             self.what.capitalize() + (f" {named}" if named and options else ""),
             [self._selector(known, overview), *options],
             lambda values: (name, arguments(known[name], values)),
-            listing={each: summary(cls) for each, cls in known.items()} if overview else {},
+            listing={each: summary(entry) for each, entry in entries.items()} if overview else {},
             explain=lambda option: self._explain(option, name, known),
         )
 
@@ -109,12 +110,12 @@ def imported(where: Any) -> Any:
 
 
 def options_class(entry: Any) -> type:
-    found: type = entry if isinstance(entry, type) else getattr(entry, "options", NoOptions)
-    return found
+    found: type | None = entry if isinstance(entry, type) else entry.options
+    return found or NoOptions
 
 
-def summary(cls: type) -> str:
-    return (cls.__doc__ or "").partition("\n")[0]
+def summary(entry: Any) -> str:
+    return (inspect.getdoc(entry if isinstance(entry, type) else entry.loss) or "").partition("\n")[0]
 
 
 def shared_options(classes: Iterable[type]) -> list[Option]:

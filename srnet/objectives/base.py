@@ -59,6 +59,11 @@ class RegisteredLoss:
     any_answer: bool = False
     """Whether it is for every kind of answer, which it is given as `answer`. Other losses are for classes."""
 
+    @property
+    def options(self) -> type | None:
+        """The dataclass of its options, if it has any."""
+        return self.loss if isinstance(self.loss, type) else None
+
     def make(self, options: Mapping[str, Any], answer: AnswerKind = CLASSES) -> Loss:
         """The loss of one training."""
         if not isinstance(self.loss, type):

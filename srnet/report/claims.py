@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from srnet.evaluation import ALPHA, MIN_SEEDS, Interval, Verdict, holm, judge_together, seeds_in_words
+from srnet.evaluation import ALPHA, MIN_SEEDS, Interval, Verdict, judge_together, seeds_in_words
 from srnet.experiment import Store
 from srnet.recipes.figures import (
     AUTO_START,
@@ -62,17 +62,21 @@ class Part:
         return f"{self.what}: {self.interval}{bar}"
 
 
-def answered(parts: Sequence[Part], alpha: float = ALPHA) -> list[Part]:
+def answered(parts: Sequence[Part], alpha: float = ALPHA, at_least: int = 1) -> list[Part]:
     """Each part that must hold, with its answer.
 
     To hold, all of them must lie above their bars, so none needs a correction. One that lies below refutes them all,
-    and the more parts there are, the more often one does so by chance: that is corrected for.
+    and the more parts there are, the more often one does so by chance: that is corrected for (Bonferroni), for at least
+    as many parts as `at_least`.
     """
-    below = holm([part.interval.p_below(part.bar) for part in parts])
-    return [
-        replace(part, answer=HOLDS if part.interval.p_above(part.bar) < alpha else FAILS if p < alpha else OPEN)
-        for part, p in zip(parts, below, strict=True)
-    ]
+    level = alpha / max(len(parts), at_least)
+
+    def answer(part: Part) -> Answer:
+        if part.interval.p_above(part.bar) < alpha:
+            return HOLDS
+        return FAILS if part.interval.p_below(part.bar) < level else OPEN
+
+    return [replace(part, answer=answer(part)) for part in parts]
 
 
 def all_of(answers: Iterable[Answer]) -> Answer:
@@ -119,8 +123,13 @@ def _moderate(evidence: Evidence, label: str) -> list[float]:
     return found
 
 
+def _parts_of_a_verdict(evidence: Evidence) -> int:
+    """A part of a claim is not refuted where the verdict on the same subnetwork is still open."""
+    return 1 + len(evidence.ood)
+
+
 def _all_hold(parts: list[Part], evidence: Evidence) -> Checked:
-    parts = answered(parts, evidence.alpha)
+    parts = answered(parts, evidence.alpha, _parts_of_a_verdict(evidence))
     return all_of(part.answer for part in parts), parts
 
 
@@ -257,7 +266,7 @@ class Claim:
         """The answer if more seeds had the same mean and spread as those that were run."""
         if self.parts is not None:
             more = [replace(part, interval=part.interval.with_seeds(seeds)) for part in parts]
-            return all_of(part.answer for part in answered(more, evidence.alpha))
+            return all_of(part.answer for part in answered(more, evidence.alpha, _parts_of_a_verdict(evidence)))
         table = judge_together([verdict.with_seeds(seeds) for verdict in evidence.verdicts.values()])
         wanted = _candidates(self.candidates, evidence)
         return _one_is_enough(v for place, v in zip(evidence.verdicts, table, strict=True) if place in wanted)
