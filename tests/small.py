@@ -1,10 +1,13 @@
-"""The embedded benchmark, but small, for tests of what names one of its tasks and says nothing about sizes."""
+"""Small tasks: the embedded benchmark with few examples, and tasks of the papers with nothing in them."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
+from srnet.tasks.base import Answer, Kind, Metric, Split, Task
 from srnet.tasks.synthetic import SyntheticTask
 
 
@@ -12,3 +15,22 @@ def small_defaults(train_size: int, dev_size: int, ood_size: int) -> tuple[Any, 
     """For `SyntheticTask.__init__.__defaults__`: these sizes, and everything else as it is."""
     sizes = {"train_size": train_size, "dev_size": dev_size, "ood_size": ood_size}
     return tuple(sizes.get(field.name, field.default) for field in fields(SyntheticTask))
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A task of a paper with `size` training examples, all of them alike."""
+
+    name: str
+    size: int = 4
+    metric: Metric = "accuracy"
+    answer: Answer = "class"
+
+    def load(self) -> Task:
+        def split(name: str, size: int, kind: Kind = "ID") -> Split:
+            ids, texts = tuple(map(str, range(size))), ("a",) * size
+            return Split(name, kind, ids, texts, texts, np.arange(size) % 2, ("",) * size)
+
+        train, dev, ood = split("train", self.size), split("dev", 60), {"ood": split("ood", 60, "OOD")}
+        more = split("ood_train", 30, "OOD")
+        return Task(self.name, ("no", "yes"), self.metric, "overlap", train, dev, ood, more)

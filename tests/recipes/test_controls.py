@@ -88,15 +88,15 @@ def test_every_figure_has_one_for_every_backbone() -> None:
 # --- how long ------------------------------------------------------------------------------------------------------
 
 
-def a(**more: Any) -> Series:
+def a(**more: Any) -> Any:
     return partial(of_fine_tuned, label="a", search=replace(SEARCH, **more))
 
 
-def b(**more: Any) -> Series:
+def b(**more: Any) -> Any:
     return partial(in_isolation, label="b", search=replace(SEARCH, **more))
 
 
-def c(**more: Any) -> Series:
+def c(**more: Any) -> Any:
     return partial(of_raw, label="c", search=replace(SEARCH, **more))
 
 

@@ -293,8 +293,8 @@ def test_each_setting_is_used_where_it_belongs() -> None:
     )
     raw = Pretrained("b", TASK, 1)
 
-    def seeded(settings: TrainingSettings) -> TrainingSettings:
-        return replace(settings, seed=1)
+    def seeded(settings: TrainingSettings | None) -> TrainingSettings:
+        return replace(settings or TrainingSettings(), seed=1)
 
     full = FineTune(raw, CE(), seeded(profile.finetuning))
     full_poe = FineTune(raw, POE, seeded(profile.finetuning_of[0][1]))

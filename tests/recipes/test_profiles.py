@@ -9,9 +9,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from small import small_defaults
+from small import Sized, small_defaults
 
 from srnet.cli import main
 from srnet.errors import UserError
@@ -24,33 +23,11 @@ from srnet.recipes.figures import AUTO_START, FIXED, GRADUAL, START
 from srnet.recipes.order import as_published, scaled
 from srnet.recipes.profiles import toy
 from srnet.recipes.profiles.paper import Published, paper_profile
-from srnet.tasks.base import Metric, Task
 from srnet.tasks.files import FilesTask
-from srnet.tasks.splits import Split
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 from srnet.training.distributed import connect
 from srnet.training.trainer import Run, _arguments
-
-
-@dataclass(frozen=True)
-class Sized:
-    """A task of the paper with as many training examples as it has, and nothing in them."""
-
-    name: str
-    size: int
-    metric: Metric = "accuracy"
-
-    def load(self) -> Task:
-        def split(name: str, size: int) -> Split:
-            kind: Any = "OOD" if "ood" in name else "ID"
-            texts = ("a",) * size
-            return Split(name, kind, tuple(map(str, range(size))), texts, texts, np.arange(size) % 2, ("",) * size)
-
-        ood = {"ood": split("ood", 4)}
-        train, dev, more = split("train", self.size), split("dev", 4), split("ood_train", 30)
-        return Task(self.name, ("no", "yes"), self.metric, "overlap", train, dev, ood, more)
-
 
 MNLI, QQP, FEVER = Sized("mnli", 392_702), Sized("qqp", 363_849, "f1"), Sized("fever", 242_911)
 
@@ -455,9 +432,9 @@ def test_as_published_turns_on_every_switch(profile: str, file: str) -> None:
     assert {pruner.penalty_until for pruner in static} == {"end"}
     plain = replace(order, as_published=False).recipes()
     for recipe in plain:
-        profile = recipes[recipe.name].profile
-        assert profile.finetuning == replace(recipe.profile.finetuning, selection="published")
-        assert profile.full(0) == recipe.profile.full(0), "with CE there is nothing to choose late"
+        made = recipes[recipe.name].profile
+        assert made.finetuning == replace(recipe.profile.finetuning, selection="published")
+        assert made.full(0) == recipe.profile.full(0), "with CE there is nothing to choose late"
 
 
 def test_as_published_at_the_scale_of_the_paper() -> None:

@@ -180,6 +180,13 @@ def test_settings_of_one_pruner_come_after_those_of_all(tmp_path: Path) -> None:
 # --- mistakes ------------------------------------------------------------------------------------------------------
 
 
+def refused(folder: Path, recipe: Any, words: tuple[str, ...]) -> None:
+    """With an error that names the file and has these words."""
+    with pytest.raises(UserError) as error:
+        load_recipe(write(folder, recipe if isinstance(recipe, str) else yaml.safe_dump(recipe)))
+    assert [word for word in ("mine.yaml", *words) if word not in str(error.value)] == []
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -214,9 +221,7 @@ def test_settings_of_one_pruner_come_after_those_of_all(tmp_path: Path) -> None:
     ids=str,
 )
 def test_mistakes_in_a_line_are_named(line: Any, words: tuple[str, ...], tmp_path: Path) -> None:
-    with pytest.raises(UserError) as error:
-        load(tmp_path, line)
-    assert [word for word in ("mine.yaml", *words) if word not in str(error.value)] == []
+    refused(tmp_path, {"task": TASK, "lines": [line]}, words)
 
 
 FILES = {"name": "m", "labels": ["a", "b"], "train": "a.csv", "dev": "a.csv"}
@@ -258,9 +263,7 @@ FILES = {"name": "m", "labels": ["a", "b"], "train": "a.csv", "dev": "a.csv"}
     ids=str,
 )
 def test_mistakes_are_named(more: dict[str, Any], words: tuple[str, ...], tmp_path: Path) -> None:
-    with pytest.raises(UserError) as error:
-        load_recipe(write(tmp_path, yaml.safe_dump({"task": TASK, "lines": [{"label": "x"}], **more})))
-    assert [word for word in ("mine.yaml", *words) if word not in str(error.value)] == []
+    refused(tmp_path, {"task": TASK, "lines": [{"label": "x"}], **more}, words)
 
 
 @pytest.mark.parametrize(
@@ -274,9 +277,7 @@ def test_mistakes_are_named(more: dict[str, Any], words: tuple[str, ...], tmp_pa
     ],
 )
 def test_files_that_hold_no_recipe(text: str, words: tuple[str, ...], tmp_path: Path) -> None:
-    with pytest.raises(UserError) as error:
-        load_recipe(write(tmp_path, text))
-    assert [word for word in ("mine.yaml", *words) if word not in str(error.value)] == []
+    refused(tmp_path, text, words)
 
 
 def test_a_missing_or_binary_file(tmp_path: Path) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from small import small_defaults
+from small import Sized, small_defaults
 
 from srnet.errors import UserError
 from srnet.experiment import Prune
@@ -19,37 +17,10 @@ from srnet.recipes.points import labels_of
 from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
 from srnet.recipes.profiles.smp import cpu_smp, paper_smp, toy_smp
 from srnet.recipes.recipe import Recipe
-from srnet.tasks.base import Task
-from srnet.tasks.splits import Split
 from srnet.tasks.synthetic import SyntheticTask
 
 CONTROL = "full model (CE), trained as long"
 METHODS = ["SMP-L", "SMP-S", "movement", "soft movement", "magnitude", "L0"]
-
-
-@dataclass(frozen=True)
-class Sized:
-    """A task of the authors with as many training examples as it has, and nothing in them."""
-
-    name: str
-    size: int = 4
-    answer: str = "class"
-
-    def load(self) -> Task:
-        def split(name: str, size: int) -> Split:
-            kind: Any = "OOD" if name == "ood" else "ID"
-            return Split(
-                name,
-                kind,
-                tuple(map(str, range(size))),
-                ("a",) * size,
-                ("b",) * size,
-                np.arange(size) % 2,
-                ("",) * size,
-            )
-
-        ood = {"ood": split("ood", 4)}
-        return Task(self.name, ("no", "yes"), "accuracy", "overlap", split("train", self.size), split("dev", 4), ood)
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from made_up import interval, remember
 from rich.console import Console
-from small import small_defaults
+from small import Sized, small_defaults
 
 from srnet import api
 from srnet.evaluation import Interval
@@ -52,9 +52,7 @@ from srnet.recipes.profiles.toy import toy_profile
 from srnet.recipes.recipe import Recipe
 from srnet.report import CLAIMS, Finding, check_claims, findings_table
 from srnet.report.claims import Answer, Claim, Part, all_of, answered, any_of, find, plain_finding
-from srnet.tasks.base import Task
 from srnet.tasks.files import FilesTask
-from srnet.tasks.splits import Split
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough evidence"
 EXAMPLES = 400
@@ -547,26 +545,9 @@ def test_the_appendix_is_evidence_for_the_other_tasks(tmp_path: Path, monkeypatc
     assert unheard == [], "everything was computed"
 
 
-@dataclass(frozen=True)
-class LikeMNLI:
-    """As many training examples as the paper's task has, so that its starts are where they were."""
-
-    name: str = "mnli"
-
-    def load(self) -> Task:
-        def split(name: str, size: int) -> Split:
-            ids, labels = tuple(map(str, range(size))), np.arange(size) % 3
-            return Split(
-                name, "OOD" if name == "hans" else "ID", ids, ("a",) * size, ("b",) * size, labels, ("",) * size
-            )
-
-        train, dev, hans = split("train", 392_702), split("dev", 60), split("hans", 60)
-        return Task("mnli", ("e", "n", "c"), "accuracy", "overlap", train, dev, {"hans": hans})
-
-
 def test_the_start_half_way_can_be_judged_with_the_published_settings(store: Store) -> None:
     """There no search begins at exactly 50 %: the paper looks at step 20,000 of 36,816."""
-    recipe = FIGURES["fig7"].recipe(replace(paper_profile(LikeMNLI()), seeds=(0, 1, 2)))
+    recipe = FIGURES["fig7"].recipe(replace(paper_profile(Sized("mnli", 392_702)), seeds=(0, 1, 2)))
     write([recipe], store, {})
     found = {finding.claim.name: finding for finding in check_claims([recipe], store)}
     assert found["early-stopping"].answer == HOLDS
