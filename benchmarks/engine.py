@@ -19,7 +19,7 @@ from rich.console import Console
 
 from srnet.experiment import Engine, Node, Store
 from srnet.experiment.compute import Context, compute
-from srnet.experiment.engines.hire import cores
+from srnet.experiment.engines.executors import cores
 from srnet.experiment.estimate import measure_step
 from srnet.files import write_json, write_text
 from srnet.progress import Reporter

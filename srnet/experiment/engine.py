@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from transformers.integrations import get_available_reporting_integrations
 
 from srnet.errors import choose
-from srnet.experiment.engines import Crew, hire, run
+from srnet.experiment.engines import Executor, executors, run
 from srnet.experiment.nodes import Node, every_node
 from srnet.experiment.store import Store
 from srnet.progress import Reporter
@@ -33,7 +33,7 @@ class Engine:
     def __post_init__(self) -> None:
         for tracker in self.report_to:
             choose("tracker", tracker, get_available_reporting_integrations())
-        hire.check(self.name, self.workers)
+        executors.check(self.name, self.workers)
 
     def execute(self, targets: Iterable[Node]) -> None:
         """Compute the targets and whatever they need."""
@@ -45,9 +45,9 @@ class Engine:
         missing = [every[key] for key in keys]
         if not missing:
             return
-        crew: Crew = hire.crew(self.name, self.workers, self.store, self.report_to, ranks)
+        executor: Executor = executors.make_executor(self.name, self.workers, self.store, self.report_to, ranks)
         with self.reporter.session():
-            run(missing, crew, self.reporter)
+            run(missing, executor, self.reporter)
 
     def plan(self, targets: Iterable[Node]) -> list[Node]:
         """The distinct nodes that have to be computed, in an order that respects their parents. Each is checked."""

@@ -15,7 +15,7 @@ from srnet.masks.parametrization import GateMask, attached, current_mask, raw_we
 from srnet.pruners.base import Method, Snapshot, plain_state, register, snapshot_of
 from srnet.pruners.penalised import Penalised, PenalisedMethod
 
-SHUT = -GateMask.LOW / (GateMask.HIGH - GateMask.LOW)
+CLOSED = -GateMask.LOW / (GateMask.HIGH - GateMask.LOW)
 """At this sigmoid of its score a settled gate closes: sigmoid(S) (r - l) + l = 0."""
 
 
@@ -30,9 +30,9 @@ class L0(Penalised):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not SHUT < self.open_at_first < 1.0:
+        if not CLOSED < self.open_at_first < 1.0:
             raise UserError(
-                f"open_at_first {self.open_at_first:g} is out of range", f"gates are open between {SHUT:.3f} and 1"
+                f"open_at_first {self.open_at_first:g} is out of range", f"gates are open between {CLOSED:.3f} and 1"
             )
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
@@ -52,7 +52,7 @@ class _Gates(PenalisedMethod):
         return cast(dict[str, GateMask], attached(self.layers))
 
     def cut(self) -> float:
-        return math.log(SHUT / (1.0 - SHUT))
+        return math.log(CLOSED / (1.0 - CLOSED))
 
     @torch.no_grad()
     def snapshot(self) -> Snapshot:

@@ -16,7 +16,7 @@ from srnet.masks.budget import divided
 from srnet.pruners.base import Method, Pruner, register
 from srnet.pruners.scored import Budgeted, train_what_was_drawn
 
-GENTLE_BELOW, GENTLE = 0.3, 4.0
+LOW_SPARSITY, LOW_SPARSITY_TEMPERATURE = 0.3, 4.0
 """SMP-S: the temperature where few weights are pruned (70 % kept or more)."""
 
 
@@ -74,7 +74,7 @@ class StaticShared(StaticLocal):
     def smoothing(self) -> float:
         if self.temperature is not None:
             return self.temperature
-        return GENTLE if self.sparsity <= GENTLE_BELOW + 1e-9 else 1.0
+        return LOW_SPARSITY_TEMPERATURE if self.sparsity <= LOW_SPARSITY + 1e-9 else 1.0
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
         return _StaticShared(self, eval_every)

@@ -32,7 +32,7 @@ class Fake:
 
 
 @dataclass
-class FakeCrew:
+class FakeExecutor:
     """Each node ends as its story says, one word an attempt, and then well. The oldest ends first, unless chosen."""
 
     size: int = 1
@@ -95,9 +95,9 @@ def nodes(count: int) -> list[Any]:
     return [Fake(str(number)) for number in range(count)]
 
 
-def execute(plan: list[Any], crew: FakeCrew) -> Notes:
+def execute(plan: list[Any], executor: FakeExecutor) -> Notes:
     notes = Notes()
-    run(plan, crew, notes)
+    run(plan, executor, notes)
     return notes
 
 
@@ -108,25 +108,25 @@ def test_parents_come_first_and_nothing_comes_twice() -> None:
     a, b = nodes(2)
     c = Fake("c", (a, b))
     d, e = Fake("d", (c,)), Fake("e", (c, a))
-    crew = FakeCrew(size=3)
-    execute([a, b, c, d, e], crew)
-    assert crew.started == ["0", "1", "c", "d", "e"]
-    assert crew.closed == 1
+    executor = FakeExecutor(size=3)
+    execute([a, b, c, d, e], executor)
+    assert executor.started == ["0", "1", "c", "d", "e"]
+    assert executor.closed == 1
 
 
 def test_what_is_not_in_the_plan_is_there_already() -> None:
     stored = Fake("stored")
-    crew = FakeCrew(done=["stored"])
-    execute([Fake("new", (stored,))], crew)
-    assert crew.started == ["new"]
+    executor = FakeExecutor(done=["stored"])
+    execute([Fake("new", (stored,))], executor)
+    assert executor.started == ["new"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_everybody_has_something_to_do_and_one_thing_only(size: int) -> None:
     counts: list[int] = []
-    crew = FakeCrew(size)
-    crew.choose = lambda count: counts.append(count) or 0  # type: ignore[func-returns-value]
-    execute(nodes(6), crew)
+    executor = FakeExecutor(size)
+    executor.choose = lambda count: counts.append(count) or 0  # type: ignore[func-returns-value]
+    execute(nodes(6), executor)
     assert max(counts) == size
     assert counts == [min(size, left) for left in range(6, 0, -1)]
 
@@ -134,43 +134,43 @@ def test_everybody_has_something_to_do_and_one_thing_only(size: int) -> None:
 def test_a_node_starts_as_soon_as_its_own_parents_are_there() -> None:
     a, b = nodes(2)
     child = Fake("child", (b,))
-    crew = FakeCrew(size=2, choose=lambda count: count - 1)  # `a` takes longest
-    execute([a, b, child], crew)
-    assert crew.done == ["1", "child", "0"]
+    executor = FakeExecutor(size=2, choose=lambda count: count - 1)  # `a` takes longest
+    execute([a, b, child], executor)
+    assert executor.done == ["1", "child", "0"]
 
 
 def test_every_step_keeps_its_number() -> None:
-    crew = FakeCrew(size=2, stories={"0": ["died"], "1": ["busy"], "3": ["died", "died"]})
-    notes = execute(nodes(5), crew)
+    executor = FakeExecutor(size=2, stories={"0": ["died"], "1": ["busy"], "3": ["died", "died"]})
+    notes = execute(nodes(5), executor)
     titles = sorted(line.rsplit("  ", 1)[0] for line in notes.said)
     assert titles == [f"[{number + 1}/5] node {number}" for number in range(5)]
 
 
 def test_progress_reaches_the_bar_of_its_node() -> None:
-    notes, crew = Notes(), FakeCrew()
-    run(nodes(2), crew, notes)
-    assert [watch.__self__.title for watch in crew.watch] == ["[1/2] node 0", "[2/2] node 1"]  # type: ignore[attr-defined]
+    notes, executor = Notes(), FakeExecutor()
+    run(nodes(2), executor, notes)
+    assert [watch.__self__.title for watch in executor.watch] == ["[1/2] node 0", "[2/2] node 1"]  # type: ignore[attr-defined]
 
 
 # --- deaths --------------------------------------------------------------------------------------------------------
 
 
 def test_a_node_whose_worker_died_is_tried_again_before_anything_else() -> None:
-    crew = FakeCrew(stories={"0": ["died"], "1": ["died", "died"]})
-    notes = execute(nodes(3), crew)
-    assert crew.started == ["0", "0", "1", "1", "1", "2"]
+    executor = FakeExecutor(stories={"0": ["died"], "1": ["died", "died"]})
+    notes = execute(nodes(3), executor)
+    assert executor.started == ["0", "0", "1", "1", "1", "2"]
     assert notes.warned == [
         f"the worker that computed node {number} died; trying again from its last checkpoint" for number in (0, 1, 1)
     ]
 
 
 def test_a_node_whose_workers_all_die_fails_and_the_rest_goes_on() -> None:
-    crew = FakeCrew(stories={"0": ["died"] * 10})
+    executor = FakeExecutor(stories={"0": ["died"] * 10})
     with pytest.raises(UserError, match="node 0: its worker died 3 times"):
-        execute(nodes(3), crew)
+        execute(nodes(3), executor)
     assert ATTEMPTS == 3
-    assert crew.started == ["0"] * ATTEMPTS + ["1", "2"]
-    assert crew.closed == 1
+    assert executor.started == ["0"] * ATTEMPTS + ["1", "2"]
+    assert executor.closed == 1
 
 
 # --- failures ------------------------------------------------------------------------------------------------------
@@ -178,12 +178,12 @@ def test_a_node_whose_workers_all_die_fails_and_the_rest_goes_on() -> None:
 
 def test_the_first_error_is_raised_when_everything_else_is_done() -> None:
     first, second = UserError("one"), ValueError("two\nlines")
-    notes, crew = Notes(), FakeCrew(stories={"1": [first], "3": [second]})
+    notes, executor = Notes(), FakeExecutor(stories={"1": [first], "3": [second]})
     with pytest.raises(UserError) as error:
-        run(nodes(5), crew, notes)
+        run(nodes(5), executor, notes)
     assert error.value is first
-    assert crew.done == ["0", "2", "4"]
-    assert crew.started.count("1") == 1, "an error is no accident: it would come again"
+    assert executor.done == ["0", "2", "4"]
+    assert executor.started.count("1") == 1, "an error is no accident: it would come again"
     assert "node 3 failed: two" in notes.warned, "what is not raised is said"
 
 
@@ -192,82 +192,82 @@ def test_what_needs_a_failed_node_is_left_out_and_counted() -> None:
     child = Fake("child", (bad, good))
     grandchild = Fake("grandchild", (good, child))
     other = Fake("other", (good,))
-    notes, crew = Notes(), FakeCrew(stories={"0": [UserError("bad")]})
+    notes, executor = Notes(), FakeExecutor(stories={"0": [UserError("bad")]})
     with pytest.raises(UserError, match="bad"):
-        run([bad, good, child, grandchild, other], crew, notes)
-    assert crew.done == ["1", "other"]
-    assert crew.started == ["0", "1", "other"]
+        run([bad, good, child, grandchild, other], executor, notes)
+    assert executor.done == ["1", "other"]
+    assert executor.started == ["0", "1", "other"]
     assert notes.warned[-1] == "2 steps that need what failed were left out"
 
 
 def test_what_needs_two_failed_nodes_is_counted_once() -> None:
     a, b = nodes(2)
-    notes, crew = Notes(), FakeCrew(stories={"0": [UserError("a")], "1": [UserError("b")]})
+    notes, executor = Notes(), FakeExecutor(stories={"0": [UserError("a")], "1": [UserError("b")]})
     with pytest.raises(UserError, match="a"):
-        run([a, b, Fake("both", (a, b)), Fake("one", (b,))], crew, notes)
+        run([a, b, Fake("both", (a, b)), Fake("one", (b,))], executor, notes)
     assert notes.warned[-1] == "2 steps that need what failed were left out"
 
 
 def test_on_a_full_disk_nothing_more_is_begun_and_what_runs_may_end() -> None:
-    crew = FakeCrew(size=2, stories={"0": [DiskFull("full")]})
+    executor = FakeExecutor(size=2, stories={"0": [DiskFull("full")]})
     with pytest.raises(DiskFull):
-        execute(nodes(6), crew)
-    assert crew.started == ["0", "1"]
-    assert crew.done == ["1"]
-    assert crew.closed == 1
+        execute(nodes(6), executor)
+    assert executor.started == ["0", "1"]
+    assert executor.done == ["1"]
+    assert executor.closed == 1
 
 
 def test_a_full_disk_after_a_death_or_while_another_is_busy() -> None:
-    crew = FakeCrew(size=3, stories={"0": [DiskFull("full")], "1": ["died"], "2": ["busy"]})
+    executor = FakeExecutor(size=3, stories={"0": [DiskFull("full")], "1": ["died"], "2": ["busy"]})
     with pytest.raises(DiskFull):
-        execute(nodes(6), crew)
-    assert crew.started == ["0", "1", "2"]
+        execute(nodes(6), executor)
+    assert executor.started == ["0", "1", "2"]
 
 
 def test_an_interruption_sends_everybody_home_at_once() -> None:
-    crew = FakeCrew(size=2, stories={"0": [KeyboardInterrupt()]})
+    executor = FakeExecutor(size=2, stories={"0": [KeyboardInterrupt()]})
     with pytest.raises(KeyboardInterrupt):
-        execute(nodes(4), crew)
-    assert crew.started == ["0", "1"]
-    assert crew.closed == 1
+        execute(nodes(4), executor)
+    assert executor.started == ["0", "1"]
+    assert executor.closed == 1
 
 
 # --- other processes -----------------------------------------------------------------------------------------------
 
 
 def test_a_busy_node_is_put_off_while_there_is_something_else() -> None:
-    crew = FakeCrew(stories={"0": ["busy", "busy", "busy"]})
-    execute(nodes(3), crew)
-    assert crew.started[:2] == ["0", "1"]
-    assert crew.done[0] == "1"
-    assert sorted(crew.done) == ["0", "1", "2"]
+    executor = FakeExecutor(stories={"0": ["busy", "busy", "busy"]})
+    execute(nodes(3), executor)
+    assert executor.started[:2] == ["0", "1"]
+    assert executor.done[0] == "1"
+    assert sorted(executor.done) == ["0", "1", "2"]
 
 
 def test_a_busy_node_is_waited_for_when_nothing_else_is_left() -> None:
     (node,) = nodes(1)
     child = Fake("child", (node,))
-    crew = FakeCrew(size=2, stories={"0": ["busy"] * 10})
-    execute([node, child], crew)
-    assert crew.started == ["0", "0", "child"]
-    assert crew.waited == ["0"]
+    executor = FakeExecutor(size=2, stories={"0": ["busy"] * 10})
+    execute([node, child], executor)
+    assert executor.started == ["0", "0", "child"]
+    assert executor.waited == ["0"]
 
 
 def test_nobody_waits_for_a_busy_node_while_a_worker_may_free_others() -> None:
     a, b = nodes(2)
     child = Fake("child", (b,))
-    crew = FakeCrew(size=2, stories={"0": ["busy"]})
-    execute([a, b, child], crew)
-    assert crew.waited == []
-    assert crew.started[:2] == ["0", "1"]
-    assert sorted(crew.done) == ["0", "1", "child"]
+    executor = FakeExecutor(size=2, stories={"0": ["busy"]})
+    execute([a, b, child], executor)
+    assert executor.waited == []
+    assert executor.started[:2] == ["0", "1"]
+    assert sorted(executor.done) == ["0", "1", "child"]
 
 
 def test_a_worker_that_dies_while_it_waits_is_replaced() -> None:
     (node,) = nodes(1)
-    crew = FakeCrew(stories={"0": ["busy", "died"]})
-    execute([node], crew)
-    assert crew.started == ["0", "0", "0"]
-    assert crew.done == ["0"]
+    executor = FakeExecutor(stories={"0": ["busy", "died"]})
+    execute([node], executor)
+    assert executor.started == ["0", "0", "0"]
+    assert executor.done == ["0"]
 
 
 # --- anything ------------------------------------------------------------------------------------------------------
@@ -290,12 +290,12 @@ accidents = st.lists(st.sampled_from(["died", "busy"]), max_size=6).filter(lambd
 def test_whatever_happens_every_node_is_computed_once(plan: list[Any], size: int, seed: int, data: Any) -> None:
     stories = {node.key: data.draw(accidents) for node in plan}
     died = sum(story.count("died") for story in stories.values())
-    crew = FakeCrew(size, stories, choose=random.Random(seed).randrange)
-    notes = execute(plan, crew)  # that parents come first is asserted by the crew
-    assert Counter(crew.done) == Counter(node.key for node in plan)
+    executor = FakeExecutor(size, stories, choose=random.Random(seed).randrange)
+    notes = execute(plan, executor)  # that parents come first is asserted by the executor
+    assert Counter(executor.done) == Counter(node.key for node in plan)
     assert len(notes.said) == len(plan)
     assert len(notes.warned) <= died  # a story may end before its last accident
-    assert crew.closed == 1
+    assert executor.closed == 1
 
 
 @settings(max_examples=300, deadline=None)
@@ -309,25 +309,25 @@ def test_whatever_fails_the_rest_is_computed(plan: list[Any], size: int, seed: i
     for node in plan:
         if node.key in bad or any(parent.key in lost for parent in node.parents):
             lost.add(node.key)
-    crew, notes = FakeCrew(size, stories, choose=random.Random(seed).randrange), Notes()
+    executor, notes = FakeExecutor(size, stories, choose=random.Random(seed).randrange), Notes()
     error: BaseException | None = None
     try:
-        run(plan, crew, notes)
+        run(plan, executor, notes)
     except UserError as raised:
         error = raised
-    failed = set(crew.started) - set(crew.done)
+    failed = set(executor.started) - set(executor.done)
     told = {line.removeprefix("node ").split(" ")[0] for line in notes.warned if " failed: " in line}
     assert told <= failed
     assert len(failed - told) <= 1, "all but the one that is raised at once"
     assert failed <= bad
     assert (error is None) == (not failed)
-    assert crew.closed == 1
+    assert executor.closed == 1
     after = {node.key for node in plan if node.key in failed}
     for node in plan:
         if any(parent.key in after for parent in node.parents):
             after.add(node.key)
-    assert set(crew.done) == {node.key for node in plan} - after
-    assert set(crew.done) >= {node.key for node in plan} - lost
+    assert set(executor.done) == {node.key for node in plan} - after
+    assert set(executor.done) >= {node.key for node in plan} - lost
     left_out = len(after - failed)
     summary = [line for line in notes.warned if "were left out" in line]
     assert summary == ([f"{left_out} steps that need what failed were left out"] if left_out and told else [])

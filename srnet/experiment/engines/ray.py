@@ -17,7 +17,7 @@ from srnet.experiment.work import ensure
 from srnet.training.trainer import Watch
 
 
-class RayCrew:
+class RayExecutor:
     """Joins the cluster that RAY_ADDRESS names, or starts Ray on this machine."""
 
     def __init__(self, workers: int | None, store: Store, report_to: tuple[str, ...]) -> None:

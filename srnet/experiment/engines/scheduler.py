@@ -1,4 +1,4 @@
-"""Who computes what, when: parents first, nothing twice, a dead worker's node again, and the rest goes on."""
+"""The order of computation: parents first, nothing twice, the node of a dead worker again, and the rest continues."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Outcome:
-    """`busy`: another process computes the node. `died`: the worker is gone, nobody knows why."""
+    """`busy`: another process computes the node. `died`: the worker process ended without a result."""
 
     node: Node
     status: Literal["done", "busy", "died", "failed"]
     error: BaseException | None = None
 
 
-class Crew(Protocol):
+class Executor(Protocol):
     """Workers that compute nodes, each one at a time."""
 
     @property
@@ -42,24 +42,24 @@ class Crew(Protocol):
         ...
 
     def close(self) -> None:
-        """Send everybody home at once."""
+        """Stop all workers at once."""
         ...
 
 
-def run(nodes: list[Node], crew: Crew, reporter: Reporter) -> None:
+def run(nodes: list[Node], executor: Executor, reporter: Reporter) -> None:
     """Compute `nodes`, which are in an order that respects their parents. Raises the first error at the end."""
-    schedule = _Schedule(nodes, crew, reporter)
+    schedule = _Schedule(nodes, executor, reporter)
     try:
         schedule.run()
     finally:
         schedule.drop_bars()
-        crew.close()
+        executor.close()
     schedule.raise_error()
 
 
 class _Schedule:
-    def __init__(self, nodes: list[Node], crew: Crew, reporter: Reporter) -> None:
-        self.crew, self.reporter, self.total = crew, reporter, len(nodes)
+    def __init__(self, nodes: list[Node], executor: Executor, reporter: Reporter) -> None:
+        self.executor, self.reporter, self.total = executor, reporter, len(nodes)
         self.waiting = {node.key: node for node in nodes}
         planned = set(self.waiting)
         self.needs = {node.key: {p.key for p in node.parents} & planned for node in nodes}
@@ -77,11 +77,11 @@ class _Schedule:
             self._give_out()
             if not self.steps:
                 return  # what still waits, waits for something that failed
-            for outcome in self.crew.outcomes():
+            for outcome in self.executor.outcomes():
                 self._take(outcome)
 
     def _give_out(self) -> None:
-        while len(self.steps) < self.crew.size and not self.stopped:
+        while len(self.steps) < self.executor.size and not self.stopped:
             node = self._next()
             if node is None:
                 return
@@ -89,7 +89,7 @@ class _Schedule:
             self.attempts.setdefault(node.key, 1)
             number = self.numbers.setdefault(node.key, len(self.numbers) + 1)
             step = self.steps[node.key] = self.reporter.begin(number, self.total, node.label)
-            self.crew.start(node, wait=node.key in self.busy, watch=step.advance, say=self.reporter.say)
+            self.executor.start(node, wait=node.key in self.busy, watch=step.advance, say=self.reporter.say)
 
     def _next(self) -> Node | None:
         """The first node whose parents are there; one that another process is at only when nothing else is left."""

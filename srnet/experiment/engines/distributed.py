@@ -15,7 +15,7 @@ from srnet.training.distributed import Ranks
 from srnet.training.trainer import Watch
 
 
-class Team:
+class DistributedExecutor:
     """Every process goes through the same plan. The main one holds the lock and writes; the others help to train."""
 
     size = 1
@@ -25,7 +25,7 @@ class Team:
         self._outcome: list[Outcome] = []
 
     def start(self, node: Node, *, wait: bool, watch: Watch, say: Callable[[str], None]) -> None:
-        # an error is not caught: a process that fails ends the whole team, which the launcher sees to
+        # an error is not caught: a process that fails ends all of them, which the launcher takes care of
         if self.ranks.is_main:
             ensure(node, self.store, self.report_to, watch, before=self._call_the_others)
         elif self._called(node):

@@ -1,11 +1,11 @@
-"""A crew by its name."""
+"""An executor by its name."""
 
 from __future__ import annotations
 
 import os
 
 from srnet.errors import UserError, choose
-from srnet.experiment.engines.scheduler import Crew
+from srnet.experiment.engines.scheduler import Executor
 from srnet.experiment.store import Store
 from srnet.training.distributed import Ranks
 
@@ -25,21 +25,21 @@ def check(name: str, workers: int | None) -> None:
         raise UserError("engine 'local' is this one process", "choose --engine pool or ray for several workers")
 
 
-def crew(name: str, workers: int | None, store: Store, report_to: tuple[str, ...], ranks: Ranks) -> Crew:
+def make_executor(name: str, workers: int | None, store: Store, report_to: tuple[str, ...], ranks: Ranks) -> Executor:
     if ranks.world > 1:
         if name != "local":
             raise UserError(f"engine '{name}' cannot run under torchrun", "use --engine local there")
-        from srnet.experiment.engines.team import Team
+        from srnet.experiment.engines.distributed import DistributedExecutor
 
-        return Team(ranks, store, report_to)
+        return DistributedExecutor(ranks, store, report_to)
     if name == "pool":
         from srnet.experiment.engines.pool import Pool
 
         return Pool(workers or cores(), cores(), store, report_to)
     if name == "ray":
-        from srnet.experiment.engines.ray import RayCrew
+        from srnet.experiment.engines.ray import RayExecutor
 
-        return RayCrew(workers, store, report_to)
+        return RayExecutor(workers, store, report_to)
     from srnet.experiment.engines.local import Local
 
     return Local(store, report_to)
