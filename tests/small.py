@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from srnet.tasks.base import Answer, Kind, Metric, Split, Task
+from srnet.tasks.base import Metric, Task
+from srnet.tasks.splits import Kind, Split
 from srnet.tasks.synthetic import SyntheticTask
 
 
@@ -24,7 +25,7 @@ class Sized:
     name: str
     size: int = 4
     metric: Metric = "accuracy"
-    answer: Answer = "class"
+    answer: str = "class"
 
     def load(self) -> Task:
         def split(name: str, size: int, kind: Kind = "ID") -> Split:
