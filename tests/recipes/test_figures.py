@@ -72,7 +72,7 @@ CONTROL = "full model (CE), trained as long"
 @pytest.fixture(autouse=True)
 def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backbone is its name here: expressions and keys do not need the weights."""
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head=None: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head=None: f"hash of {name}")
 
 
 def toy(*seeds: int, task: SyntheticTask = TASK, **changes: Any) -> Profile:

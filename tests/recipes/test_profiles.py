@@ -253,7 +253,7 @@ def test_another_task_is_not_the_papers() -> None:
 
 @pytest.fixture(autouse=True)
 def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.experiment.nodes.backbone_hash", lambda name, head=None: f"hash of {name}")
+    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head=None: f"hash of {name}")
 
 
 @pytest.fixture

@@ -200,7 +200,7 @@ def refused(folder: Path, recipe: Any, words: tuple[str, ...]) -> None:
         ({**MASK, "paradigm": "d"}, ("line 'x'", "paradigm", "'d'")),
         ({**MASK, "paradigm": "a", "pruner": "lasso"}, ("unknown pruner 'lasso'", "imp-rw")),
         ({**MASK, "paradigm": "a", "prune": "mse"}, ("line 'x'", "unknown objective 'mse'")),
-        ({"label": "x", "finetune": "mse"}, ("line 'x'", "unknown objective 'mse'", "ce, confreg, poe")),
+        ({"label": "x", "finetune": "mse"}, ("line 'x'", "unknown objective 'mse'", "confreg")),
         ({**MASK, "paradigm": "b", "isolated": "mse"}, ("line 'x'", "unknown objective 'mse'")),
         ({"label": "x", "paradigm": "a", "pruner": "mask", "sparsities": [0.5]}, ("line 'x'", "'mask' needs")),
         ({**MASK, "paradigm": "a", "pruner": "one-shot"}, ("line 'x'", "'one-shot' takes no")),

@@ -454,7 +454,9 @@ def test_an_open_claim_says_how_many_seeds_it_would_take() -> None:
 def test_where_the_examples_are_too_few_no_number_of_seeds_would_do() -> None:
     # 1.96 * 1.1 is more than 2, however small the error of the seeds
     claim = Claim("x", "x", "section 1", "fig8", lambda evidence: [Part("a", Interval(2.0, 0.1, 1.1, 3))])
-    found = find(claim, SimpleNamespace(name="mine", ood=("hans",)), SimpleNamespace(seeds=3, alpha=0.025))  # type: ignore[arg-type]
+    found = find(
+        claim, SimpleNamespace(name="mine", ood=("hans",)), SimpleNamespace(seeds=3, alpha=0.025, ood=("hans",))
+    )  # type: ignore[arg-type]
     assert (found.answer, found.needs) == (OPEN, None)
     assert found.note == "no number of seeds would answer it: more test examples are needed"
 
