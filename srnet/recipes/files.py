@@ -98,6 +98,8 @@ def _series(values: Any, where: str) -> Series:
     """A line as a function of a profile."""
     if not isinstance(values, Mapping):
         raise UserError(f"{where}: a mapping is needed, not {values!r}")
+    if "as_long" in values:
+        raise UserError(f"{where}: 'as_long' is gone: every recipe has controls", "control: false leaves them out")
     check_keys(values, ("paradigm", *dict.fromkeys(key for keys in (_SEARCH, *_OWN.values()) for key in keys)), where)
     if not isinstance(values.get("label"), str):
         raise UserError(f"{where}: a label is needed, as text (quote it)")

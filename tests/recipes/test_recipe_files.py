@@ -40,7 +40,7 @@ pruning: {learning_rate: 1.0e-4, steps: 100}
 bias: {shortcut: overlap, folds: 3}
 lines:
   - label: full
-  - {label: masks, paradigm: a, pruner: mask, prune: ce, sparsities: [0.5, 0.7], options: {init: soft}}
+  - {label: masks, paradigm: a, pruner: mask, prune: poe, sparsities: [0.5, 0.7], options: {init: soft}}
 """
 
 
@@ -67,7 +67,7 @@ def test_a_whole_recipe(tmp_path: Path) -> None:
     assert profile.finetuning == TrainingSettings(learning_rate=5e-5, epochs=3.0, batch_size=16)
     assert profile.pruning == TrainingSettings(learning_rate=1e-4, epochs=5, steps=100)
     assert profile.bias == BiasSpec("overlap", folds=3)
-    masks = Search("mask", "ce", (0.5, 0.7), (("init", "soft"),))
+    masks = Search("mask", "poe", (0.5, 0.7), (("init", "soft"),))
     assert recipe.figure(profile) == [*full(profile, "full"), *of_fine_tuned(profile, "masks", masks)]
 
 
