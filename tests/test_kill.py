@@ -184,7 +184,7 @@ def undisturbed(process: subprocess.Popen[str], tmp_path_factory: pytest.TempPat
 
 def test_killed_while_it_trains(process: subprocess.Popen[str], undisturbed: Result, tmp_path: Path) -> None:
     attempts = Attempts(process, tmp_path / "killed")
-    attempts.kill_at(r"fine-tune \(ce\), seed 0  3/20")  # before its first checkpoint
+    attempts.kill_at(r"fine-tune \(ce\), 20 steps, seed 0  3/20")  # before its first checkpoint
     attempts.kill_at(r"\[\d+/\d+\] bias model .* s$")  # between two steps
     attempts.kill_at(r"mask \(ce\) at 50 %, seed 0  11/20")
     attempts.kill_at(r"imp \(poe\), every level, seed 0  9/18")

@@ -196,6 +196,7 @@ def test_help_has_headings() -> None:
         "Run",
         "Options",
         "Pruners",
+        "Objectives",
     ]
     assert headings(help_of("reproduce")) == ["Arguments", "Options", "Data", "Bias model", "Run"]
 

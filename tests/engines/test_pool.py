@@ -27,7 +27,7 @@ lines:
   - {{label: mask training (PoE), paradigm: a, pruner: mask, prune: poe, sparsities: [0.5]}}
 """
 NODES = 11  # for each of two seeds: the raw model, two trained ones, and their scores; and one bias model
-TUNE = "fine-tune (ce), seed 0"
+TUNE = "fine-tune (ce), 20 steps, seed 0"
 MASKS = ("mask (poe) at 50 %, seed 0", "mask (poe) at 50 %, seed 1")
 
 

@@ -15,7 +15,7 @@ from processes import PATIENCE, Command, Nest, Observed, environment, files, unt
 
 from srnet.experiment import Store
 
-TUNE = "fine-tune (ce), seed 0"
+TUNE = "fine-tune (ce), 20 steps, seed 0"
 
 
 class Reproduction:

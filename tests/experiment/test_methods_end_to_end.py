@@ -132,9 +132,9 @@ def test_distillation_goes_with_every_objective(
     node = Prune(tuned, StaticShared(0.5), objective, replace(tiny_training, steps=3, seed=78))
     own, taught = Spy(monkeypatch, name), []
 
-    def spied(loss: Any, weight: float, temperature: float, needs: tuple[str, ...]) -> Any:
+    def spied(loss: Any, weight: float, temperature: float, *more: Any) -> Any:
         taught.append((weight, temperature))
-        return distilled(loss, weight, temperature, needs)
+        return distilled(loss, weight, temperature, *more)
 
     monkeypatch.setattr("srnet.experiment.compute.distilled", spied)
     Engine(made.store, Reporter(quiet=True)).execute([node])

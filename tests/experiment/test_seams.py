@@ -253,14 +253,20 @@ def stored(answer: str, folder: Path) -> ModelNode:
     return stored_model(Store(folder / "store"), json.loads(answer)["key"])
 
 
-@pytest.mark.parametrize("name", ["worst-group:decay=0.5", "group-dro", "jtt:upweight=3,early_share=0.5"])
-def test_objectives_from_the_command_line(name: str, srnet: Any, tiny_backbone: str, tmp_path: Path) -> None:
-    words = ("--backbone", tiny_backbone, *COMMON, "--objective", name, "--steps", 4)
+@pytest.mark.parametrize(
+    "options",
+    [("worst-group", "--decay", 0.5), ("group-dro",), ("jtt", "--upweight", 3, "--early-share", 0.5)],
+    ids=lambda options: options[0],
+)
+def test_objectives_from_the_command_line(
+    options: tuple[Any, ...], srnet: Any, tiny_backbone: str, tmp_path: Path
+) -> None:
+    words = ("--backbone", tiny_backbone, *COMMON, "--objective", *options, "--steps", 4)
     tuned = stored(srnet("finetune", *words), tmp_path)
     pruned = stored(srnet("prune", "--pruner", "mask", "--sparsity", 0.5, *words), tmp_path)
     assert isinstance(tuned, FineTune)
     assert isinstance(pruned, Prune)
-    assert tuned.objective.name == name.partition(":")[0] == pruned.objective.name
+    assert tuned.objective.name == options[0] == pruned.objective.name
     if "early" in tuned.objective.nodes:
         early = tuned.objective.nodes["early"]
         assert isinstance(early, Evaluate)

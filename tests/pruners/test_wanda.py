@@ -106,9 +106,9 @@ def test_it_sees_rows_of_id_train_chosen_by_the_seed(
     seen: list[tuple[str, ...]] = []
     real = computing.inputs_for
 
-    def spy(split: Any, *args: Any) -> Any:
+    def spy(answer: Any, split: Any, *args: Any) -> Any:
         seen.append((split.name, *split.ids))
-        return real(split, *args)
+        return real(answer, split, *args)
 
     monkeypatch.setattr("srnet.experiment.compute.inputs_for", spy)
     one, other = raw, Pretrained(raw.backbone, raw.task, seed=1)

@@ -404,8 +404,8 @@ def test_leaks_on_the_command_line(shell: Shell) -> None:
         (("check", "gone.yaml"), "gone.yaml cannot be read"),
         (("check", "snli", "--data", "gone"), "gone is not a folder"),
         (("check", "mnli", "--data", "."), "it must be called dev_matched.*"),
-        (("check", "mine.yaml", "--leaks", "some"), "unknown value for leaks 'some'"),
-        (("check", "mine.yaml", "--rows", "train=many"), "has no whole number"),
+        (("check", "mine.yaml", "--leaks", "some"), "unknown value 'some'"),
+        (("check", "mine.yaml", "--rows", "train=many"), "is not a whole number"),
         ((*DESCRIBE[:-1], "mine.txt"), "let its name end in .yaml"),
         (DESCRIBE, "mine.yaml exists already; remove it or choose another name"),
         (
