@@ -159,7 +159,7 @@ def test_the_store(shell: Shell) -> None:
 
 
 def test_pretrain(shell: Shell) -> None:
-    assert shell("pretrain", "--out", "bb", "--mlm-steps", 1, "--pair-steps", 1, "-q").code == 0
+    assert shell("pretrain", "--out", "bb", "--mlm-steps", 1, "--pair-steps", 1, "--compare-steps", 1, "-q").code == 0
     assert (shell.folder / "bb" / "README.md").is_file()
     assert "bb exists already" in shell.fails("pretrain", "--out", "bb")
 
