@@ -17,7 +17,7 @@ from srnet.experiment.identity import describe
 from srnet.report import interactive
 from srnet.report.claims import Finding
 from srnet.report.masks import MaskPictures
-from srnet.report.published import SAID, published_table
+from srnet.report.published import published_table, statements
 from srnet.report.results import Results
 from srnet.report.table import comparison, has_srnet, verdict_line
 
@@ -70,7 +70,7 @@ def render_page(page: Page) -> str:
         has_srnet=has_srnet,
         comparison=comparison,
         published=published_table,
-        said=SAID,
+        said=statements(),
         base64=lambda data: base64.b64encode(data).decode(),
         settings=lambda results: json.dumps(describe(results.recipe.profile), indent=2),
         version=__version__,
