@@ -1,4 +1,4 @@
-"""The papers' own numbers, to stand beside ours. They are of BERT-sized models on real data; those of SMP are distilled."""
+"""The papers' own numbers, beside ours: of BERT-sized models on real data; those of SMP with distillation."""
 
 from __future__ import annotations
 
