@@ -14,8 +14,10 @@ import pytest
 from processes import PATIENCE, Command, Nest, Observed, environment, files, until
 
 from srnet.experiment import Store
+from srnet.recipes.profiles.toy import FINETUNING
 
-TUNE = "fine-tune (ce), 20 steps, seed 0"
+SCALE = 0.02
+TUNE = f"fine-tune (ce), {round(SCALE * (FINETUNING.steps or 0))} steps, seed 0"
 
 
 class Reproduction:
@@ -39,7 +41,7 @@ class Reproduction:
 def words(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     task = tmp_path_factory.mktemp("task") / "task.yaml"
     task.write_text("{name: inference, train_size: 120, dev_size: 40, ood_size: 40}")
-    sizes = ["--scale", "0.02", "--sparsities", "0.5"]
+    sizes = ["--scale", str(SCALE), "--sparsities", "0.5"]
     return ["reproduce", "fig2", "--tasks", str(task), "--backbone", tiny_backbone, *sizes]
 
 
