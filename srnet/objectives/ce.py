@@ -10,4 +10,5 @@ from srnet.tasks.answers import CLASSES, AnswerKind
 
 @objective("ce", any_answer=True)
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor, answer: AnswerKind = CLASSES) -> torch.Tensor:
+    """The loss of the task itself: cross-entropy for classes, - y log p_m."""
     return answer.losses(logits, labels).mean()

@@ -18,6 +18,6 @@ def scaled_teacher(teacher: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
 def confidence_regularisation(
     logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor, teacher: torch.Tensor
 ) -> torch.Tensor:
-    """- S(p_t, beta) log p_m"""
+    """Imitation of a teacher, smoothed on biased examples: - S(p_t, beta) log p_m."""
     target = scaled_teacher(teacher, bias_degree(bias, labels))
     return -(target * F.log_softmax(logits, dim=-1)).sum(-1).mean()

@@ -15,7 +15,10 @@ from srnet.objectives.base import StatefulLoss, objective, over_ranks
 @objective("group-dro", needs=("group",), debiases=True)
 @dataclass
 class GroupDRO(StatefulLoss):
-    """q_g <- q_g exp(eta loss_g) / Z, then sum_g q_g loss_g; loss_g is the mean CE of the group in the batch."""
+    """Groups with a high loss gain weight.
+
+    q_g <- q_g exp(eta loss_g) / Z, then sum_g q_g loss_g; loss_g is the mean CE of the group in the batch.
+    """
 
     eta: float = 0.01
     """The step size of the group weights."""

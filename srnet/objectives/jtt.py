@@ -14,7 +14,9 @@ from srnet.objectives.base import StatefulLoss, objective
 @objective("jtt", needs=("early",), debiases=True)
 @dataclass
 class JustTrainTwice(StatefulLoss):
-    """- w y log p_m / mean(w), with w = upweight where the early model is wrong, else 1.
+    """Examples that a briefly trained model gets wrong count more.
+
+    - w y log p_m / mean(w), with w = upweight where that model is wrong, else 1.
 
     The mean is over all training data, so that this is the expected loss of data in which each error is repeated.
     """

@@ -14,6 +14,6 @@ LOG_FLOOR = -30.0
 
 @objective("poe", needs=("bias",), debiases=True)
 def product_of_experts(logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """- y log softmax(log p_m + log p_b)"""
+    """Product of experts with the bias model: - y log softmax(log p_m + log p_b)."""
     log_bias = bias.clamp_min(LOG_FLOOR)
     return F.cross_entropy(F.log_softmax(logits, dim=-1) + log_bias, labels)

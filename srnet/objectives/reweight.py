@@ -10,6 +10,9 @@ from srnet.objectives.base import bias_degree, objective
 
 @objective("reweight", needs=("bias",), debiases=True)
 def example_reweighting(logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """- (1 - beta) y log p_m, averaged over the batch (not divided by the sum of the weights)."""
+    """Biased examples count less: - (1 - beta) y log p_m.
+
+    It is averaged over the batch, not divided by the sum of the weights.
+    """
     weights = 1.0 - bias_degree(bias, labels)
     return (weights * F.cross_entropy(logits, labels, reduction="none")).mean()

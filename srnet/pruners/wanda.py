@@ -21,7 +21,7 @@ from srnet.pruners.base import Batches, Pruner, register
 @register
 @dataclass(frozen=True)
 class Wanda(Pruner):
-    """`wanda`: in every output row the weights with the lowest |W_ij| ||x_j|| go, nothing is trained."""
+    """Wanda: in every output row the weights with the lowest |W_ij| ||x_j|| are pruned, nothing is trained."""
 
     name: ClassVar[str] = "wanda"
     trains: ClassVar[bool] = False
