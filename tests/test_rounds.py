@@ -173,8 +173,10 @@ def test_the_claim_that_needs_fewest_seeds_comes_first(tmp_path: Path) -> None:
 
 def test_it_runs_from_the_api(tmp_path: Path) -> None:
     order, engine = setup(tmp_path, dict.fromkeys(range(10), 0.1))
-    found = srnet.claims_until_answered(order, max_seeds=4, engine=engine)
-    assert {finding.claim.name: finding.answer for finding in found}["gradual"] == HOLDS
+    found = {each.claim.name: each for each in srnet.claims_until_answered(order, max_seeds=4, engine=engine)}
+    assert found["gradual"].answer == HOLDS
+    assert found["gradual"].alpha == pytest.approx(0.025 / 2), "there are two looks, at 3 and at 4 seeds"
+    assert "one-sided level of 0.013" in str(findings_table(list(found.values())).caption)
 
 
 # --- durations -----------------------------------------------------------------------------------------------------

@@ -107,6 +107,8 @@ class Finding:
     note: str = ""
     needs: int | None = None
     """About how many seeds in all would answer it; None if it is answered, or if no number of seeds would."""
+    alpha: float = ALPHA
+    """The one-sided level of the test: lower than that of the intervals where claims are tested repeatedly."""
 
 
 Checked = tuple[Answer, list[Part]]
@@ -331,9 +333,9 @@ def find(claim: Claim, task: Task, evidence: Evidence | None) -> Finding:
         parts = [replace(part, answer=OPEN) for part in parts]
         return Finding(claim, task.name, OPEN, tuple(parts), evidence.seeds, note, MIN_SEEDS)
     if answer != OPEN:
-        return Finding(claim, task.name, answer, tuple(parts), evidence.seeds)
+        return Finding(claim, task.name, answer, tuple(parts), evidence.seeds, alpha=evidence.alpha)
     needs = _seeds_needed(claim, parts, evidence)
-    return Finding(claim, task.name, OPEN, tuple(parts), evidence.seeds, _outlook(needs), needs)
+    return Finding(claim, task.name, OPEN, tuple(parts), evidence.seeds, _outlook(needs), needs, evidence.alpha)
 
 
 def _seeds_needed(claim: Claim, parts: Sequence[Part], evidence: Evidence) -> int | None:
@@ -361,6 +363,7 @@ def plain_finding(finding: Finding) -> dict[str, Any]:
         "seeds": finding.seeds,
         "note": finding.note,
         "seeds_needed": finding.needs,
+        "tested_at": finding.alpha,
         "figures": [
             {
                 "what": part.what,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from srnet.evaluation import MIN_SEEDS, Verdict, seeds_in_words
+from srnet.evaluation import ALPHA, MIN_SEEDS, Verdict, seeds_in_words
 from srnet.report.claims import Finding
 from srnet.report.results import Results, Summary
 
@@ -105,7 +105,9 @@ def _nothing_found(every: Judged) -> str:
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
-    table = Table(show_lines=True)
+    levels = {finding.alpha for finding in findings if finding.parts} - {ALPHA}
+    tested = f"Answers are tested at a one-sided level of {min(levels):.2g}; intervals are of 95 %." if levels else None
+    table = Table(show_lines=True, caption=tested, caption_justify="left")
     for name in ("task", "claim", "answer", "figures"):
         table.add_column(name)
     for finding in findings:
