@@ -16,7 +16,7 @@ from srnet.errors import UserError
 from srnet.experiment import Evaluate, Node, Store, load_task
 from srnet.experiment.estimate import Estimate, seconds_of
 from srnet.recipes import Order
-from srnet.report import CLAIMS, Finding
+from srnet.report import CLAIMS, Finding, findings_table
 from srnet.rounds import Rounds, planned_looks
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough evidence"
