@@ -109,7 +109,7 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CL
     try:
         if head.words and not _predicts_words(name):
             raise _no_language_model(name)
-        # `fork_rng`: drawing the head must not disturb anybody else's random numbers
+        # `fork_rng`: initialising the head must not change the global random state
         with _quietly(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model, info = head.loader().from_pretrained(
@@ -263,7 +263,7 @@ def keep_own_classifier(base: LoadedBackbone, labels: tuple[str, ...]) -> OwnCla
     """
     if base.head.per_token:
         return OwnClassifier(False, "a checkpoint's classifier is of whole texts, not of tokens")
-    with _quietly(), torch.random.fork_rng(devices=[]):  # what is missing is drawn, and must disturb nobody
+    with _quietly(), torch.random.fork_rng(devices=[]):  # missing weights are randomly initialised
         own, info = base.head.loader().from_pretrained(
             folder_or_name(base.name),
             output_loading_info=True,
@@ -307,7 +307,7 @@ def _positions(model: Any) -> float:
     for name, module in model.named_modules():
         first = getattr(module, "padding_idx", None)
         if name.endswith(".position_embeddings") and first is not None:
-            # RoBERTa and its kin count from the padding's position: of 514 they use 512
+            # RoBERTa and similar models count from the padding's position: of 514 they use 512
             limits.append(len(module.weight) - first - 1)
     return min(limits, default=float("inf"))
 

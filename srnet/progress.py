@@ -1,4 +1,4 @@
-"""What a person sees while hours pass: live bars on a terminal, plain lines elsewhere."""
+"""Progress of long runs: live bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

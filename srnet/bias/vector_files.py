@@ -144,7 +144,7 @@ def _is_number(field: bytes) -> bool:
 
 def _parted(line: bytes, dim: int, where: str) -> tuple[bytes, bytes]:
     """Word and values. A word may hold spaces, so the values are counted from the right."""
-    if line.count(b" ") == dim and dim:  # the usual case, without splitting a line that nobody wants
+    if line.count(b" ") == dim and dim:  # the usual case, without splitting a line that is not needed
         name, _, values = line.partition(b" ")
         return name, values
     name, *rest = line.rsplit(None, dim) if dim else [line]

@@ -12,7 +12,7 @@ from srnet.evaluation.significance import LEVEL, Interval, holm
 KEEPS_ID = 0.95
 """The share of the full model's ID score that a subnetwork must keep."""
 MIN_SEEDS = 3
-"""With fewer, nobody knows how much of a difference is luck."""
+"""With fewer, the variance between seeds is unknown."""
 ALPHA = (1.0 - LEVEL) / 2.0
 """The chance of a wrong answer on either side: two-sided 95 % intervals are one-sided tests at 2.5 %."""
 

@@ -1,4 +1,4 @@
-"""Which matrices of a model a mask of others may speak of."""
+"""Which matrices of a model an imported mask may cover."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class _StraightThrough(torch.autograd.Function):
         of_weight = _kept(gradient, scores[0], ctx.cut) if scores else None
         if not gradient.is_contiguous():
             return weight * gradient, of_weight, None
-        # in place: a layer's backward pass has just made this gradient, and nobody else holds it
+        # in place: a layer's backward pass has just made this gradient, and nothing else refers to it
         return gradient.mul_(weight), of_weight, None
 
 

@@ -17,7 +17,7 @@ Selector = str | tuple[str, ...]
 
 ALL, OUTSIDE, STACK_ONLY = "all-linear", "outside-layers", "outside-stack"
 BEYOND_REACH = 0.1
-"""The share of the layers' weights that may lie in other than linear layers before we refuse to speak of a sparsity."""
+"""The share of the layers' weights that may lie in other than linear layers beyond which a sparsity is refused."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Targets:
             some = ", ".join(sorted({name.rsplit(".", 1)[-1] for name in layers}))
             raise UserError(f"no layer matches target_modules={self.modules!r}", f"linear layers end in: {some}")
         _check_shared(found)
-        if self.modules == ALL and self.exclude in (OUTSIDE, STACK_ONLY, ()):  # nobody has chosen layers
+        if self.modules == ALL and self.exclude in (OUTSIDE, STACK_ONLY, ()):  # the defaults
             _check_reach(model, found)
         return found
 

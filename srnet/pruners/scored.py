@@ -31,7 +31,7 @@ class Scored(Method, ABC):
         attach(self.layers, self.first_masks(raw_weights(self.layers)))
 
     def freeze(self, model: nn.Module) -> None:
-        """Only scores learn. Movement pruning and its kin train the weights as well."""
+        """Only scores learn. The movement-pruning family trains the weights as well."""
         for parameter in model.parameters():
             parameter.requires_grad = False
 

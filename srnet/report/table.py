@@ -65,7 +65,7 @@ def has_srnet(results: Results) -> bool:
 
 
 def verdict_line(results: Results) -> str:
-    """The SRNet that gains most and the sparsest one, or the honest absence of any."""
+    """The SRNet that gains most and the sparsest one, or a sentence that there is none."""
     if not results.ood_splits:
         return "No verdict: without an OOD set nothing can be called robust."
     every = judged(results)

@@ -20,7 +20,7 @@ TrainingData = Literal["id", "id+ood"]
 """What a training sees: the ID training data, or the OOD training data as well (an upper bound)."""
 Shortcut = Literal["overlap", "claim", "unknown"]
 """What a bias model reads: word overlap between the two texts, the second text (the claim) alone, or, for a shortcut
-that nobody has named, whatever a model learns from very few examples."""
+without a name, whatever a model learns from very few examples."""
 SHORTCUTS: tuple[Shortcut, ...] = ("overlap", "claim", "unknown")
 
 

@@ -284,7 +284,7 @@ class FilesTask:
         return Read(columns.split(kind, layout.answer, layout.coarse), notes, columns.unknown(layout.group))
 
     def check_groups(self, read: Mapping[str, Read]) -> None:
-        """Not every file needs the task's group columns, but a column that no file has is a slip of the pen."""
+        """Not every file needs the task's group columns, but a column that no file has is a mistake."""
         if self.group is None:
             return
         mine = [each.unknown_groups for name, each in read.items() if self.files[name].group is None]

@@ -57,7 +57,7 @@ class TrainingSettings:
         for name in ("learning_rate", "epochs", "batch_size", "eval_every", "max_length"):
             if getattr(self, name) <= 0:
                 raise UserError(f"{name} must be positive, not {getattr(self, name):g}")
-        # 3 and 3.0 are the same training with the same key, and where steps are given nobody reads epochs
+        # 3 and 3.0 are the same training with the same key, and epochs have no effect where steps are given
         epochs = float(self.epochs) if self.steps is None else type(self).epochs
         object.__setattr__(self, "epochs", epochs)
         if not math.isfinite(self.learning_rate) or not math.isfinite(self.epochs):

@@ -289,7 +289,7 @@ def _shared_arguments() -> dict[str, Any]:
         # without `use_cpu` a Trainer on a machine without GPUs does not notice that it was launched with others
         "use_cpu": on_cpu(),
         "ddp_backend": backend(),
-        # A parameter that no output depends on (a pooler nobody asks) must not end the run. This also keeps the
+        # A parameter that no output depends on (an unused pooler) must not end the run. This also keeps the
         # gradients' buckets as they were made, and so the order of summation, when a run is resumed.
         "ddp_find_unused_parameters": True,
         # the buffers are masks and thresholds, which each rank sets by the same rule; they may be as large as the model

@@ -1,4 +1,4 @@
-"""A pool of processes on this machine, which divide its cores. One that dies is replaced; the others do not notice."""
+"""A pool of processes on this machine, which divide its cores. One that dies is replaced; the others continue."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Published:
     temperature_at: tuple[tuple[float, float], ...] = ()
     """(sparsity, p of SMP-S) without distillation, where it is not the usual one."""
     family_epochs: float = 6.0
-    """Movement pruning and its kin."""
+    """The movement-pruning family."""
     family_batch_size: int = 32
     family_rate: float = 3e-5
     family_warmup: float = 0.1
