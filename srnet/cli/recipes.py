@@ -100,7 +100,7 @@ def reproduce(
     order: Annotated[Any, Fields("Options", ORDER)],
     run: RunOptions,
 ) -> None:
-    """Reproduce figures and tables of "A Win-win Deal" and check its claims; compare the family of static model pruning.
+    """Reproduce figures and tables of "A Win-win Deal" and check its claims; compare the methods of the SMP paper.
 
     Each distinct training runs once, whichever figures need it, and never again once the store has it. Stop it whenever
     you like; the same command continues. Start with --dry-run.
