@@ -95,8 +95,8 @@ def finetune(
     engine = engine or Engine()
     training = training or finetuning_for(backbone, task)
     raw = Pretrained(backbone, task, training.seed, words)
-    told = stored_model(engine.store, teacher) if teacher else None
-    made = make_objective(objective, raw, bias, told, distil, temperature, training)
+    imitated = stored_model(engine.store, teacher) if teacher else None
+    made = make_objective(objective, raw, bias, imitated, distil, temperature, training)
     return _trained(FineTune(raw, made, training), engine)
 
 
@@ -123,8 +123,8 @@ def prune(
         return _trained(Prune(node, pruner), engine)
     usual = pruning_for(node.pretrained.backbone, pruner.name, node.task_spec)
     training = training or replace(usual, seed=node.pretrained.seed)
-    told = stored_model(engine.store, teacher) if teacher else None
-    made = make_objective(objective, node, bias, told, distil, temperature)
+    imitated = stored_model(engine.store, teacher) if teacher else None
+    made = make_objective(objective, node, bias, imitated, distil, temperature)
     return _trained(Prune(node, pruner, made, training), engine)
 
 

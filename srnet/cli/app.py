@@ -119,7 +119,7 @@ def bias_of(given: dict[str, Any]) -> Any:
     """What was given about the bias model; None if nothing was."""
     from srnet.experiment import BiasSpec
 
-    return BiasSpec(**given).moved(Path()) if given else None
+    return BiasSpec(**given).resolved(Path()) if given else None
 
 
 def changed(default: Any, **given: Any) -> Any:

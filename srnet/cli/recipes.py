@@ -127,7 +127,7 @@ def reproduce(
 def _order(figures: list[str], given: dict[str, Any]) -> Any:
     from srnet.recipes import Order
 
-    bias = {"bias": given["bias"].moved(Path())} if "bias" in given else {}
+    bias = {"bias": given["bias"].resolved(Path())} if "bias" in given else {}
     return Order(tuple(figures), **{**given, **bias})
 
 

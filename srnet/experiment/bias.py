@@ -40,7 +40,7 @@ class BiasSpec:
         if self.shortcut is not None:
             choose("shortcut", self.shortcut, SHORTCUTS)
 
-    def moved(self, folder: Path) -> BiasSpec:
+    def resolved(self, folder: Path) -> BiasSpec:
         """With absolute paths: relative ones start from `folder`."""
         if self.vectors is None or not is_vector_file(self.vectors):
             return self

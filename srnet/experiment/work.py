@@ -24,7 +24,7 @@ def ensure(
 ) -> None:
     """Compute `node` unless the store has it. If another process is at it: wait, or raise `Busy`.
 
-    `before` is told, under the lock, whether there is anything to do.
+    `before` is called under the lock, with whether there is anything to do.
     """
     with store.lock(node.key, on_wait=on_wait, wait=wait):
         needed = not store.has(node.key)  # another process may have been faster

@@ -178,4 +178,4 @@ def _pruning_of(
 
 
 def bias_from(values: Any, where: str, folder: Path = Path()) -> BiasSpec:
-    return build(BiasSpec, values, where).moved(folder)
+    return build(BiasSpec, values, where).resolved(folder)

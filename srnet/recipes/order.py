@@ -27,7 +27,7 @@ from srnet.training.settings import Precision
 
 PROFILES = ("toy", "cpu", "paper")
 SEEDS = {"toy": 1, "cpu": 1, "paper": 4}
-"""How many seeds a profile takes if not told; the paper's tables are over four."""
+"""The default number of seeds of a profile; the paper's tables are over four."""
 ALL = "all"
 PROFILE_OF: dict[tuple[str, str], Callable[[TaskSpec, str], Profile]] = {
     ("srnet", "toy"): toy_profile,

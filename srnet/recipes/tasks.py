@@ -30,8 +30,8 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
     if isinstance(values, Mapping) and "train" in values:
         if values.get("answer") == SquadTask.answer:
             said = {key: value for key, value in values.items() if key != "answer"}
-            return build(SquadTask, said, where).moved(folder)
-        return build(FilesTask, values, where).moved(folder)
+            return build(SquadTask, said, where).resolved(folder)
+        return build(FilesTask, values, where).resolved(folder)
     return build(SyntheticTask, values, where)
 
 
@@ -47,11 +47,11 @@ def _squad(options: dict[str, Any], data: Any, where: str, folder: Path) -> Squa
     ood = {str(name): str(file) for name, file in dict(options.pop("ood", None) or {}).items()}
     plain = squad_task(None if data is None else (folder / str(data)).resolve(), ood)
     check_keys(options, SQUAD_OPTIONS, where)
-    return dataclasses.replace(plain, **convert_fields(SquadTask, options, where)).moved(folder)
+    return dataclasses.replace(plain, **convert_fields(SquadTask, options, where)).resolved(folder)
 
 
 def _published(values: Mapping[str, Any], where: str, folder: Path) -> FilesTask | SquadTask:
-    """`dataset: snli` with `data`, `ood`, `ood_train` and whatever else files can be told."""
+    """`dataset: snli` with `data`, `ood`, `ood_train` and other options of files."""
     options = dict(values)
     name, data = options.pop("dataset"), options.pop("data", None)
     if name == SQUAD:
@@ -59,7 +59,7 @@ def _published(values: Mapping[str, Any], where: str, folder: Path) -> FilesTask
     ood, ood_train = (dict(options.pop(key, None) or {}) for key in ("ood", "ood_train"))
     plain = published_task(str(name), None if data is None else (folder / str(data)).resolve(), ood, ood_train)
     check_keys(options, PUBLISHED_OPTIONS, where)
-    return dataclasses.replace(plain, **convert_fields(FilesTask, options, where)).moved(folder)
+    return dataclasses.replace(plain, **convert_fields(FilesTask, options, where)).resolved(folder)
 
 
 def load_task_file(path: Path) -> TaskSpec:
@@ -100,7 +100,7 @@ class DataOptions:
                     raise UserError(f"--{option.replace('_', '-')}: {what}", f"use it with {', '.join(DATASETS)}")
             task = load_task_file(Path(name)) if is_file else task_from(name, "--task")
         else:
-            task = self._dataset(name, None if self.data is None else Path(self.data)).moved(Path())
+            task = self._dataset(name, None if self.data is None else Path(self.data)).resolved(Path())
         changes = {key: value for key in ("rows", "leaks", "bad_rows", "decision") if (value := getattr(self, key))}
         unused = [key for key in changes if isinstance(task, SquadTask) and key not in SQUAD_OPTIONS]
         if unused:

@@ -38,7 +38,7 @@ def colour(index: int) -> str:
 
 @dataclass(frozen=True)
 class Look:
-    """How a line is told from the others."""
+    """How a line is drawn."""
 
     colour: str
     marker: int

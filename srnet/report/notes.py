@@ -1,4 +1,4 @@
-"""What a reader of a figure should be told in words."""
+"""Notes on a figure: its reference, its costs, its bias models."""
 
 from __future__ import annotations
 

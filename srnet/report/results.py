@@ -72,7 +72,7 @@ class Results:
     traces: list[Trace]
     """How the searches went, where the figure is about when they start."""
     notes: list[str]
-    """What a reader of this figure should be told in words."""
+    """Notes on this figure."""
 
     id_tests: tuple[str, ...] = ()
     """Further in-distribution test sets."""

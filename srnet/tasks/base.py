@@ -53,7 +53,7 @@ class Task:
     id_tests: Mapping[str, Split] = field(default_factory=dict)
     """Further test sets in distribution. They are scored, and choose nothing."""
     notes: tuple[str, ...] = ()
-    """What a reader of results on this task should be told in words: rows left out, how classes are counted."""
+    """Notes for reports on this task: rows left out, how classes are counted."""
     answer: str = CLASSES.name
     """The name of a registered kind of answer."""
     label_words: tuple[str, ...] = ()

@@ -92,7 +92,7 @@ class FilesTask:
     bad_rows: BadRows = "refuse"
     """`skip` leaves out rows that cannot be read, and counts them."""
     absent: tuple[str, ...] = ()
-    """Test sets that one would expect here and that were not found: readers are told."""
+    """Test sets that one would expect here and that were not found. Reports name them."""
     strip_final_punctuation: bool = False
     """For collections in which it gives away where a row came from."""
     answer: str = CLASSES.name
@@ -102,7 +102,7 @@ class FilesTask:
     columns: tuple[str, ...] = ()
     """For csv, tsv and txt files without a header: the names of their columns, in order, with commas."""
     remarks: tuple[str, ...] = ()
-    """What else readers of results on these data should be told."""
+    """Further notes for reports on these data."""
 
     def __post_init__(self) -> None:
         choose("answer", self.answer, [name for name, each in ANSWERS.items() if each.in_cells])
@@ -164,7 +164,7 @@ class FilesTask:
         sources = {"train": self.train, "dev": self.dev, **dict(self.id_tests), **dict(self.ood), **numbered}
         return {name: DataFile(s) if isinstance(s, str) else s for name, s in sources.items()}
 
-    def moved(self, folder: Path) -> FilesTask:
+    def resolved(self, folder: Path) -> FilesTask:
         """With absolute paths: relative ones start from `folder`."""
 
         def place(source: Source) -> Source:

@@ -74,7 +74,7 @@ class SquadTask:
         """Every file by the name of its split."""
         return {"train": self.train, "dev": self.dev, **dict(self.ood)}
 
-    def moved(self, folder: Path) -> SquadTask:
+    def resolved(self, folder: Path) -> SquadTask:
         """With absolute paths: relative ones start from `folder`."""
 
         def place(source: str) -> str:

@@ -334,7 +334,7 @@ def _train(run: Run, ranks: Ranks) -> Result:
     score = trainer.best_score if math.isfinite(trainer.best_score) else None
     steps = trainer.state.global_step
     seconds = (time.monotonic() - started) / (steps - before) if steps > before else None
-    ranks.wait()  # whoever is told the result may delete the folder: all must have read what they need from it
+    ranks.wait()  # once one rank has the result, the folder may be deleted: all must have read what they need from it
     # the clocks of the ranks differ
     pace, waited, log = ranks.on_main(lambda: (seconds, trainer.clock.data_percent, trainer.state.log_history))
     return Result(trainer.best, trainer.best_step, score, steps, pace, waited, log)

@@ -471,7 +471,7 @@ def test_options_of_a_published_dataset(tmp_path: Path) -> None:
     spec = published_task("snli", snli_txt(tmp_path, []), **options)
     assert {name: getattr(spec, name) for name in options} == options
     values = {"dataset": "snli", "data": ".", **options, "rows": {"train": 2}}
-    assert task_from(values, "here", tmp_path) == spec.moved(tmp_path)
+    assert task_from(values, "here", tmp_path) == spec.resolved(tmp_path)
 
 
 # --- the real files, where somebody has them -----------------------------------------------------------------------

@@ -223,7 +223,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_rows_of_the_hub(hub: Path) -> None:
     for name in ("train", "validation"):
         parquet.write_table(pyarrow.Table.from_pylist(ROWS), hub / f"{name}.parquet")
-    task = SquadTask(f"hub:{hub}:train", f"hub:{hub}:validation").moved(Path("/elsewhere")).load()
+    task = SquadTask(f"hub:{hub}:train", f"hub:{hub}:validation").resolved(Path("/elsewhere")).load()
     assert isinstance(task.dev, SpanSplit)
     check_rows(task.dev)
 
@@ -383,11 +383,11 @@ def test_a_folder(tmp_path: Path) -> None:
 def test_without_a_folder_it_is_the_hub_s() -> None:
     task = squad_task()
     assert task.files == HUB_SPLITS
-    assert task.moved(Path("/data")) == task
+    assert task.resolved(Path("/data")) == task
 
 
 def test_relative_paths_start_from_a_folder(tmp_path: Path) -> None:
-    moved = SquadTask("a.json", "/b.json", ood=(("c", "c.json"),)).moved(tmp_path)
+    moved = SquadTask("a.json", "/b.json", ood=(("c", "c.json"),)).resolved(tmp_path)
     assert moved.files == {"train": str(tmp_path / "a.json"), "dev": "/b.json", "c": str(tmp_path / "c.json")}
 
 

@@ -70,7 +70,7 @@ class _Schedule:
         self.skipped: list[Node] = []
         self.numbers: dict[str, int] = {}
         self.stopped = False
-        self.told = False
+        self.has_reported = False
 
     def run(self) -> None:
         while self.waiting or self.steps:
@@ -128,7 +128,7 @@ class _Schedule:
         self.stopped = self.stopped or isinstance(error, DiskFull)  # everybody would fail, after hours of work
         goes_on = (self.waiting or self.steps) and not self.stopped
         if goes_on or len(self.errors) > 1:  # otherwise the error itself comes now, and says it all
-            self.told = True
+            self.has_reported = True
             self.reporter.warn(f"{node.label} failed: {(str(error) or repr(error)).splitlines()[0]}")
 
     def drop_bars(self) -> None:
@@ -138,6 +138,6 @@ class _Schedule:
     def raise_error(self) -> None:
         if not self.errors:
             return
-        if self.skipped and self.told:
+        if self.skipped and self.has_reported:
             self.reporter.warn(f"{len(self.skipped)} steps that need what failed were left out")
         raise next(iter(self.errors.values()))
