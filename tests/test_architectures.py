@@ -23,13 +23,13 @@ from srnet.backbones import LoadedBackbone, in_base, load_backbone
 from srnet.errors import UserError
 from srnet.experiment import Engine, Pretrained, Prune, Store
 from srnet.experiment.nodes import load_task
-from srnet.export import Subnetwork
 from srnet.export.merged import save_merged
 from srnet.masks import LAYERS, Mask, Targets
 from srnet.progress import Reporter
 from srnet.pruners import IMP, MaskTraining
 from srnet.pruners.base import Pruner
 from srnet.pruners.static import kind_of
+from srnet.subnetwork import Subnetwork
 from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings, encode, predict, trainer
@@ -196,7 +196,7 @@ import sys
 import numpy as np
 import torch
 from pathlib import Path
-from srnet.export import Subnetwork
+from srnet.subnetwork import Subnetwork
 sys.path.insert(0, "tests")
 from test_architectures import logits_on_dev
 torch.set_num_threads(1)

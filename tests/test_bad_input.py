@@ -16,9 +16,9 @@ from srnet.backbones import backbone_hash
 from srnet.cli import main
 from srnet.errors import UserError
 from srnet.experiment import CE, Engine, Evaluate, FineTune, Pretrained, Prune, Store
-from srnet.export import load_subnetwork
 from srnet.progress import Reporter
 from srnet.pruners import IMP, OneShot
+from srnet.subnetwork import load_subnetwork
 from srnet.tasks.files import FilesTask
 from srnet.training import TrainingSettings
 

@@ -18,9 +18,9 @@ import pytest
 import srnet
 from srnet.cli import main
 from srnet.experiment import Store
-from srnet.export import load_subnetwork
 from srnet.recipes import FIGURES
 from srnet.report import CLAIMS
+from srnet.subnetwork import load_subnetwork
 
 
 @dataclass

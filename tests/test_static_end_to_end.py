@@ -16,9 +16,9 @@ from srnet.cli import main
 from srnet.errors import UserError
 from srnet.experiment import CE, Distilled, Engine, Evaluate, FineTune, Pretrained, Prune, Store
 from srnet.experiment.compute import TOKENS, load_logits
-from srnet.export import Subnetwork
 from srnet.pruners import Movement, StaticShared
 from srnet.recipes import Order
+from srnet.subnetwork import Subnetwork
 from srnet.tasks.files import FilesTask
 from srnet.tasks.squad import SquadTask, squad_task
 from srnet.training import TrainingSettings

@@ -14,7 +14,7 @@ from srnet.errors import UserError, choose
 from srnet.experiment import Engine, load_task
 from srnet.experiment.nodes import TaskSpec, answer_of_spec
 from srnet.experiment.rebuild import stored_model
-from srnet.export import Subnetwork, save_merged
+from srnet.export import save_merged
 from srnet.export.reference_masks import read_reference
 from srnet.export.shapes import linear_shapes, stack_shapes
 from srnet.export.smp_masks import read_smp, save_smp
@@ -22,6 +22,7 @@ from srnet.files import require_new
 from srnet.masks import Mask
 from srnet.masks.parametrization import weight_name
 from srnet.progress import Reporter
+from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic.pretrain import PretrainSettings
 from srnet.tasks.synthetic.pretrain import pretrain as _pretrain
 

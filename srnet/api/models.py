@@ -25,12 +25,12 @@ from srnet.experiment.nodes import TaskSpec
 from srnet.experiment.objective import Sources
 from srnet.experiment.objective import make_objective as objective_by_name
 from srnet.experiment.rebuild import stored_model
-from srnet.export import Subnetwork
 from srnet.files import read_json
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.pruners import Pruner
 from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
+from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 

@@ -37,10 +37,10 @@ from srnet.experiment.nodes import (
     load_task,
 )
 from srnet.experiment.store import Store
-from srnet.export import Subnetwork
 from srnet.files import write_json
 from srnet.objectives import StatefulLoss, distilled
 from srnet.pruners.base import LATE, Method, Moments, Snapshot, split_snapshot
+from srnet.subnetwork import Subnetwork
 from srnet.tasks.answers import CLASSES, AnswerKind
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split, joined

@@ -1,6 +1,5 @@
-"""What leaves: the subnetwork's own folder, and plain merged checkpoints."""
+"""What leaves: merged checkpoints; and masks of others, in both directions."""
 
 from srnet.export.merged import save_merged
-from srnet.export.subnetwork import Subnetwork, load_subnetwork
 
-__all__ = ["Subnetwork", "load_subnetwork", "save_merged"]
+__all__ = ["save_merged"]

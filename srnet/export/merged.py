@@ -10,9 +10,9 @@ from safetensors import SafetensorError
 
 from srnet.backbones import LoadedBackbone, load_language_model
 from srnet.errors import UserError
-from srnet.export.subnetwork import Subnetwork
 from srnet.files import new_folder, require_new
 from srnet.label_words import token_ids
+from srnet.subnetwork import Subnetwork
 
 
 def save_merged(subnetwork: Subnetwork, folder: Path, backbone: str | None = None) -> None:

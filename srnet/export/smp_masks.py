@@ -15,9 +15,9 @@ import torch
 
 from srnet.errors import UserError
 from srnet.export.shapes import Shapes, stack_shapes
-from srnet.export.subnetwork import Subnetwork
 from srnet.files import write_bytes
 from srnet.masks import Mask
+from srnet.subnetwork import Subnetwork
 
 _ZIP = b"PK\x03\x04"
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

@@ -17,10 +17,10 @@ import torch
 from matplotlib import pyplot as plt
 
 from srnet.experiment import Store
-from srnet.export.subnetwork import MASK
 from srnet.masks import Mask
 from srnet.recipes.points import Point
 from srnet.recipes.recipe import Recipe
+from srnet.subnetwork import MASK
 
 BLOCKS = 32
 """A matrix is drawn as at most so many blocks in each direction."""

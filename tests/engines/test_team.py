@@ -16,7 +16,7 @@ import pytest
 from processes import PATIENCE, Nest, Observed, environment
 
 from srnet.experiment import Store
-from srnet.export import Subnetwork
+from srnet.subnetwork import Subnetwork
 
 TRAINING = ("--steps", "20", "--eval-every", "5", "--batch-size", "8", "--learning-rate", "1e-2")
 AGREEMENT = 0.999

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from srnet.experiment import BiasModel, Engine, FineTune, ModelNode, Pretrained, Store
-from srnet.export import Subnetwork
 from srnet.progress import Reporter
+from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 

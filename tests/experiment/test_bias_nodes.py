@@ -16,8 +16,8 @@ from srnet.experiment import CE, BiasModel, BiasSpec, Engine, FineTune, PoE, Pre
 from srnet.experiment.compute import bias_predictions, logits_on
 from srnet.experiment.identity import describe
 from srnet.experiment.rebuild import rebuild
-from srnet.export import Subnetwork
 from srnet.pruners import MaskTraining
+from srnet.subnetwork import Subnetwork
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings

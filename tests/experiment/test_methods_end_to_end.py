@@ -20,7 +20,6 @@ from scipy.special import log_softmax
 from srnet.experiment import CE, BiasModel, ConfReg, Engine, Evaluate, FineTune, PoE, Pretrained, Prune, Rewind
 from srnet.experiment.compute import bias_predictions, load_logits
 from srnet.experiment.nodes import Distilled
-from srnet.export import Subnetwork
 from srnet.masks import Mask
 from srnet.objectives import OBJECTIVES, distilled
 from srnet.progress import Reporter
@@ -35,6 +34,7 @@ from srnet.pruners import (
     StaticShared,
 )
 from srnet.pruners.static import kind_of
+from srnet.subnetwork import Subnetwork
 from srnet.training import TrainingSettings
 
 
@@ -302,7 +302,7 @@ def test_a_mask_takes_one_bit_a_weight(made: Any, raw: Pretrained) -> None:
 RELOAD = """
 import sys, numpy as np, torch
 torch.manual_seed(999)
-from srnet.export import Subnetwork
+from srnet.subnetwork import Subnetwork
 from srnet.training import encode, predict
 from srnet.tasks.synthetic import SyntheticTask
 folder, out = sys.argv[1:]

@@ -30,9 +30,9 @@ from srnet.experiment import (
 from srnet.experiment.compute import _kept, train
 from srnet.experiment.identity import describe
 from srnet.experiment.rebuild import rebuild, stored_model, stored_node
-from srnet.export import Subnetwork
 from srnet.progress import Reporter
 from srnet.pruners import MaskTraining, Method, OneShot
+from srnet.subnetwork import Subnetwork
 from srnet.training import Result, Run, TrainingSettings
 
 KEPT = (3, 7, 12)

@@ -24,13 +24,13 @@ from srnet.experiment.estimate import estimate
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes import NEEDS, Need, Node, Objective
 from srnet.experiment.rebuild import rebuild, stored_model
-from srnet.export import Subnetwork
 from srnet.masks import Mask, Targets, meet_budget
 from srnet.masks.parametrization import raw_weights
 from srnet.objectives import OBJECTIVES, StatefulLoss, objective
 from srnet.progress import Reporter
 from srnet.pruners import PRUNERS, MaskTraining, OneShot, Pruner
 from srnet.pruners.base import Batches, register
+from srnet.subnetwork import Subnetwork
 from srnet.training import Result, Run, TrainingSettings
 
 # --- a pruner ------------------------------------------------------------------------------------------------------

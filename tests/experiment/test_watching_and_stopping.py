@@ -13,8 +13,8 @@ from sklearn.metrics import accuracy_score, f1_score
 from srnet.errors import UserError
 from srnet.experiment import FineTune, ModelNode, PoE, Pretrained, Prune, load_task
 from srnet.experiment.nodes import BiasModel
-from srnet.export import Subnetwork
 from srnet.pruners import IMP, MaskTraining, RewoundIMP
+from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings, encode, predict
 

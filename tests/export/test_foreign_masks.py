@@ -23,11 +23,11 @@ from srnet.api.exchange import _outputs
 from srnet.backbones import Head, keep_own_classifier, load_backbone
 from srnet.cli import main
 from srnet.errors import UserError
-from srnet.export import Subnetwork, load_subnetwork
 from srnet.export.reference_masks import read_reference
 from srnet.export.shapes import linear_shapes, stack_shapes
 from srnet.export.smp_masks import read_smp, to_npy, unpack
 from srnet.masks import Mask
+from srnet.subnetwork import Subnetwork, load_subnetwork
 from srnet.tasks.published import published_task
 from srnet.tasks.synthetic.pretrain import PretrainSettings, pretrain
 

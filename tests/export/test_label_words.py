@@ -15,11 +15,11 @@ from srnet.backbones import Head, has_language_model, load_backbone
 from srnet.errors import UserError
 from srnet.experiment import Engine, Evaluate, FineTune, Pretrained, Prune
 from srnet.experiment.nodes import load_task
-from srnet.export import Subnetwork
 from srnet.export.merged import save_merged
 from srnet.label_words import token_ids, uses_label_words
 from srnet.masks import LAYERS
 from srnet.pruners import MaskTraining, Movement, OneShot, StaticLocal, StaticShared
+from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings, encode, predict
 

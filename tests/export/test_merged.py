@@ -12,8 +12,9 @@ import torch
 from transformers import AutoTokenizer
 
 from srnet.backbones import load_backbone
-from srnet.export import Subnetwork, load_subnetwork, save_merged
+from srnet.export import save_merged
 from srnet.pruners import OneShot
+from srnet.subnetwork import Subnetwork, load_subnetwork
 
 PLAIN = """
 import sys

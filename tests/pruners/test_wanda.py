@@ -15,9 +15,9 @@ from transformers.pytorch_utils import Conv1D
 from srnet.errors import UserError
 from srnet.experiment import Engine, FineTune, Pretrained, Prune, load_task
 from srnet.experiment import compute as computing
-from srnet.export import Subnetwork
 from srnet.pruners import OneShot, Wanda
 from srnet.pruners.wanda import input_norms
+from srnet.subnetwork import Subnetwork
 
 
 class OneLayer(nn.Module):

@@ -17,11 +17,11 @@ from series import recipe_of
 
 from srnet.evaluation import Verdict, judge
 from srnet.experiment import Evaluate, Store
-from srnet.export import Subnetwork
 from srnet.recipes import Profile
 from srnet.recipes.paradigms import Search, full, in_isolation, of_fine_tuned, of_raw
 from srnet.report import Page, Results, collect, results_table, verdict_line, write_report
 from srnet.report.results import _name
+from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
