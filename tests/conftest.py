@@ -22,9 +22,8 @@ gc.freeze()  # every Trainer collects garbage: it need not look through all that
 def tiny_backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A BERT of two layers, width 32, that has seen a few steps of pre-training."""
     folder = tmp_path_factory.mktemp("backbone") / "tiny"
-    pretrain(
-        folder, PretrainSettings(mlm_steps=4, pair_steps=2, batch_size=8, hidden_size=32, layers=2, heads=2, warmup=2)
-    )
+    steps = {"mlm_steps": 4, "pair_steps": 2, "compare_steps": 2, "warmup": 2}
+    pretrain(folder, PretrainSettings(**steps, batch_size=8, hidden_size=32, layers=2, heads=2))
     return str(folder)
 
 
