@@ -50,7 +50,7 @@ TWO = {"b.weight": (2, 3), "a.weight": (1, 5)}
 def deep(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A BERT of twelve layers, so that the tenth comes before the second by name."""
     folder = tmp_path_factory.mktemp("backbone") / "deep"
-    pretrain(folder, PretrainSettings(1, 1, batch_size=8, hidden_size=8, layers=12, heads=2, warmup=1))
+    pretrain(folder, PretrainSettings(1, 1, 1, batch_size=8, hidden_size=8, layers=12, heads=2, warmup=1))
     return str(folder)
 
 
