@@ -77,7 +77,7 @@ def defaults() -> dict[str, dict[str, str]]:
 CONSTANTS = {
     "srnet.masks.scores": ("SAMPLE",),
     "srnet.pruners.base": ("LATE",),
-    "srnet.pruners.static": ("GENTLE_BELOW", "GENTLE"),
+    "srnet.pruners.static": ("LOW_SPARSITY", "LOW_SPARSITY_TEMPERATURE"),
     "srnet.pruners.penalised": ("FIRST_STEERED", "GAIN", "LIMIT"),
     "srnet.training.inputs": ("SHARED",),
     "srnet.training.spans": ("QUESTION_TOKENS", "ANSWER_TOKENS"),
