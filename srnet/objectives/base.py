@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -26,24 +27,25 @@ class Loss(Protocol):
         ...
 
 
-class StatefulLoss:
+class StatefulLoss(ABC):
     """A loss with options or with a state. One object serves one training.
 
     Options are dataclass fields, each with a number or a text as its default.
     """
 
-    def prepare(self, labels: torch.Tensor, **needs: torch.Tensor) -> None:
+    def prepare(self, labels: torch.Tensor, **needs: torch.Tensor) -> None:  # noqa: B027 (optional)
         """Called once before the training, with labels and needs of all training data."""
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """What checkpoints keep, so that a resumed training goes on as if nothing had happened."""
+        """What checkpoints keep, so that a resumed training gives the same result."""
         return {}
 
-    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:  # noqa: B027 (optional)
         """The inverse of `state_dict`, called after `prepare`."""
 
+    @abstractmethod
     def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError
+        """As a `Loss`."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,7 +19,7 @@ from srnet.tasks.base import Task, TrainingData
 from srnet.tasks.splits import Split
 
 
-class Need:
+class Need(ABC):
     """An input of losses beside logits and labels: where it comes from, and its values for the training data."""
 
     what: ClassVar[str | None] = None
@@ -26,16 +27,16 @@ class Need:
     covers_ood: ClassVar[bool] = True
     """Whether it is known for OOD training data."""
 
-    def node(self, sources: Any, loss: Any) -> Node:
+    def node(self, sources: Any, loss: Any) -> Node | None:
         """The node that gives it, made from `experiment.objective.Sources`; `loss` has the objective's options."""
-        raise NotImplementedError
+        return None  # the data alone give it
 
-    def check(self, objective: str, task: Task) -> None:
+    def check(self, objective: str, task: Task) -> None:  # noqa: B027 (optional)
         """Refuse a task that cannot give it."""
 
+    @abstractmethod
     def values(self, node: Any, splits: Sequence[Split], task: Task, store: Store) -> np.ndarray:
         """A row an example, in the order of the training data."""
-        raise NotImplementedError
 
 
 NEEDS: dict[str, Need] = {}

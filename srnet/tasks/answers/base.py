@@ -73,9 +73,9 @@ class AnswerKind(ABC):
     dtype: Any = np.int64
     """Of a split's labels."""
 
+    @abstractmethod
     def parse(self, cell: str, labels: Mapping[str, int]) -> Any:
         """The label in a cell, None if there is none. `labels` are the known spellings and the label of each."""
-        raise NotImplementedError(f"{self.plural} are not read from cells")
 
     def unreadable(self, cell: str, column: str, labels: Sequence[str]) -> str:
         """Why `parse` has found no label."""
