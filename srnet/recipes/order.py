@@ -69,6 +69,8 @@ class Order:
     learning_rate: float | None = None
     """Of the weights, instead of the profile's, in fine-tuning and for pruners that train them: smaller backbones take
     larger ones."""
+    score_rate: float | None = None
+    """Of the mask's scores, instead of the profile's, in mask training: shorter runs take larger ones."""
     precision: Precision = "float32"
     """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
     compile: bool = False
@@ -156,6 +158,8 @@ class Order:
         )
         if self.learning_rate is not None:
             profile = _with_rate(profile, self.learning_rate)
+        if self.score_rate is not None:
+            profile = _with_score_rate(profile, self.score_rate, figure)
         profile = profile.each_training(self._trained)
         return as_published(profile) if self.as_published else profile
 
@@ -197,6 +201,13 @@ def _with_rate(profile: Profile, rate: float) -> Profile:
     """What is listed by pruner trains weights; `pruning` itself trains scores."""
     changed = profile.each_training(lambda settings: replace(settings, learning_rate=rate))
     return replace(changed, pruning=profile.pruning, with_ood=profile.with_ood)
+
+
+def _with_score_rate(profile: Profile, rate: float, figure: Figure) -> Profile:
+    if figure.family == "smp":
+        raise UserError(f"{figure.name} has a score rate for each method", "leave out --score-rate")
+    with_ood = profile.with_ood and replace(profile.with_ood, learning_rate=rate)
+    return replace(profile, pruning=replace(profile.pruning, learning_rate=rate), with_ood=with_ood)
 
 
 def _with_ood(task: TaskSpec) -> TaskSpec:

@@ -236,7 +236,7 @@ def test_tab5_has_five_ways_to_begin_and_to_go_on() -> None:
 
 
 def test_tab6_is_another_backbone_throughout() -> None:
-    claims = toy(task=small("verification"), bias=BiasSpec("unknown", examples=20))
+    claims = toy(task=small("paraphrase"), bias=BiasSpec("unknown", examples=20))
     raw = Pretrained(EMBEDDED_OTHER, claims.task, SEED)
     bias = claims.bias.node(claims.task, EMBEDDED_OTHER)  # weak models of the backbone that is debiased
     poe = Objective("poe", bias)

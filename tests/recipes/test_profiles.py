@@ -293,6 +293,14 @@ def test_the_user_may_say_which_tasks() -> None:
 
 
 @pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", ["inference", "paraphrase", "verification"])
+def test_the_embedded_tasks_are_fine_tuned_as_long_as_they_need(name: str) -> None:
+    (recipe,) = Order(("fig2",), tasks=(name,)).recipes()
+    steps = {"verification": 1500}.get(name, 700)
+    assert (recipe.profile.finetuning.steps, recipe.profile.stopping.steps) == (steps, steps)
+
+
+@pytest.mark.usefixtures("small")
 def test_defaults() -> None:
     order = Order()
     assert (order.figures, order.profile, order.seeds, order.scale) == (("all",), "toy", (0,), 1.0)
@@ -314,6 +322,15 @@ def test_seeds_and_backbone_reach_every_model(file: str) -> None:
     (recipe,) = order.recipes()
     assert {point.seed for point in recipe.points} == {0, 1, 2}
     assert {point.backbone for point in recipe.points} == {"mine"}
+
+
+def test_the_rate_of_the_scores_reaches_mask_training_alone(file: str) -> None:
+    usual, ours = (Order(("fig2",), tasks=(file,), score_rate=rate).recipes()[0].profile for rate in (None, 0.125))
+    assert ours.pruning == replace(usual.pruning, learning_rate=0.125)
+    assert ours.with_ood == replace(usual.with_ood, learning_rate=0.125)
+    assert (ours.finetuning, ours.pruning_of) == (usual.finetuning, usual.pruning_of)
+    with pytest.raises(UserError, match="smp has a score rate for each method"):
+        Order(("smp",), score_rate=0.125).recipes()
 
 
 def test_scale_makes_every_training_shorter(file: str) -> None:
