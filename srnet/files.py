@@ -27,6 +27,17 @@ _EXPLAINED = {
 }
 
 
+def _umask() -> int:
+    """There is no way to read it but to set it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+UMASK = _umask()
+"""As it is when the program starts: temporary files are private, and what they become should not be."""
+
+
 class DiskFull(UserError):
     """No space is left: whatever is tried next will fail as well."""
 
@@ -62,7 +73,7 @@ def write_bytes(path: Path, data: bytes) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
+            os.chmod(temporary, 0o666 & ~UMASK)
             os.replace(temporary, path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
@@ -81,8 +92,23 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read as JSON: {error}") from error
+
+
+def read_json_object(path: Path, **needed: type | tuple[type, ...]) -> dict[str, Any]:
+    """A JSON object that has the keys `needed`, each of the given type."""
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise UserError(f"{path} holds no JSON object", "restore the file")
+    check_types(path, found, **needed)
+    return found
+
+
+def check_types(path: Path, values: dict[str, Any], **needed: type | tuple[type, ...]) -> None:
+    for key, kind in needed.items():
+        if key not in values or not isinstance(values[key], kind):
+            raise UserError(f"{path}: '{key}' is missing or of the wrong type", "restore the file")
 
 
 def require_new(folder: Path) -> Path:
@@ -103,9 +129,9 @@ def new_folder(target: Path) -> Iterator[Path]:
         staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".new-{target.name}-"))
         try:
             yield staging
-            staging.chmod(0o755)
+            staging.chmod(0o777 & ~UMASK)
             for path in staging.rglob("*"):
-                path.chmod(0o755 if path.is_dir() else 0o644)
+                path.chmod((0o777 if path.is_dir() else 0o666) & ~UMASK)
                 _sync(path)
             _swap(staging, target)
         finally:

@@ -1,4 +1,11 @@
-"""Names that more than one room must agree on. Imports nothing heavy, so that `srnet --help` stays quick."""
+"""Names that more than one room must agree on, and the rule for names that users choose.
+
+Imports nothing heavy, so that `srnet --help` stays quick.
+"""
+
+import re
+
+from srnet.errors import UserError
 
 EMBEDDED = "srnet-tiny"
 """The backbone that ships with the package."""
@@ -8,3 +15,18 @@ EMBEDDED_OTHER = "srnet-small"
 
 DOWNLOAD_VARIABLE = "SRNET_DOWNLOAD"
 """Set to 1 to let a hub name be fetched."""
+
+LONGEST_NAME = 100
+_FORBIDDEN = re.compile(r"""[/\\:*?"<>|]|[^ -~\w]|^[ .-]|[ .]$""")
+_RESERVED = re.compile(r"(file|allow_pickle|con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+"""Names of arguments of `numpy.savez`, and of devices."""
+
+
+def file_name(what: str, name: str) -> str:
+    """`name` if a file can be called that on every system, else an error."""
+    if not name or len(name) > LONGEST_NAME or _FORBIDDEN.search(name) or _RESERVED.fullmatch(name):
+        raise UserError(
+            f"{what} cannot be called '{name}': files are named after it",
+            "take letters, digits, spaces, '.', '_' and '-', and begin with a letter or a digit",
+        )
+    return name

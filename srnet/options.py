@@ -102,8 +102,17 @@ def _write_selector(value: str | tuple[str, ...]) -> str:
 
 SELECTOR = Kind("TEXT|TEXT,...", _read_selector, _write_selector)
 """A text, or several with commas. A comma behind a text makes a tuple of one, a comma alone an empty tuple."""
-COUNT = Kind("INT", lambda text: tuple(range(at_least(1, WHOLE).read(text))), lambda values: str(len(values)))
+COUNT = Kind("INT", lambda text: first_seeds(at_least(1, WHOLE).read(text)), lambda values: str(len(values)))
 """How many: 3 stands for (0, 1, 2)."""
+
+
+MOST_SEEDS = 1000
+
+
+def first_seeds(count: int) -> tuple[int, ...]:
+    if count > MOST_SEEDS:
+        raise UserError(f"{count} seeds are too many", f"give at most {MOST_SEEDS:,}")
+    return tuple(range(count))
 
 
 def at_least(least: int, kind: Kind) -> Kind:

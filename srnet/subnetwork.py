@@ -21,10 +21,13 @@ from transformers import PreTrainedModel
 
 from srnet.backbones import CLASSIFIER, Head, LoadedBackbone, load_backbone
 from srnet.errors import UserError
-from srnet.files import new_folder, read_json, sha256, write_bytes, write_json
+from srnet.files import check_types, new_folder, read_json_object, sha256, write_bytes, write_json
 from srnet.masks import Mask
 
 FORMAT = 1
+_CARD_TYPES: dict[str, Any] = {
+    "backbone": str, "backbone_sha256": str, "labels": list, "files": dict, "label_words": list, "per_token": bool,
+}  # fmt: skip
 CARD, MASK, WEIGHTS = "subnetwork.json", "mask.bits", "weights.safetensors"
 
 
@@ -86,8 +89,19 @@ class Subnetwork:
 
     def model(self, base: LoadedBackbone) -> PreTrainedModel:
         """An ordinary model with the mask baked in."""
+        self._check_weights(base)
         base.model.load_state_dict(self.state(base))
         return base.model.eval()
+
+    def _check_weights(self, base: LoadedBackbone) -> None:
+        """Every tensor has its place in the model, and what the backbone lacks is there."""
+        places, twins = base.model.state_dict(), base.twins()
+        for name, tensor in self.weights.items():
+            if name not in places or places[name].shape != tensor.shape:
+                raise UserError(f"weights '{name}' have no place in backbone '{base.name}'", "restore the subnetwork")
+        missing = sorted(places.keys() - base.pretrained().keys() - self.weights.keys() - twins.keys())
+        if missing:
+            raise UserError(f"the subnetwork has no weights '{missing[0]}'", "restore the subnetwork")
 
     # --- files -----------------------------------------------------------------------------------------------------
 
@@ -124,15 +138,7 @@ class Subnetwork:
         folder = Path(folder)
         card = _checked_card(folder)
         mask = Mask.from_bytes((folder / MASK).read_bytes(), str(folder / MASK)) if MASK in card["files"] else None
-        try:
-            weights = load((folder / WEIGHTS).read_bytes())
-        except SafetensorError as error:
-            raise UserError(f"{folder / WEIGHTS} is not a safetensors file: {error}") from error
-        for name in mask or {}:
-            if name in weights and mask is not None:
-                dense = torch.zeros(mask[name].shape, dtype=weights[name].dtype)
-                dense[mask[name]] = weights[name]
-                weights[name] = dense
+        weights = _read_weights(folder / WEIGHTS, mask or {})
         return cls(card["backbone"], card["backbone_sha256"], tuple(card["labels"]), weights, mask, _head_of(card))
 
 
@@ -142,27 +148,50 @@ def _head_card(head: Head) -> dict[str, Any]:
 
 
 def _head_of(card: dict[str, Any]) -> Head:
-    return Head(tuple(card.get("label_words", ())), bool(card.get("per_token", False)))
+    return Head(tuple(card["label_words"]), card["per_token"])
 
 
 def _card_hash(card: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
 
 
+def _read_weights(path: Path, mask: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors; masked ones with zeros where they are pruned."""
+    try:
+        weights: dict[str, torch.Tensor] = load(path.read_bytes())
+    except SafetensorError as error:
+        raise UserError(f"{path} is not a safetensors file: {error}") from error
+    for name, tensor in weights.items():
+        if not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
+            raise UserError(f"{path}: '{name}' holds non-finite values", "restore the file")
+    for name in weights.keys() & mask.keys():
+        if weights[name].shape != (int(mask[name].sum()),):
+            raise UserError(f"{path}: '{name}' has another number of values than its mask keeps", "restore the file")
+        dense = torch.zeros(mask[name].shape, dtype=weights[name].dtype)
+        dense[mask[name]] = weights[name]
+        weights[name] = dense
+    return weights
+
+
 def _checked_card(folder: Path) -> dict[str, Any]:
-    if not (folder / CARD).is_file():
+    path = folder / CARD
+    if not path.is_file():
         raise UserError(f"{folder} holds no {CARD}", "give the folder of a saved subnetwork")
-    card = read_json(folder / CARD)
-    if not isinstance(card, dict) or card.get("format") != FORMAT:
-        raise UserError(f"{folder / CARD} has an unknown format", "it was written by another version of srnet")
+    card = read_json_object(path)
+    if card.get("format") != FORMAT:
+        raise UserError(f"{path} has an unknown format", "it was written by another version of srnet")
     if card.pop("sha256", None) != _card_hash(card):
-        raise UserError(f"{folder / CARD} was altered: its checksum does not match", "restore the file")
+        raise UserError(f"{path} was altered: its checksum does not match", "restore the file")
+    card = {"label_words": [], "per_token": False, **card}
+    check_types(path, card, **_CARD_TYPES)
+    texts = [*card["labels"], *card["label_words"], *card["files"].values()]
+    if not all(isinstance(text, str) for text in texts) or not {WEIGHTS} <= card["files"].keys() <= {WEIGHTS, MASK}:
+        raise UserError(f"{path} names other labels or files than a subnetwork has", "restore the file")
     for name, digest in card["files"].items():
-        path = folder / name
-        if not path.is_file():
-            raise UserError(f"{path} is missing", "restore the file")
-        if sha256(path) != digest:
-            raise UserError(f"{path} is truncated or altered: its checksum does not match", "restore the file")
+        if not (folder / name).is_file():
+            raise UserError(f"{folder / name} is missing", "restore the file")
+        if sha256(folder / name) != digest:
+            raise UserError(f"{folder / name} is truncated or altered: its checksum does not match", "restore the file")
     return card
 
 

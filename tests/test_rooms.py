@@ -10,7 +10,7 @@ import pytest
 import srnet
 
 PACKAGE = Path(srnet.__file__).parent
-FOUNDATION = ("errors", "files", "names", "progress", "label_words", "backbones", "options")
+FOUNDATION = ("errors", "files", "names", "progress", "label_words", "backbones", "options", "yaml_files")
 """Open to all; these import nothing but each other."""
 ORDER = (
     *("tasks", "bias", "objectives", "masks", "subnetwork", "pruners", "training", "evaluation", "export"),

@@ -123,8 +123,8 @@ def _outputs(
     """The labels that the model tells apart, and what gives their logits."""
     if bool(labels) == (task is not None):
         raise UserError("which labels does the model tell apart?", "give either labels or a task")
-    if len(set(labels)) != len(labels) or not all(labels):
-        raise UserError(f"{list(labels)} are no labels", "give each a name of its own")
+    if len(set(labels)) != len(labels) or not all(labels) or len(labels) == 1:
+        raise UserError(f"{list(labels)} are no labels", "give at least two, each with a name of its own")
     if words and format != "smp":
         raise UserError(f"masks of format '{format}' go with a classifier", "leave the label words out")
     if task is None:

@@ -22,7 +22,7 @@ def store_ls(store: StoreOption = None) -> None:
     """List what has been computed, oldest first."""
     from srnet.experiment import Store
 
-    opened = Store(store)
+    opened = Store(store).require()
     table = Table()
     table.add_column("key", no_wrap=True, min_width=16)
     for name in ("type", "what", "size", "seconds", "made"):
@@ -39,7 +39,7 @@ def store_show(key: Annotated[str, typer.Argument(help="A key, or its beginning.
     """Print everything known about an artifact: its expression, files and checksums."""
     from srnet.experiment import Store
 
-    opened = Store(store)
+    opened = Store(store).require()
     out.print_json(json.dumps(opened.manifest(opened.find(key))))
 
 
@@ -48,7 +48,7 @@ def store_verify(store: StoreOption = None) -> None:
     """Check every file against its checksum."""
     from srnet.experiment import Store
 
-    opened = Store(store)
+    opened = Store(store).require()
     problems = opened.verify()
     for key, problem in problems.items():
         out.print(f"{key}: {problem}", markup=False)
@@ -67,5 +67,5 @@ def store_gc(
     """Remove leftovers of interrupted runs and damaged artifacts."""
     from srnet.experiment import Store
 
-    for path in Store(store).gc(older_than):
+    for path in Store(store).require().gc(older_than):
         out.print(f"removed {path}", markup=False)

@@ -38,15 +38,15 @@ class Engine:
     def execute(self, targets: Iterable[Node]) -> None:
         """Compute the targets and whatever they need."""
         targets = list(targets)
-        self.store.open()
         ranks = connect()
         keys = ranks.on_main(lambda: [node.key for node in self.plan(targets)])  # the others would plan a moment later
         every = every_node(targets)
         missing = [every[key] for key in keys]
         if not missing:
-            return
+            return  # a store that cannot be written can still be read
+        self.store.open()
         executor: Executor = executors.make_executor(self.name, self.workers, self.store, self.report_to, ranks)
-        with self.reporter.session():
+        with self.store.in_use(), self.reporter.session():
             run(missing, executor, self.reporter)
 
     def plan(self, targets: Iterable[Node]) -> list[Node]:

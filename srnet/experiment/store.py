@@ -3,15 +3,18 @@
 artifacts/KEY/   what a node made, with manifest.json
 work/KEY/        checkpoints of a training under way
 locks/KEY.lock   held while KEY is computed; the system releases it if the process dies
+locks/run-*.lock held while a run uses the store
 """
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,9 +24,13 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from srnet.errors import UserError
-from srnet.files import new_folder, read_json, sha256, write_json, writing
+from srnet.files import check_types, new_folder, read_json_object, sha256, write_json, writing
 
 MANIFEST = "manifest.json"
+_MANIFEST_TYPES: dict[str, Any] = {
+    "type": str, "label": str, "expression": dict, "files": dict, "seconds": (int, float), "created": str,
+}  # fmt: skip
+_KEY = re.compile(r"[0-9a-f]{16}")
 
 
 def default_store() -> Path:
@@ -52,7 +59,7 @@ class Store:
         """key -> what was wrong, for artifacts that had to be set aside in this process."""
 
     def open(self) -> Store:
-        """Make the folders, or say in one line why that is impossible."""
+        """Make the folders, or say in one line why that is impossible. Leftovers of killed runs are removed."""
         with writing(self.root):
             for folder in (self.artifacts, self.root / "work", self.root / "locks"):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +68,14 @@ class Store:
             probe = self.root / "locks" / f".probe-{os.getpid()}"
             probe.write_text("")
             probe.unlink()
+            self._sweep()
         return self
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """While a run computes: `gc` then leaves its artifacts alone."""
+        with self._held(f"run-{os.getpid()}-{time.time_ns()}"):
+            yield
 
     @property
     def artifacts(self) -> Path:
@@ -92,8 +106,8 @@ class Store:
         """What is wrong with an artifact's files, or None."""
         folder = self.path(key)
         try:
-            files: dict[str, dict[str, Any]] = read_json(folder / MANIFEST)["files"]
-        except (UserError, KeyError, TypeError):
+            files = self.manifest(key)["files"]
+        except UserError:
             return f"{folder / MANIFEST} is missing or unreadable"
         for name, facts in files.items():
             path = folder / name
@@ -104,7 +118,13 @@ class Store:
         return None
 
     def manifest(self, key: str) -> dict[str, Any]:
-        return dict(read_json(self.path(key) / MANIFEST))
+        path = self.path(key) / MANIFEST
+        found = read_json_object(path, **_MANIFEST_TYPES)
+        for name, facts in found["files"].items():
+            if not isinstance(facts, dict) or Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:
+                raise UserError(f"{path}: '{name}' is no file of an artifact", "run `srnet store verify`")
+            check_types(path, facts, bytes=int, sha256=str)
+        return found
 
     def find(self, prefix: str) -> str:
         """The one key that begins with `prefix`."""
@@ -117,7 +137,13 @@ class Store:
     def keys(self) -> list[str]:
         if not self.artifacts.is_dir():
             return []
-        return sorted(p.name for p in self.artifacts.iterdir() if p.is_dir() and not p.name.startswith("."))
+        return sorted(p.name for p in self.artifacts.iterdir() if _KEY.fullmatch(p.name))
+
+    def require(self) -> Store:
+        """An error if there is no store to look at: a mistyped folder is not an empty one."""
+        if not self.artifacts.is_dir():
+            raise UserError(f"there is no store at {self.root}", "give its folder with --store, or set SRNET_STORE")
+        return self
 
     def entries(self) -> list[Entry]:
         result = []
@@ -125,9 +151,8 @@ class Store:
             try:
                 facts = self.manifest(key)
                 size = sum(file["bytes"] for file in facts["files"].values())
-                label = facts["label"]
-                result.append(Entry(key, facts["type"], size, facts["created"], facts["seconds"], label))
-            except (UserError, KeyError, TypeError):
+                result.append(Entry(key, facts["type"], size, facts["created"], facts["seconds"], facts["label"]))
+            except UserError:
                 result.append(Entry(key, "damaged", 0, "", 0.0, "run `srnet store verify`"))
         return sorted(result, key=lambda entry: entry.created)
 
@@ -136,21 +161,26 @@ class Store:
     @contextmanager
     def lock(self, key: str, on_wait: Callable[[], None] | None = None, *, wait: bool = True) -> Iterator[None]:
         """Held by one process at a time. If another has it: wait for it, or raise `Busy`."""
+        with self._held(key, on_wait, wait=wait):
+            yield
+
+    @contextmanager
+    def _held(self, name: str, on_wait: Callable[[], None] | None = None, *, wait: bool = True) -> Iterator[None]:
         with writing(self.root):
             (self.root / "locks").mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.root / "locks" / f"{key}.lock")
+            lock = FileLock(self.root / "locks" / f"{name}.lock")
             try:
                 lock.acquire(timeout=0)
             except Timeout:
                 if not wait:
-                    raise Busy(key) from None
+                    raise Busy(name) from None
                 if on_wait is not None:
                     on_wait()
                 lock.acquire()
         try:
             yield
         finally:
-            lock.release()
+            _release(lock)
 
     @contextmanager
     def writing(self, key: str, type: str, label: str, expression: Any, version: str) -> Iterator[Path]:
@@ -182,23 +212,60 @@ class Store:
         problems = {key: self.problem(key) for key in self.keys()}
         return {key: problem for key, problem in problems.items() if problem is not None}
 
-    def gc(self, unused_days: float | None = None) -> list[Path]:
-        """Remove leftovers of dead processes, damaged artifacts and, if asked, artifacts older than `unused_days`."""
-        doomed = list(self.artifacts.glob(".*")) if self.artifacts.is_dir() else []
-        doomed += [self.path(key) for key in self.verify()]
+    def gc(self, older_than: float | None = None) -> list[Path]:
+        """Remove leftovers of dead processes, damaged artifacts and, if asked, artifacts older than so many days."""
+        if older_than is not None and not 0.0 <= older_than < math.inf:
+            raise UserError(f"{older_than:g} days is no age", "give 0 or more days")
+        doomed = [self.path(key) for key in self.verify()]
         work = self.root / "work"
         doomed += list(work.iterdir()) if work.is_dir() else []
-        if unused_days is not None:
-            limit = time.time() - unused_days * 86_400
+        if older_than is not None:
+            if self._runs():
+                raise UserError(f"a run is using {self.root}", "remove artifacts by age when it has ended")
+            limit = time.time() - older_than * 86_400
             doomed += [self.path(k) for k in self.keys() if self.path(k).stat().st_mtime < limit]
-        return [path for path in dict.fromkeys(doomed) if self._remove_if_idle(path)]
+        return self._sweep() + [path for path in dict.fromkeys(doomed) if self._remove_if_idle(path)]
+
+    def _runs(self) -> list[Path]:
+        """The locks of runs that are alive."""
+        return [path for path in (self.root / "locks").glob("run-*.lock") if not _removed(path)]
+
+    def _sweep(self) -> list[Path]:
+        """Remove what killed processes left: half-written artifacts, and locks that nobody holds."""
+        halves = list(self.artifacts.glob(".*")) if self.artifacts.is_dir() else []
+        removed = [path for path in halves if self._remove_if_idle(path)]
+        for lock in (self.root / "locks").glob("*.lock"):
+            _removed(lock)
+        return removed
 
     def _remove_if_idle(self, path: Path) -> bool:
         key = path.name.lstrip(".").removeprefix("new-").removeprefix("old-").split("-")[0]
-        lock = FileLock(self.root / "locks" / f"{key}.lock")
-        try:
-            with lock.acquire(timeout=0):
-                shutil.rmtree(path, ignore_errors=True)
-                return True
-        except Timeout:
-            return False
+        return _removed(self.root / "locks" / f"{key}.lock", lambda: _remove(path))
+
+
+def _removed(lock_file: Path, remove: Callable[[], None] = lambda: None) -> bool:
+    """Remove something and its lock, unless a process holds the lock."""
+    lock = FileLock(lock_file)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return False
+    try:
+        remove()
+    finally:
+        _release(lock)
+    return True
+
+
+def _release(lock: FileLock) -> None:
+    """The file goes while the lock is held: whoever waits for it sees that it is gone, and makes a new one."""
+    with suppress(OSError):  # where a file that is open cannot be removed
+        os.unlink(lock.lock_file)
+    lock.release()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

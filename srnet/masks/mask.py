@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -105,12 +106,31 @@ class Mask(Mapping[str, torch.Tensor]):
             raise UserError(f"{source} is not a mask file")
         if hashlib.sha256(body).digest() != data[len(_MAGIC) : len(_MAGIC) + 32]:
             raise UserError(f"{source} is truncated or altered: its checksum does not match", "restore the file")
-        size = int.from_bytes(body[:8], "little")
-        shapes: dict[str, list[int]] = json.loads(body[8 : 8 + size])
-        counts = {name: int(np.prod(shape, dtype=np.int64)) for name, shape in shapes.items()}
-        bits = np.unpackbits(np.frombuffer(body, np.uint8, offset=8 + size), count=sum(counts.values()))
+        shapes, packed = _unpacked(body, source)
+        counts = {name: math.prod(shape) for name, shape in shapes.items()}
+        bits = np.unpackbits(packed, count=sum(counts.values()))
         tensors, start = {}, 0
         for name, shape in shapes.items():
             flat = torch.from_numpy(bits[start : start + counts[name]].astype(bool))
             tensors[name], start = flat.reshape(shape), start + counts[name]
         return cls(tensors)
+
+
+def _unpacked(body: bytes, source: str) -> tuple[dict[str, list[int]], np.ndarray]:
+    """The shapes that a header names, and the bits behind it: as many as the shapes need."""
+    size = int.from_bytes(body[:8], "little")
+    try:
+        shapes = json.loads(body[8 : 8 + size])
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{source} has an unreadable header", "restore the file") from error
+    packed = np.frombuffer(body[8 + size :], np.uint8)
+    if not isinstance(shapes, dict) or not all(map(_is_shape, shapes.values())):
+        raise UserError(f"{source} has a header that is no list of shapes", "restore the file")
+    needed = -(-sum(map(math.prod, shapes.values())) // 8)
+    if len(packed) != needed:
+        raise UserError(f"{source} holds {len(packed):,} bytes of bits, its shapes need {needed:,}", "restore the file")
+    return shapes, packed
+
+
+def _is_shape(value: object) -> bool:
+    return isinstance(value, list) and all(type(size) is int and size >= 0 for size in value)

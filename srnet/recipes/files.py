@@ -12,6 +12,7 @@ from srnet.errors import UserError, choose
 from srnet.experiment import BiasSpec
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
+from srnet.options import first_seeds
 from srnet.pruners import PRUNERS, get_pruner
 from srnet.recipes.paradigms import PARADIGMS, Search
 from srnet.recipes.points import Axis, Point
@@ -19,8 +20,9 @@ from srnet.recipes.profile import Profile
 from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import task_from
-from srnet.recipes.values import build, check_keys, convert, convert_fields, located, read_yaml
+from srnet.recipes.values import build, check_keys, convert, convert_fields, located
 from srnet.training import TrainingSettings
+from srnet.yaml_files import read_yaml
 
 Series = Callable[[Profile], list[Point]]
 _KEYS = (
@@ -72,7 +74,7 @@ def _profile(values: Mapping[str, Any], path: Path) -> Profile:
     return Profile(
         task=task,
         backbone=backbone,
-        seeds=tuple(range(seeds)) if whole else convert(seeds, tuple[int, ...], f"{path}: seeds"),
+        seeds=first_seeds(seeds) if whole else convert(seeds, tuple[int, ...], f"{path}: seeds"),
         finetuning=finetuning,
         finetuning_of=_settings_by("finetuning_of", values, finetuning, path, get_objective),
         pruning=pruning,

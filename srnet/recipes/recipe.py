@@ -9,6 +9,7 @@ from functools import cached_property
 from srnet.errors import UserError
 from srnet.experiment import Bias, Evaluate, FineTune, ModelNode, Node
 from srnet.experiment.nodes import TaskSpec
+from srnet.names import file_name
 from srnet.recipes.paradigms import CONTROL, FULL_CE, as_long, longest_search, with_controls
 from srnet.recipes.points import Axis, Point
 from srnet.recipes.profile import Profile
@@ -44,6 +45,9 @@ class Recipe:
     """What the figure shows, in a few words."""
     control: bool = True
     """Whether full CE models trained as long as the longest search are shown."""
+
+    def __post_init__(self) -> None:
+        file_name("a recipe", self.name)
 
     @property
     def task(self) -> TaskSpec:

@@ -9,12 +9,13 @@ from typing import Any
 
 from srnet.errors import UserError, choose
 from srnet.experiment.nodes import TaskSpec
-from srnet.recipes.values import build, check_keys, convert_fields, located, read_yaml
+from srnet.recipes.values import build, check_keys, convert_fields, located
 from srnet.tasks.files import BadRows, FilesTask, Leaks
 from srnet.tasks.published import PUBLISHED_OPTIONS, PUBLISHED_TASKS, published_task
 from srnet.tasks.splits import Decision
 from srnet.tasks.squad import SQUAD, SquadTask, squad_task
 from srnet.tasks.synthetic import FAMILIES, SyntheticTask
+from srnet.yaml_files import read_yaml
 
 DATASETS = (*PUBLISHED_TASKS, SQUAD)
 """What can be read from a folder or the Hub by its name alone."""

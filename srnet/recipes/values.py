@@ -7,10 +7,7 @@ import dataclasses
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
-
-import yaml
 
 from srnet.errors import UserError
 
@@ -98,12 +95,3 @@ def _tuple(value: Any, arguments: tuple[Any, ...], where: str) -> tuple[Any, ...
     if not isinstance(value, list):
         raise UserError(f"{where}: a list is needed, not {value!r}")
     return tuple(convert(each, inner, where) for each in value)
-
-
-def read_yaml(path: Path) -> Any:
-    try:
-        return yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', error)}", "check the path") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from None

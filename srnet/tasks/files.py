@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from srnet.errors import UserError, choose
+from srnet.names import file_name
 from srnet.tasks.answers import ANSWERS, CLASSES, AnswerKind, get_answer
 from srnet.tasks.base import SHORTCUTS, Metric, Shortcut, Task, check_label_words
 from srnet.tasks.layout import Columns, Layout, tidy_with
@@ -105,6 +106,7 @@ class FilesTask:
     """Further notes for reports on these data."""
 
     def __post_init__(self) -> None:
+        file_name("a task", self.name)
         choose("answer", self.answer, [name for name, each in ANSWERS.items() if each.in_cells])
         kind = get_answer(self.answer)
         needed = ("train", "dev") if kind.outputs else ("labels", "train", "dev")
@@ -124,7 +126,7 @@ class FilesTask:
                 f"task '{self.name}' needs at least two different labels, not {list(self.labels)}",
                 "name them in labels",
             )
-        tests = [name for name, _ in (*self.id_tests, *self.ood)]
+        tests = [file_name("a test set", name) for name, _ in (*self.id_tests, *self.ood)]
         taken = [name for n, name in enumerate(tests) if name in tests[:n] or _RESERVED.fullmatch(name)]
         if taken:
             raise UserError(f"a test file cannot be called '{taken[0]}': it is taken", "choose another name for it")

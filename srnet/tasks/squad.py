@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from srnet.errors import UserError, choose
+from srnet.names import file_name
 from srnet.tasks.answers import SPANS
 from srnet.tasks.answers.spans import SpanSplit
 from srnet.tasks.base import Metric, Shortcut, Task
@@ -56,7 +57,8 @@ class SquadTask:
     def __post_init__(self) -> None:
         choose("metric", self.metric, SPANS.metrics)
         choose("value for bad_rows", self.bad_rows, ("refuse", "skip"))
-        tests = [name for name, _ in self.ood]
+        file_name("a task", self.name)
+        tests = [file_name("a test set", name) for name, _ in self.ood]
         taken = [name for n, name in enumerate(tests) if name in ("train", "dev", *tests[:n])]
         if taken:
             raise UserError(f"a test file cannot be called '{taken[0]}': it is taken", "choose another name for it")

@@ -127,7 +127,7 @@ def test_gc_by_age(store: Store) -> None:
     old = put(store, KEY)
     put(store, OTHER)
     os.utime(old, (0, 0))
-    assert store.gc(unused_days=1.0) == [old]
+    assert store.gc(older_than=1.0) == [old]
     assert store.keys() == [OTHER]
 
 
