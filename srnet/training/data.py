@@ -14,8 +14,12 @@ from torch.utils.data import Dataset
 
 from srnet.tasks.splits import Split
 
-_AT_ONCE = 10_000
+_AT_ONCE = 1_000
 """Texts that are tokenised at a time: Python's lists of numbers are far larger than our arrays of them."""
+_LONG = 4
+"""Characters a token from which on a text is cut before it is paired."""
+_MARGIN = 8
+"""Tokens that are kept beyond those that fit: the last of them may differ from those of the whole text."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +84,10 @@ def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.n
     parts: dict[str, list[np.ndarray]] = {}
     lengths: list[int] = []
     for start in range(0, len(split), _AT_ONCE):
-        some = (list(column[start : start + _AT_ONCE]) for column in texts)
-        tokens = tokenizer(*some, truncation=True, max_length=max_length, return_attention_mask=False)
+        some = tuple(list(column[start : start + _AT_ONCE]) for column in texts)
+        tokens = tokenizer(
+            *_cut(some, tokenizer, max_length), truncation=True, max_length=max_length, return_attention_mask=False
+        )
         lengths += map(len, tokens["input_ids"])
         for name, rows in tokens.items():
             parts.setdefault(name, []).append(np.fromiter(chain.from_iterable(rows), dtype=np.int32))
@@ -91,6 +97,24 @@ def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.n
     tensors = {name: torch.from_numpy(a) for name, a in arrays.items()}
     labels = split.labels.astype(np.float32) if split.labels.dtype == np.float64 else split.labels
     return Encoded(columns, labels, np.array(lengths), pad, tensors)
+
+
+def _cut(texts: tuple[list[str], ...], tokenizer: Any, max_length: int) -> tuple[list[str], ...]:
+    """Pairs without what lies far behind the last token that fits: a tokenizer would keep all combinations of it."""
+    if len(texts) == 1:
+        return texts
+    for row, pair in enumerate(zip(*texts, strict=True)):
+        if max(map(len, pair)) > _LONG * max_length:
+            ends = [
+                tokenizer(each, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+                for each in pair
+            ]
+            longest = max(map(len, ends))
+            for column, text, tokens in zip(texts, pair, ends, strict=True):
+                # which of the two is longer decides which is truncated, so it stays the longer one
+                kept = max_length + _MARGIN * (2 if len(tokens) == longest else 1)
+                column[row] = text[: tokens[kept - 1][1]] if len(tokens) > kept else text
+    return texts
 
 
 def _separates(tokenizer: Any) -> bool:

@@ -12,6 +12,15 @@ Precision = Literal["float32", "bf16"]
 Selection = Literal["late", "published"]
 
 
+_TINY = 1e-12
+_RANGES = {
+    "learning_rate": (_TINY, 1e3), "score_rate": (_TINY, 1e3), "epochs": (_TINY, 1e6), "steps": (1, 1e9),
+    "batch_size": (1, 2**16), "warmup": (0.0, 0.999), "eval_every": (1, 1e9), "max_length": (1, 2**20),
+    "max_grad_norm": (0.0, 1e9), "patience": (1, 1e9), "min_gain": (0.0, 1e9), "trace": (0, 1e9),
+    "seed": (0, 2**32 - 1), "dev_rows": (1, 1e9),
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class TrainingSettings:
     """AdamW without weight decay, linear decay, clipping at 1.0, as in the paper."""
@@ -54,28 +63,14 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         choose("selection", self.selection, ("late", "published"))
-        for name in ("learning_rate", "epochs", "batch_size", "eval_every", "max_length"):
-            if getattr(self, name) <= 0:
-                raise UserError(f"{name} must be positive, not {getattr(self, name):g}")
+        choose("precision", self.precision, ("float32", "bf16"))
+        for name, (least, most) in _RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:  # not: NaN is in no range
+                raise UserError(f"{name} {value:g} is out of range", f"give a number from {least:g} to {most:g}")
         # 3 and 3.0 are the same training with the same key, and epochs have no effect where steps are given
         epochs = float(self.epochs) if self.steps is None else type(self).epochs
         object.__setattr__(self, "epochs", epochs)
-        if not math.isfinite(self.learning_rate) or not math.isfinite(self.epochs):
-            raise UserError("learning_rate and epochs must be finite")
-        if self.score_rate is not None and not 0.0 < self.score_rate < math.inf:
-            raise UserError(f"score_rate must be positive and finite, not {self.score_rate:g}")
-        for name in ("patience", "dev_rows"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if not self.min_gain >= 0.0 or self.trace < 0:  # not: NaN is no bar either
-            raise UserError("min_gain and trace cannot be negative")
-        if not 0 <= self.seed < 2**32:
-            raise UserError(f"seed {self.seed} is out of range", "give a whole number from 0 to 4294967295")
-        if self.steps is not None and self.steps < 1:
-            raise UserError(f"steps must be at least 1, not {self.steps}")
-        choose("precision", self.precision, ("float32", "bf16"))
-        if not 0.0 <= self.warmup < 1.0:
-            raise UserError(f"warmup {self.warmup:g} is out of range", "it is a share of the run: 0 <= warmup < 1")
 
     @property
     def length(self) -> str:
