@@ -10,7 +10,7 @@ import pytest
 import srnet
 
 PACKAGE = Path(srnet.__file__).parent
-FOUNDATION = ("errors", "files", "names", "progress", "label_words", "backbones", "options", "yaml_files")
+FOUNDATION = ("errors", "files", "names", "progress", "label_words", "backbones", "options", "yaml_files", "arrays")
 """Open to all; these import nothing but each other."""
 ORDER = (
     *("tasks", "bias", "objectives", "masks", "subnetwork", "pruners", "training", "evaluation", "export"),

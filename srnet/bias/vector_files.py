@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from srnet.arrays import read_npy_header
 from srnet.errors import UserError
 
 ENDINGS = (".vec", ".txt", ".bin", ".npy", ".npz")
@@ -68,6 +69,10 @@ def read_vectors(source: str, keep: Collection[str] | None) -> dict[str, np.ndar
         raise UserError(f"cannot unpack {path}", _TRUNCATED) from error
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}", f"give {FORMATS}") from error
+    except UserError:
+        raise
+    except Exception as error:  # what NumPy, Arrow and zipfile raise on damaged files has no common name
+        raise UserError(f"cannot read {path}: {type(error).__name__}", _TRUNCATED) from error
     if not found:
         problem = "holds no word vectors" if not keep else "has a vector for none of the words of the data"
         raise UserError(f"{path} {problem}", "give another file")
@@ -89,9 +94,11 @@ def _reader(source: str) -> tuple[Path, Any]:
 
 
 def _checked(vector: np.ndarray, word: str, path: Path) -> np.ndarray:
-    if not np.isfinite(vector).all():
+    with np.errstate(over="ignore"):
+        numbers = np.array(vector, dtype=np.float32)  # a copy, so that the block it was read with can go
+    if not np.isfinite(numbers).all():
         raise UserError(f"{path}: the vector of '{word}' holds a value that is not a number", "correct it")
-    return np.array(vector, dtype=np.float32)  # a copy, so that the block it was read with can go
+    return numbers
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -214,12 +221,7 @@ def _npz_entries(path: Path, choice: _Choice) -> Entries:
             raise UserError(f"{path}: 'words' holds Python objects, not text", "save it as an array of str") from error
     with zipfile.ZipFile(path) as archive, archive.open("vectors.npy") as file:
         # an archive cannot be mapped to memory, so its rows are read one by one
-        try:
-            version = np.lib.format.read_magic(file)
-            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = header(file)
-        except ValueError as error:
-            raise UserError(f"{path}: 'vectors' is not an array ({error})", _TRUNCATED) from None
+        shape, fortran, dtype = read_npy_header(file, f"{path}: 'vectors'")
         _check_shape(path, shape, dtype, words)
         if fortran:
             raise UserError(f"{path}: 'vectors' is stored by column", "save np.ascontiguousarray(vectors)")
@@ -231,11 +233,10 @@ def _npz_entries(path: Path, choice: _Choice) -> Entries:
 
 def _npy_entries(path: Path, names: Path, choice: _Choice) -> Entries:
     words = _words_of(names)
-    try:
-        matrix = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        raise UserError(f"{path} is not an array of numbers", _TRUNCATED) from error
-    _check_shape(path, matrix.shape, matrix.dtype, words)
+    with path.open("rb") as file:
+        shape, _, dtype = read_npy_header(file, str(path))
+    _check_shape(path, shape, dtype, words)
+    matrix = np.load(path, mmap_mode="r", allow_pickle=False)
     for row, word in enumerate(words):
         if choice.takes(word):
             yield word, matrix[row]
@@ -248,7 +249,7 @@ def _not_empty(path: Path) -> Path:
 
 
 def _check_shape(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], words: list[str]) -> None:
-    if len(shape) != 2 or not np.issubdtype(dtype, np.number):
+    if len(shape) != 2 or not shape[1] or dtype.kind not in "fiu":
         raise UserError(f"{path}: vectors of shape {shape} and type {dtype}", "give numbers, a row for each word")
     if shape[0] != len(words):
         raise UserError(f"{path}: {shape[0]} vectors for {len(words)} words", "give as many words as vectors")

@@ -12,7 +12,7 @@ from rich.console import Console
 from srnet import __version__
 from srnet.cli import data, exchange, models, recipes, store  # noqa: F401  each adds its commands
 from srnet.cli.app import app, out
-from srnet.errors import UserError
+from srnet.errors import LONGEST, UserError, shortened
 from srnet.files import explained
 from srnet.progress import helps
 
@@ -61,6 +61,6 @@ def _usage(error: Any) -> None:
 
 
 def _fail(message: str, help: str | None = None) -> None:
-    text = " ".join(message.split()) + (f" (see `{help}`)" if help else "")
+    text = shortened(" ".join(message.split()), 2 * LONGEST) + (f" (see `{help}`)" if help else "")
     Console(stderr=True, soft_wrap=True, highlight=False, quiet=helps()).print(f"srnet: {text}", markup=False)
     sys.exit(2)

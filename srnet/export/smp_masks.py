@@ -13,6 +13,7 @@ from typing import BinaryIO
 import numpy as np
 import torch
 
+from srnet.arrays import read_npy_header
 from srnet.errors import UserError
 from srnet.export.shapes import Shapes, stack_shapes
 from srnet.files import write_bytes
@@ -20,7 +21,6 @@ from srnet.masks import Mask
 from srnet.subnetwork import Subnetwork
 
 _ZIP = b"PK\x03\x04"
-_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
@@ -63,10 +63,7 @@ def _check_header(file: BinaryIO, path: Path) -> int:
     if file.read(len(_ZIP)) == _ZIP:
         raise UserError(f"{path} is a zip archive", "unpack it and give the .npy file that is in it")
     file.seek(0)
-    try:
-        shape, _, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
-    except (ValueError, KeyError) as error:
-        raise UserError(f"{path} is not an .npy file", "give the .npy file of a mask") from error
+    shape, _, dtype = read_npy_header(file, str(path))
     if dtype != np.uint8 or len(shape) != 1:
         raise UserError(
             f"{path} holds an array of {dtype} in {len(shape)} dimensions", "a mask of SMP is one row of uint8"
