@@ -20,7 +20,13 @@ SHOWN = (("loss", "loss", ".3f"), ("eval_score", "dev", ".1f"), ("mask/flips_per
 
 def helps() -> bool:
     """Whether this process was started together with others and is not the first: then it says nothing."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0"
+    return processes() > 1 and os.environ.get("RANK", "0") != "0"
+
+
+def processes() -> int:
+    """How many processes were started together, if a launcher said so."""
+    said = os.environ.get("WORLD_SIZE", "1")
+    return int(said) if said.isdecimal() and len(said) < 10 else 1
 
 
 class Step:

@@ -19,6 +19,7 @@ import torch
 from torch import distributed as dist
 
 from srnet.errors import UserError
+from srnet.progress import processes
 
 T = TypeVar("T")
 
@@ -128,4 +129,9 @@ def connect() -> Ranks:
 
 def _launched() -> bool:
     # a WORLD_SIZE alone is no launch: batch systems set it too
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and {"RANK", "LOCAL_RANK"} <= os.environ.keys()
+    if processes() <= 1 or not {"RANK", "LOCAL_RANK"} <= os.environ.keys():
+        return False
+    for name in ("RANK", "LOCAL_RANK"):
+        if not os.environ[name].isdecimal():
+            raise UserError(f"{name} is '{os.environ[name]}', not a whole number", "start it with torchrun")
+    return True

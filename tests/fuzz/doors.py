@@ -46,9 +46,13 @@ def _run_here(argv: list[str]) -> None:
     from srnet.cli import main
 
     before, sys.argv = sys.argv, ["srnet", *argv]
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        with contextlib.suppress(BaseException):
-            main()
+    with (
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+        contextlib.suppress(BaseException),
+    ):
+        main()
     sys.argv = before
 
 
@@ -80,7 +84,8 @@ RECIPE = {
     "pruning": {"steps": 2}, "pruning_of": {"imp": {"steps": 3}}, "bias": {"shortcut": "overlap"}, "control": True,
     "lines": [
         {"label": "full model (CE)"},
-        {"label": "masks", "paradigm": "a", "pruner": "mask", "objective": "poe", "sparsities": [0.5], "options": {"init": "soft"}},
+        {"label": "masks", "paradigm": "a", "pruner": "mask", "objective": "poe", "sparsities": [0.5],
+         "options": {"init": "soft"}},
         {"label": "imp", "paradigm": "b", "pruner": "imp", "objective": "ce", "sparsities": [0.5], "isolated": "ce"},
     ],
 }  # fmt: skip
@@ -172,9 +177,11 @@ def _yaml_trick(rng: random.Random, text: str) -> str:
     return rng.choice(
         [
             bomb, "task: " + "[" * 3000 + "]" * 3000, "{" * 3000, f"seeds: {'9' * 5000}\n", "name: 2024-13-01\n",
-            text + "\nname: twice\nname: twice\n", "a: &a {b: *a}\n", "<<: {name: x}\n" + text, "- a\n- b\n", "? [a]\n: b\n",
+            text + "\nname: twice\nname: twice\n", "a: &a {b: *a}\n", "<<: {name: x}\n" + text,
+            "- a\n- b\n", "? [a]\n: b\n",
             "name: !!python/object/apply:os.system [id]\n", "%YAML 9.9\n---\n" + text, text + "\n---\n" + text,
-            "task: {name: mine\0}", "name: \"\\0\"\n", "seeds: 10000000\n", "name: .nan\n", "&a " + text, "\ufeff" + text,
+            "task: {name: mine\0}", "name: \"\\0\"\n", "seeds: 10000000\n", "name: .nan\n", "&a " + text,
+            "\ufeff" + text,
         ]
     )  # fmt: skip
 
@@ -266,7 +273,8 @@ def _header(rng: random.Random) -> Any:
     shape = rng.choice(
         ["(98,)", "(-98,)", "(10**12,)", "(98, 10**9)", "()", "(" * 500, "(9" + "9" * 5000 + ",)", "None", "(1.5,)"]
     )
-    fields = f"{{'descr': {rng.choice(['|u1', '|O', '<f8', 'x', [('a', '|O')]])!r}, 'fortran_order': False, 'shape': {shape}, }}"
+    kind = rng.choice(["|u1", "|O", "<f8", "x", [("a", "|O")]])
+    fields = f"{{'descr': {kind!r}, 'fortran_order': False, 'shape': {shape}, }}"
     header = fields.encode() + b"\n"
     return lambda data: b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header) % 65536) + header + data[128:]
 
@@ -402,8 +410,7 @@ def stores(rng: random.Random, folder: Path) -> list[str]:
     shutil.copytree(_stored(), folder / "store")
     path = write_task(folder)
     artifacts = sorted((folder / "store" / "artifacts").iterdir())
-    for _ in range(rng.choice([1, 1, 2])):
-        artifact = rng.choice(artifacts)
+    for artifact in rng.sample(artifacts, min(len(artifacts), rng.choice([1, 1, 2]))):
         if artifact.is_dir():
             _damage_artifact(rng, artifact)
     (folder / "store" / "artifacts" / rng.choice([".new-x", "x", "[x]", "a b", ".old-y", "é"])).mkdir(exist_ok=True)

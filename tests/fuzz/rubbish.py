@@ -10,10 +10,12 @@ from typing import Any
 
 TEXTS = (
     "", " ", "-1", "0", "1", "2", "-0.0", "0.5", "nan", "-inf", "inf", "1e999", "1e-999", "9" * 400, "0x10", "1_000",
-    "../../../evil", "/", ".", "..", "~", "/dev/null", "/proc/self/mem", "a/b", "a\\b", "C:evil", "file", "allow_pickle",
+    "../../../evil", "/", ".", "..", "~", "/dev/null", "/proc/self/mem", "a/b", "a\\b", "C:evil", "file",
+    "allow_pickle",
     "train", "dev", "con", "[/x]", "[bold]", "$x_{$", "\\frac{", "%s%n", "{0}", "{}", "[]", "null", "true", "no", "~x",
     "a,b", ",", ",,", "=", "a=", "=b", "a=b", "a=b=c", "é", "日本", "🤯", "\u202e", "\ufeff", "\x1b[31m", "\t", "a\nb",
-    "x" * 300, "x" * 70_000, "--help", "-q", "2024-13-01", "1:2", "&a", "*a", "!!python/object:os.system", "<b>", "'", '"',
+    "x" * 300, "x" * 70_000, "--help", "-q", "2024-13-01", "1:2", "&a", "*a", "!!python/object:os.system", "<b>", "'",
+    '"',
     "; rm -rf x", "$(id)", "inference", "mask", "ce", "poe", "0.5,0.7", "train=10", "dev=-1", "hub:x", "https://x/y.csv",
 )  # fmt: skip
 NAMES = (

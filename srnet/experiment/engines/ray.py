@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import socket
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from srnet.errors import UserError
 from srnet.experiment.engines.pool import attempt
@@ -16,6 +19,10 @@ from srnet.experiment.store import Store
 from srnet.experiment.work import ensure
 from srnet.training.trainer import Watch
 
+PATIENCE = 60.0
+"""Seconds that Ray has to start, and to say that it is still there."""
+T = TypeVar("T")
+
 
 class RayExecutor:
     """Joins the cluster that RAY_ADDRESS names, or starts Ray on this machine."""
@@ -24,12 +31,7 @@ class RayExecutor:
         self._ray = _ray()
         self._ours = not self._ray.is_initialized()
         if self._ours:
-            self._ray.init(
-                address=os.environ.get("RAY_ADDRESS"),
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
+            _start(self._ray, os.environ.get("RAY_ADDRESS"))
         resources = self._ray.cluster_resources()
         cpus, gpus = int(resources.get("CPU", 1)), resources.get("GPU", 0.0)
         self.size = workers or int(gpus) or cpus
@@ -42,11 +44,11 @@ class RayExecutor:
         self._running: dict[Any, Node] = {}
 
     def start(self, node: Node, *, wait: bool, watch: Watch, say: Callable[[str], None]) -> None:
-        reference = self._compute.remote(node, wait, self._root, self._report_to, self._threads)
+        reference = self._asked(lambda: self._compute.remote(node, wait, self._root, self._report_to, self._threads))
         self._running[reference] = node
 
     def outcomes(self) -> Iterable[Outcome]:
-        ready, _ = self._ray.wait(list(self._running), num_returns=1)
+        ready, _ = self._asked(lambda: self._ray.wait(list(self._running), num_returns=1))
         return [self._outcome(reference, self._running.pop(reference)) for reference in ready]
 
     def _outcome(self, reference: Any, node: Node) -> Outcome:
@@ -55,14 +57,81 @@ class RayExecutor:
         except self._ray.exceptions.RayTaskError as failure:  # it could not even begin: srnet is not installed there
             return Outcome(node, "failed", UserError(f"a Ray worker cannot compute {node.label}: {failure.cause}"))
         except self._ray.exceptions.RayError:
+            if not self._is_alive():  # then the next worker would not start either
+                raise _gone() from None
             return Outcome(node, "died")
         return Outcome(node, status, error)
 
+    def _asked(self, function: Callable[[], T]) -> T:
+        try:
+            return function()
+        except (self._ray.exceptions.RayError, RuntimeError, ConnectionError):
+            raise _gone() from None
+
+    def _is_alive(self) -> bool:
+        """Whether a trivial task can still be computed."""
+        probe = self._ray.remote(num_cpus=0, max_retries=0)(_nothing)
+        try:
+            return bool(self._ray.get(probe.remote(), timeout=PATIENCE))
+        except Exception:  # whatever a Ray that is shutting down raises
+            return False
+
     def close(self) -> None:
+        # a Ray that has stopped may never answer, and nobody should wait for it
+        within(PATIENCE, self._end)
+
+    def _end(self) -> None:
         for reference in self._running:
             self._ray.cancel(reference, force=True)
         if self._ours:
             self._ray.shutdown()
+
+
+def _gone() -> UserError:
+    return UserError("Ray has stopped; all results are kept", "start it and run the same command again to continue")
+
+
+def _start(ray: Any, address: str | None) -> None:
+    _check_address(address)
+    options = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
+    failed = within(PATIENCE, lambda: ray.init(address=address, **options))
+    if failed is not None:
+        reason = " ".join(str(failed).split()) or type(failed).__name__
+        raise UserError(f"Ray cannot be started: {reason}", "mend that, or choose --engine pool") from failed
+
+
+def _check_address(address: str | None) -> None:
+    """Ray itself would wait for ever for a machine that does not answer."""
+    place = re.fullmatch(r"(?:ray://)?\[?([^/\]]+)\]?:(\d{1,5})", address or "")
+    if address in (None, "", "auto", "local"):
+        return
+    if place is None or int(place[2]) > 65_535:
+        raise UserError(f"RAY_ADDRESS '{address}' is no address", "write host:port, auto or local")
+    try:
+        socket.create_connection((place[1], int(place[2])), timeout=10.0).close()
+    except OSError as error:
+        raise UserError(f"no Ray at RAY_ADDRESS {address}: {error}", "start it there, or unset RAY_ADDRESS") from None
+
+
+def within(seconds: float, function: Callable[[], object]) -> BaseException | None:
+    """Call a function that may never return. What it raised, or TimeoutError if it still runs."""
+    failed: list[BaseException] = [TimeoutError(f"no answer within {seconds:g} s")]
+
+    def call() -> None:
+        try:
+            function()
+            failed.clear()
+        except BaseException as error:
+            failed[0] = error
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return failed[0] if failed else None
+
+
+def _nothing() -> bool:
+    return True
 
 
 def _ray() -> Any:
