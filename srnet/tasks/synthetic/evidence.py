@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 
 import numpy as np
@@ -89,11 +90,14 @@ class Evidence:
     @property
     def ideal_classifiers(self) -> dict[str, Callable[[Iterable[Draw]], np.ndarray]]:
         """The two ideal classifiers: from draws to answers."""
+
+        @cache
+        def best(relation: int, grade: int | None, towards: int) -> int:
+            return int(self.posterior(relation, grade, towards).argmax())
+
         return {
-            CE_OPTIMAL: lambda draws: np.array(
-                [self.posterior(draw.relation, draw.grade, draw.towards).argmax() for draw in draws]
-            ),
-            DEBIASED: lambda draws: np.array([self.posterior(draw.relation, None, 0).argmax() for draw in draws]),
+            CE_OPTIMAL: lambda draws: np.array([best(draw.relation, draw.grade, draw.towards) for draw in draws]),
+            DEBIASED: lambda draws: np.array([best(draw.relation, None, 0) for draw in draws]),
         }
 
     def theory(self) -> dict[str, tuple[float, float]]:

@@ -38,6 +38,7 @@ MOST_SHARED = 3
 def retold(rng: Random, scene: Sentence, kind: str, shared: int) -> Words:
     """Two clauses that relate to the scene as `kind` says and share so many of its content words."""
     own = dict(scene.surface)
+    synonyms = other_words(own)
     event, act = sorted(scene.facts, key=lambda fact: fact.patient is None)
     new: dict[str, str] = {}
     if kind == "changed":
@@ -48,7 +49,7 @@ def retold(rng: Random, scene: Sentence, kind: str, shared: int) -> Words:
     unchanged = sorted(own.keys() - new.keys())
     kept = rng.sample(unchanged, shared)
     w: Surface = draw_surface(rng, tuple(new.values()))
-    w |= {concept: own[concept] if concept in kept else other_words(own)[concept] for concept in unchanged}
+    w |= {concept: own[concept] if concept in kept else synonyms[concept] for concept in unchanged}
     clauses = [_event(rng, _exchanged(event, new), w), active(_exchanged(act, new), w)]
     rng.shuffle(clauses)
     return [*clauses[0], "and", *clauses[1]]
