@@ -83,6 +83,28 @@ class ScoreMask(nn.Module):
         self.phi.copy_(cut_between(self.scores, keep.to(self.scores.device), cut))
 
 
+class UnitMask(nn.Module):
+    """A trainable mask over whole units, such as heads: the scores of `units` decide, one score a unit.
+
+    Each index of dimension `dim` belongs to the unit that `unit_of` names. A unit's gradient is the sum over its
+    weights in this matrix.
+    """
+
+    unit_of: torch.Tensor
+
+    def __init__(self, units: ScoreMask, unit_of: torch.Tensor, dim: int) -> None:
+        super().__init__()
+        self.units, self.dim = units, dim
+        self.register_buffer("unit_of", unit_of)
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        gates = self.units(torch.ones_like(self.units.scores))
+        return weight * self._along(gates.to(weight.dtype))
+
+    def _along(self, values: torch.Tensor) -> torch.Tensor:
+        return values[self.unit_of].unsqueeze(1 - self.dim)
+
+
 class GateMask(nn.Module):
     """Hard concrete gates (Louizos et al. 2018): noisy while they train, fixed in evaluation; the gate may be partial.
 

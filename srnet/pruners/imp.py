@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
-import torch
 from torch import nn
 
 from srnet.errors import UserError, choose
-from srnet.masks import Mask, Targets, meet_budget
+from srnet.masks import Mask, Targets
 from srnet.masks.budget import Scope
+from srnet.masks.granularity import WEIGHT, Granularity, Groups, check_granularity, groups_of
 from srnet.masks.parametrization import FixedMask, attach, attached, current_mask, raw_weights
 from srnet.pruners.base import Method, Pruner, Snapshot, plain_state, register, snapshot_of
 
@@ -38,9 +38,12 @@ class IMP(Pruner):
     """local: every matrix has the sparsity; global: all of them together."""
     targets: Targets = Targets()
     """Which matrices are masked."""
+    granularity: Granularity = WEIGHT
+    """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_granularity(self.granularity)
         choose("scope", self.scope, ("local", "global"))
         if not 0.0 < self.step_sparsity < 1.0 or not 0.0 < self.interval <= 1.0:
             raise UserError("step_sparsity and interval are shares between 0 and 1")
@@ -89,7 +92,8 @@ class _Iterations(Method):
         self.pruner.check_steps(total_steps)
         self.interval = whole(self.pruner.interval * total_steps)
         self.original = {name: t.detach().clone() for name, t in plain_state(model).items()}
-        self.layers = self.pruner.targets.find(model)
+        self.groups = groups_of(model, self.pruner.targets.find(model), self.pruner.granularity)
+        self.layers = self.groups.layers
         weights = raw_weights(self.layers)
         ones = Mask.ones_like(weights)
         attach(self.layers, {name: FixedMask(ones[name], weights[name]) for name in ones})
@@ -111,9 +115,7 @@ class _Iterations(Method):
 
     def _prune(self, index: int) -> None:
         level = self.pruner.levels()[index]
-        weights = {name: weight.detach() for name, weight in raw_weights(self.layers).items()}
-        old = current_mask(self.layers)
-        keep = smallest_remaining(weights, old, level, self.pruner.scope)
+        keep = smallest_remaining(self.groups, current_mask(self.layers), level, self.pruner.scope)
         for name, module in attached(self.layers).items():
             cast(FixedMask, module).keep.copy_(keep[name])
         if self.pruner.rewinds:
@@ -126,7 +128,11 @@ class _Iterations(Method):
         return snapshot_of(plain_state(self.model), current_mask(self.layers))
 
 
-def smallest_remaining(weights: dict[str, torch.Tensor], mask: Mask, sparsity: float, scope: Scope) -> Mask:
-    """Prune the smallest of the remaining weights until `sparsity` is met; what is pruned stays pruned."""
-    scores = {name: weight.abs().masked_fill(~mask[name].to(weight.device), -1.0) for name, weight in weights.items()}
-    return meet_budget(scores, sparsity, scope)
+def smallest_remaining(groups: Groups, mask: Mask, sparsity: float, scope: Scope) -> Mask:
+    """Prune the smallest of the remaining weights or units until `sparsity` is met; what is pruned stays pruned."""
+    remaining = groups.pool({name: keep.float() for name, keep in mask.items()})
+    scores = {
+        name: each.masked_fill(remaining[name].to(each.device) == 0.0, -1.0)
+        for name, each in groups.magnitudes().items()
+    }
+    return groups.expand(groups.keep(scores, sparsity, scope))

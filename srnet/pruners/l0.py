@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
-from torch import nn
 
 from srnet.errors import UserError
-from srnet.masks.parametrization import GateMask, attached, current_mask, raw_weights
+from srnet.masks.parametrization import GateMask, raw_weights
 from srnet.pruners.base import Method, Snapshot, plain_state, register, snapshot_of
 from srnet.pruners.penalised import Penalised, PenalisedMethod
 
@@ -44,12 +42,12 @@ class _Gates(PenalisedMethod):
     # P(gate > 0) = sigmoid(S - beta log(-l / r)): what the penalty counts
     shift = -GateMask.BETA * math.log(-GateMask.LOW / GateMask.HIGH)
 
-    def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
+    def first_masks(self) -> dict[str, Any]:
         start = math.log(self.pruner.open_at_first / (1.0 - self.pruner.open_at_first))
-        return {name: GateMask(torch.full_like(weight, start)) for name, weight in weights.items()}
+        return {name: GateMask(torch.full_like(weight, start)) for name, weight in raw_weights(self.layers).items()}
 
     def gates(self) -> dict[str, GateMask]:
-        return cast(dict[str, GateMask], attached(self.layers))
+        return cast(dict[str, GateMask], self.masks())
 
     def cut(self) -> float:
         return math.log(CLOSED / (1.0 - CLOSED))
@@ -60,4 +58,4 @@ class _Gates(PenalisedMethod):
         state = plain_state(self.model)
         weights = raw_weights(self.layers)
         through = {name: weights[name] * gate.settled() for name, gate in self.gates().items()}
-        return snapshot_of({**state, **through}, current_mask(self.layers))
+        return snapshot_of({**state, **through}, self.mask())

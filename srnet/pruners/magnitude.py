@@ -8,8 +8,9 @@ from typing import ClassVar, cast
 from torch import nn
 
 from srnet.errors import UserError, choose
-from srnet.masks import Mask, Targets, magnitudes, meet_budget
+from srnet.masks import Mask, Targets
 from srnet.masks.budget import Scope
+from srnet.masks.granularity import WEIGHT, Granularity, check_granularity, groups_of
 from srnet.masks.parametrization import FixedMask, attach, attached, current_mask, raw_weights
 from srnet.pruners.base import Batches, Method, Pruner, Ramped, Snapshot, plain_state, register, snapshot_of
 
@@ -26,13 +27,17 @@ class OneShot(Pruner):
     """local: every matrix has the sparsity; global: all of them together."""
     targets: Targets = Targets()
     """Which matrices are masked."""
+    granularity: Granularity = WEIGHT
+    """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_granularity(self.granularity)
         choose("scope", self.scope, ("local", "global"))
 
     def mask(self, model: nn.Module, batches: Batches = ()) -> Mask:
-        return meet_budget(magnitudes(raw_weights(self.targets.find(model))), self.sparsity, self.scope)
+        groups = groups_of(model, self.targets.find(model), self.granularity)
+        return groups.expand(groups.keep(groups.magnitudes(), self.sparsity, self.scope))
 
 
 @register
@@ -45,9 +50,12 @@ class GradualMagnitude(Ramped):
     """local: every matrix has the sparsity; global: all of them together."""
     refresh_every: int = 10
     """Steps between two updates of the mask. It is also updated before every evaluation."""
+    granularity: Granularity = WEIGHT
+    """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_granularity(self.granularity)
         choose("scope", self.scope, ("local", "global"))
         if self.refresh_every < 1:
             raise UserError(f"refresh_every must be at least 1, not {self.refresh_every}")
@@ -65,7 +73,8 @@ class _Gradual(Method):
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         self.model, self.total_steps = model, total_steps
-        self.layers = self.pruner.targets.find(model)
+        self.groups = groups_of(model, self.pruner.targets.find(model), self.pruner.granularity)
+        self.layers = self.groups.layers
         weights = raw_weights(self.layers)
         ones = Mask.ones_like(weights)
         attach(self.layers, {name: FixedMask(ones[name], weights[name]) for name in ones})
@@ -74,7 +83,7 @@ class _Gradual(Method):
         if step % self.pruner.refresh_every and step % self.eval_every and step != self.total_steps:
             return {}
         sparsity = self.schedule.at(step / self.total_steps)
-        keep = meet_budget(magnitudes(raw_weights(self.layers)), sparsity, self.pruner.scope)
+        keep = self.groups.expand(self.groups.keep(self.groups.magnitudes(), sparsity, self.pruner.scope))
         for name, module in attached(self.layers).items():
             cast(FixedMask, module).keep.copy_(keep[name])
         return {"mask/sparsity": keep.sparsity}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
 from srnet.errors import UserError, choose
-from srnet.masks import Mask, Schedule, Targets, magnitudes, meet_budget
+from srnet.masks import Mask, Schedule, Targets
 from srnet.masks.budget import Scope
-from srnet.masks.parametrization import ScoreMask, current_mask, raw_weights
+from srnet.masks.granularity import WEIGHT, Granularity, check_granularity
+from srnet.masks.parametrization import ScoreMask
 from srnet.masks.scores import Cut, Init, initial_scores
 from srnet.pruners.base import LATE, Method, Pruner, register
 from srnet.pruners.scored import Scored
@@ -48,6 +48,8 @@ class MaskTraining(Pruner):
     cut: Cut = "middle"
     """Where the threshold is: in the middle between pruned and kept scores, which keeps the sparsity nearly constant
     until the next update; or at the k-th score, as in the published code."""
+    granularity: Granularity = WEIGHT
+    """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,6 +60,7 @@ class MaskTraining(Pruner):
             raise UserError(f"alpha {self.alpha:g} must be at least 1 and phi {self.phi:g} positive")
         if self.refresh_every < 1:
             raise UserError(f"refresh_every must be at least 1, not {self.refresh_every}")
+        check_granularity(self.granularity)
         self.schedule()
 
     def schedule(self) -> Schedule:
@@ -71,36 +74,37 @@ class MaskTraining(Pruner):
 
 class _Training(Scored):
     def __init__(self, pruner: MaskTraining, select_after: float, eval_every: int) -> None:
-        super().__init__(pruner.targets, pruner.schedule(), eval_every)
+        super().__init__(pruner.targets, pruner.schedule(), eval_every, pruner.granularity)
         self.pruner, self.select_after = pruner, select_after
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         super().prepare(model, total_steps)
         self._previous, self._refreshed = self._refresh(0), 0
 
-    def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
-        start = meet_budget(magnitudes(weights), self.schedule.at(0.0), self.pruner.scope)
-        return {name: self._score_mask(weight, start[name]) for name, weight in weights.items()}
+    def first_masks(self) -> dict[str, Any]:
+        magnitudes = self.groups.magnitudes()
+        start = self.groups.keep(magnitudes, self.schedule.at(0.0), self.pruner.scope)
+        return {name: self._score_mask(each, start[name]) for name, each in magnitudes.items()}
 
-    def _score_mask(self, weight: torch.Tensor, keep: torch.Tensor) -> ScoreMask:
-        scores = initial_scores(weight, keep.to(weight.device), self.pruner.init, self.pruner.phi, self.pruner.alpha)
+    def _score_mask(self, magnitude: torch.Tensor, keep: torch.Tensor) -> ScoreMask:
+        keep = keep.to(magnitude.device)
+        scores = initial_scores(magnitude, keep, self.pruner.init, self.pruner.phi, self.pruner.alpha)
         return ScoreMask(scores, self.pruner.phi)
 
     def _refresh(self, step: int) -> Mask:
         """Move the thresholds so that the sparsity of this moment is met to the weight."""
-        scores = {name: mask.scores.detach() for name, mask in self.masks().items()}
         sparsity = self.schedule.at(step / self.total_steps)
-        keep = meet_budget(scores, sparsity, self.pruner.scope, magnitudes(raw_weights(self.layers)))
+        keep = self.groups.keep(self.groups.scores(), sparsity, self.pruner.scope, self.groups.magnitudes())
         for name, mask in self.masks().items():
             if step or self.pruner.init == "soft" or self.pruner.cut == "middle":
                 mask.set_cut(keep[name], self.pruner.cut)
             # else: Eq. 1 puts all scores well away from phi, and the published code first moves phi at an evaluation
-        return keep
+        return self.groups.expand(keep)
 
     def after_step(self, step: int) -> dict[str, float]:
         if step % self.pruner.refresh_every and not self.is_due(step):
             return {}
-        drifted = current_mask(self.layers).sparsity
+        drifted = self.mask().sparsity
         keep = self._refresh(step)
         flips = self._flips(keep) / (step - self._refreshed)
         self._refreshed = step

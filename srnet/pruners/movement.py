@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from torch import nn
 
+from srnet.masks.granularity import WEIGHT, Granularity, check_counted
 from srnet.pruners.base import Method, Ramped, register
 from srnet.pruners.scored import Budgeted
 
@@ -18,9 +19,15 @@ class Movement(Ramped):
 
     name: ClassVar[str] = "movement"
     has_scores: ClassVar[bool] = True
+    granularity: Granularity = WEIGHT
+    """What is pruned as a whole: weight; head, neuron, or head,neuron."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_counted(self.name, self.granularity)
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
-        return _Movement(self.targets, self.schedule(), eval_every)
+        return _Movement(self.targets, self.schedule(), eval_every, granularity=self.granularity)
 
 
 class _Movement(Budgeted):

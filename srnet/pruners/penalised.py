@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from srnet.errors import UserError
-from srnet.masks.parametrization import attached, current_mask
 from srnet.masks.scores import sampled
 from srnet.pruners.base import Ramped
 from srnet.pruners.scored import Scored, mean_sigmoid
@@ -60,7 +59,7 @@ class PenalisedMethod(Scored):
 
     @property
     def _first_mask(self) -> nn.Module:
-        return next(iter(attached(self.layers).values()))
+        return next(iter(self.masks().values()))
 
     @property
     def _steered(self) -> torch.Tensor:
@@ -99,7 +98,7 @@ class PenalisedMethod(Scored):
             steered = float(self._steered) * math.exp(GAIN * self._excess(step))
             self._steered.fill_(min(LIMIT, max(1.0 / LIMIT, steered)))
         figures = {"mask/penalty": self.strength(step)}
-        return figures | ({"mask/sparsity": current_mask(self.layers).sparsity} if self.is_due(step) else {})
+        return figures | ({"mask/sparsity": self.mask().sparsity} if self.is_due(step) else {})
 
     def _excess(self, step: int) -> float:
         """The logarithm of kept over wanted: above 0 while too many stay. Then the penalty acts, and grows."""

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from srnet.backbones import drawn_in
-from srnet.masks import Schedule, Targets, keep_largest
-from srnet.masks.budget import kept_counts
-from srnet.masks.parametrization import ScoreMask, attach, attached, current_mask, raw_weights
+from srnet.masks import Mask, Schedule, Targets, keep_largest
+from srnet.masks.granularity import WEIGHT, Granularity, groups_of
+from srnet.masks.parametrization import ScoreMask
 from srnet.masks.scores import estimated_cut, sampled
 from srnet.pruners.base import Method, Snapshot, plain_state, snapshot_of
 
@@ -20,15 +20,18 @@ from srnet.pruners.base import Method, Snapshot, plain_state, snapshot_of
 class Scored(Method, ABC):
     """Scores behind every mask. Subclasses say how they start and when a mask moves."""
 
-    def __init__(self, targets: Targets, schedule: Schedule, eval_every: int) -> None:
+    def __init__(
+        self, targets: Targets, schedule: Schedule, eval_every: int, granularity: Granularity = WEIGHT
+    ) -> None:
         super().__init__()
-        self.targets, self.schedule, self.eval_every = targets, schedule, eval_every
+        self.targets, self.schedule, self.eval_every, self.granularity = targets, schedule, eval_every, granularity
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         self.model, self.total_steps = model, total_steps
         self.freeze(model)
-        self.layers = self.targets.find(model)
-        attach(self.layers, self.first_masks(raw_weights(self.layers)))
+        self.groups = groups_of(model, self.targets.find(model), self.granularity)
+        self.layers = self.groups.layers
+        self.groups.attach(self.first_masks())
 
     def freeze(self, model: nn.Module) -> None:
         """Only scores learn. The movement-pruning family trains the weights as well."""
@@ -36,11 +39,15 @@ class Scored(Method, ABC):
             parameter.requires_grad = False
 
     @abstractmethod
-    def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
-        """The masks as they are before the first step, by weight name."""
+    def first_masks(self) -> dict[str, Any]:
+        """The masks as they are before the first step, by group."""
 
     def masks(self) -> dict[str, ScoreMask]:
-        return cast(dict[str, ScoreMask], attached(self.layers))
+        return self.groups.masks
+
+    def mask(self) -> Mask:
+        """What the model uses right now."""
+        return self.groups.mask()
 
     def progress(self, step: int) -> float:
         return step / self.total_steps
@@ -53,7 +60,7 @@ class Scored(Method, ABC):
         return self.schedule.reached(self.progress(step))
 
     def snapshot(self) -> Snapshot:
-        return snapshot_of(plain_state(self.model), current_mask(self.layers))
+        return snapshot_of(plain_state(self.model), self.mask())
 
 
 class Budgeted(Scored):
@@ -70,21 +77,23 @@ class Budgeted(Scored):
         eval_every: int,
         penalty: float = 0.0,
         penalty_schedule: Schedule | None = None,
+        granularity: Granularity = WEIGHT,
     ) -> None:
-        super().__init__(targets, schedule, eval_every)
+        super().__init__(targets, schedule, eval_every, granularity)
         self.final_penalty, self.penalty_schedule = penalty, penalty_schedule or schedule
 
-    def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
-        return {name: ScoreMask(torch.zeros_like(weight), -torch.inf) for name, weight in weights.items()}
+    def first_masks(self) -> dict[str, Any]:
+        shapes = self.groups.magnitudes()
+        return {name: ScoreMask(torch.zeros_like(each), -torch.inf) for name, each in shapes.items()}
 
     def after_step(self, step: int) -> dict[str, float]:
         figures = {"mask/penalty": self.strength(step)} if self.final_penalty else {}
         if not self.is_due(step):
             self._follow(step)
             return figures
-        drifted = current_mask(self.layers).sparsity
+        drifted = self.mask().sparsity
         self.set_exactly(step)
-        sparsity = current_mask(self.layers).sparsity
+        sparsity = self.mask().sparsity
         return {"mask/sparsity": sparsity, "mask/drift": drifted - sparsity, **figures}
 
     @torch.no_grad()
@@ -98,16 +107,15 @@ class Budgeted(Scored):
     @torch.no_grad()
     def set_exactly(self, step: int) -> None:
         """One matrix after another: nothing as large as the model is made on the way."""
-        scores = {name: mask.scores.detach() for name, mask in self.masks().items()}
+        scores, ties = self.groups.scores(), self.groups.magnitudes()
         totals = {name: each.numel() for name, each in scores.items()}
-        counts, weights = self.counts(scores, totals, step), raw_weights(self.layers)
+        counts = self.counts(scores, totals, step)
         for name, mask in self.masks().items():
-            ties = weights[name].detach().abs()
-            mask.set_cut(keep_largest(scores[name], totals[name] - counts[name], ties))
+            mask.set_cut(keep_largest(scores[name], totals[name] - counts[name], ties[name]))
 
     def counts(self, scores: Mapping[str, torch.Tensor], totals: Mapping[str, int], step: int) -> dict[str, int]:
-        """How many weights each matrix keeps after `step`: by default all matrices the same share."""
-        return kept_counts(totals, self.schedule.at(self.progress(step)))
+        """How many scores of each group stay after `step`: by default the same share of all groups."""
+        return self.groups.counts(totals, self.schedule.at(self.progress(step)))
 
     # --- the penalty -----------------------------------------------------------------------------------------------
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
-from torch import nn
 
 from srnet.errors import UserError
-from srnet.masks.parametrization import ScoreMask
+from srnet.masks.parametrization import ScoreMask, raw_weights
 from srnet.pruners.base import Method, register
 from srnet.pruners.penalised import Penalised, PenalisedMethod
 
@@ -41,7 +39,8 @@ class SoftMovement(Penalised):
 class _SoftMovement(PenalisedMethod):
     pruner: SoftMovement
 
-    def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
+    def first_masks(self) -> dict[str, Any]:
+        weights = raw_weights(self.layers)
         return {name: ScoreMask(torch.zeros_like(weight), _above(self.cut())) for name, weight in weights.items()}
 
     def after_step(self, step: int) -> dict[str, float]:

@@ -13,6 +13,7 @@ from torch import nn
 from srnet.errors import UserError, choose
 from srnet.masks import LAYERS, Schedule, Targets
 from srnet.masks.budget import divided
+from srnet.masks.granularity import WEIGHT, Granularity, check_counted
 from srnet.pruners.base import Method, Pruner, register
 from srnet.pruners.scored import Budgeted, train_what_was_drawn
 
@@ -39,9 +40,12 @@ class StaticLocal(Pruner):
     """Which matrices are masked."""
     penalty_until: Literal["ramp", "end"] = "ramp"
     """When the final lambda is reached: with the final sparsity (ramp), or at the end of the run, as published."""
+    granularity: Granularity = WEIGHT
+    """What is pruned as a whole: weight; head, neuron, or head,neuron."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_counted(self.name, self.granularity)
         choose("value for penalty_until", self.penalty_until, ("ramp", "end"))
         if not 0.0 <= self.penalty < float("inf"):
             raise UserError(f"penalty must be a number from 0 on, not {self.penalty:g}")
@@ -82,7 +86,8 @@ class StaticShared(StaticLocal):
 
 class _Static(Budgeted):
     def __init__(self, pruner: StaticLocal, eval_every: int) -> None:
-        super().__init__(pruner.targets, pruner.schedule(), eval_every, pruner.penalty, pruner.penalty_schedule())
+        penalty = (pruner.penalty, pruner.penalty_schedule())
+        super().__init__(pruner.targets, pruner.schedule(), eval_every, *penalty, granularity=pruner.granularity)
         self.pruner = pruner
 
     def freeze(self, model: nn.Module) -> None:
@@ -95,7 +100,8 @@ class _StaticShared(_Static):
 
     def counts(self, scores: Mapping[str, torch.Tensor], totals: Mapping[str, int], step: int) -> dict[str, int]:
         local = super().counts(scores, totals, step)
-        return shared_counts(scores, local, totals, self.pruner.smoothing())
+        least = 0 if self.pruner.granularity == WEIGHT else 1  # a block without any unit would be no block
+        return shared_counts(scores, local, totals, self.pruner.smoothing(), least)
 
 
 def kind_of(name: str) -> str:
@@ -104,11 +110,16 @@ def kind_of(name: str) -> str:
 
 
 def shared_counts(
-    scores: Mapping[str, torch.Tensor], local: Mapping[str, int], totals: Mapping[str, int], temperature: float
+    scores: Mapping[str, torch.Tensor],
+    local: Mapping[str, int],
+    totals: Mapping[str, int],
+    temperature: float,
+    least: int = 0,
 ) -> dict[str, int]:
     """Layer l keeps the share v L m_l / sum m of its matrix, m_l = mean(sigmoid(S_l / p)), and never more than all.
 
-    What a clipped layer cannot use goes to the others, so that each kind keeps as many weights as `local` gives it.
+    What a clipped layer cannot use goes to the others, so that each kind keeps as many weights as `local` gives it. No
+    layer keeps fewer than `least`.
     """
     kinds: dict[str, list[str]] = {}
     for name in sorted(scores):
@@ -117,5 +128,6 @@ def shared_counts(
     for names in kinds.values():
         means = torch.stack([torch.sigmoid(scores[name] / temperature).mean() for name in names])
         claims = dict(zip(names, means.tolist(), strict=True))
-        counts |= divided(sum(local[name] for name in names), {name: totals[name] for name in names}, claims)
+        budget, open_ = sum(local[name] - least for name in names), {name: totals[name] - least for name in names}
+        counts |= {name: least + count for name, count in divided(budget, open_, claims).items()}
     return counts

@@ -14,6 +14,7 @@ from transformers.pytorch_utils import Conv1D
 
 from srnet.errors import UserError
 from srnet.masks import Mask, Targets, meet_budget
+from srnet.masks.granularity import WEIGHT, Granularity, check_granularity, groups_of
 from srnet.masks.parametrization import raw_weights, weight_name
 from srnet.pruners.base import Batches, Pruner, register
 
@@ -29,9 +30,12 @@ class Wanda(Pruner):
     targets: Targets = Targets()
     calibration: int = 128
     """Examples of the ID training data, drawn by the model's seed, on which inputs are measured."""
+    granularity: Granularity = WEIGHT
+    """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_granularity(self.granularity)
         if self.calibration < 1:
             raise UserError(f"calibration must be at least 1, not {self.calibration}")
 
@@ -47,6 +51,9 @@ class Wanda(Pruner):
             transposed = isinstance(layers[name.removesuffix(".weight")], Conv1D)  # its weight is (inputs, outputs)
             scores[name] = weight.detach().abs() * (norms[name][:, None] if transposed else norms[name])
             ranks[name] = _ranks(scores[name], dim=0 if transposed else 1)
+        if self.granularity != WEIGHT:
+            groups = groups_of(model, layers, self.granularity)
+            return groups.expand(groups.keep(groups.pool(scores), self.sparsity, "local"))
         # A matrix loses the lowest ranks of all its rows. What is left over from whole ranks is decided by the score,
         # so that it meets its sparsity to the weight.
         return meet_budget(ranks, self.sparsity, "local", scores)

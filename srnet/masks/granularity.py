@@ -1,0 +1,304 @@
+"""What a mask decides about: single weights, or units that are pruned as a whole: heads, neurons, layers.
+
+Scores are kept in groups. With single weights a group is a matrix, and each weight has a score. With units a group is
+an attention block with a score for each head, a feed-forward block with a score for each neuron, or the stack of layers
+with a score for each of its blocks. Budgets count weights, through the units.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from srnet.errors import UserError, choose
+from srnet.masks.budget import Scope, keep_largest, kept_counts, meet_budget
+from srnet.masks.mask import Mask
+from srnet.masks.parametrization import ScoreMask, UnitMask, attach, raw_weights, weight_name
+from srnet.masks.units import Block, blocks_of
+
+Unit = Literal["weight", "head", "neuron", "layer"]
+Granularity = tuple[Unit, ...]
+Values = Mapping[str, torch.Tensor]
+"""By the name of a group, or of a weight."""
+
+WEIGHT: Granularity = ("weight",)
+KINDS = {"head": "attention", "neuron": "feed-forward"}
+STACK = "stack"
+"""The group whose units are whole blocks."""
+
+
+def check_granularity(granularity: Granularity) -> None:
+    for unit in granularity:
+        choose("granularity", unit, ("weight", *KINDS, "layer"))
+    if sorted(granularity) not in (["weight"], ["head"], ["neuron"], ["layer"], ["head", "neuron"]):
+        raise UserError(
+            f"granularity {','.join(granularity) or 'none'} is not possible",
+            "give weight, head, neuron or layer, or head,neuron together",
+        )
+
+
+@dataclass(frozen=True)
+class Part:
+    """One matrix of a group: the unit that each index of dimension `dim` belongs to."""
+
+    weight: str
+    dim: int
+    unit_of: torch.Tensor
+    writes: bool
+    """Whether it writes the units' results to the hidden states."""
+
+    def along(self, values: torch.Tensor) -> torch.Tensor:
+        """A value for each unit, in a shape that broadcasts over the matrix."""
+        return values[self.unit_of].unsqueeze(1 - self.dim)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Units that are ranked together."""
+
+    name: str
+    kind: str
+    size: int
+    parts: tuple[Part, ...]
+
+
+def check_counted(pruner: str, granularity: Granularity) -> None:
+    """For methods whose budget is a number of scores: whole layers differ in size."""
+    check_granularity(granularity)
+    if granularity == ("layer",):
+        raise UserError(f"{pruner} counts units of one size, and layers differ", "give weight, head or neuron")
+
+
+class Groups(ABC):
+    """The groups of scores of one model."""
+
+    def __init__(self, layers: dict[str, nn.Module]) -> None:
+        self.layers = layers
+        """The layers that a mask covers, by module name."""
+        self.masks: dict[str, ScoreMask] = {}
+        """The trainable mask of each group, once they are attached."""
+
+    @abstractmethod
+    def pool(self, values: Values) -> dict[str, torch.Tensor]:
+        """From a value for each weight to one for each score: the root mean square over a unit."""
+
+    @abstractmethod
+    def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
+        """How many of each group's `totals` scores stay where every group meets the sparsity by itself."""
+
+    @abstractmethod
+    def keep(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> Values:
+        """What stays of each group so that the share `sparsity` of the weights is pruned, the lowest scores first."""
+
+    @abstractmethod
+    def expand(self, keep: Values) -> Mask:
+        """The mask over weights, from a decision about each score."""
+
+    def attach(self, masks: dict[str, ScoreMask]) -> None:
+        """Put the trainable mask of each group on the weights that it decides about."""
+        self.masks = masks
+        self._attach()
+
+    @abstractmethod
+    def _attach(self) -> None: ...
+
+    def magnitudes(self) -> dict[str, torch.Tensor]:
+        """One for each score, by group."""
+        return self.pool({name: weight.detach().abs() for name, weight in raw_weights(self.layers).items()})
+
+    def scores(self) -> dict[str, torch.Tensor]:
+        return {name: mask.scores.detach() for name, mask in self.masks.items()}
+
+    def mask(self) -> Mask:
+        """What the attached masks keep right now."""
+        return self.expand({name: mask.binary() for name, mask in self.masks.items()})
+
+
+class Weights(Groups):
+    """Each weight has a score; a group is a matrix."""
+
+    def pool(self, values: Values) -> dict[str, torch.Tensor]:
+        return dict(values)
+
+    def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
+        return kept_counts(totals, sparsity)
+
+    def keep(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> Values:
+        return meet_budget(scores, sparsity, scope, ties)
+
+    def expand(self, keep: Values) -> Mask:
+        return Mask(keep)
+
+    def _attach(self) -> None:
+        attach(self.layers, self.masks)
+
+
+class Units(Groups):
+    """Each head, neuron or block has a score. At least one unit of every group stays."""
+
+    def __init__(self, layers: dict[str, nn.Module], groups: Iterable[Group]) -> None:
+        super().__init__(layers)
+        weights = raw_weights(layers)
+        self.groups = {group.name: group for group in groups}
+        self.total = sum(weight.numel() for weight in weights.values())
+        self.sizes = self._sums({name: torch.ones_like(weight) for name, weight in weights.items()})
+        """How many weights each unit has, by group."""
+
+    def pool(self, values: Values) -> dict[str, torch.Tensor]:
+        squares = self._sums({name: value.float().square() for name, value in values.items()})
+        return {name: (total / self.sizes[name]).sqrt() for name, total in squares.items()}
+
+    def _sums(self, values: Values) -> dict[str, torch.Tensor]:
+        """The sum over the weights of each unit."""
+        return {name: _sum_over_units(group, values) for name, group in self.groups.items()}
+
+    # --- budgets ---------------------------------------------------------------------------------------------------
+
+    def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
+        """Equally many in blocks of one kind. The kind with the smallest units makes up for what the others rounded."""
+        kinds: dict[str, list[str]] = {}
+        for name, group in sorted(self.groups.items(), key=lambda item: -float(self.sizes[item[0]][0])):
+            kinds.setdefault(group.kind, []).append(name)
+        counts: dict[str, int] = {}
+        wanted, reachable = sparsity * self.total, sum(float(sizes.sum()) for sizes in self.sizes.values())
+        for names in kinds.values():
+            share = wanted / reachable
+            for name in names:
+                counts[name] = totals[name] - round(share * totals[name])
+                size = float(self.sizes[name][0])
+                wanted, reachable = wanted - (totals[name] - counts[name]) * size, reachable - totals[name] * size
+        self._check(counts, totals, sparsity)
+        return counts
+
+    def _check(self, counts: Mapping[str, int], totals: Mapping[str, int], sparsity: float) -> None:
+        if all(counts[name] >= 1 for name in counts):
+            return
+        # one unit fewer than all in every block: what is left of the other blocks' rounding does not matter here
+        most = sum((n - 1) * float(self.sizes[name][0]) for name, n in totals.items()) / self.total
+        raise UserError(
+            f"sparsity {sparsity:g} would remove every unit of {next(n for n in counts if counts[n] < 1)}",
+            f"give at most {int(1000 * most) / 1000:g}, or prune other units too",
+        )
+
+    def keep(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> Values:
+        if scope == "global" or STACK in self.groups:
+            return self._keep_globally(scores, sparsity)
+        counts = self.counts({name: each.numel() for name, each in scores.items()}, sparsity)
+        return {
+            name: keep_largest(each, each.numel() - counts[name], ties[name] if ties else None)
+            for name, each in scores.items()
+        }
+
+    def _keep_globally(self, scores: Values, sparsity: float) -> dict[str, torch.Tensor]:
+        """The lowest scores of all groups go until the budget is met as nearly as units allow."""
+        names = sorted(scores)
+        flat = torch.cat([_best_protected(scores[name]) for name in names])
+        sizes = torch.cat([self.sizes[name] for name in names]).to(flat.device)
+        order = flat.argsort(stable=True)
+        removed = torch.cat([sizes.new_zeros(1), sizes[order].cumsum(0)])
+        pruned = int((removed - sparsity * self.total).abs().argmin())
+        if pruned > int((flat < torch.inf).sum()):
+            most = float(sizes[flat < torch.inf].sum()) / self.total
+            raise UserError(
+                f"sparsity {sparsity:g} would remove every unit of a block",
+                f"give at most {int(1000 * most) / 1000:g}, or prune other units too",
+            )
+        keep = torch.ones_like(flat, dtype=torch.bool)
+        keep[order[:pruned]] = False
+        parts = torch.split(keep, [scores[name].numel() for name in names])
+        return dict(zip(names, parts, strict=True))
+
+    # --- masks -----------------------------------------------------------------------------------------------------
+
+    def expand(self, keep: Values) -> Mask:
+        """Matrices of which no unit is pruned are covered as well: the budget counts them."""
+        weights = raw_weights(self.layers)
+        masks = dict(Mask.ones_like(weights))
+        for name, group in self.groups.items():
+            for part in group.parts:
+                masks[part.weight] = part.along(keep[name].cpu()).expand(weights[part.weight].shape)
+        return Mask(masks)
+
+    def _attach(self) -> None:
+        """On the matrix that writes alone: a unit that writes nothing is pruned, and it still has a gradient.
+
+        If its other matrices were masked as well, all of its gradients would be zero, and it could never return.
+        """
+        on_weight = {
+            part.weight: UnitMask(self.masks[name], part.unit_of, part.dim)
+            for name, group in self.groups.items()
+            for part in group.parts
+            if part.writes
+        }
+        attach({n: layer for n, layer in self.layers.items() if weight_name(n) in on_weight}, on_weight)
+
+
+def _best_protected(scores: torch.Tensor) -> torch.Tensor:
+    """The highest score of a group becomes infinite, so that one unit stays."""
+    protected = scores.detach().clone()
+    protected[protected.argmax()] = torch.inf
+    return protected
+
+
+def _sum_over_units(group: Group, values: Values) -> torch.Tensor:
+    total = torch.zeros(group.size, device=values[group.parts[0].weight].device)
+    for part in group.parts:
+        sums = values[part.weight].sum(1 - part.dim, dtype=torch.float32)
+        total.index_add_(0, part.unit_of.to(total.device), sums)
+    return total
+
+
+# --- the groups of a model -----------------------------------------------------------------------------------------
+
+
+def groups_of(model: nn.Module, layers: dict[str, nn.Module], granularity: Granularity) -> Groups:
+    """The groups of scores of `model`, of which `layers` are to be masked."""
+    if granularity == WEIGHT:
+        return Weights(layers)
+    blocks = _masked_blocks(blocks_of(model), layers)
+    weights = raw_weights(layers)
+    covered = {each.name: weights[each.name].shape for block in blocks for each in block.weights}
+    chosen = {name: layer for name, layer in layers.items() if weight_name(name) in covered}
+    if granularity == ("layer",):
+        return Units(chosen, [_stack(blocks, covered)])
+    kinds = {KINDS[unit] for unit in granularity}
+    found = [_group(block, covered) for block in blocks if block.kind in kinds]
+    if not found:
+        raise UserError(f"no {' or '.join(sorted(kinds))} block is masked", "choose other target modules")
+    return Units(chosen, found)
+
+
+def _masked_blocks(blocks: list[Block], layers: dict[str, nn.Module]) -> list[Block]:
+    """Blocks of which every matrix is to be masked: units of the others would lose only some of their weights."""
+    found = []
+    for block in blocks:
+        masked = {each.name.removesuffix(".weight") in layers for each in block.weights}
+        if len(masked) > 1:
+            raise UserError(f"only some matrices of {block.name} are masked", "target all of them, or none")
+        found += [block] if True in masked else []
+    return found
+
+
+def _group(block: Block, shapes: Mapping[str, torch.Size]) -> Group:
+    """A matrix that holds several roles (query, key and value in one) is one part."""
+    units, parts = torch.arange(block.size), dict[str, Part]()
+    for each in block.weights:
+        length = shapes[each.name][each.dim]
+        empty = torch.zeros(length, dtype=torch.long)
+        part = parts.setdefault(each.name, Part(each.name, each.dim, empty, each.role == "output"))
+        part.unit_of[each.indices(units)] = units.repeat_interleave(each.width)
+    return Group(block.name, block.kind, block.size, tuple(parts.values()))
+
+
+def _stack(blocks: list[Block], shapes: Mapping[str, torch.Size]) -> Group:
+    parts = {
+        each.name: Part(each.name, 0, torch.full((shapes[each.name][0],), number), each.role == "output")
+        for number, block in enumerate(blocks)
+        for each in block.weights
+    }
+    return Group(STACK, "layer", len(blocks), tuple(parts.values()))

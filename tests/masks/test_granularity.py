@@ -1,0 +1,213 @@
+"""Units that are pruned as a whole: pooled by hand, budgets to the unit, gradients summed over a unit's weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from srnet.errors import UserError
+from srnet.masks import LAYERS, Mask, Targets
+from srnet.masks.granularity import STACK, Granularity, Units, check_granularity, groups_of
+from srnet.masks.parametrization import ScoreMask, raw_weights
+from srnet.masks.units import blocks_of
+from srnet.pruners import IMP, PRUNERS, GradualMagnitude, MaskTraining, Movement, OneShot, Pruner, StaticShared
+from srnet.pruners.base import split_snapshot
+
+BOTH: Granularity = ("head", "neuron")
+HEAD, NEURON = 4 * 12 * 4, 2 * 12
+"""Weights of one head (query, key, value and output, four rows of twelve) and of one neuron of `bert`."""
+
+
+def bert(layers: int = 2, heads: int = 3, neurons: int = 20, seed: int = 0) -> Any:
+    config = hf.BertConfig(
+        vocab_size=30, hidden_size=4 * heads, num_hidden_layers=layers, num_attention_heads=heads,
+        intermediate_size=neurons, max_position_embeddings=16, num_labels=2,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return hf.BertForSequenceClassification(config).eval()
+
+
+def units_of(model: Any, granularity: Granularity = BOTH) -> Units:
+    groups = groups_of(model, LAYERS.find(model), granularity)
+    assert isinstance(groups, Units)
+    return groups
+
+
+def whole_units(model: Any, mask: Mask) -> bool:
+    """Whether each unit has all of its weights in the mask, or none."""
+    for block in blocks_of(model):
+        kept = [each.by_unit(mask[each.name], block.size).reshape(block.size, -1) for each in block.weights]
+        shares = torch.cat(kept, dim=1).float().mean(dim=1)
+        if not bool(((shares == 0) | (shares == 1)).all()):
+            return False
+    return True
+
+
+def test_a_unit_is_worth_the_root_mean_square_of_its_weights() -> None:
+    model = bert(layers=1)
+    layer = model.bert.encoder.layer[0]
+    values = units_of(model).magnitudes()
+    rows = slice(4, 8)  # the second head
+    parts = [getattr(layer.attention.self, name).weight[rows] for name in ("query", "key", "value")]
+    parts.append(layer.attention.output.dense.weight[:, rows])
+    square = sum(float(part.square().sum()) for part in parts) / HEAD
+    assert float(values["bert.encoder.layer.0.attention.self"][1]) == pytest.approx(square**0.5, rel=1e-5)
+    neuron = torch.cat([layer.intermediate.dense.weight[7], layer.output.dense.weight[:, 7]])
+    expected = float(neuron.square().mean().sqrt())
+    assert float(values["bert.encoder.layer.0.intermediate"][7]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_gradient_of_a_unit_is_the_sum_over_its_weights() -> None:
+    """dL/ds of a head = sum of W * dL/dW' over its columns of the matrix that writes the hidden states."""
+    inputs = {"input_ids": torch.tensor([[1, 5, 9, 3]]), "attention_mask": torch.ones(1, 4, dtype=torch.long)}
+    plain, masked = bert(layers=1), bert(layers=1)
+    plain(**inputs).logits[0, 0].backward()
+    groups = units_of(masked)
+    groups.attach({name: ScoreMask(torch.ones_like(each), 0.5) for name, each in groups.magnitudes().items()})
+    masked(**inputs).logits[0, 0].backward()
+    output = plain.bert.encoder.layer[0].attention.output.dense.weight
+    expected = float((output * output.grad)[:, 4:8].sum())
+    gradient = groups.masks["bert.encoder.layer.0.attention.self"].scores.grad
+    assert gradient is not None
+    assert float(gradient[1]) == pytest.approx(expected, rel=1e-4, abs=1e-7)
+
+
+def test_a_pruned_unit_still_has_a_gradient_and_its_weights_count_as_zero() -> None:
+    model = bert(layers=1)
+    groups = units_of(model)
+    groups.attach({name: ScoreMask(torch.ones_like(each), 0.5) for name, each in groups.magnitudes().items()})
+    heads = groups.masks["bert.encoder.layer.0.attention.self"]
+    with torch.no_grad():
+        heads.scores[1] = 0.0
+    attention = model.bert.encoder.layer[0].attention
+    assert not attention.output.dense.weight[:, 4:8].any()
+    assert attention.output.dense.weight[:, :4].all()
+    model(input_ids=torch.tensor([[1, 2, 3]])).logits.sum().backward()
+    assert heads.scores.grad is not None
+    assert float(heads.scores.grad[1]) != 0.0, "it may return"
+    logits = model(input_ids=torch.tensor([[1, 2, 3]])).logits
+    baked = bert(layers=1)
+    baked.load_state_dict(groups.mask().apply(baked.state_dict()))
+    assert torch.allclose(baked(input_ids=torch.tensor([[1, 2, 3]])).logits, logits, atol=1e-6)
+
+
+def test_heads_are_rounded_and_neurons_make_up_for_it() -> None:
+    """70 % of three heads are two; the encoder's 70 % then take 14 of 20 neurons, and some more."""
+    groups = units_of(bert())
+    counts = groups.counts({name: group.size for name, group in groups.groups.items()}, 0.7)
+    heads, neurons = (counts[f"bert.encoder.layer.0.{each}"] for each in ("attention.self", "intermediate"))
+    assert heads == 1
+    assert neurons == 20 - round((0.7 * (3 * HEAD + 20 * NEURON) - 2 * HEAD) / NEURON)
+
+
+@pytest.mark.parametrize("scope", ["local", "global"])
+@settings(deadline=None, max_examples=40)
+@given(
+    sparsity=st.floats(0.0, 0.8), seed=st.integers(0, 9), granularity=st.sampled_from([BOTH, ("neuron",), ("head",)])
+)
+def test_budgets_are_met_to_the_unit(scope: Any, sparsity: float, seed: int, granularity: Granularity) -> None:
+    model = bert(heads=4, neurons=40, seed=seed)
+    sparsity = min(sparsity, {BOTH: 0.8, ("neuron",): 0.5, ("head",): 0.3}[granularity])
+    mask = OneShot(sparsity, scope, LAYERS, granularity).mask(model)
+    assert whole_units(model, mask)
+    head, neuron = 4 * 4 * 16, 2 * 16
+    missed = abs((mask.total - mask.kept) - sparsity * mask.total)
+    if scope == "global":  # half of the largest unit
+        assert missed <= (head if "head" in granularity else neuron) / 2
+    else:  # the smallest units round in both blocks
+        assert missed <= (neuron if "neuron" in granularity else head)
+    for block in blocks_of(model):
+        assert all(bool(mask[each.name].any()) for each in block.weights), f"nothing is left of {block.name}"
+
+
+def test_the_largest_sparsity_that_works_works() -> None:
+    model = bert(heads=3, neurons=20)
+    for granularity in (("head",), ("neuron",), BOTH):
+        for scope in ("local", "global"):
+            with pytest.raises(UserError, match=r"would remove every unit.*give at most") as caught:
+                OneShot(0.99, scope, LAYERS, granularity).mask(model)  # type: ignore[arg-type]
+            most = float(str(caught.value).split("give at most ")[1].split(",")[0])
+            assert OneShot(most, scope, LAYERS, granularity).mask(model).sparsity == pytest.approx(most, abs=0.02)  # type: ignore[arg-type]
+
+
+def test_whole_layers_go_by_their_magnitude() -> None:
+    model = bert(layers=3)
+    with torch.no_grad():
+        for name, weight in raw_weights(LAYERS.find(model)).items():
+            if "layer.1.intermediate" in name or "layer.1.output" in name:
+                weight.mul_(0.01)
+    groups = units_of(model, ("layer",))
+    assert groups.groups[STACK].size == 6
+    mask = OneShot(20 * NEURON / groups.total, "local", LAYERS, ("layer",)).mask(model)
+    gone = {name for name, keep in mask.items() if not keep.any()}
+    assert gone == {"bert.encoder.layer.1.intermediate.dense.weight", "bert.encoder.layer.1.output.dense.weight"}
+
+
+TRAINING: list[Pruner] = [
+    MaskTraining(0.5, refresh_every=2, granularity=BOTH),
+    MaskTraining(0.5, init="soft", initial_sparsity=0.2, scope="global", granularity=("neuron",)),
+    MaskTraining(0.5, granularity=("layer",)),
+    Movement(0.5, granularity=BOTH),
+    StaticShared(0.5, granularity=BOTH),
+    GradualMagnitude(0.5, granularity=BOTH, refresh_every=2),
+    IMP(0.5, step_sparsity=0.25, interval=0.5, granularity=BOTH),
+]
+
+
+@pytest.mark.parametrize("pruner", TRAINING, ids=lambda each: f"{each.name}-{'+'.join(each.granularity)}")
+def test_every_method_finds_whole_units_at_its_sparsity(pruner: Pruner) -> None:
+    model = bert(heads=4, neurons=40)
+    method, found = pruner.method(fine_tuned=True, eval_every=4), dict[float, Any]()
+    method.emit = found.__setitem__
+    method.prepare(model, 8)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.Adam(trained, lr=1e-2)
+    for step in range(1, method.stop_at() + 1):
+        ids = torch.randint(1, 30, (4, 6), generator=torch.Generator().manual_seed(step))
+        loss = nn.functional.cross_entropy(model(input_ids=ids).logits, ids[:, 0] % 2)
+        penalty = method.penalty(step - 1)
+        (loss if penalty is None else loss + penalty).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        method.after_step(step)
+    _, mask = split_snapshot(found.get(pruner.sparsity) or method.snapshot())
+    assert mask is not None
+    assert whole_units(bert(heads=4, neurons=40), mask)
+    assert mask.sparsity == pytest.approx(pruner.sparsity, abs=0.1 if "layer" in pruner.granularity else 0.02)  # type: ignore[attr-defined]
+
+
+def test_scores_of_units_are_in_the_model_once() -> None:
+    """They are shared by all matrices of a block, and trained, saved and counted once."""
+    model = bert(layers=1)
+    MaskTraining(0.5, granularity=BOTH).method(fine_tuned=True, eval_every=5).prepare(model, 10)
+    scores = {name: p for name, p in model.named_parameters() if name.endswith(".scores")}
+    assert sorted(p.numel() for p in scores.values()) == [3, 20]
+
+
+@pytest.mark.parametrize("granularity", [(), ("head", "head"), ("head", "layer"), ("weight", "neuron"), ("column",)])
+def test_impossible_granularities_are_refused(granularity: Any) -> None:
+    with pytest.raises(UserError, match="granularity"):
+        check_granularity(granularity)
+
+
+def test_methods_that_count_refuse_layers_and_penalties_have_no_granularity() -> None:
+    with pytest.raises(UserError, match="layers differ"):
+        Movement(0.5, granularity=("layer",))
+    assert not {"l0", "soft-movement"} & {n for n, p in PRUNERS.items() if "granularity" in p.__dataclass_fields__}
+
+
+def test_units_need_all_of_their_matrices() -> None:
+    model = bert()
+    with pytest.raises(UserError, match="only some matrices"):
+        OneShot(0.2, targets=Targets(modules=("query", "key")), granularity=("head",)).mask(model)
+    only = Targets(modules=r".*(intermediate|layer\.\d\.output)\.dense")
+    mask = OneShot(0.5, targets=only, granularity=("neuron",)).mask(model)
+    assert len(mask) == 4
+    assert mask.sparsity == 0.5
