@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from srnet.backbones import drawn_in
+from srnet.backbones import newly_initialised
 from srnet.masks import Schedule, Targets, keep_largest
 from srnet.masks.budget import kept_counts
 from srnet.masks.parametrization import ScoreMask, attach, attached, current_mask, raw_weights
@@ -124,9 +124,9 @@ class Budgeted(Scored):
 
 def train_what_was_drawn(model: nn.Module) -> None:
     """A classifier or a pooler that was drawn at random has nothing to lose by training; the pre-trained rest stays."""
-    drawn = drawn_in(model)
+    new = newly_initialised(model)
     for name, parameter in model.named_parameters():
-        if name in drawn:
+        if name in new:
             parameter.requires_grad = True
 
 
