@@ -1,4 +1,4 @@
-"""Mask training: the weights are frozen, only the scores behind the mask learn."""
+"""Mask training: the weights are frozen, only the scores behind the mask are trained."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from srnet.masks import Mask, Schedule, Targets, magnitudes, meet_budget
 from srnet.masks.budget import Scope
 from srnet.masks.parametrization import ScoreMask, current_mask, raw_weights
 from srnet.masks.scores import Cut, Init, initial_scores
-from srnet.pruners.base import LATE, Method, Pruner, register
+from srnet.pruners.base import Pruner, register
 from srnet.pruners.scored import Scored
+from srnet.training.method import LATE, Method
 
 
 @register
@@ -87,7 +88,7 @@ class _Training(Scored):
         return ScoreMask(scores, self.pruner.phi)
 
     def _refresh(self, step: int) -> Mask:
-        """Move the thresholds so that the sparsity of this moment is met to the weight."""
+        """Set the thresholds so that the sparsity scheduled for `step` is met to the weight."""
         scores = {name: mask.scores.detach() for name, mask in self.masks().items()}
         sparsity = self.schedule.at(step / self.total_steps)
         keep = meet_budget(scores, sparsity, self.pruner.scope, magnitudes(raw_weights(self.layers)))

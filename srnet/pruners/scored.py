@@ -1,4 +1,4 @@
-"""What methods share that learn a score for every weight: masks that follow the scores, a schedule, a penalty."""
+"""Common parts of methods that learn a score for every weight: score masks, a schedule, a penalty."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from srnet.backbones import drawn_in
+from srnet.backbones import newly_initialised
 from srnet.masks import Schedule, Targets, keep_largest
 from srnet.masks.budget import kept_counts
 from srnet.masks.parametrization import ScoreMask, attach, attached, current_mask, raw_weights
 from srnet.masks.scores import estimated_cut, sampled
-from srnet.pruners.base import Method, Snapshot, plain_state, snapshot_of
+from srnet.training.method import Method
 
 
 class Scored(Method, ABC):
-    """Scores behind every mask. Subclasses say how they start and when a mask moves."""
+    """Training of scores behind every mask. Subclasses define the initial masks and when they are updated."""
 
     def __init__(self, targets: Targets, schedule: Schedule, eval_every: int) -> None:
         super().__init__()
@@ -31,13 +31,13 @@ class Scored(Method, ABC):
         attach(self.layers, self.first_masks(raw_weights(self.layers)))
 
     def freeze(self, model: nn.Module) -> None:
-        """Only scores learn. The movement-pruning family trains the weights as well."""
+        """Train only the scores. The movement-pruning family trains the weights as well."""
         for parameter in model.parameters():
             parameter.requires_grad = False
 
     @abstractmethod
     def first_masks(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, nn.Module]:
-        """The masks as they are before the first step, by weight name."""
+        """The masks before the first step, by weight name."""
 
     def masks(self) -> dict[str, ScoreMask]:
         return cast(dict[str, ScoreMask], attached(self.layers))
@@ -46,21 +46,18 @@ class Scored(Method, ABC):
         return step / self.total_steps
 
     def is_due(self, step: int) -> bool:
-        """Whether a checkpoint may be taken right after this step."""
+        """Whether an evaluation may follow this step."""
         return step % self.eval_every == 0 or step == self.total_steps
 
     def may_select(self, step: int) -> bool:
         return self.schedule.reached(self.progress(step))
 
-    def snapshot(self) -> Snapshot:
-        return snapshot_of(plain_state(self.model), current_mask(self.layers))
-
 
 class Budgeted(Scored):
-    """Scores from zero, under a budget that shrinks on the cubic schedule.
+    """Scores that start at zero, under a budget that shrinks on the cubic schedule.
 
-    After every step each threshold moves to where a sample of its matrix puts it, which costs no sort of all scores.
-    Before an evaluation it is set exactly: there the budget holds to the weight.
+    After every step each threshold is estimated from a sample of its matrix, without sorting all scores. Before an
+    evaluation it is set exactly, so that the budget is met to the weight.
     """
 
     def __init__(
@@ -97,7 +94,7 @@ class Budgeted(Scored):
 
     @torch.no_grad()
     def set_exactly(self, step: int) -> None:
-        """One matrix after another: nothing as large as the model is made on the way."""
+        """Set the thresholds one matrix at a time, so that no temporary is as large as the model."""
         scores = {name: mask.scores.detach() for name, mask in self.masks().items()}
         totals = {name: each.numel() for name, each in scores.items()}
         counts, weights = self.counts(scores, totals, step), raw_weights(self.layers)
@@ -106,7 +103,7 @@ class Budgeted(Scored):
             mask.set_cut(keep_largest(scores[name], totals[name] - counts[name], ties))
 
     def counts(self, scores: Mapping[str, torch.Tensor], totals: Mapping[str, int], step: int) -> dict[str, int]:
-        """How many weights each matrix keeps after `step`: by default all matrices the same share."""
+        """How many weights each matrix keeps after `step`; by default the same share of each."""
         return kept_counts(totals, self.schedule.at(self.progress(step)))
 
     # --- the penalty -----------------------------------------------------------------------------------------------
@@ -122,11 +119,11 @@ class Budgeted(Scored):
         return strength * mean_sigmoid([mask.scores for mask in self.masks().values()])
 
 
-def train_what_was_drawn(model: nn.Module) -> None:
-    """A classifier or a pooler that was drawn at random has nothing to lose by training; the pre-trained rest stays."""
-    drawn = drawn_in(model)
+def train_new_parameters(model: nn.Module) -> None:
+    """Train randomly initialised parameters, such as a classifier or a pooler; pre-trained ones stay frozen."""
+    new = newly_initialised(model)
     for name, parameter in model.named_parameters():
-        if name in drawn:
+        if name in new:
             parameter.requires_grad = True
 
 

@@ -13,8 +13,9 @@ from torch import nn
 from srnet.errors import UserError, choose
 from srnet.masks import LAYERS, Schedule, Targets
 from srnet.masks.budget import divided
-from srnet.pruners.base import Method, Pruner, register
-from srnet.pruners.scored import Budgeted, train_what_was_drawn
+from srnet.pruners.base import Pruner, register
+from srnet.pruners.scored import Budgeted, train_new_parameters
+from srnet.training.method import Method
 
 LOW_SPARSITY, LOW_SPARSITY_TEMPERATURE = 0.3, 4.0
 """SMP-S: the temperature where few weights are pruned (70 % kept or more)."""
@@ -44,7 +45,7 @@ class StaticLocal(Pruner):
         super().__post_init__()
         choose("value for penalty_until", self.penalty_until, ("ramp", "end"))
         if not 0.0 <= self.penalty < float("inf"):
-            raise UserError(f"penalty must be a number from 0 on, not {self.penalty:g}")
+            raise UserError(f"penalty must be at least 0, not {self.penalty:g}")
         self.schedule()
 
     def schedule(self) -> Schedule:
@@ -87,7 +88,7 @@ class _Static(Budgeted):
 
     def freeze(self, model: nn.Module) -> None:
         super().freeze(model)
-        train_what_was_drawn(model)
+        train_new_parameters(model)
 
 
 class _StaticShared(_Static):
@@ -99,16 +100,16 @@ class _StaticShared(_Static):
 
 
 def kind_of(name: str) -> str:
-    """What a matrix is called in every layer: `encoder.layer.7.attention.self.query` without the 7."""
+    """The name of a matrix without its layer number: `encoder.layer.7.attention.self.query` without the 7."""
     return re.sub(r"(?<=\.)\d+(?=\.)", "*", name)
 
 
 def shared_counts(
     scores: Mapping[str, torch.Tensor], local: Mapping[str, int], totals: Mapping[str, int], temperature: float
 ) -> dict[str, int]:
-    """Layer l keeps the share v L m_l / sum m of its matrix, m_l = mean(sigmoid(S_l / p)), and never more than all.
+    """Layer l keeps the share v L m_l / sum m of its matrix, with m_l = mean(sigmoid(S_l / p)), and at most all of it.
 
-    What a clipped layer cannot use goes to the others, so that each kind keeps as many weights as `local` gives it.
+    The excess of a clipped layer goes to the others, so that each kind keeps as many weights as `local` gives it.
     """
     kinds: dict[str, list[str]] = {}
     for name in sorted(scores):
@@ -116,6 +117,6 @@ def shared_counts(
     counts: dict[str, int] = {}
     for names in kinds.values():
         means = torch.stack([torch.sigmoid(scores[name] / temperature).mean() for name in names])
-        claims = dict(zip(names, means.tolist(), strict=True))
-        counts |= divided(sum(local[name] for name in names), {name: totals[name] for name in names}, claims)
+        shares = dict(zip(names, means.tolist(), strict=True))
+        counts |= divided(sum(local[name] for name in names), {name: totals[name] for name in names}, shares)
     return counts
