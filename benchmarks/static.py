@@ -17,7 +17,7 @@ from benchmarks.timing import Ratio, compare
 from srnet.masks import LAYERS, Targets
 from srnet.masks.parametrization import detach
 from srnet.pruners import StaticLocal, StaticShared
-from srnet.pruners.base import Method
+from srnet.training.method import Method
 from srnet.training.predict import predict
 
 LAYER = Targets(exclude=())

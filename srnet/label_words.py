@@ -1,4 +1,4 @@
-"""The head a masked language model was pre-trained with, as a classifier: one word a label (Schick & Schütze; SMP)."""
+"""The head of a masked language model as a classifier: one word per label (Schick & Schütze; SMP)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from srnet.errors import UserError
 
 
 def token_ids(words: tuple[str, ...], tokenizer: Any) -> list[int]:
-    """The one token that each word is."""
+    """The token of each word."""
     ids = [_token_id(word, tokenizer) for word in words]
     for place, each in enumerate(ids):
         if each in ids[:place]:
@@ -27,11 +27,11 @@ def token_ids(words: tuple[str, ...], tokenizer: Any) -> list[int]:
 
 def _token_id(word: str, tokenizer: Any) -> int:
     if not word.strip():
-        raise UserError("a label word is empty", "give one word a label")
-    # as in running text: the tokenizers of RoBERTa and T5 keep the space before a word with it
+        raise UserError("a label word is empty", "give one word per label")
+    # with a space, as in running text: for the tokenizers of RoBERTa and T5 it is part of the token
     tokens = tokenizer.tokenize(f" {word.strip()}")
     if len(tokens) == 1 and tokens[0] in tokenizer.all_special_tokens and tokens[0] != tokenizer.unk_token:
-        raise UserError(f"label word '{word}' is a special token, which stands for no word", "choose a word")
+        raise UserError(f"label word '{word}' is a special token", "choose a word")
     if len(tokens) == 1 and tokenizer.convert_tokens_to_ids(tokens[0]) != tokenizer.unk_token_id:
         return int(tokenizer.convert_tokens_to_ids(tokens[0]))
     pieces = "unknown to" if tokenizer.unk_token in tokens else f"{len(tokens)} tokens ({' '.join(tokens)}) for"
@@ -39,7 +39,7 @@ def _token_id(word: str, tokenizer: Any) -> int:
 
 
 def restrict_to(model: PreTrainedModel, ids: list[int]) -> None:
-    """Let the language model's last layer give logits of these tokens alone, not of the whole vocabulary."""
+    """Make the language model's last layer return the logits of these tokens only."""
     every: Any = model.get_output_embeddings()
     some = nn.Linear(every.weight.shape[1], len(ids), bias=every.bias is not None, dtype=every.weight.dtype)
     with torch.no_grad():
@@ -51,18 +51,18 @@ def restrict_to(model: PreTrainedModel, ids: list[int]) -> None:
 
 
 def read_at_first_token(model: PreTrainedModel) -> None:
-    """Logits of a text are those of its first token, [CLS]."""
+    """Use the logits of the first token, [CLS], as those of the text."""
     model.__class__ = _reading_first(cast(Any, type(model)))
 
 
 def uses_label_words(model: nn.Module) -> bool:
-    """Whether the logits come from a pre-trained language-model head: nothing in it is drawn at random."""
+    """Whether the logits come from a pre-trained language-model head, with no randomly initialised part."""
     return bool(getattr(model, "label_words", False))
 
 
 @cache
 def _reading_first(cls: Any) -> Any:
-    """The class of a language model, but for what it returns: as `parametrize` does, so that all names stay."""
+    """A subclass with another `forward`, as `parametrize` makes one: all names stay the same."""
 
     def forward(self: Any, *args: Any, **inputs: Any) -> SequenceClassifierOutput:
         return SequenceClassifierOutput(logits=cls.forward(self, *args, **inputs).logits[:, 0])

@@ -14,7 +14,7 @@ from series import recipe_of
 from small import small_defaults
 
 import srnet
-import srnet.backbones
+import srnet.backbones.checkpoints
 from srnet.backbones import backbone_hash, folder_or_name
 from srnet.cli import main
 from srnet.experiment import Engine, Store
@@ -34,7 +34,7 @@ from srnet.training import TrainingSettings
 def tiny_demo(tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The embedded backbone and benchmark, but tiny: what a demo costs is not what is tested here."""
     for name in (EMBEDDED, EMBEDDED_OTHER):
-        monkeypatch.setitem(srnet.backbones._SHIPPED, name, Path(tiny_backbone))
+        monkeypatch.setitem(srnet.backbones.checkpoints.SHIPPED, name, Path(tiny_backbone))
     monkeypatch.setattr(SyntheticTask.__init__, "__defaults__", small_defaults(200, 60, 60))
     monkeypatch.chdir(tmp_path)
     backbone_hash.cache_clear()

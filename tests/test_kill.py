@@ -42,14 +42,14 @@ def nest(backbone: str) -> None:
     from small import small_defaults
 
     import srnet.api
-    import srnet.backbones
+    import srnet.backbones.checkpoints
     import srnet.cli
     import srnet.progress
     from srnet.names import EMBEDDED
     from srnet.tasks.synthetic import SyntheticTask
 
     torch.set_num_threads(1)
-    srnet.backbones._SHIPPED[EMBEDDED] = Path(backbone)
+    srnet.backbones.checkpoints.SHIPPED[EMBEDDED] = Path(backbone)
     srnet.progress.PLAIN_SECONDS = -1.0  # every step of a training is a line
     SyntheticTask.__init__.__defaults__ = small_defaults(200, 60, 60)  # type: ignore[attr-defined]
     for line in sys.stdin:

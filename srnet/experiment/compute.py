@@ -39,7 +39,6 @@ from srnet.experiment.nodes import (
 from srnet.experiment.store import Store
 from srnet.files import write_json
 from srnet.objectives import StatefulLoss, distilled
-from srnet.pruners.base import LATE, Method, Moments, Snapshot, split_snapshot
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.answers import CLASSES, AnswerKind
 from srnet.tasks.base import Task
@@ -47,6 +46,7 @@ from srnet.tasks.splits import Split, joined
 from srnet.training import Encoded, Result, Run, predict, train
 from srnet.training.data import token_batches
 from srnet.training.inputs import inputs_for
+from srnet.training.method import LATE, Method, Snapshot, SnapshotsAtSteps, split_snapshot
 from srnet.training.predict import EVAL_TOKENS
 from srnet.training.trainer import Watch
 
@@ -133,7 +133,7 @@ def _(node: FineTune, context: Context, folder: Path) -> None:
 @compute.register
 def _(node: Trajectory, context: Context, folder: Path) -> None:
     _unmasked(context, node.parent)
-    _train_and_keep(node, Moments(node.steps), context, folder)
+    _train_and_keep(node, SnapshotsAtSteps(node.steps), context, folder)
 
 
 @compute.register

@@ -1,4 +1,4 @@
-"""The subnetwork itself: the mask as a value, its budget, its place in a model."""
+"""The mask as a value, its budget and schedule, and its place in a model."""
 
 from srnet.masks.budget import check_sparsity, keep_largest, magnitudes, meet_budget, prune_count
 from srnet.masks.mask import Mask

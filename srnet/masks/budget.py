@@ -27,8 +27,8 @@ def prune_count(sparsity: float, total: int) -> int:
 def keep_largest(scores: torch.Tensor, pruned: int, tiebreak: torch.Tensor | None = None) -> torch.Tensor:
     """True for all but exactly `pruned` entries, the lowest ones.
 
-    Among equal scores the smaller `tiebreak` (a weight's magnitude) goes first, then the earlier entry, so that a tie
-    neither breaks the budget nor wipes out whole rows.
+    Among equal scores the one with the smaller `tiebreak` (a weight's magnitude) is pruned first, then the earlier
+    entry, so that a tie neither breaks the budget nor removes complete rows.
     """
     flat = scores.detach().reshape(-1)
     if pruned <= 0:
@@ -71,8 +71,8 @@ def kept_counts(totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
     return {name: total - prune_count(sparsity, total) for name, total in totals.items()}
 
 
-def divided(budget: int, totals: Mapping[str, int], claims: Mapping[str, float]) -> dict[str, int]:
-    """`budget` weights among matrices, in proportion to claim times size; none gets more than it has.
+def divided(budget: int, totals: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, int]:
+    """`budget` weights among matrices, in proportion to share times size; none gets more than it has.
 
     What a full matrix cannot take goes to the others in the same proportion. Whole numbers by largest remainder, so
     that the sum is the budget.
@@ -82,11 +82,10 @@ def divided(budget: int, totals: Mapping[str, int], claims: Mapping[str, float])
     quotas: dict[str, float] = {}
     open_, left = sorted(totals), float(budget)
     while open_:
-        worth = sum(claims[name] * totals[name] for name in open_)
-        # claims of nothing at all: everybody is treated alike
-        parts = {
-            n: left * (claims[n] * totals[n] / worth if worth > 0 else totals[n] / _sum(totals, open_)) for n in open_
-        }
+        worth = {name: shares[name] * totals[name] for name in open_}
+        if not sum(worth.values()) > 0:  # all shares are zero: divide by size alone
+            worth = {name: float(totals[name]) for name in open_}
+        parts = {name: left * (worth[name] / sum(worth.values())) for name in open_}
         full = [name for name in open_ if parts[name] >= totals[name]]
         if not full:
             quotas |= parts
@@ -101,10 +100,6 @@ def divided(budget: int, totals: Mapping[str, int], claims: Mapping[str, float])
     for name in takers[:missing]:
         counts[name] += 1
     return counts
-
-
-def _sum(totals: Mapping[str, int], names: list[str]) -> int:
-    return sum(totals[name] for name in names)
 
 
 def magnitudes(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -8,7 +8,7 @@ with a score for each of its blocks. Budgets count weights, through the units.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -84,8 +84,15 @@ class Groups(ABC):
         """The trainable mask of each group, once they are attached."""
 
     @abstractmethod
+    def __iter__(self) -> Iterator[str]:
+        """The names of the groups."""
+
+    @abstractmethod
+    def pooled(self, name: str, values: Values) -> torch.Tensor:
+        """From a value for each weight to one for each score of a group: the root mean square over a unit."""
+
     def pool(self, values: Values) -> dict[str, torch.Tensor]:
-        """From a value for each weight to one for each score: the root mean square over a unit."""
+        return {name: self.pooled(name, values) for name in self}
 
     @abstractmethod
     def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
@@ -108,8 +115,11 @@ class Groups(ABC):
     def _attach(self) -> None: ...
 
     def magnitudes(self) -> dict[str, torch.Tensor]:
-        """One for each score, by group."""
-        return self.pool({name: weight.detach().abs() for name, weight in raw_weights(self.layers).items()})
+        return {name: self.magnitude(name) for name in self}
+
+    def magnitude(self, name: str) -> torch.Tensor:
+        """Of each weight or unit of a group."""
+        return self.pooled(name, raw_weights(self.layers)).detach().abs()
 
     def scores(self) -> dict[str, torch.Tensor]:
         return {name: mask.scores.detach() for name, mask in self.masks.items()}
@@ -122,8 +132,11 @@ class Groups(ABC):
 class Weights(Groups):
     """Each weight has a score; a group is a matrix."""
 
-    def pool(self, values: Values) -> dict[str, torch.Tensor]:
-        return dict(values)
+    def __iter__(self) -> Iterator[str]:
+        return iter(map(weight_name, self.layers))
+
+    def pooled(self, name: str, values: Values) -> torch.Tensor:
+        return values[name]
 
     def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
         return kept_counts(totals, sparsity)
@@ -146,16 +159,15 @@ class Units(Groups):
         weights = raw_weights(layers)
         self.groups = {group.name: group for group in groups}
         self.total = sum(weight.numel() for weight in weights.values())
-        self.sizes = self._sums({name: torch.ones_like(weight) for name, weight in weights.items()})
+        self.sizes = {name: _sums(group, weights, torch.ones_like) for name, group in self.groups.items()}
         """How many weights each unit has, by group."""
 
-    def pool(self, values: Values) -> dict[str, torch.Tensor]:
-        squares = self._sums({name: value.float().square() for name, value in values.items()})
-        return {name: (total / self.sizes[name]).sqrt() for name, total in squares.items()}
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.groups)
 
-    def _sums(self, values: Values) -> dict[str, torch.Tensor]:
-        """The sum over the weights of each unit."""
-        return {name: _sum_over_units(group, values) for name, group in self.groups.items()}
+    @torch.no_grad()
+    def pooled(self, name: str, values: Values) -> torch.Tensor:
+        return (_sums(self.groups[name], values, torch.square) / self.sizes[name]).sqrt()
 
     # --- budgets ---------------------------------------------------------------------------------------------------
 
@@ -245,10 +257,11 @@ def _best_protected(scores: torch.Tensor) -> torch.Tensor:
     return protected
 
 
-def _sum_over_units(group: Group, values: Values) -> torch.Tensor:
+def _sums(group: Group, values: Values, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """The sum of `function` over the weights of each unit."""
     total = torch.zeros(group.size, device=values[group.parts[0].weight].device)
     for part in group.parts:
-        sums = values[part.weight].sum(1 - part.dim, dtype=torch.float32)
+        sums = function(values[part.weight].detach()).sum(1 - part.dim, dtype=torch.float32)
         total.index_add_(0, part.unit_of.to(total.device), sums)
     return total
 

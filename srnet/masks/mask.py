@@ -82,7 +82,7 @@ class Mask(Mapping[str, torch.Tensor]):
         return Mask({name: operation(self[name], other[name]) for name in self})
 
     def apply(self, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """`m * W` for the masked matrices; everything else passes through untouched."""
+        """`m * W` for the masked matrices; all other tensors unchanged."""
         missing = [name for name in self if name not in weights or weights[name].shape != self[name].shape]
         if missing:
             raise UserError(f"the mask does not fit this model: {missing[0]} is missing or has another shape")
@@ -92,7 +92,7 @@ class Mask(Mapping[str, torch.Tensor]):
     # --- bytes -----------------------------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
-        """Header with names and shapes, one bit a weight, and a checksum over both."""
+        """Header with names and shapes, one bit per weight, and a checksum over both."""
         header = json.dumps({name: list(tensor.shape) for name, tensor in self.items()}).encode()
         flat = [tensor.numpy().reshape(-1) for tensor in self.values()]
         bits = np.packbits(np.concatenate(flat)).tobytes() if flat else b""
@@ -117,7 +117,7 @@ class Mask(Mapping[str, torch.Tensor]):
 
 
 def _unpacked(body: bytes, source: str) -> tuple[dict[str, list[int]], np.ndarray]:
-    """The shapes that a header names, and the bits behind it: as many as the shapes need."""
+    """The shapes in the header, and the bits after it: as many as the shapes need."""
     size = int.from_bytes(body[:8], "little")
     try:
         shapes = json.loads(body[8 : 8 + size])
@@ -125,7 +125,7 @@ def _unpacked(body: bytes, source: str) -> tuple[dict[str, list[int]], np.ndarra
         raise UserError(f"{source} has an unreadable header", "restore the file") from error
     packed = np.frombuffer(body[8 + size :], np.uint8)
     if not isinstance(shapes, dict) or not all(map(_is_shape, shapes.values())):
-        raise UserError(f"{source} has a header that is no list of shapes", "restore the file")
+        raise UserError(f"{source} has a header that is not a list of shapes", "restore the file")
     needed = -(-sum(map(math.prod, shapes.values())) // 8)
     if len(packed) != needed:
         raise UserError(f"{source} holds {len(packed):,} bytes of bits, its shapes need {needed:,}", "restore the file")

@@ -1,4 +1,4 @@
-"""The mask inside a model: a parametrisation of the weight, so that any architecture works untouched."""
+"""The mask inside a model: a parametrisation of the weight, so that any architecture works unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _kept(values: torch.Tensor, scores: torch.Tensor, cut: float) -> torch.Tenso
 class _StraightThrough(torch.autograd.Function):
     """Forward: W where score > cut, else 0. Backward: d score = W * dL/dW' for every entry, pruned ones included.
 
-    Where the weight learns as well its gradient is dL/dW' where it is kept, else 0.
+    If the weight trains as well, its gradient is dL/dW' where it is kept, else 0.
     """
 
     @staticmethod
@@ -59,7 +59,7 @@ class ScoreMask(nn.Module):
         return cast(torch.Tensor, masked)
 
     def _traceable(self, weight: torch.Tensor) -> torch.Tensor:
-        """The same values and gradients without a look at `phi` from Python: a compiler would take it for a constant.
+        """The same values and gradients without reading `phi` in Python: a compiler would treat it as a constant.
 
         `scores - scores.detach()` is exactly zero and carries the gradient past the comparison.
         """
@@ -67,19 +67,19 @@ class ScoreMask(nn.Module):
         return weight * (keep + (self.scores - self.scores.detach()).to(weight.dtype))
 
     def _strict_cut(self) -> float:
-        """The largest number below phi: `score > cut` then says `score >= phi`. Read anew only when phi moved."""
+        """The largest float below phi, so that `score > cut` means `score >= phi`. Cached until phi changes."""
         if self._cut[0] != self.phi._version:
             below = torch.nextafter(self.phi, torch.full_like(self.phi, -torch.inf))
             self._cut = (self.phi._version, float(below))
         return self._cut[1]
 
     def binary(self) -> torch.Tensor:
-        """The mask the forward pass uses right now."""
+        """The mask that the forward pass uses."""
         return self.scores.detach() >= self.phi
 
     @torch.no_grad()
     def set_cut(self, keep: torch.Tensor, cut: Cut = "middle") -> None:
-        """Move phi (and tied scores, by one unit in the last place) so that exactly `keep` stays."""
+        """Set phi (and move tied scores by one unit in the last place) so that exactly `keep` stays."""
         self.phi.copy_(cut_between(self.scores, keep.to(self.scores.device), cut))
 
 
@@ -123,7 +123,7 @@ class GateMask(nn.Module):
     def gate(self) -> torch.Tensor:
         if not self.training:
             return self.settled()
-        uniform = torch.rand_like(self.scores).clamp_(1e-6, 1.0 - 1e-6)  # log 0 is no gradient
+        uniform = torch.rand_like(self.scores).clamp_(1e-6, 1.0 - 1e-6)  # log 0 has no gradient
         return self._stretched(torch.sigmoid((uniform.logit_() + self.scores) / self.BETA))
 
     def settled(self) -> torch.Tensor:
@@ -144,9 +144,8 @@ class FixedMask(nn.Module):
 
     def __init__(self, keep: torch.Tensor, like: torch.Tensor | None = None) -> None:
         super().__init__()
-        self.register_buffer(
-            "keep", keep.float() if like is None else keep.to(like)
-        )  # ones and zeros: a plain product is the fastest masking there is
+        # ones and zeros: a plain product is the fastest way to mask
+        self.register_buffer("keep", keep.float() if like is None else keep.to(like))
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         return weight * self.keep
@@ -166,8 +165,14 @@ def attach(layers: Mapping[str, nn.Module], masks: Mapping[str, nn.Module]) -> N
         parametrize.register_parametrization(layer, "weight", masks[weight_name(name)], unsafe=True)
 
 
+def set_fixed(layers: Mapping[str, nn.Module], keep: Mapping[str, torch.Tensor]) -> None:
+    """Replace the values of attached `FixedMask`s."""
+    for name, module in attached(layers).items():
+        cast(FixedMask, module).keep.copy_(keep[name])
+
+
 def detach(layers: Mapping[str, nn.Module], *, bake: bool) -> None:
-    """Take the masks off. `bake` leaves m * W behind, otherwise W comes back as it was."""
+    """Remove the masks. With `bake` the weight is then m * W, otherwise the original W."""
     for layer in layers.values():
         if parametrize.is_parametrized(layer, "weight"):
             parametrize.remove_parametrizations(layer, "weight", leave_parametrized=bake)
@@ -194,7 +199,7 @@ def raw_weights(layers: Mapping[str, nn.Module]) -> dict[str, torch.Tensor]:
 
 
 def current_mask(layers: Mapping[str, nn.Module]) -> Mask:
-    """The mask that the attached modules apply right now."""
+    """The mask that the attached modules apply."""
     return Mask(
         {name: cast(ScoreMask | GateMask | FixedMask, module).binary() for name, module in attached(layers).items()}
     )

@@ -13,7 +13,7 @@ class Schedule:
     """Cubic from `initial` to `final`, reached at the share `ramp` of the run and then held.
 
     s(t) = s_f + (s_i - s_f) (1 - (t - t_0) / (T - t_0))^3, with t_0 = begin * t_max and T = ramp * t_max. Until t_0 it
-    stays where it starts. Equal ends make it a fixed sparsity.
+    is s_i. With s_i = s_f the sparsity is fixed.
     """
 
     initial: float
@@ -44,7 +44,7 @@ class Schedule:
         return self.final + (self.initial - self.final) * (1.0 - self.travelled(progress)) ** 3
 
     def travelled(self, progress: float) -> float:
-        """How far along the ramp, from 0 to 1."""
+        """The completed share of the ramp, from 0 to 1."""
         return min(1.0, max(0.0, progress - self.begin) / (self.ramp - self.begin))
 
     def growth(self, progress: float) -> float:

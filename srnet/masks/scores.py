@@ -1,4 +1,4 @@
-"""How the real-valued mask starts: by the magnitude of the weights."""
+"""Scores behind a mask: their initial values, and the threshold that separates pruned from kept."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def initial_scores(weight: torch.Tensor, keep: torch.Tensor, init: Init, phi: fl
 
 
 SAMPLE = 32_768
-"""Scores by which a threshold is estimated: the share above it is then right to a few thousandths."""
+"""Scores from which a threshold is estimated: the error of the share above it is then a few thousandths."""
 
 
 def sampled(scores: torch.Tensor, turn: int) -> torch.Tensor:
-    """Every n-th score, other ones each turn. n shares no factor with a row's length, or it would miss columns."""
+    """Every n-th score, different ones each turn. n is coprime to a row's length, or it would miss columns."""
     flat = scores.detach().reshape(-1)
     stride = max(1, flat.numel() // SAMPLE)
     while math.gcd(stride, scores.shape[-1]) > 1:
@@ -35,7 +35,7 @@ def sampled(scores: torch.Tensor, turn: int) -> torch.Tensor:
 def estimated_cut(sample: torch.Tensor, kept: float) -> torch.Tensor:
     """A threshold above which about the share `kept` of the scores lies. Where scores are tied, more stay."""
     pruned = round((1.0 - kept) * sample.numel())
-    if pruned <= 0:  # nothing, also of what the sample missed
+    if pruned <= 0:  # keep every score, also those outside the sample
         return torch.full((), -torch.inf, dtype=sample.dtype, device=sample.device)
     if pruned >= sample.numel():
         return torch.full((), torch.inf, dtype=sample.dtype, device=sample.device)
@@ -45,11 +45,11 @@ def estimated_cut(sample: torch.Tensor, kept: float) -> torch.Tensor:
 def cut_between(scores: torch.Tensor, keep: torch.Tensor, cut: Cut = "middle") -> torch.Tensor:
     """The threshold phi that separates `keep` from the rest, as `scores >= phi`.
 
-    `middle` lies halfway between the two, so that neither side flips at the slightest update; for scores fresh from
-    Eq. 1 with alpha = 2 that is phi itself. `kth` is the published rule, `scores > k-th value` for k pruned weights:
-    the next number above the highest pruned score, which the slightest increase of that score crosses. Pruned entries
-    tied with the lowest kept one are lowered in place by one unit in the last place: the cheap compare in the forward
-    pass then gives the exact budget.
+    `middle` lies halfway between the two, so that small updates flip neither side; for the initial scores of Eq. 1 with
+    alpha = 2 that is phi itself. `kth` is the published rule, `scores > k-th value` for k pruned weights: the next
+    float above the highest pruned score, which any increase of that score crosses. Pruned entries tied with the lowest
+    kept one are lowered in place by one unit in the last place: the comparison in the forward pass then gives the exact
+    budget.
     """
     infinity = torch.full((), torch.inf, dtype=scores.dtype, device=scores.device)
     if not bool(keep.any()):
@@ -62,4 +62,4 @@ def cut_between(scores: torch.Tensor, keep: torch.Tensor, cut: Cut = "middle") -
     if cut == "kth":
         return torch.nextafter(highest_pruned, infinity)
     middle = highest_pruned + (lowest_kept - highest_pruned) / 2
-    return torch.where(middle > highest_pruned, middle, lowest_kept)  # neighbouring floats have nothing in between
+    return torch.where(middle > highest_pruned, middle, lowest_kept)  # adjacent floats have no middle

@@ -17,17 +17,17 @@ Selector = str | tuple[str, ...]
 
 ALL, OUTSIDE, STACK_ONLY = "all-linear", "outside-layers", "outside-stack"
 BEYOND_REACH = 0.1
-"""The share of the layers' weights that may lie in other than linear layers beyond which a sparsity is refused."""
+"""The largest share of the layers' weights that may lie outside linear layers, where no mask can be put."""
 
 
 @dataclass(frozen=True)
 class Targets:
     """`modules`: "all-linear", a regular expression that a full module name must match, or a tuple of name endings.
 
-    `exclude` works the same way and wins. By default it is "outside-layers", found by structure: what belongs neither
-    to the stack of attention and feed-forward layers nor is the layer that gives the logits. So the pooler stays, as in
-    the paper, and whatever other architectures have in its place; so do projections of embeddings. Where a decoder
-    follows an encoder (T5, BART) the encoder is masked and the decoder stays; `exclude=()` masks both.
+    `exclude` has the same syntax and takes precedence. The default "outside-layers" is found by structure: everything
+    except the stack of attention and feed-forward layers and the layer that gives the logits. So the pooler is not
+    masked, as in the paper, nor its equivalents in other architectures, nor projections of embeddings. In an
+    encoder-decoder (T5, BART) the encoder is masked and the decoder is not; `exclude=()` masks both.
 
     "outside-stack" excludes the layer that gives the logits as well, as static and movement pruning do.
 
@@ -37,7 +37,7 @@ class Targets:
     modules: Selector = option(ALL, name="--target-modules")
     """Layers to mask: all-linear, a regular expression for the whole name, or name endings with commas."""
     exclude: Selector = option(OUTSIDE, name="--exclude-modules")
-    """Layers to leave out, written in the same way: this wins over --target-modules."""
+    """Layers to leave out, written in the same way. It takes precedence over --target-modules."""
 
     def find(self, model: nn.Module) -> dict[str, nn.Module]:
         """Module name -> layer, in the model's order."""
@@ -47,7 +47,7 @@ class Targets:
         found = {n: m for n, m in wanted.items() if n not in excluded}
         if wanted and not found:
             raise UserError(
-                f"what matches target_modules={self.modules!r} is excluded", "exclude_modules='' masks it all the same"
+                f"all layers that match target_modules={self.modules!r} are excluded", "set exclude_modules=''"
             )
         if not found:
             some = ", ".join(sorted({name.rsplit(".", 1)[-1] for name in layers}))
@@ -61,14 +61,14 @@ class Targets:
         if self.exclude not in (OUTSIDE, STACK_ONLY):
             return {name for name in layers if _matches(self.exclude, name)}
         classifier = classifier_of(model)
-        if classifier is None:  # not a classifier of transformers: nothing is known of its structure
+        if classifier is None:  # not a transformers classifier: its structure is unknown
             return set()
         stays = self.exclude == STACK_ONLY or uses_label_words(model)
         return {name for name in layers if (stays or name != classifier) and not _in_stack(model, name)}
 
 
 LAYERS = Targets(exclude=STACK_ONLY)
-"""The matrices of attention and feed-forward layers alone: 72 in BERT-base."""
+"""Only the matrices of attention and feed-forward layers: 72 in BERT-base."""
 
 
 def _matches(selector: Selector, name: str) -> bool:
@@ -83,7 +83,7 @@ def _matches(selector: Selector, name: str) -> bool:
 
 
 def _in_stack(model: nn.Module, name: str) -> bool:
-    """Whether `name` belongs to the layers that are masked: those a backbone keeps in a list."""
+    """Whether `name` belongs to the layers that are masked: those in a backbone's `ModuleList`."""
     if not in_base(model, name) or (_decodes(model) and "decoder" in name.split(".")):
         return False
     parts = name.split(".")
@@ -95,7 +95,7 @@ def _decodes(model: nn.Module) -> bool:
 
 
 def _check_shared(found: dict[str, nn.Module]) -> None:
-    """A layer used many times has one mask. Two layers with one tensor would get two, and only one could be kept."""
+    """Refuse two layers with one tensor: they would get two masks, and only one could be saved."""
     owners: dict[int, str] = {}
     for name, weight in zip(found, raw_weights(found).values(), strict=True):
         owner = owners.setdefault(id(weight), name)
@@ -104,12 +104,12 @@ def _check_shared(found: dict[str, nn.Module]) -> None:
 
 
 def _check_reach(model: nn.Module, found: dict[str, nn.Module]) -> None:
-    """A mixture of experts keeps most weights in tensors of its own: "50 %" of the rest would be a wrong claim."""
+    """Refuse models with most weights outside linear layers (mixtures of experts): "50 %" would be wrong for them."""
     masked = {id(weight) for weight in raw_weights(found).values()}
     stack = {
         name: parameter
         for name, parameter in model.named_parameters()
-        if parameter.dim() > 1 and not name.endswith(".scores") and _in_stack(model, name)  # scores are a mask's own
+        if parameter.dim() > 1 and not name.endswith(".scores") and _in_stack(model, name)  # scores belong to a mask
     }
     missed = {name: parameter.numel() for name, parameter in stack.items() if id(parameter) not in masked}
     reached = sum(parameter.numel() for name, parameter in stack.items() if name not in missed)
@@ -117,5 +117,5 @@ def _check_reach(model: nn.Module, found: dict[str, nn.Module]) -> None:
         raise UserError(
             f"the layers of a {type(model).__name__} keep weights where no mask can be put, such as "
             f"{max(missed, key=lambda name: missed[name])}",
-            "name the layers to mask with target_modules, and take the sparsity as theirs alone",
+            "name the layers to mask with target_modules; the sparsity then refers to these layers only",
         )

@@ -3,7 +3,7 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from srnet.pruners.base import PRUNERS, Method, Pruner, get_pruner
+from srnet.pruners.base import PRUNERS, Pruner, get_pruner
 from srnet.pruners.imp import IMP, RewoundIMP
 from srnet.pruners.l0 import L0
 from srnet.pruners.magnitude import GradualMagnitude, OneShot
@@ -22,7 +22,6 @@ __all__ = [
     "PRUNERS",
     "GradualMagnitude",
     "MaskTraining",
-    "Method",
     "Movement",
     "OneShot",
     "Pruner",

@@ -1,9 +1,9 @@
-"""Iterative magnitude pruning, with and without rewinding. One run yields every sparsity on the way."""
+"""Iterative magnitude pruning, with and without rewinding. One run yields every sparsity level."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from torch import nn
 
@@ -11,21 +11,22 @@ from srnet.errors import UserError, choose
 from srnet.masks import Mask, Targets
 from srnet.masks.budget import Scope
 from srnet.masks.granularity import WEIGHT, Granularity, Groups, check_granularity, groups_of
-from srnet.masks.parametrization import FixedMask, attach, attached, current_mask, raw_weights
-from srnet.pruners.base import Method, Pruner, Snapshot, plain_state, register, snapshot_of
+from srnet.masks.parametrization import current_mask, set_fixed
+from srnet.pruners.base import Pruner, register
+from srnet.training.method import Method, plain_state, snapshot_of
 
 LEVEL_DIGITS = 6
 
 
-def whole(value: float) -> int:
-    """Rounded down, but for the noise of floating point."""
+def floored(value: float) -> int:
+    """Rounded down, with a tolerance for floating-point error."""
     return int(value + 1e-9)
 
 
 @register
 @dataclass(frozen=True)
 class IMP(Pruner):
-    """Iterative magnitude pruning (Algorithm 1): prune some of the smallest weights, train, and so on."""
+    """Iterative magnitude pruning (Algorithm 1): prune some of the smallest weights, train, and repeat."""
 
     name: ClassVar[str] = "imp"
     rewinds: ClassVar[bool] = False
@@ -54,14 +55,14 @@ class IMP(Pruner):
             )
 
     def levels(self) -> tuple[float, ...]:
-        """10 %, 20 %, ... 90 %: every level that leaves a weight and fits into the run; 100 % is never one."""
-        count = min(round(1.0 / self.step_sparsity), whole(1.0 / self.interval))
+        """10 %, 20 %, ... 90 %: every level below 100 % that fits into the run."""
+        count = min(round(1.0 / self.step_sparsity), floored(1.0 / self.interval))
         levels = (round(n * self.step_sparsity, LEVEL_DIGITS) for n in range(1, count + 1))
         return tuple(level for level in levels if level < 1.0)
 
     def check_steps(self, total_steps: int) -> None:
-        if whole(self.interval * total_steps) < 1:
-            raise UserError(f"{total_steps} steps are too few for {self.name}", "give it at least 1 step a level")
+        if floored(self.interval * total_steps) < 1:
+            raise UserError(f"{total_steps} steps are too few for {self.name}", "give it at least 1 step per level")
 
     def shared_run(self) -> IMP:
         """The one run that yields this and every other level."""
@@ -81,7 +82,7 @@ class RewoundIMP(IMP):
 
 
 class _Iterations(Method):
-    """At t = 0, dt, 2 dt, ...: hand out the level that was just trained, then prune the next one."""
+    """At t = 0, dt, 2 dt, ...: emit the level that was just trained, then prune to the next one."""
 
     def __init__(self, pruner: IMP) -> None:
         super().__init__()
@@ -90,13 +91,10 @@ class _Iterations(Method):
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         self.model, self.total_steps = model, total_steps
         self.pruner.check_steps(total_steps)
-        self.interval = whole(self.pruner.interval * total_steps)
+        self.interval = floored(self.pruner.interval * total_steps)
         self.original = {name: t.detach().clone() for name, t in plain_state(model).items()}
         self.groups = groups_of(model, self.pruner.targets.find(model), self.pruner.granularity)
-        self.layers = self.groups.layers
-        weights = raw_weights(self.layers)
-        ones = Mask.ones_like(weights)
-        attach(self.layers, {name: FixedMask(ones[name], weights[name]) for name in ones})
+        self.attach_fixed(self.groups.layers)
         self._prune(0)
 
     def stop_at(self) -> int:
@@ -116,20 +114,16 @@ class _Iterations(Method):
     def _prune(self, index: int) -> None:
         level = self.pruner.levels()[index]
         keep = smallest_remaining(self.groups, current_mask(self.layers), level, self.pruner.scope)
-        for name, module in attached(self.layers).items():
-            cast(FixedMask, module).keep.copy_(keep[name])
+        set_fixed(self.layers, keep)
         if self.pruner.rewinds:
             self.emit(level, snapshot_of(self.original, keep))
 
     def may_select(self, step: int) -> bool:
-        return False  # Algorithm 1 returns a level when its time has come; there is nothing to choose
-
-    def snapshot(self) -> Snapshot:
-        return snapshot_of(plain_state(self.model), current_mask(self.layers))
+        return False  # Algorithm 1 returns each level at a fixed step: there is nothing to select
 
 
 def smallest_remaining(groups: Groups, mask: Mask, sparsity: float, scope: Scope) -> Mask:
-    """Prune the smallest of the remaining weights or units until `sparsity` is met; what is pruned stays pruned."""
+    """Prune the smallest of the remaining weights or units until `sparsity` is met; pruned ones stay pruned."""
     remaining = groups.pool({name: keep.float() for name, keep in mask.items()})
     scores = {
         name: each.masked_fill(remaining[name].to(each.device) == 0.0, -1.0)

@@ -1,4 +1,4 @@
-"""L0 regularisation (Louizos et al. 2018): a random gate before every weight, and a price for those that open."""
+"""L0 regularisation (Louizos et al. 2018): a random gate on every weight, and a penalty on open gates."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import torch
 
 from srnet.errors import UserError
 from srnet.masks.parametrization import GateMask, raw_weights
-from srnet.pruners.base import Method, Snapshot, plain_state, register, snapshot_of
+from srnet.pruners.base import register
 from srnet.pruners.penalised import Penalised, PenalisedMethod
+from srnet.training.method import Method, Snapshot, plain_state, snapshot_of
 
 CLOSED = -GateMask.LOW / (GateMask.HIGH - GateMask.LOW)
-"""At this sigmoid of its score a settled gate closes: sigmoid(S) (r - l) + l = 0."""
+"""At this sigmoid of its score a gate closes in evaluation: sigmoid(S) (r - l) + l = 0."""
 
 
 @register
@@ -54,8 +55,8 @@ class _Gates(PenalisedMethod):
 
     @torch.no_grad()
     def snapshot(self) -> Snapshot:
-        """What a gate lets through becomes part of the weight: the saved model is the evaluated one."""
+        """Weights are multiplied by their gates: the saved model is the evaluated one."""
         state = plain_state(self.model)
         weights = raw_weights(self.layers)
-        through = {name: weights[name] * gate.settled() for name, gate in self.gates().items()}
-        return snapshot_of({**state, **through}, self.mask())
+        gated = {name: weights[name] * gate.settled() for name, gate in self.gates().items()}
+        return snapshot_of({**state, **gated}, self.current_mask())

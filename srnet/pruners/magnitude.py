@@ -1,9 +1,9 @@
-"""Pruning by magnitude: at once without training, or little by little while the weights train."""
+"""Pruning by magnitude: at once without training, or gradually while the weights train."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from torch import nn
 
@@ -11,8 +11,9 @@ from srnet.errors import UserError, choose
 from srnet.masks import Mask, Targets
 from srnet.masks.budget import Scope
 from srnet.masks.granularity import WEIGHT, Granularity, check_granularity, groups_of
-from srnet.masks.parametrization import FixedMask, attach, attached, current_mask, raw_weights
-from srnet.pruners.base import Batches, Method, Pruner, Ramped, Snapshot, plain_state, register, snapshot_of
+from srnet.masks.parametrization import set_fixed
+from srnet.pruners.base import Batches, Pruner, Ramped, register
+from srnet.training.method import Method
 
 
 @register
@@ -65,7 +66,7 @@ class GradualMagnitude(Ramped):
 
 
 class _Gradual(Method):
-    """A pruned weight has no gradient, so it comes back only if one that stayed shrinks below it."""
+    """A pruned weight has no gradient, so it is kept again only if a kept weight becomes smaller than it."""
 
     def __init__(self, pruner: GradualMagnitude, eval_every: int) -> None:
         super().__init__()
@@ -74,22 +75,15 @@ class _Gradual(Method):
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         self.model, self.total_steps = model, total_steps
         self.groups = groups_of(model, self.pruner.targets.find(model), self.pruner.granularity)
-        self.layers = self.groups.layers
-        weights = raw_weights(self.layers)
-        ones = Mask.ones_like(weights)
-        attach(self.layers, {name: FixedMask(ones[name], weights[name]) for name in ones})
+        self.attach_fixed(self.groups.layers)
 
     def after_step(self, step: int) -> dict[str, float]:
         if step % self.pruner.refresh_every and step % self.eval_every and step != self.total_steps:
             return {}
         sparsity = self.schedule.at(step / self.total_steps)
         keep = self.groups.expand(self.groups.keep(self.groups.magnitudes(), sparsity, self.pruner.scope))
-        for name, module in attached(self.layers).items():
-            cast(FixedMask, module).keep.copy_(keep[name])
+        set_fixed(self.layers, keep)
         return {"mask/sparsity": keep.sparsity}
 
     def may_select(self, step: int) -> bool:
         return self.schedule.reached(step / self.total_steps)
-
-    def snapshot(self) -> Snapshot:
-        return snapshot_of(plain_state(self.model), current_mask(self.layers))

@@ -1,4 +1,4 @@
-"""Mask training: the weights are frozen, only the scores behind the mask learn."""
+"""Mask training: the weights are frozen, only the scores behind the mask are trained."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from srnet.masks.budget import Scope
 from srnet.masks.granularity import WEIGHT, Granularity, check_granularity
 from srnet.masks.parametrization import ScoreMask
 from srnet.masks.scores import Cut, Init, initial_scores
-from srnet.pruners.base import LATE, Method, Pruner, register
+from srnet.pruners.base import Pruner, register
 from srnet.pruners.scored import Scored
+from srnet.training.method import LATE, Method
 
 
 @register
@@ -92,7 +93,7 @@ class _Training(Scored):
         return ScoreMask(scores, self.pruner.phi)
 
     def _refresh(self, step: int) -> Mask:
-        """Move the thresholds so that the sparsity of this moment is met to the weight."""
+        """Set the thresholds so that the sparsity scheduled for `step` is met to the weight."""
         sparsity = self.schedule.at(step / self.total_steps)
         keep = self.groups.keep(self.groups.scores(), sparsity, self.pruner.scope, self.groups.magnitudes())
         for name, mask in self.masks().items():
@@ -104,7 +105,7 @@ class _Training(Scored):
     def after_step(self, step: int) -> dict[str, float]:
         if step % self.pruner.refresh_every and not self.is_due(step):
             return {}
-        drifted = self.mask().sparsity
+        drifted = self.current_mask().sparsity
         keep = self._refresh(step)
         flips = self._flips(keep) / (step - self._refreshed)
         self._refreshed = step

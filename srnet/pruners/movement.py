@@ -1,4 +1,4 @@
-"""Movement pruning (Sanh et al. 2020): weights and scores learn together; what moves away from zero stays."""
+"""Movement pruning (Sanh et al. 2020): weights and scores train together; weights that move away from zero stay."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import ClassVar
 from torch import nn
 
 from srnet.masks.granularity import WEIGHT, Granularity, check_counted
-from srnet.pruners.base import Method, Ramped, register
+from srnet.pruners.base import Ramped, register
 from srnet.pruners.scored import Budgeted
+from srnet.training.method import Method
 
 
 @register
@@ -32,4 +33,4 @@ class Movement(Ramped):
 
 class _Movement(Budgeted):
     def freeze(self, model: nn.Module) -> None:
-        """Everything learns."""
+        """Nothing is frozen."""

@@ -1,4 +1,4 @@
-"""What soft movement pruning and L0 share: a penalty decides how many weights stay, no budget does."""
+"""Common parts of soft movement pruning and L0: a penalty, not a budget, determines how many weights stay."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ FIRST_STEERED, GAIN, LIMIT = 10.0, 0.1, 1e4
 
 @dataclass(frozen=True)
 class Penalised(Ramped):
-    """The sparsity that is reached is counted and reported; it is near `sparsity`, not at it.
+    """A pruner whose final sparsity is close to `sparsity`, not equal; the reported one is counted on the mask.
 
-    At the end of the ramp the penalty is in full force.
+    The penalty reaches its full strength at the end of the ramp.
     """
 
     has_scores: ClassVar[bool] = True
@@ -34,7 +34,7 @@ class Penalised(Ramped):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.penalty is not None and not 0.0 <= self.penalty < math.inf:
-            raise UserError(f"penalty must be a number from 0 on, not {self.penalty:g}")
+            raise UserError(f"penalty must be at least 0, not {self.penalty:g}")
 
     @property
     def aim(self) -> str:
@@ -42,7 +42,7 @@ class Penalised(Ramped):
 
 
 class PenalisedMethod(Scored):
-    """Subclasses say what a mask is and how likely a weight is to stay."""
+    """Subclasses define the mask and the probability that a weight stays."""
 
     shift: float = 0.0
     """The penalty is on sigmoid(S + shift)."""
@@ -54,7 +54,7 @@ class PenalisedMethod(Scored):
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         super().prepare(model, total_steps)
-        # a buffer: whoever resumes the run must find it where it was
+        # a buffer, so that a checkpoint has it
         self._first_mask.register_buffer("steered", torch.tensor(FIRST_STEERED))
 
     @property
@@ -63,18 +63,18 @@ class PenalisedMethod(Scored):
 
     @property
     def _steered(self) -> torch.Tensor:
-        # asked for anew each time: a model that moves to another device leaves its old tensors behind
+        # not cached: moving a model to another device replaces its tensors
         return cast(torch.Tensor, self._first_mask.steered)
 
     def freeze(self, model: nn.Module) -> None:
-        """Everything learns."""
+        """Nothing is frozen."""
 
     @abstractmethod
     def cut(self) -> float:
         """The score above which a weight stays."""
 
     def kept_share(self, step: int) -> float:
-        """The share of weights that stay after `step`, by a sample of each matrix; asked for more than once a step."""
+        """The share of weights that stay after `step`, by a sample of each matrix; cached, as it is used repeatedly."""
         if self._measured[0] != step:
             scores = [mask.scores for mask in self.masks().values()]
             shares = torch.stack([(sampled(each, step) > self.cut()).float().mean() for each in scores])
@@ -101,8 +101,8 @@ class PenalisedMethod(Scored):
         return figures | ({"mask/sparsity": self.mask().sparsity} if self.is_due(step) else {})
 
     def _excess(self, step: int) -> float:
-        """The logarithm of kept over wanted: above 0 while too many stay. Then the penalty acts, and grows."""
+        """log(kept / target): above 0 while too many weights stay. Then the penalty acts, and grows."""
         if self.schedule.travelled(self.progress(step)) == 0.0:
             return 0.0
-        wanted = 1.0 - self.schedule.at(self.progress(step))
-        return max(-3.0, min(3.0, math.log(max(self.kept_share(step), 1e-4) / wanted)))
+        target = 1.0 - self.schedule.at(self.progress(step))
+        return max(-3.0, min(3.0, math.log(max(self.kept_share(step), 1e-4) / target)))

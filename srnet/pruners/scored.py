@@ -1,4 +1,4 @@
-"""What methods share that learn a score for every weight: masks that follow the scores, a schedule, a penalty."""
+"""Common parts of methods that learn a score for every weight: score masks, a schedule, a penalty."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from srnet.backbones import drawn_in
+from srnet.backbones import newly_initialised
 from srnet.masks import Mask, Schedule, Targets, keep_largest
 from srnet.masks.granularity import WEIGHT, Granularity, groups_of
 from srnet.masks.parametrization import ScoreMask
 from srnet.masks.scores import estimated_cut, sampled
-from srnet.pruners.base import Method, Snapshot, plain_state, snapshot_of
+from srnet.training.method import Method, Snapshot, plain_state, snapshot_of
 
 
 class Scored(Method, ABC):
-    """Scores behind every mask. Subclasses say how they start and when a mask moves."""
+    """Training of scores behind every mask. Subclasses define the initial masks and when they are updated."""
 
     def __init__(
         self, targets: Targets, schedule: Schedule, eval_every: int, granularity: Granularity = WEIGHT
@@ -34,40 +34,39 @@ class Scored(Method, ABC):
         self.groups.attach(self.first_masks())
 
     def freeze(self, model: nn.Module) -> None:
-        """Only scores learn. The movement-pruning family trains the weights as well."""
+        """Train only the scores. The movement-pruning family trains the weights as well."""
         for parameter in model.parameters():
             parameter.requires_grad = False
 
     @abstractmethod
     def first_masks(self) -> dict[str, Any]:
-        """The masks as they are before the first step, by group."""
+        """The masks before the first step, by group."""
 
     def masks(self) -> dict[str, ScoreMask]:
         return self.groups.masks
 
-    def mask(self) -> Mask:
-        """What the model uses right now."""
+    def current_mask(self) -> Mask:
         return self.groups.mask()
 
     def progress(self, step: int) -> float:
         return step / self.total_steps
 
     def is_due(self, step: int) -> bool:
-        """Whether a checkpoint may be taken right after this step."""
+        """Whether an evaluation may follow this step."""
         return step % self.eval_every == 0 or step == self.total_steps
 
     def may_select(self, step: int) -> bool:
         return self.schedule.reached(self.progress(step))
 
     def snapshot(self) -> Snapshot:
-        return snapshot_of(plain_state(self.model), self.mask())
+        return snapshot_of(plain_state(self.model), self.current_mask())
 
 
 class Budgeted(Scored):
-    """Scores from zero, under a budget that shrinks on the cubic schedule.
+    """Scores that start at zero, under a budget that shrinks on the cubic schedule.
 
-    After every step each threshold moves to where a sample of its matrix puts it, which costs no sort of all scores.
-    Before an evaluation it is set exactly: there the budget holds to the weight.
+    After every step each threshold is estimated from a sample of its matrix, without sorting all scores. Before an
+    evaluation it is set exactly, so that the budget is met to the weight.
     """
 
     def __init__(
@@ -83,17 +82,16 @@ class Budgeted(Scored):
         self.final_penalty, self.penalty_schedule = penalty, penalty_schedule or schedule
 
     def first_masks(self) -> dict[str, Any]:
-        shapes = self.groups.magnitudes()
-        return {name: ScoreMask(torch.zeros_like(each), -torch.inf) for name, each in shapes.items()}
+        return {name: ScoreMask(torch.zeros_like(self.groups.magnitude(name)), -torch.inf) for name in self.groups}
 
     def after_step(self, step: int) -> dict[str, float]:
         figures = {"mask/penalty": self.strength(step)} if self.final_penalty else {}
         if not self.is_due(step):
             self._follow(step)
             return figures
-        drifted = self.mask().sparsity
+        drifted = self.current_mask().sparsity
         self.set_exactly(step)
-        sparsity = self.mask().sparsity
+        sparsity = self.current_mask().sparsity
         return {"mask/sparsity": sparsity, "mask/drift": drifted - sparsity, **figures}
 
     @torch.no_grad()
@@ -106,15 +104,15 @@ class Budgeted(Scored):
 
     @torch.no_grad()
     def set_exactly(self, step: int) -> None:
-        """One matrix after another: nothing as large as the model is made on the way."""
-        scores, ties = self.groups.scores(), self.groups.magnitudes()
+        """Set the thresholds one group at a time, so that no temporary is as large as the model."""
+        scores = self.groups.scores()
         totals = {name: each.numel() for name, each in scores.items()}
         counts = self.counts(scores, totals, step)
         for name, mask in self.masks().items():
-            mask.set_cut(keep_largest(scores[name], totals[name] - counts[name], ties[name]))
+            mask.set_cut(keep_largest(scores[name], totals[name] - counts[name], self.groups.magnitude(name)))
 
     def counts(self, scores: Mapping[str, torch.Tensor], totals: Mapping[str, int], step: int) -> dict[str, int]:
-        """How many scores of each group stay after `step`: by default the same share of all groups."""
+        """How many scores each group keeps after `step`; by default the same share of each."""
         return self.groups.counts(totals, self.schedule.at(self.progress(step)))
 
     # --- the penalty -----------------------------------------------------------------------------------------------
@@ -130,11 +128,11 @@ class Budgeted(Scored):
         return strength * mean_sigmoid([mask.scores for mask in self.masks().values()])
 
 
-def train_what_was_drawn(model: nn.Module) -> None:
-    """A classifier or a pooler that was drawn at random has nothing to lose by training; the pre-trained rest stays."""
-    drawn = drawn_in(model)
+def train_new_parameters(model: nn.Module) -> None:
+    """Train randomly initialised parameters, such as a classifier or a pooler; pre-trained ones stay frozen."""
+    new = newly_initialised(model)
     for name, parameter in model.named_parameters():
-        if name in drawn:
+        if name in new:
             parameter.requires_grad = True
 
 

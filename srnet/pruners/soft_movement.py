@@ -10,8 +10,9 @@ import torch
 
 from srnet.errors import UserError
 from srnet.masks.parametrization import ScoreMask, raw_weights
-from srnet.pruners.base import Method, register
+from srnet.pruners.base import register
 from srnet.pruners.penalised import Penalised, PenalisedMethod
+from srnet.training.method import Method
 
 
 @register
@@ -50,7 +51,7 @@ class _SoftMovement(PenalisedMethod):
 
     @torch.no_grad()
     def _keep_floor(self) -> None:
-        """Lower the threshold of a matrix in which fewer scores than the floor lie above tau, and put it back later."""
+        """Lower the threshold of a matrix in which fewer scores than the floor lie above tau; restore it later."""
         for mask in self.masks().values():
             flat = mask.scores.detach().reshape(-1)
             least = int(self.pruner.floor * flat.numel()) + 1
@@ -63,5 +64,5 @@ class _SoftMovement(PenalisedMethod):
 
 
 def _above(cut: float) -> float:
-    """The next number above: kept is what lies strictly above the cut."""
+    """The next float above `cut`: scores strictly above the cut are kept."""
     return float(torch.nextafter(torch.tensor(cut), torch.tensor(math.inf)))

@@ -14,8 +14,9 @@ from srnet.errors import UserError, choose
 from srnet.masks import LAYERS, Schedule, Targets
 from srnet.masks.budget import divided
 from srnet.masks.granularity import WEIGHT, Granularity, check_counted
-from srnet.pruners.base import Method, Pruner, register
-from srnet.pruners.scored import Budgeted, train_what_was_drawn
+from srnet.pruners.base import Pruner, register
+from srnet.pruners.scored import Budgeted, train_new_parameters
+from srnet.training.method import Method
 
 LOW_SPARSITY, LOW_SPARSITY_TEMPERATURE = 0.3, 4.0
 """SMP-S: the temperature where few weights are pruned (70 % kept or more)."""
@@ -48,7 +49,7 @@ class StaticLocal(Pruner):
         check_counted(self.name, self.granularity)
         choose("value for penalty_until", self.penalty_until, ("ramp", "end"))
         if not 0.0 <= self.penalty < float("inf"):
-            raise UserError(f"penalty must be a number from 0 on, not {self.penalty:g}")
+            raise UserError(f"penalty must be at least 0, not {self.penalty:g}")
         self.schedule()
 
     def schedule(self) -> Schedule:
@@ -92,7 +93,7 @@ class _Static(Budgeted):
 
     def freeze(self, model: nn.Module) -> None:
         super().freeze(model)
-        train_what_was_drawn(model)
+        train_new_parameters(model)
 
 
 class _StaticShared(_Static):
@@ -105,7 +106,7 @@ class _StaticShared(_Static):
 
 
 def kind_of(name: str) -> str:
-    """What a matrix is called in every layer: `encoder.layer.7.attention.self.query` without the 7."""
+    """The name of a matrix without its layer number: `encoder.layer.7.attention.self.query` without the 7."""
     return re.sub(r"(?<=\.)\d+(?=\.)", "*", name)
 
 
@@ -116,10 +117,10 @@ def shared_counts(
     temperature: float,
     least: int = 0,
 ) -> dict[str, int]:
-    """Layer l keeps the share v L m_l / sum m of its matrix, m_l = mean(sigmoid(S_l / p)), and never more than all.
+    """Layer l keeps the share v L m_l / sum m of its matrix, with m_l = mean(sigmoid(S_l / p)), and at most all of it.
 
-    What a clipped layer cannot use goes to the others, so that each kind keeps as many weights as `local` gives it. No
-    layer keeps fewer than `least`.
+    The excess of a clipped layer goes to the others, so that each kind keeps as many weights as `local` gives it.
+    Each layer keeps at least `least`.
     """
     kinds: dict[str, list[str]] = {}
     for name in sorted(scores):
@@ -127,7 +128,7 @@ def shared_counts(
     counts: dict[str, int] = {}
     for names in kinds.values():
         means = torch.stack([torch.sigmoid(scores[name] / temperature).mean() for name in names])
-        claims = dict(zip(names, means.tolist(), strict=True))
+        shares = dict(zip(names, means.tolist(), strict=True))
         budget, open_ = sum(local[name] - least for name in names), {name: totals[name] - least for name in names}
-        counts |= {name: least + count for name, count in divided(budget, open_, claims).items()}
+        counts |= {name: least + count for name, count in divided(budget, open_, shares).items()}
     return counts

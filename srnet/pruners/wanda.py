@@ -1,4 +1,4 @@
-"""Wanda (Sun et al. 2023): weights are judged by their magnitude and by the inputs that they meet."""
+"""Wanda (Sun et al. 2023): weights are ranked by their magnitude times the norm of their input."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class Wanda(Pruner):
         if self.granularity != WEIGHT:
             groups = groups_of(model, layers, self.granularity)
             return groups.expand(groups.keep(groups.pool(scores), self.sparsity, "local"))
-        # A matrix loses the lowest ranks of all its rows. What is left over from whole ranks is decided by the score,
-        # so that it meets its sparsity to the weight.
+        # A matrix loses the lowest ranks of all its rows. Within the last, incomplete rank the score decides, so that
+        # the sparsity is met to the weight.
         return meet_budget(ranks, self.sparsity, "local", scores)
 
 
 def _ranks(scores: torch.Tensor, dim: int) -> torch.Tensor:
-    """The place of each score among those that it is compared with; 0 is the lowest."""
+    """The rank of each score along `dim`; 0 is the lowest."""
     order = scores.argsort(dim=dim, stable=True)
     return order.argsort(dim=dim)
 
@@ -72,9 +72,9 @@ def input_norms(model: nn.Module, layers: dict[str, nn.Module], batches: Batches
     batch: dict[str, torch.Tensor] = {}
 
     def add(name: str, layer: nn.Module, inputs: tuple[torch.Tensor, ...], output: Any) -> None:
-        (values,), there = inputs, batch.get("attention_mask")
-        if there is not None and values.shape[:-1] == there.shape:
-            values = values[there.bool()]
+        (values,), attended = inputs, batch.get("attention_mask")
+        if attended is not None and values.shape[:-1] == attended.shape:
+            values = values[attended.bool()]
         squares[name] = squares.get(name, 0.0) + values.reshape(-1, values.shape[-1]).float().square().sum(0)
 
     training, device = model.training, next(model.parameters()).device
@@ -89,5 +89,5 @@ def input_norms(model: nn.Module, layers: dict[str, nn.Module], batches: Batches
     model.train(training)
     if len(squares) < len(layers):
         unseen = next(name for name in layers if weight_name(name) not in squares)
-        raise UserError(f"wanda has seen no input of {unseen}", "exclude layers that the model does not use")
+        raise UserError(f"wanda found no input of {unseen}", "exclude layers that the model does not use")
     return {name: total.sqrt() for name, total in squares.items()}

@@ -1,4 +1,4 @@
-"""Resumable checkpoints in safe formats, written whole or not at all."""
+"""Resumable checkpoints in safe formats, written atomically."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TENSORS, _STATE = "tensors.safetensors", "state.json"
 
 
 def trained_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """What training changes: parameters with a gradient, and the buffers of the masks (phi, keep)."""
+    """The tensors that training changes: parameters with a gradient, and the buffers of the masks (phi, keep)."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     buffers = {name: b for name, b in model.named_buffers() if ".parametrizations." in name}
     return {**trained, **buffers}
@@ -30,7 +30,7 @@ def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tens
 
 
 def random_state() -> dict[str, torch.Tensor]:
-    """Where this process's random numbers are."""
+    """The state of this process's random number generators."""
     state = {"torch": torch.random.get_rng_state()}
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.random.get_rng_state()
@@ -38,7 +38,7 @@ def random_state() -> dict[str, torch.Tensor]:
 
 
 def _random_names(rank: int) -> str:
-    """The main process's have no number: a run of one process writes the same names as the first of many."""
+    """The prefix of a rank's random state; rank 0 has no number, as in a run of one process."""
     return f"rng{rank or ''}/"
 
 
@@ -53,10 +53,10 @@ def write_checkpoint(
     randoms: Sequence[dict[str, torch.Tensor]] | None = None,
     loss: Mapping[str, torch.Tensor] | None = None,
 ) -> None:
-    """`best` is the result so far, `notes` are small values that go into JSON.
+    """Write a checkpoint. `best` is the result so far, `notes` are small values for JSON.
 
-    `randoms` are the random states of all ranks that share the run; without them it is this process's alone. `loss` is
-    the state of the loss, if it has one.
+    `randoms` are the random states of all ranks of the run, by default of this process. `loss` is the state of the
+    loss, if it has one.
     """
     tensors = {f"model/{name}": t for name, t in trained_tensors(model).items()}
     tensors |= {f"optimizer/{name}": t for name, t in _optimizer_tensors(optimizer).items()}
@@ -80,7 +80,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def readable(folder: Path) -> bool:
-    """Whether a checkpoint is there and whole; anything else means starting over."""
+    """Whether there is a complete checkpoint; otherwise the run starts from the beginning."""
     try:
         load_file(folder / _TENSORS)
         read_json(folder / _STATE)
@@ -91,7 +91,7 @@ def readable(folder: Path) -> bool:
 
 
 class Checkpoint:
-    """A checkpoint that was read, to be put back piece by piece."""
+    """A checkpoint that was read, to be restored part by part."""
 
     def __init__(self, folder: Path) -> None:
         self._tensors = load_file(folder / _TENSORS)
@@ -130,7 +130,7 @@ class Checkpoint:
             group["lr"] = rate
 
     def restore_rng(self, rank: int = 0) -> None:
-        """A rank that was not there when the checkpoint was written keeps the numbers it has."""
+        """Restore the random state; a rank that the checkpoint does not have keeps its own."""
         saved = self._under(_random_names(rank))
         if "torch" in saved:
             torch.random.set_rng_state(saved["torch"])

@@ -1,4 +1,4 @@
-"""Where the time of a training goes: to its steps, or to waiting for data."""
+"""The time that a training spends on its steps and on waiting for data."""
 
 from __future__ import annotations
 

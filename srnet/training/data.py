@@ -15,11 +15,11 @@ from torch.utils.data import Dataset
 from srnet.tasks.splits import Split
 
 _AT_ONCE = 1_000
-"""Texts that are tokenised at a time: Python's lists of numbers are far larger than our arrays of them."""
+"""Texts that are tokenised at a time: Python lists of numbers need far more memory than arrays."""
 _LONG = 4
-"""Characters a token from which on a text is cut before it is paired."""
+"""Characters per token above which a text is cut before it is paired."""
 _MARGIN = 8
-"""Tokens that are kept beyond those that fit: the last of them may differ from those of the whole text."""
+"""Tokens that are kept beyond those that fit: the last ones may differ from those of the uncut text."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Encoded(Dataset[int]):
     """A tokenised split. Indexing gives the row's number; `collate` turns numbers into a padded batch."""
 
     columns: dict[str, np.ndarray]
-    """The tokens of all rows, one after another: a million rows are not a million arrays."""
+    """The tokens of all rows in one array, because a million small arrays need far more memory."""
     labels: np.ndarray
     lengths: np.ndarray
     pad: dict[str, int]
@@ -45,7 +45,7 @@ class Encoded(Dataset[int]):
         return index
 
     def layout(self, rows: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where the tokens of a batch lie: (B, L), true where there is one, and each one's number among all tokens."""
+        """The positions of a batch's tokens: (B, L), true where there is a token, and each one's index in `columns`."""
         lengths = self.lengths[rows]
         places = np.arange(lengths.max())
         mask = places < lengths[:, None]
@@ -62,18 +62,18 @@ class Encoded(Dataset[int]):
         batch["labels"] = torch.from_numpy(self.labels[rows])
         return batch | {name: tensor[rows] for name, tensor in self.extras.items()}
 
-    # A model gives one set of logits a row. Data for which it gives one a token override these three.
+    # A model gives one set of logits per row. Data with logits per token override these three.
 
     def hide_padding(self, logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """The logits of a batch as a loss may read them."""
         return logits
 
     def place(self, rows: np.ndarray, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The logits of a batch without padding, and the number of each among all of the data."""
+        """The indices of a batch's results in the data, and its logits without padding."""
         return rows, logits
 
     def outputs(self, logits: np.ndarray) -> np.ndarray:
-        """What the answers are read from, one row an example, given all logits of the data."""
+        """What answers are decoded from, one row per example, given all logits of the data."""
         return logits
 
 
@@ -100,7 +100,7 @@ def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.n
 
 
 def _cut(texts: tuple[list[str], ...], tokenizer: Any, max_length: int) -> tuple[list[str], ...]:
-    """Pairs without what lies far behind the last token that fits: a tokenizer would keep all combinations of it."""
+    """Pairs without the text far beyond the last token that fits, which a tokenizer would keep as overflow."""
     if len(texts) == 1:
         return texts
     for row, pair in enumerate(zip(*texts, strict=True)):
@@ -111,20 +111,20 @@ def _cut(texts: tuple[list[str], ...], tokenizer: Any, max_length: int) -> tuple
             ]
             longest = max(map(len, ends))
             for column, text, tokens in zip(texts, pair, ends, strict=True):
-                # which of the two is longer decides which is truncated, so it stays the longer one
+                # the longer of the two is truncated, so it must stay the longer one
                 kept = max_length + _MARGIN * (2 if len(tokens) == longest else 1)
                 column[row] = text[: tokens[kept - 1][1]] if len(tokens) > kept else text
     return texts
 
 
 def _separates(tokenizer: Any) -> bool:
-    """Whether the tokenizer marks where the second text begins. Those of GPT-2 and Llama write one after the other."""
+    """Whether the tokenizer separates the two texts. Those of GPT-2 and Llama concatenate them."""
     alone, together = (tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
     return bool(together > alone)
 
 
 def training_order(lengths: np.ndarray, batch_size: int, steps: int, seed: int) -> np.ndarray:
-    """The rows of every batch of the whole run, shape (steps, batch_size).
+    """The rows of every batch of the run, shape (steps, batch_size).
 
     Each pass is shuffled, cut into pools of 50 batches, and each pool sorted by length before it is cut into batches,
     which are shuffled again. The order is a pure function of its arguments, so a resumed run continues the same one.

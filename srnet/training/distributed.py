@@ -1,7 +1,7 @@
 """The processes that share one training, started by `torchrun` or `accelerate launch`.
 
-Every rank holds the whole model, takes an equal share of each batch, and must come to the same decisions as the others.
-What only one of them may do (write, judge, report) the main process does, and tells the others how it went.
+Every rank has the complete model, takes an equal share of each batch, and must make the same decisions as the others.
+Only the main process writes, scores and reports; it sends the outcome to the others.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from srnet.progress import processes
 
 T = TypeVar("T")
 
-PATIENCE = timedelta(hours=2)
-"""How long a rank waits for the others. One that dies is noticed at once, by the launcher; this is for a slow one."""
+TIMEOUT = timedelta(hours=2)
+"""How long a rank waits for a slow one. The launcher notices at once if a rank dies."""
 
 
 def on_cpu() -> bool:
-    """Whether the ranks compute on the CPU; `ACCELERATE_USE_CPU` is how `accelerate launch --cpu` says so."""
+    """Whether the ranks compute on the CPU; `accelerate launch --cpu` sets `ACCELERATE_USE_CPU`."""
     return not torch.cuda.is_available() or os.environ.get("ACCELERATE_USE_CPU", "").lower() in {"1", "true", "yes"}
 
 
@@ -38,7 +38,7 @@ def backend() -> str:
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those that share the work. Every method but `is_main` and `share` is called by all of them."""
+    """This process among those of a run. Every method but `is_main` and `share` must be called by all of them."""
 
     rank: int = 0
     world: int = 1
@@ -48,7 +48,7 @@ class Ranks:
         return self.rank == 0
 
     def share(self, batch_size: int) -> int:
-        """How much of a batch each rank takes: the same, or the mean of their gradients would not be the batch's."""
+        """A rank's part of a batch. All are equal, or the mean of their gradients would not be the batch's."""
         if batch_size % self.world:
             raise UserError(
                 f"a batch of {batch_size} cannot be divided equally among {self.world} processes",
@@ -57,7 +57,7 @@ class Ranks:
         return batch_size // self.world
 
     def gather(self, mine: list[T]) -> list[T]:
-        """What all ranks have, in the order of the ranks."""
+        """The items of all ranks, in the order of the ranks."""
         if self.world == 1:
             return mine
         parts: list[Any] = [None] * self.world
@@ -65,7 +65,7 @@ class Ranks:
         return [each for part in parts for each in part]
 
     def on_main(self, act: Callable[[], T]) -> T:
-        """Act on the main process alone. All wait for it and get what came of it, be it a value or an error."""
+        """Call `act` on the main process only. All ranks wait and get its value, or raise its error."""
         if self.world == 1:
             return act()
         outcome: list[Any] = [None, None]
@@ -85,7 +85,7 @@ class Ranks:
         return cast(T, outcome[0])
 
     def wait(self) -> None:
-        """Go on only when all have come here."""
+        """Wait until all ranks have called this."""
         self.gather([])
 
     @torch.no_grad()
@@ -97,13 +97,13 @@ class Ranks:
             value = tensor.detach().clone()
             dist.broadcast(value, src=0)
             if not self.is_main:
-                # not broadcast in place: only `copy_` counts as a change for those who remember a tensor's version
+                # not broadcast in place: only `copy_` raises the tensor's version, on which caches depend
                 tensor.copy_(value)
 
     def own_noise(self, seed: int) -> None:
         """Seed dropout differently on each rank.
 
-        A Trainer seeds all of them alike, and then the first example of every rank would lose the same units. This is
+        The Trainer gives all ranks one seed, so that the first example of every rank would lose the same units. This is
         why a shared run equals a run of one process only for models without dropout; the main process keeps its seed.
         """
         if not self.is_main:
@@ -114,21 +114,21 @@ ALONE = Ranks()
 
 
 def connect() -> Ranks:
-    """Join the processes this one was started with, once; a process that was started alone stays alone."""
+    """Join the processes this one was launched with, once; `ALONE` if it was started by itself."""
     if dist.is_available() and not dist.is_initialized() and _launched():
         if not on_cpu():
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        dist.init_process_group(backend(), timeout=PATIENCE)
+        dist.init_process_group(backend(), timeout=TIMEOUT)
         atexit.register(dist.destroy_process_group)
     if not dist.is_available() or not dist.is_initialized():
         return ALONE
-    # accelerate knows only the old name of an option that torch has renamed
+    # accelerate still uses the old name of an option that torch has renamed
     warnings.filterwarnings("ignore", message="`broadcast_buffers` is deprecated", category=FutureWarning)
     return Ranks(dist.get_rank(), dist.get_world_size())
 
 
 def _launched() -> bool:
-    # a WORLD_SIZE alone is no launch: batch systems set it too
+    # WORLD_SIZE alone is not enough: batch systems set it too
     if processes() <= 1 or not {"RANK", "LOCAL_RANK"} <= os.environ.keys():
         return False
     for name in ("RANK", "LOCAL_RANK"):

@@ -1,4 +1,4 @@
-"""From a split to what a model reads, one encoder for each way of reading."""
+"""From a split to a model's inputs, with one encoder for each kind of input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from srnet.training.data import Encoded, encode
 from srnet.training.spans import encode_windows
 
 Extras = dict[str, np.ndarray]
-"""What an objective learns from: a row an example, or for windows a row a token."""
+"""Additional inputs of an objective: one row per example, or for windows one row per token."""
 SHARED = 3
 """Neighbouring windows of a long context share a third of their tokens: 128 of 384, as in the published recipes."""
 
@@ -31,7 +31,7 @@ def _windows(split: Any, tokenizer: Any, length: int, extras: Extras) -> Encoded
     windows = encode_windows(split, tokenizer, length, length // SHARED)
     if any(len(each) != len(windows.offsets) for each in extras.values()):
         raise UserError(
-            "the teacher has read other windows of the contexts",
+            "the teacher used different windows of the contexts",
             "train it on the same backbone with the same max_length",
         )
     return replace(windows, token_extras=extras)

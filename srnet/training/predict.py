@@ -16,13 +16,10 @@ EVAL_TOKENS = 4096
 
 @torch.no_grad()
 def predict(model: nn.Module, data: Encoded, ranks: Ranks = ALONE) -> np.ndarray:
-    """Float32 logits in the order of the data; one row an example, or one row a token where the data are
-    such.
+    """Float32 logits in the order of the data: one row per example, or per token for such data.
 
-    Masks are computed once, not in every forward pass.
-
-    `ranks` divide the batches among them, and each gets all logits, equal to those of one process; `model` is the plain
-    model even so, for nothing has to be averaged here.
+    Masks are computed once, not in every forward pass. `ranks` divide the batches, and each gets all logits, equal to
+    those of one process. `model` is never wrapped for DDP, because nothing is averaged here.
     """
     was_training, device = model.training, next(model.parameters()).device
     model.eval()

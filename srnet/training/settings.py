@@ -66,7 +66,7 @@ class TrainingSettings:
         choose("precision", self.precision, ("float32", "bf16"))
         for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
-            if value is not None and not least <= value <= most:  # not: NaN is in no range
+            if value is not None and not least <= value <= most:  # also refuses NaN
                 raise UserError(f"{name} {value:g} is out of range", f"give a number from {least:g} to {most:g}")
         # 3 and 3.0 are the same training with the same key, and epochs have no effect where steps are given
         epochs = float(self.epochs) if self.steps is None else type(self).epochs
@@ -79,9 +79,9 @@ class TrainingSettings:
 
     @property
     def selects_late(self) -> bool:
-        """A run that may stop early has no planned end to be late in: it begins with the best model so far."""
+        """Whether only late checkpoints are eligible. A run that may stop early has no planned end, so all are."""
         return self.selection == "late" and self.patience is None
 
     def total_steps(self, examples: int) -> int:
-        """t_max: optimisation steps of the whole run."""
+        """t_max: optimisation steps of the run."""
         return self.steps if self.steps is not None else math.ceil(self.epochs * examples / self.batch_size)

@@ -1,9 +1,9 @@
-"""Questions about long contexts: overlapping windows of tokens, and the span that a model's logits choose.
+"""Questions about long contexts: overlapping windows of tokens, and the best span by a model's logits.
 
-A model gives two logits a token, start and end, of shape (B, L, 2). The loss of a window is the mean of two
-cross-entropies over its positions, of the start and of the end, against `labels` (B, 2). Padding must take no part:
-its logits (`attention_mask` 0) are set to `NO_LOGIT` first. The question, [CLS] and the separators do take
-part, for [CLS] is what a window without the answer is trained to give; an answer is looked for in the context alone.
+A model gives two logits per token, start and end, of shape (B, L, 2). The loss of a window is the mean of two
+cross-entropies over its positions, of the start and of the end, against `labels` (B, 2). Padding is excluded: its
+logits (`attention_mask` 0) are set to `NO_LOGIT` first. The question, [CLS] and the separators are included, because
+[CLS] is the label of a window without the answer; answers are searched in the context only.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from srnet.training.data import Encoded
 QUESTION_TOKENS = 64
 """Longer questions are cut, as in the original recipe."""
 ANSWER_TOKENS = 30
-"""The longest answer that is looked for."""
+"""The longest answer that is searched."""
 NO_LOGIT = -1e9
-"""What padding is given, in logits and in `token_extras`: no probability at all, yet finite at any temperature."""
+"""The value of padding in logits and in `token_extras`: probability 0, yet finite at any temperature."""
 _AT_ONCE = 1_000
-"""Questions that are tokenised at a time: Python's lists of offsets are far larger than our arrays of them."""
+"""Questions that are tokenised at a time: Python lists of offsets need far more memory than arrays."""
 _SPACES = np.array([ord(c) for c in map(chr, range(0x3001)) if c.isspace()], dtype=np.uint32)
 
 
@@ -36,13 +36,13 @@ _SPACES = np.array([ord(c) for c in map(chr, range(0x3001)) if c.isspace()], dty
 class Windows(Encoded):
     """The windows of all examples, in their order. `labels` (windows, 2) are the answer's first and last position.
 
-    Where the answer does not lie whole in a window they are (0, 0), the position of [CLS].
+    Where a window does not contain the complete answer they are (0, 0), the position of [CLS].
     """
 
     example: np.ndarray
-    """The example that each window is of."""
+    """The example of each window."""
     offsets: np.ndarray
-    """(tokens, 2): the characters of the context that a token stands for, the end exclusive."""
+    """(tokens, 2): the characters of the context that a token covers, the end exclusive."""
     answerable: np.ndarray
     """Which tokens may start or end an answer: those that hold characters of the context."""
     token_extras: dict[str, np.ndarray] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Windows(Encoded):
 
 
 def without_padding(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-    """Logits for every token are a choice among them, in which padding takes no part."""
+    """Logits per token, with those of padding set to `NO_LOGIT`."""
     return logits.masked_fill(attention_mask[..., None] == 0, NO_LOGIT)
 
 
@@ -92,7 +92,7 @@ def without_padding(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch
 def encode_windows(split: SpanSplit, tokenizer: Any, max_length: int, stride: int) -> Windows:
     """Each question with as much of its context as fits; neighbouring windows share `stride` tokens of the context.
 
-    An answer of at most `stride` tokens thus lies whole in some window.
+    So an answer of at most `stride` tokens lies completely in some window.
     """
     blocks = list(_blocks(split, tokenizer, max_length, stride))
     columns = {name: np.concatenate([block.columns[name] for block in blocks]) for name in blocks[0].columns}
@@ -114,7 +114,7 @@ def encode_windows(split: SpanSplit, tokenizer: Any, max_length: int, stride: in
 
 def _blocks(split: SpanSplit, tokenizer: Any, max_length: int, stride: int) -> Iterator[Windows]:
     room = _question_room(tokenizer, max_length, stride)
-    # a tokenizer that marks no boundary, as GPT-2's, would let the question run into the context
+    # a tokenizer without a separator (GPT-2's) would merge the question with the context
     boundary = "" if tokenizer.num_special_tokens_to_add(pair=True) > tokenizer.num_special_tokens_to_add() else "\n"
     for start in range(0, len(split), _AT_ONCE):
         rows = slice(start, start + _AT_ONCE)
@@ -133,10 +133,10 @@ def _blocks(split: SpanSplit, tokenizer: Any, max_length: int, stride: int) -> I
 
 
 def _question_room(tokenizer: Any, max_length: int, stride: int) -> int:
-    """The tokens that a question may have, so that a window brings at least as much of the context as it repeats."""
+    """The tokens that a question may have, so that a window adds at least as much of the context as it repeats."""
     if not getattr(tokenizer, "is_fast", False):
         raise UserError(
-            f"{type(tokenizer).__name__} does not say which characters a token stands for, so no answer can be found",
+            f"{type(tokenizer).__name__} does not return character offsets, which answers are found by",
             "use a backbone with a fast tokenizer (tokenizer.json)",
         )
     if stride < 0:
@@ -159,7 +159,7 @@ def _cut(questions: Sequence[str], tokenizer: Any, room: int) -> list[str]:
 
 
 def _shortened(question: str, offsets: list[tuple[int, int]], tokenizer: Any, room: int) -> str:
-    for keep in range(room, 0, -1):  # a word cut in two may have more tokens than the part of it that was kept
+    for keep in range(room, 0, -1):  # part of a word may have more tokens than it has in the complete question
         start = question[: offsets[keep - 1][1]]
         if len(tokenizer(start, add_special_tokens=False)["input_ids"]) <= room:
             return start
@@ -198,13 +198,13 @@ def _trimmed(offsets: np.ndarray, in_context: np.ndarray, example: np.ndarray, c
 def _positions(
     spans: np.ndarray, example: np.ndarray, lengths: np.ndarray, offsets: np.ndarray, answerable: np.ndarray
 ) -> np.ndarray:
-    """The first and last token of the answer in each window; (0, 0) where it does not hold them both."""
+    """The first and last token of the answer in each window; (0, 0) where a window does not contain both."""
     window, begins = np.repeat(np.arange(len(lengths)), lengths), np.cumsum(lengths) - lengths
     position = np.arange(len(window)) - begins[window]
     far = np.iinfo(np.int32).max
     seen_from = np.minimum.reduceat(np.where(answerable, offsets[:, 0], far), begins)
     seen_to = np.maximum.reduceat(np.where(answerable, offsets[:, 1], 0), begins)
-    # some characters belong to no token; an answer that begins with such a one before all tokens is whole all the same
+    # some characters belong to no token: an answer that begins with one before the first token is still complete
     groups = np.flatnonzero(np.diff(example, prepend=-1))
     begin = np.maximum(spans[example, 0], np.minimum.reduceat(seen_from, groups)[example])
     end = np.minimum(spans[example, 1], np.maximum.reduceat(seen_to, groups)[example])
@@ -212,8 +212,8 @@ def _positions(
     before_end = answerable & (offsets[:, 0] < end[window])
     first = np.minimum.reduceat(np.where(after_start, position, far), begins)
     last = np.maximum.reduceat(np.where(before_end, position, -1), begins)
-    whole = (seen_from <= begin) & (seen_to >= end) & (first <= last)
-    return np.where(whole[:, None], np.stack([first, last], axis=1), 0).astype(np.int64)
+    complete = (seen_from <= begin) & (seen_to >= end) & (first <= last)
+    return np.where(complete[:, None], np.stack([first, last], axis=1), 0).astype(np.int64)
 
 
 # --- from logits to spans ------------------------------------------------------------------------------------------
@@ -223,8 +223,8 @@ def best_spans(windows: Windows, flat_logits: np.ndarray, max_answer_tokens: int
     """The characters (examples, 2) of each example's best answer; (0, 0) where it has none.
 
     `flat_logits` (tokens, 2) are start and end logits in the order of the windows' tokens. The best answer has the
-    highest sum of the two among all spans of the context, of at most `max_answer_tokens`, in all its windows; among
-    equals it is the first. The search is exact. Infinite logits, and such as are no numbers, choose nothing.
+    highest sum of the two among all spans of the context, of at most `max_answer_tokens`, in all its windows; the first
+    one wins a tie. The search is exact. Non-finite logits are ignored.
     """
     scores, lengths = _best_ends(windows, flat_logits, max_answer_tokens)
     groups = windows.starts[windows.first_windows]
@@ -237,7 +237,7 @@ def best_spans(windows: Windows, flat_logits: np.ndarray, max_answer_tokens: int
 
 
 def _best_ends(windows: Windows, logits: np.ndarray, max_answer_tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each token the score of the best answer that starts there, and how many tokens further on that ends."""
+    """For each token the score of the best answer that starts there, and the distance to its last token."""
     usable = windows.answerable[:, None] & np.isfinite(logits)
     start, end = np.where(usable, logits.astype(np.float64), -np.inf).T
     left = np.repeat(windows.starts + windows.lengths, windows.lengths) - np.arange(len(start))

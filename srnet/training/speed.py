@@ -1,4 +1,4 @@
-"""What makes a training faster on hardware that can do it: bf16 and `torch.compile`."""
+"""Faster training where the hardware supports it: bf16 and `torch.compile`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def speed_arguments(settings: TrainingSettings) -> dict[str, Any]:
     arguments: dict[str, Any] = {}
     if settings.precision == "bf16":
         _check_bf16()
-        # `use_cpu`: without it transformers takes a machine without GPUs for one that lacks bf16
+        # `use_cpu`: without it transformers reports that a machine without GPUs lacks bf16
         arguments |= {"bf16": True, "use_cpu": on_cpu()}
     if settings.compile:
         _check_compiler()
-        # `tf32`: transformers would turn it on along with the compiler, and float32 would no longer be what it says
+        # `tf32`: transformers would enable it with the compiler, and float32 would no longer be full precision
         arguments |= {"torch_compile": True, "tf32": False}
     return arguments
 
@@ -37,7 +37,7 @@ def _check_compiler() -> None:
 
 
 def _missing_tool() -> str | None:
-    """What `torch.compile` writes its programs for: triton on a GPU, a C++ compiler on the CPU."""
+    """The compiler that `torch.compile` lacks, if any: triton on a GPU, a C++ compiler on the CPU."""
     if not on_cpu():
         from torch.utils._triton import has_triton
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def stalled(scores: Sequence[float], patience: int, min_gain: float) -> bool:
-    """Whether the last `patience` evaluations brought no significant gain.
+    """Whether the last `patience` evaluations had no significant gain.
 
     A score counts as a gain if it beats the last one that counted by more than `min_gain` points.
     """

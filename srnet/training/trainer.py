@@ -29,11 +29,11 @@ from transformers import (
 from srnet.errors import UserError
 from srnet.files import recover_folder
 from srnet.objectives.base import Loss, StatefulLoss
-from srnet.pruners.base import Method, Snapshot
 from srnet.training.checkpoint import Checkpoint, random_state, readable, trained_tensors, write_checkpoint
 from srnet.training.clock import Clock
 from srnet.training.data import Encoded, training_order
 from srnet.training.distributed import Ranks, backend, connect, on_cpu
+from srnet.training.method import Method, Snapshot
 from srnet.training.predict import predict
 from srnet.training.settings import TrainingSettings
 from srnet.training.speed import speed_arguments
@@ -41,23 +41,23 @@ from srnet.training.stopping import stalled
 
 _TENSORBOARD = "TENSORBOARD_LOGGING_DIR"
 Watch = Callable[[int, int, dict[str, float]], None]
-"""Told (step, total, latest figures) as a run goes on."""
+"""Called with (step, total, latest figures) during a run."""
 
 
 @dataclass
 class Result:
-    """The chosen snapshot, where it was found, and what was logged on the way."""
+    """The selected snapshot, its step, and the log of the run."""
 
     snapshot: Snapshot
     step: int
     dev_score: float | None
-    """None where nothing was chosen by it."""
+    """None where nothing was selected by it."""
     steps: int = 0
-    """Optimisation steps the run took: what it cost."""
+    """Optimisation steps of the run: its cost."""
     step_seconds: float | None = None
-    """Seconds a step, evaluations included, of the steps taken in this process; None if it took none."""
+    """Seconds per step, evaluations included, of the steps taken in this process; None if it took none."""
     data_percent: float | None = None
-    """The part of the steps' time, without evaluations, in which the model waited for its batch."""
+    """The share of the steps' time, without evaluations, in which the model waited for its batch."""
     log: list[dict[str, float]] = field(default_factory=list)
 
 
@@ -72,25 +72,25 @@ class Run:
     train: Encoded
     dev: Encoded
     score: Callable[[np.ndarray], float]
-    """The task's metric on ID dev, from logits. Nothing else ever chooses a checkpoint."""
+    """The task's metric on ID dev, from logits. Nothing else selects a checkpoint."""
     folder: Path
-    """Checkpoints, until the run is over."""
+    """For checkpoints, until the run is over."""
     trace: dict[str, tuple[Encoded, Callable[[np.ndarray], float]]] = field(default_factory=dict)
-    """What else is scored at every evaluation, for curves: it is logged and chooses nothing."""
+    """Data that are also scored at every evaluation, for curves: logged, and never used for selection."""
     needs: tuple[str, ...] = ()
-    """What of a batch is for the loss, beside labels."""
+    """The fields of a batch that are for the loss, besides labels."""
     loss_state: StatefulLoss | None = None
-    """What of the loss is prepared before the run and kept in checkpoints."""
+    """The state of the loss, prepared before the run and kept in checkpoints."""
     select_after: float = 0.0
-    """The share of the run before which no checkpoint is chosen; a method may be stricter."""
+    """The share of the run before which no checkpoint is selected; a method may be stricter."""
     report_to: tuple[str, ...] = ()
     tracker_folder: Path | None = None
-    """Where TensorBoard writes, if not beside the checkpoints; it outlives the run."""
+    """Where TensorBoard writes, if not beside the checkpoints; it is kept after the run."""
     watch: Watch | None = None
 
 
 class _MethodCallback(TrainerCallback):  # type: ignore[misc]
-    """Lets the method act after each optimiser step, and stops when it needs no more of them."""
+    """Calls the method after each optimiser step, and stops when it needs no further steps."""
 
     def __init__(self, run: Run, total: int) -> None:
         self.run, self.total, self.figures = run, total, {}  # type: ignore[var-annotated]
@@ -112,7 +112,7 @@ class _MethodCallback(TrainerCallback):  # type: ignore[misc]
 
 
 class SubnetworkTrainer(Trainer):  # type: ignore[misc]
-    """`Trainer` with our objective, our batch order, evaluation by tokens, and atomic checkpoints."""
+    """`Trainer` with our objective, batch order, evaluation by tokens, and atomic checkpoints."""
 
     def __init__(self, run: Run, total: int, args: TrainingArguments, ranks: Ranks) -> None:
         self.run, self.ranks, self.first_eligible = run, ranks, run.select_after * total
@@ -122,8 +122,8 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         self.best_step, self.best_score = 0, -math.inf
         callback = _MethodCallback(run, total)
         super().__init__(model=run.model, args=args, train_dataset=run.train, callbacks=[callback, self.clock])  # type: ignore[arg-type]
-        # Our losses are means over the batch. A Trainer that thought they were sums over `num_items_in_batch` would
-        # multiply them by the number of ranks (`average_tokens_across_devices`).
+        # Our losses are means over the batch. For sums over `num_items_in_batch` the Trainer would multiply them by the
+        # number of ranks (`average_tokens_across_devices`).
         self.loss_is_scaled_for_ga = False
         self.model_accepts_loss_kwargs = False
         for noisy in (PrinterCallback, ProgressCallback):
@@ -149,7 +149,7 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         inputs = dict(inputs)
         labels, needs = inputs.pop("labels"), {need: inputs.pop(need) for need in self.run.needs}
         # Before the forward pass, so that it comes last in the backward pass: its gradients, as large as all scores,
-        # are then added to others instead of lying beside the masked weights that wait for theirs.
+        # are then added to existing ones instead of taking memory of their own beside the masked weights.
         penalty = self.run.method.penalty(self.state.global_step)
         outputs = model(**inputs)
         logits = self.run.train.hide_padding(outputs.logits.float(), inputs["attention_mask"])
@@ -158,7 +158,7 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         return (loss, outputs) if return_outputs else loss
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """As transformers makes it, but scores may have a rate of their own."""
+        """The optimiser of transformers, with a separate learning rate for scores if one is set."""
         optimizer = super().create_optimizer(model)
         if self.run.settings.score_rate is not None and not self._rated:
             _rate_scores(optimizer, self.run.model, self.run.settings.score_rate)
@@ -171,13 +171,13 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
     # --- evaluation and selection ----------------------------------------------------------------------------------
 
     def _score(self, data: Encoded, judge: Callable[[np.ndarray], float]) -> float:
-        """Judged once, by the main process, so that all ranks decide alike."""
+        """Computed once, by the main process, so that all ranks select the same checkpoint."""
         logits = predict(self.run.model, data, self.ranks)
         return self.ranks.on_main(lambda: judge(logits))
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        # Every rank gets the same gradients, clips and steps by itself, and so arrives at the same weights, but for a
-        # last bit where their hardware differs. Results are taken here, so here it must not differ.
+        # Every rank gets the same gradients, clips and steps by itself, and so has the same weights, except for the
+        # last bit on different hardware. Results are taken here, so here the weights must be equal.
         self.ranks.align(trained_tensors(self.run.model).values())
         _check_finite(self.run.model, self.state.global_step)
         score, step = self._score(self.run.dev, self.run.score), self.state.global_step
@@ -230,11 +230,11 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
 
 
 def _check_finite(model: nn.Module, step: int) -> None:
-    """A training that has left the numbers has no result, and its checkpoint would not be worth resuming."""
+    """Stop a training with non-finite parameters: it has no result, and its checkpoint is useless."""
     for name, parameter in model.named_parameters():
         if parameter.requires_grad and not bool(parameter.isfinite().all()):
             raise UserError(
-                f"training diverged before step {step}: {name} holds values that are no numbers",
+                f"training diverged before step {step}: {name} has non-finite values",
                 "lower the learning rates, or the penalty",
             )
 
@@ -274,7 +274,7 @@ def _arguments(run: Run, total: int, ranks: Ranks) -> TrainingArguments:
         log_level_replica="error",
         **(speed_arguments(settings) | (_shared_arguments() if ranks.world > 1 else {})),
     )
-    if arguments.world_size != ranks.world:  # each would train by itself, and all of them write to one folder
+    if arguments.world_size != ranks.world:  # each would train alone, and all would write to one folder
         raise UserError(
             f"{ranks.world} processes were started, but transformers sees {arguments.world_size}",
             "start them with torchrun or accelerate launch",
@@ -284,21 +284,21 @@ def _arguments(run: Run, total: int, ranks: Ranks) -> TrainingArguments:
 
 
 def _shared_arguments() -> dict[str, Any]:
-    """What a training needs that several ranks share."""
+    """Arguments of a training with several ranks."""
     return {
-        # without `use_cpu` a Trainer on a machine without GPUs does not notice that it was launched with others
+        # without `use_cpu` a Trainer on a machine without GPUs ignores the other ranks
         "use_cpu": on_cpu(),
         "ddp_backend": backend(),
         # A parameter that no output depends on (an unused pooler) must not end the run. This also keeps the
-        # gradients' buckets as they were made, and so the order of summation, when a run is resumed.
+        # gradients' buckets, and so the order of summation, when a run is resumed.
         "ddp_find_unused_parameters": True,
-        # the buffers are masks and thresholds, which each rank sets by the same rule; they may be as large as the model
+        # the buffers are masks and thresholds, which each rank computes itself; they may be as large as the model
         "ddp_broadcast_buffers": False,
     }
 
 
 def train(run: Run) -> Result:
-    """Train, resuming from `run.folder` if an earlier attempt left a whole checkpoint there.
+    """Train, resuming from `run.folder` if it has a complete checkpoint of an earlier attempt.
 
     Under `torchrun` every rank calls this with the same run, and every rank gets the same result: that of one process
     with the same settings, up to the order of summation and the noise of dropout. `settings.batch_size` is the batch of
@@ -321,7 +321,7 @@ def _train(run: Run, ranks: Ranks) -> Result:
         trainer = SubnetworkTrainer(run, total, arguments, ranks)
     ranks.own_noise(run.settings.seed)
     folder = trainer.checkpoint_folder
-    resume = ranks.on_main(lambda: _whole_checkpoint(folder))
+    resume = ranks.on_main(lambda: _has_checkpoint(folder))
     before = TrainerState.load_from_json(str(folder / "trainer_state.json")).global_step if resume else 0
     started = time.monotonic()
     if not (resume and _finished(folder, run)):
@@ -329,19 +329,19 @@ def _train(run: Run, ranks: Ranks) -> Result:
     else:
         trainer._load_from_checkpoint(str(folder))
         trainer.state = TrainerState.load_from_json(str(folder / "trainer_state.json"))
-    if not trainer.best:  # the method does not choose (IMP), or no evaluation was eligible: the end of the run
+    if not trainer.best:  # the method does not select (IMP), or no evaluation was eligible: the end of the run
         trainer.best, trainer.best_step = run.method.snapshot(), trainer.state.global_step
     score = trainer.best_score if math.isfinite(trainer.best_score) else None
     steps = trainer.state.global_step
     seconds = (time.monotonic() - started) / (steps - before) if steps > before else None
-    ranks.wait()  # once one rank has the result, the folder may be deleted: all must have read what they need from it
-    # the clocks of the ranks differ
+    ranks.wait()  # the folder may be deleted once one rank returns, so all must have read it by then
+    # the clocks of the ranks differ, so the main process's values are used
     pace, waited, log = ranks.on_main(lambda: (seconds, trainer.clock.data_percent, trainer.state.log_history))
     return Result(trainer.best, trainer.best_step, score, steps, pace, waited, log)
 
 
-def _whole_checkpoint(folder: Path) -> bool:
-    """Whether there is one to resume from; what is left of a broken one is removed."""
+def _has_checkpoint(folder: Path) -> bool:
+    """Whether there is a checkpoint to resume from; an incomplete one is removed."""
     recover_folder(folder)
     if readable(folder):
         return True
@@ -351,7 +351,7 @@ def _whole_checkpoint(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def _emitting_on_main(method: Method, ranks: Ranks) -> Iterator[None]:
-    """Every rank's method hands out the same snapshots; let the main process's be the ones that are kept."""
+    """Every rank's method emits the same snapshots; keep those of the main process."""
     emit = method.emit
     if ranks.world > 1:
         method.emit = lambda level, snapshot: ranks.on_main(lambda: emit(level, snapshot))
@@ -363,7 +363,7 @@ def _emitting_on_main(method: Method, ranks: Ranks) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _tensorboard_in(folder: Path | None) -> Iterator[None]:
-    """Say where TensorBoard's files go, in the only way transformers offers; it is read when a trainer is made."""
+    """Set TensorBoard's folder by environment variable, which transformers reads when a trainer is created."""
     before = os.environ.pop(_TENSORBOARD, None)
     if folder is not None:
         os.environ[_TENSORBOARD] = str(folder)

@@ -76,7 +76,7 @@ def defaults() -> dict[str, dict[str, str]]:
 
 CONSTANTS = {
     "srnet.masks.scores": ("SAMPLE",),
-    "srnet.pruners.base": ("LATE",),
+    "srnet.training.method": ("LATE",),
     "srnet.pruners.static": ("LOW_SPARSITY", "LOW_SPARSITY_TEMPERATURE"),
     "srnet.pruners.penalised": ("FIRST_STEERED", "GAIN", "LIMIT"),
     "srnet.training.inputs": ("SHARED",),

@@ -31,9 +31,10 @@ from srnet.experiment.compute import _kept, train
 from srnet.experiment.identity import describe
 from srnet.experiment.rebuild import rebuild, stored_model, stored_node
 from srnet.progress import Reporter
-from srnet.pruners import MaskTraining, Method, OneShot
+from srnet.pruners import MaskTraining, OneShot
 from srnet.subnetwork import Subnetwork
 from srnet.training import Result, Run, TrainingSettings
+from srnet.training.method import Method
 
 KEPT = (3, 7, 12)
 """Steps of a run of 20 that is evaluated every 5: none of them could be chosen by ID dev."""

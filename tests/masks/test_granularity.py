@@ -17,7 +17,7 @@ from srnet.masks.granularity import STACK, Granularity, Units, check_granularity
 from srnet.masks.parametrization import ScoreMask, raw_weights
 from srnet.masks.units import blocks_of
 from srnet.pruners import IMP, PRUNERS, GradualMagnitude, MaskTraining, Movement, OneShot, Pruner, StaticShared
-from srnet.pruners.base import split_snapshot
+from srnet.training.method import split_snapshot
 
 BOTH: Granularity = ("head", "neuron")
 HEAD, NEURON = 4 * 12 * 4, 2 * 12

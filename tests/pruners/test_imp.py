@@ -10,7 +10,7 @@ from srnet.errors import UserError
 from srnet.masks import Mask
 from srnet.masks.parametrization import current_mask
 from srnet.pruners import IMP, RewoundIMP
-from srnet.pruners.base import plain_state, split_snapshot
+from srnet.training.method import plain_state, split_snapshot
 
 TENTHS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 TOTAL, INTERVAL = 20, 2

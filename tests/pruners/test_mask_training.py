@@ -10,8 +10,8 @@ from torch import nn
 
 from srnet.errors import UserError
 from srnet.masks.parametrization import ScoreMask, attached, current_mask
-from srnet.pruners import MaskTraining, Method, OneShot
-from srnet.pruners.base import split_snapshot
+from srnet.pruners import MaskTraining, OneShot
+from srnet.training.method import Method, split_snapshot
 
 TOTAL = 100
 

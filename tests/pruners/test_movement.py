@@ -10,8 +10,8 @@ from torch import nn
 
 from srnet.errors import UserError
 from srnet.masks.parametrization import ScoreMask, attached, current_mask, raw_weights
-from srnet.pruners import GradualMagnitude, Method, Movement
-from srnet.pruners.base import split_snapshot
+from srnet.pruners import GradualMagnitude, Movement
+from srnet.training.method import Method, split_snapshot
 
 TOTAL = 100
 both = pytest.mark.parametrize("kind", [GradualMagnitude, Movement], ids=lambda kind: kind.name)

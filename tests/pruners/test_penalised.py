@@ -13,8 +13,8 @@ from torch import nn
 from srnet.errors import UserError
 from srnet.masks.parametrization import GateMask, ScoreMask, attached, current_mask, raw_weights
 from srnet.pruners import L0, SoftMovement
-from srnet.pruners.base import split_snapshot
 from srnet.pruners.penalised import FIRST_STEERED, LIMIT, PenalisedMethod
+from srnet.training.method import split_snapshot
 
 TOTAL = 100
 both = pytest.mark.parametrize("kind", [SoftMovement, L0], ids=lambda kind: kind.name)

@@ -12,8 +12,8 @@ from torch import nn
 
 from srnet.errors import UserError
 from srnet.masks import Mask, Targets
-from srnet.pruners import PRUNERS, Method, OneShot, get_pruner
-from srnet.pruners.base import split_snapshot
+from srnet.pruners import PRUNERS, OneShot, get_pruner
+from srnet.training.method import Method, split_snapshot
 
 every_pruner = pytest.mark.parametrize("name", sorted(PRUNERS))
 

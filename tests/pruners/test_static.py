@@ -16,10 +16,10 @@ from srnet.backbones import load_backbone, load_language_model
 from srnet.errors import UserError
 from srnet.label_words import restrict_to
 from srnet.masks.parametrization import ScoreMask, attached, current_mask
-from srnet.pruners import PRUNERS, Method, StaticLocal, StaticShared
-from srnet.pruners.base import split_snapshot
+from srnet.pruners import PRUNERS, StaticLocal, StaticShared
 from srnet.pruners.scored import Budgeted
 from srnet.pruners.static import kind_of, shared_counts
+from srnet.training.method import Method, split_snapshot
 
 TOTAL = 100
 both = pytest.mark.parametrize("kind", [StaticLocal, StaticShared], ids=lambda kind: kind.name)

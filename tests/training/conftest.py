@@ -12,9 +12,9 @@ import torch
 
 from srnet.backbones import load_backbone
 from srnet.objectives import get_objective
-from srnet.pruners import Method
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import Run, TrainingSettings, encode
+from srnet.training.method import Method
 
 MakeRun = Callable[..., Run]
 

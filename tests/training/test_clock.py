@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from srnet.pruners import Method
 from srnet.training import train
 from srnet.training.clock import Clock
+from srnet.training.method import Method
 
 
 def test_the_share_is_that_of_data_in_steps_and_data(monkeypatch: pytest.MonkeyPatch) -> None:

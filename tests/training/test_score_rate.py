@@ -12,9 +12,8 @@ import torch
 from methods import TRAINING
 
 from srnet.errors import UserError
-from srnet.pruners import Method
-from srnet.pruners.base import Snapshot
 from srnet.training import TrainingSettings, train
+from srnet.training.method import Method, Snapshot
 from srnet.training.trainer import SubnetworkTrainer
 
 SETTINGS = TrainingSettings(learning_rate=1e-3, steps=10, eval_every=5, batch_size=8, score_rate=0.1)

@@ -250,7 +250,7 @@ def test_a_tokenizer_without_offsets() -> None:
     class Slow:
         is_fast = False
 
-    with pytest.raises(UserError, match=r"Slow does not say which characters .* fast tokenizer"):
+    with pytest.raises(UserError, match=r"Slow does not return character offsets.* fast tokenizer"):
         encode_windows(long_questions(1), Slow(), 64, 16)
 
 

@@ -14,10 +14,10 @@ import torch
 from srnet.backbones import load_backbone
 from srnet.errors import UserError
 from srnet.masks.parametrization import ScoreMask
-from srnet.pruners import IMP, MaskTraining, Method, Movement, StaticShared
-from srnet.pruners.base import Snapshot
+from srnet.pruners import IMP, MaskTraining, Movement, StaticShared
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import Result, Run, TrainingSettings, encode, predict, speed, train, trainer
+from srnet.training.method import Method, Snapshot
 
 SETTINGS = TrainingSettings(learning_rate=1e-2, steps=6, eval_every=3, batch_size=8, precision="bf16")
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from srnet.backbones import load_backbone
 from srnet.errors import UserError
-from srnet.pruners import MaskTraining, Method
-from srnet.pruners.base import Snapshot
+from srnet.pruners import MaskTraining
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import Result, TrainingSettings, encode, train
+from srnet.training.method import Method, Snapshot
 from srnet.training.stopping import stalled
 
 # --- the rule ------------------------------------------------------------------------------------------------------

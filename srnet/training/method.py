@@ -1,0 +1,112 @@
+"""What acts during one training run: plain training here, a pruner's own in `srnet.pruners`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import nn
+
+from srnet.errors import UserError
+from srnet.masks import Mask
+from srnet.masks.parametrization import FixedMask, attach, current_mask, raw_weights, weight_name
+
+Snapshot = dict[str, torch.Tensor]
+"""The state of a run at one step: weights by name, masks by name with the prefix `mask:`."""
+
+MASK_PREFIX = "mask:"
+
+LATE = 0.7
+"""The share of a run before which no checkpoint is selected, where only late ones are eligible."""
+
+
+def snapshot_of(weights: dict[str, torch.Tensor], mask: Mask | None) -> Snapshot:
+    masks = {} if mask is None else {MASK_PREFIX + name: tensor for name, tensor in mask.items()}
+    return {**{name: t.detach().cpu().clone() for name, t in weights.items()}, **masks}
+
+
+def split_snapshot(snapshot: Snapshot) -> tuple[dict[str, torch.Tensor], Mask | None]:
+    masks = {n.removeprefix(MASK_PREFIX): t for n, t in snapshot.items() if n.startswith(MASK_PREFIX)}
+    weights = {n: t for n, t in snapshot.items() if not n.startswith(MASK_PREFIX)}
+    return weights, Mask(masks) if masks else None
+
+
+def plain_state(model: nn.Module) -> dict[str, torch.Tensor]:
+    """The model's unmasked tensors under their ordinary names, with or without masks on them."""
+    state = {}
+    for name, tensor in model.state_dict().items():
+        head, mark, tail = name.partition(".parametrizations.weight.")
+        if not mark:
+            state[name] = tensor
+        elif tail == "original":
+            state[weight_name(head)] = tensor
+    return state
+
+
+class Method:
+    """Plain training of every weight, under a fixed mask if there is one. Pruners override what differs."""
+
+    def __init__(self, mask: Mask | None = None) -> None:
+        self._mask = mask
+        self.model: nn.Module
+        self.total_steps: int
+        self.layers: dict[str, nn.Module] = {}
+        """The masked layers, by module name."""
+        self.emit: Callable[[float, Snapshot], None] = lambda level, snapshot: None
+        """Receives each snapshot of a method that yields several models in one run."""
+
+    def prepare(self, model: nn.Module, total_steps: int) -> None:
+        """Attach masks and decide what trains. Called once, before the optimiser is made."""
+        self.model, self.total_steps = model, total_steps
+        if self._mask is not None:
+            names = [name.removesuffix(".weight") for name in self._mask]
+            self.attach_fixed({name: model.get_submodule(name) for name in names}, self._mask)
+
+    def attach_fixed(self, layers: dict[str, nn.Module], mask: Mapping[str, torch.Tensor] | None = None) -> None:
+        """Put a mask that does not train on each of `layers`; by default one that keeps every weight."""
+        self.layers, weights = layers, raw_weights(layers)
+        mask = Mask.ones_like(weights) if mask is None else mask
+        attach(layers, {name: FixedMask(keep, weights[name]) for name, keep in mask.items()})
+
+    def after_step(self, step: int) -> dict[str, float]:
+        """Called after each optimiser step; the returned values are logged."""
+        return {}
+
+    def penalty(self, done: int) -> torch.Tensor | None:
+        """A term of the loss in the step after `done` steps, if there is one."""
+        return None
+
+    def stop_at(self) -> int:
+        """The last step that is needed."""
+        return self.total_steps
+
+    def may_select(self, step: int) -> bool:
+        """Whether a checkpoint taken at `step` may be the result."""
+        return True
+
+    def snapshot(self) -> Snapshot:
+        return snapshot_of(plain_state(self.model), current_mask(self.layers) if self.layers else None)
+
+
+class SnapshotsAtSteps(Method):
+    """Plain training that emits the model at each of `steps`, and ends at the last of them."""
+
+    def __init__(self, steps: tuple[int, ...]) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def prepare(self, model: nn.Module, total_steps: int) -> None:
+        super().prepare(model, total_steps)
+        if max(self.steps) > total_steps:
+            raise UserError(f"a training of {total_steps} steps does not reach step {max(self.steps)}")
+
+    def stop_at(self) -> int:
+        return max(self.steps)
+
+    def after_step(self, step: int) -> dict[str, float]:
+        if step in self.steps:
+            self.emit(step, self.snapshot())
+        return {}
+
+    def may_select(self, step: int) -> bool:
+        return False
