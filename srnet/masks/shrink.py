@@ -1,0 +1,231 @@
+"""Removing units physically: smaller matrices with the logits of the masked model.
+
+A unit can go if its output is multiplied with nothing but zeros, or if its output is a constant: then the constant is
+added to the bias that follows. A head whose value rows are zero gives its value bias wherever it looks, for attention
+sums to one; a neuron whose input row is zero gives `act(bias)`. Where no bias follows (Llama) a unit stays unless its
+constant is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from srnet.masks.units import FAMILIES, Block, Family, Role, blocks_of
+
+Units = dict[str, list[int]]
+"""Block name -> the units that are left, for blocks that have lost some."""
+
+
+@torch.no_grad()
+def shrink(model: nn.Module, *, uniform: bool = False) -> Units:
+    """Remove, in place, every unit that can go without a change of logits, and say which are left.
+
+    `uniform` leaves the same number in every layer, as far as the configuration can say that number, and writes it
+    there. Layers that have fewer to keep keep some that are zero.
+    """
+    idle = {block: _idle(model, block) for block in blocks_of(model)}
+    gone = {block: units for block, (units, _) in idle.items()}
+    if uniform:
+        gone = _evenly(model, gone)
+    left: Units = {}
+    for block, units in gone.items():
+        if units.any():
+            _add_to_bias(model, block, idle[block][1][units].sum(0))
+            left[block.name] = (~units).nonzero().flatten().tolist()
+            cut(model, block, left[block.name])
+    if uniform:
+        _configure(model)
+    return left
+
+
+def cut_blocks(model: nn.Module, left: Mapping[str, list[int]]) -> None:
+    """Leave these units of these blocks, whatever the others do: the shapes of a shrunken model."""
+    blocks = {block.name: block for block in blocks_of(model)}
+    for name, units in left.items():
+        cut(model, blocks[name], units)
+
+
+# --- which units can go --------------------------------------------------------------------------------------------
+
+
+def _idle(model: nn.Module, block: Block) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which units can go (size,), and what each of them adds to the hidden states (size, hidden)."""
+    columns = _by_unit(model, block, "output")
+    value, constant = _constants(model, block)
+    value = value.repeat(1, columns.shape[1] // value.shape[1])  # every query head of a group gets the same value
+    adds = torch.where(constant[:, None], torch.einsum("uw,uwh->uh", value, columns), 0)
+    silent = (columns == 0).flatten(1).all(1)
+    adds[silent] = 0
+    if model.get_submodule(block.output).bias is None:
+        constant = constant & (adds == 0).all(1)
+    return silent | constant, adds
+
+
+def _constants(model: nn.Module, block: Block) -> tuple[torch.Tensor, torch.Tensor]:
+    """The output of each unit (size, width) if it is the same for every input, and whether it is (size,)."""
+    if block.kind == "attention":
+        return _bias(model, block, "value"), _is_zero(model, block, "value")
+    act: Any = model.get_submodule(block.activation)
+    if not block.slices("gate"):
+        return act(_bias(model, block, "input")), _is_zero(model, block, "input")
+    gate, up = act(_bias(model, block, "gate")), _bias(model, block, "up")
+    gated, raised = _is_zero(model, block, "gate"), _is_zero(model, block, "up")
+    never = gated & (gate[:, 0] == 0) | raised & (up[:, 0] == 0)  # a factor that is zero is enough
+    return torch.where(never[:, None], 0, gate * up), gated & raised | never
+
+
+def _by_unit(model: nn.Module, block: Block, role: Role) -> torch.Tensor:
+    """Float64, so that what is folded is as exact as its sum."""
+    (each,) = block.slices(role)
+    return each.by_unit(model.get_parameter(each.name), block.size).double()
+
+
+def _is_zero(model: nn.Module, block: Block, role: Role) -> torch.Tensor:
+    return (_by_unit(model, block, role) == 0).flatten(1).all(1)
+
+
+def _bias(model: nn.Module, block: Block, role: Role) -> torch.Tensor:
+    """(size, width); zero where there is none."""
+    (weight,) = block.slices(role)
+    found = [each.by_unit(model.get_parameter(each.name), block.size) for each in block.biases if each.role == role]
+    return found[0].double() if found else torch.zeros(block.size, weight.width, dtype=torch.float64)
+
+
+def _add_to_bias(model: nn.Module, block: Block, constant: torch.Tensor) -> None:
+    bias = model.get_submodule(block.output).bias
+    if bias is not None:
+        bias.copy_(bias.double() + constant)  # type: ignore[operator]
+
+
+# --- the same number in every layer --------------------------------------------------------------------------------
+
+
+def _evenly(model: Any, gone: dict[Block, torch.Tensor]) -> dict[Block, torch.Tensor]:
+    """Of the units that can go, those that can go from every layer alike."""
+    family, result = family_of(model), {}
+    for block, units in gone.items():
+        least = max(int((~other).sum()) for each, other in gone.items() if each.kind == block.kind)
+        stays = _possible(model, family, block, max(least, 1))
+        result[block] = units & (units.cumsum(0) <= block.size - stays)
+    return result
+
+
+def _possible(model: Any, family: Family, block: Block, least: int) -> int:
+    """The smallest number of units, at least `least`, that the configuration can say."""
+    if block.kind == "feed-forward":
+        return least
+    if not family.heads:
+        return block.size
+    group = int(model.get_submodule(block.name).num_key_value_groups)
+    # the configuration of Llama insists on a hidden size that is a multiple of the number of heads
+    numbers = (number for number in range(least, block.size) if model.config.hidden_size % (number * group) == 0)
+    return next(numbers, block.size)
+
+
+def _configure(model: Any) -> None:
+    family, config = family_of(model), model.config
+    for block in blocks_of(model):
+        if block.kind == "feed-forward":
+            setattr(config, family.neurons, block.size)
+        elif family.heads:
+            config.head_dim = model.get_submodule(block.name).head_dim  # would follow from the number of heads
+            groups = model.get_submodule(block.name).num_key_value_groups
+            config.num_attention_heads, config.num_key_value_heads = block.size * groups, block.size
+
+
+def family_of(model: nn.Module) -> Family:
+    return FAMILIES[_model_type(model)]
+
+
+def _model_type(model: Any) -> str:
+    return str(model.config.model_type)
+
+
+# --- the cut -------------------------------------------------------------------------------------------------------
+
+
+def cut(model: nn.Module, block: Block, units: list[int]) -> None:
+    """Leave these units of a block, in their order."""
+    if not units:
+        _bypass(model, block)
+        return
+    left = torch.tensor(units)
+    parts = (*block.weights, *block.biases)
+    for name in dict.fromkeys(each.name for each in parts):
+        slices = [each for each in parts if each.name == name]
+        indices = torch.cat([each.indices(left) for each in slices]).sort().values
+        _replace(model, name, model.get_parameter(name).index_select(slices[0].dim, indices))
+    module = model.get_submodule(block.name)
+    if block.kind == "attention":
+        _count_heads(module, block, len(units))
+        if _model_type(model) == "mpnet":
+            module.register_buffer("heads_left", left, persistent=False)
+            module.register_forward_pre_hook(_choose_position_bias)
+
+
+def _replace(model: nn.Module, name: str, tensor: torch.Tensor) -> None:
+    path, _, own = name.rpartition(".")
+    module: Any = model.get_submodule(path)
+    old = getattr(module, own)
+    setattr(module, own, nn.Parameter(tensor.detach().clone(), requires_grad=old.requires_grad))
+    if isinstance(module, nn.Linear):
+        module.out_features, module.in_features = module.weight.shape
+    elif isinstance(module, Conv1D):
+        module.nx, module.nf = module.weight.shape
+
+
+def _count_heads(module: Any, block: Block, left: int) -> None:
+    """What attention modules remember of their size: each has some of these."""
+    width = block.slices("value")[0].width
+    sizes = dict.fromkeys(("num_attention_heads", "n_heads", "num_heads"), left)
+    for name, size in (sizes | dict.fromkeys(("all_head_size", "split_size"), left * width)).items():
+        if hasattr(module, name):
+            setattr(module, name, size)
+
+
+def _choose_position_bias(module: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """MPNet computes one bias for each head and pair of positions, for all layers: a layer takes those of its heads."""
+    hidden, mask, bias, *rest = args
+    return hidden, mask, bias.index_select(1, module.heads_left), *rest
+
+
+class OnlyBias(nn.Module):
+    """What is left of the last layer of a block without units."""
+
+    def __init__(self, layer: Any) -> None:
+        super().__init__()
+        self.bias = layer.bias
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        zeros = torch.zeros_like(hidden_states)
+        return zeros if self.bias is None else zeros + self.bias
+
+
+class NoUnits(nn.Module):
+    """What is left of a block without units: the bias of its last layer, if that is a part of it."""
+
+    def __init__(self, last: str, layer: OnlyBias | None, attends: bool) -> None:
+        super().__init__()
+        self.last, self.attends = last, attends
+        if layer is not None:
+            self.add_module(last, layer)
+
+    def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if self.last:
+            hidden_states = self.get_submodule(self.last)(hidden_states)
+        return (hidden_states, None) if self.attends else hidden_states  # there are no attention weights
+
+
+def _bypass(model: nn.Module, block: Block) -> None:
+    """Put a constant in the place of a whole block; residual and norm around it stay."""
+    last = OnlyBias(model.get_submodule(block.output))
+    inside = block.output.startswith(f"{block.name}.")
+    if not inside:
+        model.set_submodule(block.output, last)
+    name = block.output.removeprefix(f"{block.name}.") if inside else ""
+    model.set_submodule(block.name, NoUnits(name, last if inside else None, block.kind == "attention"))

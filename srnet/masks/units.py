@@ -1,0 +1,246 @@
+"""The units of a model: attention heads and feed-forward neurons, and where each lies in the model's tensors.
+
+A block is the attention or the feed-forward part of one layer. Its units are heads (with grouped queries: a key/value
+head with its query heads) or neurons. A unit owns rows of the matrices that read the hidden states and columns of the
+matrix that writes them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from srnet.errors import UserError
+from srnet.masks.mask import Mask
+
+Kind = Literal["attention", "feed-forward"]
+Role = Literal["query", "key", "value", "position", "input", "gate", "up", "output"]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Where the units of a block lie in one tensor: unit `u` has `width` indices of `dim`, from `offset + u * stride`.
+
+    `role` is `output` for the columns that write the hidden states. Attention reads with query, key, value and, in
+    DeBERTa, position; a feed-forward part with `input`, or with `gate` (before the activation) and `up`.
+    """
+
+    name: str
+    """Of the tensor, as in the state dict."""
+    role: Role
+    dim: int
+    width: int
+    offset: int
+    stride: int
+
+    def indices(self, units: torch.Tensor) -> torch.Tensor:
+        """The indices of these units, in their order."""
+        return (self.offset + units[:, None] * self.stride + torch.arange(self.width)).reshape(-1)
+
+    def by_unit(self, tensor: torch.Tensor, size: int) -> torch.Tensor:
+        """The tensor with a row a unit: (size, width, ...)."""
+        found = tensor.index_select(self.dim, self.indices(torch.arange(size))).movedim(self.dim, 0)
+        return found.reshape(size, self.width, *found.shape[1:])
+
+
+@dataclass(frozen=True)
+class Block:
+    """The attention or the feed-forward part of a layer."""
+
+    name: str
+    """The module that computes the units from the hidden states."""
+    kind: Kind
+    layer: int
+    size: int
+    """How many units it has."""
+    weights: tuple[Slice, ...]
+    """Of the matrices, which a mask may cover."""
+    biases: tuple[Slice, ...]
+    """Of the units' own biases, which no mask covers."""
+    output: str
+    """The layer that writes the hidden states. Its bias belongs to no unit."""
+    activation: str = ""
+    """The module of a feed-forward part's activation."""
+
+    def slices(self, role: Role) -> tuple[Slice, ...]:
+        return tuple(each for each in self.weights if each.role == role)
+
+    def mask(self, keep: torch.Tensor, shapes: Mapping[str, torch.Size]) -> dict[str, torch.Tensor]:
+        """Weight name -> mask in which units that are not kept have lost all of their weights."""
+        masks = {each.name: torch.ones(shapes[each.name], dtype=torch.bool) for each in self.weights}
+        gone = (~keep).nonzero().flatten()
+        for each in self.weights:
+            masks[each.name].index_fill_(each.dim, each.indices(gone), False)
+        return masks
+
+
+def unit_mask(model: nn.Module, keep: Mapping[str, torch.Tensor]) -> Mask:
+    """The mask over the matrices of all blocks, given which units are kept: block name -> bool tensor, default all."""
+    masks: dict[str, torch.Tensor] = {}
+    for block in blocks_of(model):
+        shapes = {each.name: _weight_shape(model, each.name) for each in block.weights}
+        masks |= block.mask(keep.get(block.name, torch.ones(block.size, dtype=torch.bool)), shapes)
+    return Mask(masks)
+
+
+def blocks_of(model: nn.Module) -> list[Block]:
+    """The blocks of a model, layer by layer, attention first. A part that was removed whole is no block."""
+    config: Any = getattr(model, "config", None)
+    family = FAMILIES.get(getattr(config, "model_type", ""))
+    if family is None:
+        raise UserError(
+            f"the heads and neurons of a {type(model).__name__} are not known",
+            f"units can be removed from: {', '.join(FAMILIES)}",
+        )
+    if getattr(config, "talking_head", False):
+        raise UserError("this model mixes its heads (talking_head), so none can be removed without a change of others")
+    return list(_blocks(model, family))
+
+
+# --- where architectures keep them ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Names of a block, relative to its layer. Readers are relative to `module`: layer -> the roles of its rows."""
+
+    module: str
+    readers: dict[str, tuple[Role, ...]]
+    output: str
+    activation: str = ""
+    parameters: dict[str, Role] = field(default_factory=dict)
+    """Biases that are parameters of the module itself."""
+    by_head: bool = False
+    """Whether a fused matrix has the rows of all roles of a head together, instead of all heads of a role."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Where an architecture keeps its units, and how its configuration names their number."""
+
+    layers: str
+    attention: _Part
+    feed_forward: _Part
+    neurons: str = "intermediate_size"
+    """The configuration's name for the number of neurons in every layer."""
+    heads: tuple[str, ...] = ()
+    """Its names for the number of heads, if other numbers are possible with the same head size."""
+
+
+def _apart(query: str, key: str, value: str) -> dict[str, tuple[Role, ...]]:
+    return {query: ("query",), key: ("key",), value: ("value",)}
+
+
+_ATTENTION_OUTPUT = "attention.output.dense"
+_FUSED: tuple[Role, ...] = ("query", "key", "value")
+_BERT_MLP = _Part("intermediate", {"dense": ("input",)}, "output.dense", "intermediate_act_fn")
+_BERT = Family("encoder.layer", _Part("attention.self", _apart("query", "key", "value"), _ATTENTION_OUTPUT), _BERT_MLP)
+_POSITIONS: dict[str, tuple[Role, ...]] = {"pos_key_proj": ("position",), "pos_query_proj": ("position",)}
+
+FAMILIES: dict[str, Family] = {
+    "bert": _BERT,
+    "roberta": _BERT,
+    "xlm-roberta": _BERT,
+    "electra": _BERT,
+    "distilbert": Family(
+        "transformer.layer",
+        _Part("attention", _apart("q_lin", "k_lin", "v_lin"), "attention.out_lin"),
+        _Part("ffn", {"lin1": ("input",)}, "ffn.lin2", "activation"),
+        neurons="hidden_dim",
+    ),
+    "mpnet": Family("encoder.layer", _Part("attention.attn", _apart("q", "k", "v"), "attention.attn.o"), _BERT_MLP),
+    "deberta": Family(
+        "encoder.layer",
+        _Part(
+            "attention.self",
+            {"in_proj": _FUSED, "pos_proj": ("position",), "pos_q_proj": ("position",)},
+            _ATTENTION_OUTPUT,
+            parameters={"q_bias": "query", "v_bias": "value"},
+            by_head=True,
+        ),
+        _BERT_MLP,
+    ),
+    "deberta-v2": Family(
+        "encoder.layer",
+        _Part("attention.self", _apart("query_proj", "key_proj", "value_proj") | _POSITIONS, _ATTENTION_OUTPUT),
+        _BERT_MLP,
+    ),
+    "modernbert": Family(
+        "layers", _Part("attn", {"Wqkv": _FUSED}, "attn.Wo"), _Part("mlp", {"Wi": ("gate", "up")}, "mlp.Wo", "act")
+    ),
+    "gpt2": Family(
+        "h",
+        _Part("attn", {"c_attn": _FUSED}, "attn.c_proj"),
+        _Part("mlp", {"c_fc": ("input",)}, "mlp.c_proj", "act"),
+        neurons="n_inner",
+    ),
+    "llama": Family(
+        "layers",
+        _Part("self_attn", _apart("q_proj", "k_proj", "v_proj"), "self_attn.o_proj"),
+        _Part("mlp", {"gate_proj": ("gate",), "up_proj": ("up",)}, "mlp.down_proj", "act_fn"),
+        heads=("num_attention_heads", "num_key_value_heads"),
+    ),
+}
+"""By the type that a configuration names."""
+
+
+def _blocks(model: nn.Module, family: Family) -> Iterator[Block]:
+    prefix: str = getattr(model, "base_model_prefix", "")
+    stack = f"{prefix}.{family.layers}" if hasattr(model, prefix) else family.layers
+    for number in range(len(model.get_submodule(stack))):  # type: ignore[arg-type]
+        for kind, part in (("attention", family.attention), ("feed-forward", family.feed_forward)):
+            block = _block(model, f"{stack}.{number}", number, kind, part)  # type: ignore[arg-type]
+            if block is not None:
+                yield block
+
+
+def _block(model: nn.Module, layer: str, number: int, kind: Kind, part: _Part) -> Block | None:
+    name, output = f"{layer}.{part.module}", f"{layer}.{part.output}"
+    writer, module = model.get_submodule(output), model.get_submodule(name)
+    if not hasattr(writer, "weight"):  # nothing is left of the block but a bias
+        return None
+    head, group = _head_size(module, kind), getattr(module, "num_key_value_groups", 1)
+    across = inputs_dim(writer)
+    size = _features(writer)[0] // (head * group)
+    weights, biases = [], []
+    for reader, roles in part.readers.items():
+        if not hasattr(module, reader):  # DeBERTa has projections of positions on demand
+            continue
+        linear = module.get_submodule(reader)
+        for place, role in enumerate(roles):
+            width = head * group if role == "query" else head
+            start, step = (place * head, len(roles) * head) if part.by_head else (place * size * width, width)
+            weights.append(Slice(f"{name}.{reader}.weight", role, 1 - inputs_dim(linear), width, start, step))
+            if linear.bias is not None:
+                biases.append(Slice(f"{name}.{reader}.bias", role, 0, width, start, step))
+    biases += [Slice(f"{name}.{bias}", role, 0, head, 0, head) for bias, role in part.parameters.items()]
+    weights.append(Slice(f"{output}.weight", "output", across, head * group, 0, head * group))
+    activation = f"{name}.{part.activation}" if part.activation else ""
+    return Block(name, kind, number, size, tuple(weights), tuple(biases), output, activation)
+
+
+def _head_size(module: Any, kind: Kind) -> int:
+    """How many rows of the value matrix a unit has."""
+    if kind == "feed-forward":
+        return 1
+    return int(module.head_dim if hasattr(module, "head_dim") else module.attention_head_size)
+
+
+def inputs_dim(layer: nn.Module) -> int:
+    """The dimension of a layer's weight that runs over its inputs; Conv1D keeps it first."""
+    return 1 if isinstance(layer, nn.Linear) else 0
+
+
+def _features(layer: Any) -> tuple[int, int]:
+    """Inputs and outputs, without a look at the weight: under a mask that would be computed."""
+    return (layer.in_features, layer.out_features) if isinstance(layer, nn.Linear) else (layer.nx, layer.nf)
+
+
+def _weight_shape(model: nn.Module, name: str) -> torch.Size:
+    layer = model.get_submodule(name.removesuffix(".weight"))
+    inputs, outputs = _features(layer)
+    return torch.Size((outputs, inputs) if isinstance(layer, nn.Linear) else (inputs, outputs))

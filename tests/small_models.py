@@ -1,0 +1,67 @@
+"""A tiny classifier of every architecture whose units are known, with random weights, biases and norms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import transformers as hf
+from torch import nn
+
+from srnet.masks.units import blocks_of
+
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 12}
+RELATIVE = {"relative_attention": True, "max_relative_positions": 8, "pos_att_type": ["p2c", "c2p"]}
+MODELS: dict[str, dict[str, Any]] = {
+    "bert": SMALL,
+    "roberta": SMALL,
+    "xlm-roberta": SMALL,
+    "distilbert": {"dim": 16, "n_layers": 2, "n_heads": 4, "hidden_dim": 12},
+    "electra": SMALL | {"embedding_size": 8},
+    "mpnet": SMALL,
+    "deberta": SMALL | RELATIVE,
+    "deberta-v2": SMALL | RELATIVE | {"position_buckets": 4, "share_att_key": True},
+    "modernbert": SMALL | {"local_attention": 4, "global_attn_every_n_layers": 2},
+    "gpt2": {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_inner": 12},
+    "llama": SMALL | {"num_key_value_heads": 2, "head_dim": 4},
+}
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, sizes) for name, sizes in MODELS.items()} | {
+    "deberta-v2, positions apart": ("deberta-v2", MODELS["deberta-v2"] | {"share_att_key": False}),
+    "llama with biases": ("llama", MODELS["llama"] | {"attention_bias": True, "mlp_bias": True}),
+    "modernbert with biases": ("modernbert", MODELS["modernbert"] | {"attention_bias": True, "mlp_bias": True}),
+    "bert, relu": ("bert", SMALL | {"hidden_act": "relu"}),
+}
+"""Name -> architecture and sizes: what a model has decides what can be folded."""
+WORDS, PADDING = 40, 1
+
+
+def tiny(variant: str, seed: int = 0) -> Any:
+    """In evaluation mode. Nothing is zero, so that nothing is right by chance."""
+    kind, sizes = VARIANTS[variant]
+    config = hf.AutoConfig.for_model(
+        kind, vocab_size=WORDS, pad_token_id=PADDING, num_labels=3, max_position_embeddings=24, **sizes
+    )
+    torch.manual_seed(seed)
+    model = hf.AutoModelForSequenceClassification.from_config(config)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return model.eval()
+
+
+def random_units(model: nn.Module, share: float, seed: int) -> dict[str, torch.Tensor]:
+    """Each unit is kept with probability `1 - share`."""
+    generator = torch.Generator().manual_seed(seed)
+    return {block.name: torch.rand(block.size, generator=generator) >= share for block in blocks_of(model)}
+
+
+def batch(rows: int = 3, length: int = 9) -> dict[str, torch.Tensor]:
+    """Rows of different lengths."""
+    ids = torch.randint(4, WORDS, (rows, length), generator=torch.Generator().manual_seed(length))
+    mask = (torch.arange(length) < torch.tensor([max(length - 2 * row, 1) for row in range(rows)])[:, None]).long()
+    return {"input_ids": torch.where(mask == 1, ids, PADDING), "attention_mask": mask}
+
+
+@torch.no_grad()
+def logits(model: nn.Module, **size: int) -> torch.Tensor:
+    found: torch.Tensor = model(**batch(**size)).logits
+    return found
