@@ -98,7 +98,7 @@ class PenalisedMethod(Scored):
             steered = float(self._steered) * math.exp(GAIN * self._excess(step))
             self._steered.fill_(min(LIMIT, max(1.0 / LIMIT, steered)))
         figures = {"mask/penalty": self.strength(step)}
-        return figures | ({"mask/sparsity": self.mask().sparsity} if self.is_due(step) else {})
+        return figures | ({"mask/sparsity": self.current_mask().sparsity} if self.is_due(step) else {})
 
     def _excess(self, step: int) -> float:
         """log(kept / target): above 0 while too many weights stay. Then the penalty acts, and grows."""
