@@ -67,13 +67,6 @@ class Group:
     parts: tuple[Part, ...]
 
 
-def check_counted(pruner: str, granularity: Granularity) -> None:
-    """For methods whose budget is a number of scores: whole layers differ in size."""
-    check_granularity(granularity)
-    if granularity == ("layer",):
-        raise UserError(f"{pruner} counts units of one size, and layers differ", "give weight, head or neuron")
-
-
 class Groups(ABC):
     """The groups of scores of one model."""
 

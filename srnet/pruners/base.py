@@ -12,8 +12,9 @@ from typing import ClassVar, TypeVar
 import torch
 from torch import nn
 
-from srnet.errors import choose
+from srnet.errors import UserError, choose
 from srnet.masks import LAYERS, Mask, Schedule, Targets, check_sparsity
+from srnet.masks.granularity import WEIGHT, Granularity, Groups, check_granularity, groups_of
 from srnet.training.method import Method
 
 Batches = Iterable[Mapping[str, torch.Tensor]]
@@ -55,6 +56,14 @@ class Pruner:
     def check_steps(self, total_steps: int) -> None:
         """Refuse a run that is too short."""
 
+    @property
+    def needs_units(self) -> bool:
+        """Whether it prunes units, so that `check_model` may refuse a model."""
+        return False
+
+    def check_model(self, model: nn.Module) -> None:
+        """Refuse a model that cannot be pruned in this way. Called before any training."""
+
     def shared_run(self) -> Pruner:
         """The description of the training run, the same for every sparsity that the run yields."""
         return self
@@ -78,6 +87,41 @@ class Ramped(Pruner):
 
     def schedule(self) -> Schedule:
         return Schedule(0.0, self.sparsity, self.ramp, self.begin)
+
+
+@dataclass(frozen=True)
+class OfUnits(Pruner):
+    """A pruner that can prune whole units."""
+
+    counts_units: ClassVar[bool] = False
+    """Whether its budget is a number of units, which must then be of one size."""
+    targets: Targets = Targets()
+    """Which matrices are masked."""
+    granularity: Granularity = WEIGHT
+    """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_granularity(self.granularity)
+        if self.counts_units and self.granularity == ("layer",):
+            raise UserError(
+                f"{self.name} counts units of one size, and layers differ", "give weight, head, neuron or head,neuron"
+            )
+
+    @property
+    def needs_units(self) -> bool:
+        return self.granularity != WEIGHT
+
+    @property
+    def aim(self) -> str:
+        return super().aim + (f" by {', '.join(self.granularity)}" if self.needs_units else "")
+
+    def groups(self, model: nn.Module) -> Groups:
+        return groups_of(model, self.targets.find(model), self.granularity)
+
+    def check_model(self, model: nn.Module) -> None:
+        groups = self.groups(model)
+        groups.keep(groups.magnitudes(), self.sparsity, getattr(self, "scope", "local"))
 
 
 PRUNERS: dict[str, type[Pruner]] = {}

@@ -8,11 +8,11 @@ from typing import ClassVar
 from torch import nn
 
 from srnet.errors import UserError, choose
-from srnet.masks import Mask, Targets
+from srnet.masks import Mask
 from srnet.masks.budget import Scope
-from srnet.masks.granularity import WEIGHT, Granularity, Groups, check_granularity, groups_of
+from srnet.masks.granularity import Groups
 from srnet.masks.parametrization import current_mask, set_fixed
-from srnet.pruners.base import Pruner, register
+from srnet.pruners.base import OfUnits, register
 from srnet.training.method import Method, plain_state, snapshot_of
 
 LEVEL_DIGITS = 6
@@ -25,7 +25,7 @@ def floored(value: float) -> int:
 
 @register
 @dataclass(frozen=True)
-class IMP(Pruner):
+class IMP(OfUnits):
     """Iterative magnitude pruning (Algorithm 1): prune some of the smallest weights, train, and repeat."""
 
     name: ClassVar[str] = "imp"
@@ -37,14 +37,9 @@ class IMP(Pruner):
     """Share of the run between two steps."""
     scope: Scope = "local"
     """local: every matrix has the sparsity; global: all of them together."""
-    targets: Targets = Targets()
-    """Which matrices are masked."""
-    granularity: Granularity = WEIGHT
-    """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_granularity(self.granularity)
         choose("scope", self.scope, ("local", "global"))
         if not 0.0 < self.step_sparsity < 1.0 or not 0.0 < self.interval <= 1.0:
             raise UserError("step_sparsity and interval are shares between 0 and 1")
@@ -93,7 +88,7 @@ class _Iterations(Method):
         self.pruner.check_steps(total_steps)
         self.interval = floored(self.pruner.interval * total_steps)
         self.original = {name: t.detach().clone() for name, t in plain_state(model).items()}
-        self.groups = groups_of(model, self.pruner.targets.find(model), self.pruner.granularity)
+        self.groups = self.pruner.groups(model)
         self.attach_fixed(self.groups.layers)
         self._prune(0)
 

@@ -8,17 +8,16 @@ from typing import ClassVar
 from torch import nn
 
 from srnet.errors import UserError, choose
-from srnet.masks import Mask, Targets
+from srnet.masks import Mask
 from srnet.masks.budget import Scope
-from srnet.masks.granularity import WEIGHT, Granularity, check_granularity, groups_of
 from srnet.masks.parametrization import set_fixed
-from srnet.pruners.base import Batches, Pruner, Ramped, register
+from srnet.pruners.base import Batches, OfUnits, Ramped, register
 from srnet.training.method import Method
 
 
 @register
 @dataclass(frozen=True)
-class OneShot(Pruner):
+class OneShot(OfUnits):
     """Magnitude pruning at once: the smallest weights are pruned, nothing is trained."""
 
     name: ClassVar[str] = "one-shot"
@@ -26,24 +25,19 @@ class OneShot(Pruner):
     sparsity: float = 0.5
     scope: Scope = "local"
     """local: every matrix has the sparsity; global: all of them together."""
-    targets: Targets = Targets()
-    """Which matrices are masked."""
-    granularity: Granularity = WEIGHT
-    """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_granularity(self.granularity)
         choose("scope", self.scope, ("local", "global"))
 
     def mask(self, model: nn.Module, batches: Batches = ()) -> Mask:
-        groups = groups_of(model, self.targets.find(model), self.granularity)
+        groups = self.groups(model)
         return groups.expand(groups.keep(groups.magnitudes(), self.sparsity, self.scope))
 
 
 @register
 @dataclass(frozen=True)
-class GradualMagnitude(Ramped):
+class GradualMagnitude(Ramped, OfUnits):
     """Gradual magnitude pruning: the largest weights are kept, on the cubic schedule. All weights train."""
 
     name: ClassVar[str] = "magnitude"
@@ -51,12 +45,9 @@ class GradualMagnitude(Ramped):
     """local: every matrix has the sparsity; global: all of them together."""
     refresh_every: int = 10
     """Steps between two updates of the mask. It is also updated before every evaluation."""
-    granularity: Granularity = WEIGHT
-    """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_granularity(self.granularity)
         choose("scope", self.scope, ("local", "global"))
         if self.refresh_every < 1:
             raise UserError(f"refresh_every must be at least 1, not {self.refresh_every}")
@@ -74,7 +65,7 @@ class _Gradual(Method):
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         self.model, self.total_steps = model, total_steps
-        self.groups = groups_of(model, self.pruner.targets.find(model), self.pruner.granularity)
+        self.groups = self.pruner.groups(model)
         self.attach_fixed(self.groups.layers)
 
     def after_step(self, step: int) -> dict[str, float]:

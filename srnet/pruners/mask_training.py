@@ -9,19 +9,18 @@ import torch
 from torch import nn
 
 from srnet.errors import UserError, choose
-from srnet.masks import Mask, Schedule, Targets
+from srnet.masks import Mask, Schedule
 from srnet.masks.budget import Scope
-from srnet.masks.granularity import WEIGHT, Granularity, check_granularity
 from srnet.masks.parametrization import ScoreMask
 from srnet.masks.scores import Cut, Init, initial_scores
-from srnet.pruners.base import Pruner, register
+from srnet.pruners.base import OfUnits, register
 from srnet.pruners.scored import Scored
 from srnet.training.method import LATE, Method
 
 
 @register
 @dataclass(frozen=True)
-class MaskTraining(Pruner):
+class MaskTraining(OfUnits):
     """Mask training (Algorithm 2): scores behind the mask are trained, the weights are frozen.
 
     `initial_sparsity` below `sparsity` turns on the cubic schedule, which the paper uses with `init="soft"`.
@@ -44,13 +43,9 @@ class MaskTraining(Pruner):
     """Hard initialisation: the score of a kept weight, as a multiple of phi."""
     refresh_every: int = 10
     """Steps between two updates of the threshold. It is also updated before every evaluation."""
-    targets: Targets = Targets()
-    """Which matrices are masked."""
     cut: Cut = "middle"
     """Where the threshold is: in the middle between pruned and kept scores, which keeps the sparsity nearly constant
     until the next update; or at the k-th score, as in the published code."""
-    granularity: Granularity = WEIGHT
-    """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,7 +56,6 @@ class MaskTraining(Pruner):
             raise UserError(f"alpha {self.alpha:g} must be at least 1 and phi {self.phi:g} positive")
         if self.refresh_every < 1:
             raise UserError(f"refresh_every must be at least 1, not {self.refresh_every}")
-        check_granularity(self.granularity)
         self.schedule()
 
     def schedule(self) -> Schedule:

@@ -7,25 +7,19 @@ from typing import ClassVar
 
 from torch import nn
 
-from srnet.masks.granularity import WEIGHT, Granularity, check_counted
-from srnet.pruners.base import Ramped, register
+from srnet.pruners.base import OfUnits, Ramped, register
 from srnet.pruners.scored import Budgeted
 from srnet.training.method import Method
 
 
 @register
 @dataclass(frozen=True)
-class Movement(Ramped):
+class Movement(Ramped, OfUnits):
     """Movement pruning: every matrix keeps the weights with the highest scores. All weights train."""
 
     name: ClassVar[str] = "movement"
     has_scores: ClassVar[bool] = True
-    granularity: Granularity = WEIGHT
-    """What is pruned as a whole: weight; head, neuron, or head,neuron."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_counted(self.name, self.granularity)
+    counts_units: ClassVar[bool] = True
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
         return _Movement(self.targets, self.schedule(), eval_every, granularity=self.granularity)

@@ -13,8 +13,8 @@ from torch import nn
 from srnet.errors import UserError, choose
 from srnet.masks import LAYERS, Schedule, Targets
 from srnet.masks.budget import divided
-from srnet.masks.granularity import WEIGHT, Granularity, check_counted
-from srnet.pruners.base import Pruner, register
+from srnet.masks.granularity import WEIGHT
+from srnet.pruners.base import OfUnits, register
 from srnet.pruners.scored import Budgeted, train_new_parameters
 from srnet.training.method import Method
 
@@ -24,7 +24,7 @@ LOW_SPARSITY, LOW_SPARSITY_TEMPERATURE = 0.3, 4.0
 
 @register
 @dataclass(frozen=True)
-class StaticLocal(Pruner):
+class StaticLocal(OfUnits):
     """SMP-L: only scores are trained; every matrix keeps the weights with the highest.
 
     The head of a masked language model stays as pre-trained; a randomly initialised classifier is trained.
@@ -32,6 +32,7 @@ class StaticLocal(Pruner):
 
     name: ClassVar[str] = "smp-l"
     has_scores: ClassVar[bool] = True
+    counts_units: ClassVar[bool] = True
     sparsity: float = 0.9
     ramp: float = 0.6
     """Share of the run after which the final sparsity is held; only checkpoints after it count."""
@@ -41,12 +42,9 @@ class StaticLocal(Pruner):
     """Which matrices are masked."""
     penalty_until: Literal["ramp", "end"] = "ramp"
     """When the final lambda is reached: with the final sparsity (ramp), or at the end of the run, as published."""
-    granularity: Granularity = WEIGHT
-    """What is pruned as a whole: weight; head, neuron, or head,neuron."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_counted(self.name, self.granularity)
         choose("value for penalty_until", self.penalty_until, ("ramp", "end"))
         if not 0.0 <= self.penalty < float("inf"):
             raise UserError(f"penalty must be at least 0, not {self.penalty:g}")

@@ -13,29 +13,25 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from srnet.errors import UserError
-from srnet.masks import Mask, Targets, meet_budget
-from srnet.masks.granularity import WEIGHT, Granularity, check_granularity, groups_of
+from srnet.masks import Mask, meet_budget
+from srnet.masks.granularity import WEIGHT
 from srnet.masks.parametrization import raw_weights, weight_name
-from srnet.pruners.base import Batches, Pruner, register
+from srnet.pruners.base import Batches, OfUnits, register
 
 
 @register
 @dataclass(frozen=True)
-class Wanda(Pruner):
+class Wanda(OfUnits):
     """Wanda: in every output row the weights with the lowest |W_ij| ||x_j|| are pruned, nothing is trained."""
 
     name: ClassVar[str] = "wanda"
     trains: ClassVar[bool] = False
     sparsity: float = 0.5
-    targets: Targets = Targets()
     calibration: int = 128
     """Examples of the ID training data, drawn by the model's seed, on which inputs are measured."""
-    granularity: Granularity = WEIGHT
-    """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_granularity(self.granularity)
         if self.calibration < 1:
             raise UserError(f"calibration must be at least 1, not {self.calibration}")
 
@@ -52,7 +48,7 @@ class Wanda(Pruner):
             scores[name] = weight.detach().abs() * (norms[name][:, None] if transposed else norms[name])
             ranks[name] = _ranks(scores[name], dim=0 if transposed else 1)
         if self.granularity != WEIGHT:
-            groups = groups_of(model, layers, self.granularity)
+            groups = self.groups(model)
             return groups.expand(groups.keep(groups.pool(scores), self.sparsity, "local"))
         # A matrix loses the lowest ranks of all its rows. Within the last, incomplete rank the score decides, so that
         # the sparsity is met to the weight.

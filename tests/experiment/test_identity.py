@@ -162,6 +162,7 @@ def test_what_is_as_usual_says_nothing(raw: Pretrained) -> None:
 
 OTHER: dict[str, Any] = {
     "sparsity": 0.6,
+    "granularity": ("neuron",),
     "init": "soft",
     "initial_sparsity": 0.2,
     "ramp": 0.65,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +13,17 @@ from hypothesis import strategies as st
 from torch import nn
 
 from srnet.errors import UserError
+from srnet.experiment import Engine, FineTune, Pretrained, Prune, Store
+from srnet.experiment.rebuild import stored_model
 from srnet.masks import LAYERS, Mask, Targets
 from srnet.masks.granularity import STACK, Granularity, Units, check_granularity, groups_of
 from srnet.masks.parametrization import ScoreMask, raw_weights
 from srnet.masks.units import blocks_of
+from srnet.progress import Reporter
 from srnet.pruners import IMP, PRUNERS, GradualMagnitude, MaskTraining, Movement, OneShot, Pruner, StaticShared
+from srnet.subnetwork import Subnetwork
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
 from srnet.training.method import split_snapshot
 
 BOTH: Granularity = ("head", "neuron")
@@ -57,7 +64,7 @@ def test_a_unit_is_worth_the_root_mean_square_of_its_weights() -> None:
     rows = slice(4, 8)  # the second head
     parts = [getattr(layer.attention.self, name).weight[rows] for name in ("query", "key", "value")]
     parts.append(layer.attention.output.dense.weight[:, rows])
-    square = sum(float(part.square().sum()) for part in parts) / HEAD
+    square = sum(float(part.detach().square().sum()) for part in parts) / HEAD
     assert float(values["bert.encoder.layer.0.attention.self"][1]) == pytest.approx(square**0.5, rel=1e-5)
     neuron = torch.cat([layer.intermediate.dense.weight[7], layer.output.dense.weight[:, 7]])
     expected = float(neuron.square().mean().sqrt())
@@ -115,7 +122,7 @@ def test_heads_are_rounded_and_neurons_make_up_for_it() -> None:
 def test_budgets_are_met_to_the_unit(scope: Any, sparsity: float, seed: int, granularity: Granularity) -> None:
     model = bert(heads=4, neurons=40, seed=seed)
     sparsity = min(sparsity, {BOTH: 0.8, ("neuron",): 0.5, ("head",): 0.3}[granularity])
-    mask = OneShot(sparsity, scope, LAYERS, granularity).mask(model)
+    mask = OneShot(sparsity, LAYERS, granularity, scope).mask(model)
     assert whole_units(model, mask)
     head, neuron = 4 * 4 * 16, 2 * 16
     missed = abs((mask.total - mask.kept) - sparsity * mask.total)
@@ -132,9 +139,9 @@ def test_the_largest_sparsity_that_works_works() -> None:
     for granularity in (("head",), ("neuron",), BOTH):
         for scope in ("local", "global"):
             with pytest.raises(UserError, match=r"would remove every unit.*give at most") as caught:
-                OneShot(0.99, scope, LAYERS, granularity).mask(model)  # type: ignore[arg-type]
+                OneShot(0.99, LAYERS, granularity, scope).mask(model)  # type: ignore[arg-type]
             most = float(str(caught.value).split("give at most ")[1].split(",")[0])
-            assert OneShot(most, scope, LAYERS, granularity).mask(model).sparsity == pytest.approx(most, abs=0.02)  # type: ignore[arg-type]
+            assert OneShot(most, LAYERS, granularity, scope).mask(model).sparsity == pytest.approx(most, abs=0.02)  # type: ignore[arg-type]
 
 
 def test_whole_layers_go_by_their_magnitude() -> None:
@@ -145,7 +152,7 @@ def test_whole_layers_go_by_their_magnitude() -> None:
                 weight.mul_(0.01)
     groups = units_of(model, ("layer",))
     assert groups.groups[STACK].size == 6
-    mask = OneShot(20 * NEURON / groups.total, "local", LAYERS, ("layer",)).mask(model)
+    mask = OneShot(20 * NEURON / groups.total, LAYERS, ("layer",)).mask(model)
     gone = {name for name, keep in mask.items() if not keep.any()}
     assert gone == {"bert.encoder.layer.1.intermediate.dense.weight", "bert.encoder.layer.1.output.dense.weight"}
 
@@ -211,3 +218,28 @@ def test_units_need_all_of_their_matrices() -> None:
     mask = OneShot(0.5, targets=only, granularity=("neuron",)).mask(model)
     assert len(mask) == 4
     assert mask.sparsity == 0.5
+
+
+def test_a_budget_that_leaves_no_head_is_refused_before_anything_trains(tiny_backbone: str, tmp_path: Path) -> None:
+    task = SyntheticTask("inference", train_size=40, dev_size=8, ood_size=8)
+    full = FineTune(Pretrained(tiny_backbone, task, 0), training=TrainingSettings(steps=2, eval_every=2))
+    engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True))
+    with pytest.raises(UserError, match="give at most"):
+        engine.execute([Prune(full, MaskTraining(0.99, granularity=("head",)), training=full.training)])
+    assert not list((tmp_path / "store").glob("artifacts/*"))
+
+
+def test_a_search_for_units_is_stored_trained_on_and_built_again(tiny_backbone: str, tmp_path: Path) -> None:
+    task = SyntheticTask("inference", train_size=40, dev_size=8, ood_size=8)
+    steps = TrainingSettings(learning_rate=1e-2, steps=4, eval_every=2, batch_size=8)
+    found = Prune(Pretrained(tiny_backbone, task, 0), MaskTraining(0.5, granularity=BOTH), training=steps)
+    trained = FineTune(found, training=steps)
+    engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True))
+    engine.execute([trained])
+    mask, after = (Subnetwork.load(engine.store.path(each.key)).mask for each in (found, trained))
+    assert mask is not None
+    assert mask.sparsity == pytest.approx(0.5, abs=0.05)
+    assert after == mask
+    again = stored_model(engine.store, found.key)
+    assert again == found
+    assert "head, neuron" in again.label

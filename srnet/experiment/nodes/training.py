@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from srnet.backbones import load_backbone
 from srnet.errors import UserError, choose
 from srnet.experiment.nodes.base import Node, load_task
 from srnet.experiment.nodes.models import ModelNode
@@ -200,6 +201,12 @@ class Prune(Training):
             self.pruner.check_steps(self.training.steps)
         if not self.pruner.has_scores:
             self.check_no_scores(f"pruner '{self.pruner.name}'")
+
+    def check(self) -> None:
+        super().check()
+        if self.pruner.needs_units:
+            raw = self.pretrained
+            self.pruner.check_model(load_backbone(raw.backbone, load_task(raw.task).labels, raw.seed, raw.head).model)
 
     @property
     def trains(self) -> bool:
