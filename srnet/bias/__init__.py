@@ -1,4 +1,4 @@
-"""How a shortcut is measured: features, word vectors, and a cross-fitted linear model on them."""
+"""Measuring a shortcut: features, word vectors, and a cross-fitted linear model on them."""
 
 from srnet.bias.features import claim_features, claim_vocabulary, claim_words, overlap_features
 from srnet.bias.model import BiasPredictions, fit_bias_model

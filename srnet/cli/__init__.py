@@ -14,7 +14,7 @@ from srnet.cli import data, exchange, models, recipes, store  # noqa: F401  each
 from srnet.cli.app import app, out
 from srnet.errors import LONGEST, UserError, shortened
 from srnet.files import explained
-from srnet.progress import helps
+from srnet.progress import is_secondary_rank
 
 INTERRUPTED = 130
 
@@ -62,5 +62,7 @@ def _usage(error: Any) -> None:
 
 def _fail(message: str, help: str | None = None) -> None:
     text = shortened(" ".join(message.split()), 2 * LONGEST) + (f" (see `{help}`)" if help else "")
-    Console(stderr=True, soft_wrap=True, highlight=False, quiet=helps()).print(f"srnet: {text}", markup=False)
+    Console(stderr=True, soft_wrap=True, highlight=False, quiet=is_secondary_rank()).print(
+        f"srnet: {text}", markup=False
+    )
     sys.exit(2)

@@ -1,4 +1,4 @@
-"""Predictions judged: metrics, sub-cases, significance, the SRNet verdict."""
+"""Evaluation of predictions: metrics, sub-cases, significance, the SRNet verdict."""
 
 from srnet.evaluation.metrics import Scores, measure, score
 from srnet.evaluation.significance import LEVEL, Interval, Spread, Term, contrast, holm, paired_bootstrap, spread

@@ -24,7 +24,7 @@ from srnet.experiment.nodes import (
     every_node,
     load_task,
 )
-from srnet.experiment.objective import Sources, make_objective
+from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.experiment.store import Store, default_store
 
 __all__ = [
@@ -41,12 +41,12 @@ __all__ = [
     "Moment",
     "Node",
     "Objective",
+    "ObjectiveSources",
     "PoE",
     "Pretrained",
     "Prune",
     "Reweight",
     "Rewind",
-    "Sources",
     "Store",
     "Trajectory",
     "WeakModel",

@@ -1,4 +1,4 @@
-"""Losses: what each needs beside logits and labels it declares. One file each, registered when it is imported."""
+"""Losses, with the inputs that each needs besides logits and labels. One file each, registered on import."""
 
 from importlib import import_module
 from pkgutil import iter_modules
