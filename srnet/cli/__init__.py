@@ -27,7 +27,7 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 
 def main() -> None:
-    """Entry point: one line and exit code 2 for what a user can mend."""
+    """Entry point: one line and exit code 2 for an error that the user can correct."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         code = app(standalone_mode=False) or 0
