@@ -6,12 +6,6 @@ from srnet.bias.vectors import WordVectors
 from srnet.bias.words import vocabulary
 
 __all__ = [
-    "BiasPredictions",
-    "WordVectors",
-    "claim_features",
-    "claim_vocabulary",
-    "claim_words",
-    "fit_bias_model",
-    "overlap_features",
-    "vocabulary",
-]
+    "BiasPredictions", "WordVectors", "claim_features", "claim_vocabulary", "claim_words", "fit_bias_model",
+    "overlap_features", "vocabulary",
+]  # fmt: skip

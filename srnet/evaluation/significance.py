@@ -63,10 +63,6 @@ class Interval:
     def high(self) -> float:
         return self.difference + self._reach
 
-    @property
-    def excludes_zero(self) -> bool:
-        return self.low > 0.0 or self.high < 0.0
-
     def p_above(self, bar: float = 0.0) -> float:
         """One-sided p-value for "above the bar": below (1 - level) / 2 exactly if the interval lies above it."""
         return self._p(self.difference - bar)

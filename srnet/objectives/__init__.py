@@ -21,15 +21,6 @@ for _module in iter_modules(__path__):  # a new file in this folder needs no lin
     import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
-    "OBJECTIVES",
-    "RegisteredLoss",
-    "StatefulLoss",
-    "confidence_regularisation",
-    "cross_entropy",
-    "distilled",
-    "example_reweighting",
-    "get_objective",
-    "objective",
-    "parse_objective",
-    "product_of_experts",
-]
+    "OBJECTIVES", "RegisteredLoss", "StatefulLoss", "confidence_regularisation", "cross_entropy", "distilled",
+    "example_reweighting", "get_objective", "objective", "parse_objective", "product_of_experts",
+]  # fmt: skip

@@ -84,12 +84,31 @@ _HANS = Challenge(
 )
 _PAWS = {"text_a": "sentence1", "text_b": "sentence2", "label": "label"}
 _SYMMETRIC = {"text_a": "evidence|evidence_sentence|sentence1", "text_b": "claim|sentence2"}
-_NUMBERED_NLI = tuple((str(number), label) for number, label in enumerate(_NLI))
 _YES_MAYBE_NO = ("Yes", "Maybe", "No")
 _ENTAILED = ("entailment", "not_entailment")
-_NUMBERED_ENTAILED = (("0", "entailment"), ("1", "not_entailment"))
 _UNLABELLED = ("-", "-1")
 """The Hub's value for a missing label, and the same in a file made from it."""
+
+
+def _numbered(labels: tuple[str, ...]) -> Pairs:
+    """Labels as numbers, the spelling of the Hub and of some authors."""
+    return tuple((str(number), label) for number, label in enumerate(labels))
+
+
+def _glue(name: str, labels: tuple[str, ...] = (), **settings: Any) -> PublishedDataset:
+    """A task of GLUE without OOD sets; `settings` override the defaults."""
+    defaults: dict[str, Any] = {
+        "text_b": None,
+        "label": "label",
+        "metric": "accuracy",
+        "shortcut": "unknown",
+        "train": Place(("train",), f"hub:nyu-mll/glue:{name}:train"),
+        "dev": Place(("dev",), f"hub:nyu-mll/glue:{name}:validation"),
+        "spellings": _numbered(labels),
+        "unlabelled": _UNLABELLED,
+    }
+    return PublishedDataset(labels, **(defaults | settings))
+
 
 PUBLISHED_TASKS: dict[str, PublishedDataset] = {
     "mnli": PublishedDataset(
@@ -107,7 +126,7 @@ PUBLISHED_TASKS: dict[str, PublishedDataset] = {
             )
         },
         ood={"hans": _HANS},
-        spellings=_NUMBERED_NLI,
+        spellings=_numbered(_NLI),
         unlabelled=("-", "hidden"),
         label_words=_YES_MAYBE_NO,
     ),
@@ -121,7 +140,7 @@ PUBLISHED_TASKS: dict[str, PublishedDataset] = {
         train=Place(("train", "snli_1.0_train"), "hub:stanfordnlp/snli:plain_text:train"),
         dev=Place(("dev", "snli_1.0_dev"), "hub:stanfordnlp/snli:plain_text:validation"),
         ood={"hard": Challenge(Place(("test_hard", "snli_1.0_test_hard"))), "hans": _HANS},
-        spellings=_NUMBERED_NLI,
+        spellings=_numbered(_NLI),
         unlabelled=("-",),
         label_words=_YES_MAYBE_NO,
     ),
@@ -146,7 +165,7 @@ PUBLISHED_TASKS: dict[str, PublishedDataset] = {
                 Place(("paws_wiki_train",), "hub:google-research-datasets/paws:labeled_final:train"),
             ),
         },
-        spellings=(("0", "not_duplicate"), ("1", "duplicate")),
+        spellings=_numbered(("not_duplicate", "duplicate")),
         label_words=("No", "Yes"),
     ),
     "fever": PublishedDataset(
@@ -171,90 +190,47 @@ PUBLISHED_TASKS: dict[str, PublishedDataset] = {
         hub_remark="the Hub's copy of FEVER is another sample than the paper's: about 228,000 training and 15,900 dev "
         "rows instead of 242,911 and 16,664; --data FOLDER reads the authors' files",
     ),
-    "cola": PublishedDataset(
+    "cola": _glue(
+        "cola",
         labels=("unacceptable", "acceptable"),
         text_a="sentence",
-        text_b=None,
-        label="label",
         metric="matthews",
-        shortcut="unknown",
-        train=Place(("train",), "hub:nyu-mll/glue:cola:train"),
-        dev=Place(("dev",), "hub:nyu-mll/glue:cola:validation"),
-        spellings=(("0", "unacceptable"), ("1", "acceptable")),
-        unlabelled=_UNLABELLED,
         label_words=("incorrect", "correct"),
         columns=("source", "label", "mark", "sentence"),
         folder="CoLA",
         leaks="keep",  # 19 of its 1,043 dev sentences, which others keep too; a note reports it
     ),
-    "sst2": PublishedDataset(
+    "sst2": _glue(
+        "sst2",
         labels=("negative", "positive"),
         text_a="sentence",
-        text_b=None,
-        label="label",
-        metric="accuracy",
-        shortcut="unknown",
-        train=Place(("train",), "hub:nyu-mll/glue:sst2:train"),
-        dev=Place(("dev",), "hub:nyu-mll/glue:sst2:validation"),
-        spellings=(("0", "negative"), ("1", "positive")),
-        unlabelled=_UNLABELLED,
         label_words=("terrible", "great"),
         folder="SST-2",
     ),
-    "mrpc": PublishedDataset(
+    "mrpc": _glue(
+        "mrpc",
         labels=("not_equivalent", "equivalent"),
         text_a="sentence1|#1 String",
         text_b="sentence2|#2 String",
         label="label|Quality",
         metric="positive_f1",
-        shortcut="unknown",
-        train=Place(("train", "msr_paraphrase_train"), "hub:nyu-mll/glue:mrpc:train"),
         # its authors publish no dev set: GLUE's is a part of their training set
-        dev=Place(("dev",), "hub:nyu-mll/glue:mrpc:validation"),
-        spellings=(("0", "not_equivalent"), ("1", "equivalent")),
-        unlabelled=_UNLABELLED,
+        train=Place(("train", "msr_paraphrase_train"), "hub:nyu-mll/glue:mrpc:train"),
         label_words=("No", "Yes"),
     ),
-    "stsb": PublishedDataset(
-        labels=(),
+    "stsb": _glue(
+        "stsb",
         text_a="sentence1",
         text_b="sentence2",
         label="score|label",
         metric="pearson",
-        shortcut="unknown",
-        train=Place(("train",), "hub:nyu-mll/glue:stsb:train"),
-        dev=Place(("dev",), "hub:nyu-mll/glue:stsb:validation"),
         unlabelled=(*_UNLABELLED, "-1.0"),
         answer=NUMBERS.name,
         label_words=("Yes",),
         folder="STS-B",
     ),
-    "qnli": PublishedDataset(
-        labels=_ENTAILED,
-        text_a="question",
-        text_b="sentence",
-        label="label",
-        metric="accuracy",
-        shortcut="unknown",
-        train=Place(("train",), "hub:nyu-mll/glue:qnli:train"),
-        dev=Place(("dev",), "hub:nyu-mll/glue:qnli:validation"),
-        spellings=_NUMBERED_ENTAILED,
-        unlabelled=_UNLABELLED,
-        label_words=("Yes", "No"),
-    ),
-    "rte": PublishedDataset(
-        labels=_ENTAILED,
-        text_a="sentence1",
-        text_b="sentence2",
-        label="label",
-        metric="accuracy",
-        shortcut="unknown",
-        train=Place(("train",), "hub:nyu-mll/glue:rte:train"),
-        dev=Place(("dev",), "hub:nyu-mll/glue:rte:validation"),
-        spellings=_NUMBERED_ENTAILED,
-        unlabelled=_UNLABELLED,
-        label_words=("Yes", "No"),
-    ),
+    "qnli": _glue("qnli", labels=_ENTAILED, text_a="question", text_b="sentence", label_words=("Yes", "No")),
+    "rte": _glue("rte", labels=_ENTAILED, text_a="sentence1", text_b="sentence2", label_words=("Yes", "No")),
 }
 
 
