@@ -7,7 +7,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# Loaded when first used: `srnet --help` must not wait for torch.
+# Loaded on first use: `srnet --help` must not import torch.
 _WHERE = {
     "CE": "experiment", "PoE": "experiment", "Reweight": "experiment", "ConfReg": "experiment",
     "Distilled": "experiment",

@@ -1,4 +1,4 @@
-"""`python -m srnet`, which is also what torchrun starts: `torchrun --nproc-per-node 2 -m srnet reproduce ...`."""
+"""`python -m srnet`, also for torchrun: `torchrun --nproc-per-node 2 -m srnet reproduce ...`."""
 
 from srnet.cli import main
 

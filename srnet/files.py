@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees all of one or none of it."""
+"""Atomic writing: a reader sees a complete file or folder, or none."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ _EXPLAINED = {
     errno.EROFS: ("read-only file system", "choose a folder you can write to"),
     errno.EACCES: ("permission denied", "choose a folder you can write to"),
     errno.EPERM: ("operation not permitted", "choose a folder you can write to"),
-    errno.ENOENT: ("no such folder", "choose a folder that can be made"),
-    errno.ENOTDIR: ("a file stands where a folder is needed", "choose another folder"),
-    errno.EEXIST: ("a file stands where a folder is needed", "choose another folder"),
+    errno.ENOENT: ("no such folder", "choose a folder that can be created"),
+    errno.ENOTDIR: ("a file is in the place of a folder", "choose another folder"),
+    errno.EEXIST: ("a file is in the place of a folder", "choose another folder"),
 }
 
 
 def _umask() -> int:
-    """There is no way to read it but to set it."""
+    """The process's umask, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
 
 
 UMASK = _umask()
-"""As it is when the program starts: temporary files are private, and what they become should not be."""
+"""At program start. Temporary files are private; the final files get the ordinary permissions."""
 
 
 class DiskFull(UserError):
-    """No space is left: whatever is tried next will fail as well."""
+    """No space is left, so that further attempts will fail as well."""
 
 
 def explained(error: OSError, path: Path | str) -> UserError | None:
-    """The user's version of a file-system error, if it is one a user can mend."""
+    """A `UserError` for a file-system error that the user can correct, else None."""
     if error.errno not in _EXPLAINED:
         return None
     problem, fix = _EXPLAINED[error.errno]
@@ -64,7 +64,7 @@ def writing(path: Path | str) -> Iterator[None]:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Temp file beside the target, fsync, rename."""
+    """Write by temp file beside the target, fsync, rename."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -100,7 +100,7 @@ def read_json_object(path: Path, **needed: type | tuple[type, ...]) -> dict[str,
     """A JSON object that has the keys `needed`, each of the given type."""
     found = read_json(path)
     if not isinstance(found, dict):
-        raise UserError(f"{path} holds no JSON object", "restore the file")
+        raise UserError(f"{path} is not a JSON object", "restore the file")
     check_types(path, found, **needed)
     return found
 
@@ -112,7 +112,7 @@ def check_types(path: Path, values: dict[str, Any], **needed: type | tuple[type,
 
 
 def require_new(folder: Path) -> Path:
-    """Refuse to put a result where something lies already."""
+    """`folder` if it is new or empty, else an error."""
     if folder.resolve() == Path.cwd() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         raise UserError(f"{folder} exists already", "choose a new folder")
     return folder
@@ -120,9 +120,9 @@ def require_new(folder: Path) -> Path:
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """A staging folder beside `target` that takes its place in one rename when the block ends well.
+    """A staging folder beside `target` that replaces it in one rename when the block succeeds.
 
-    A folder that stood there is removed afterwards; if the block fails, it is untouched.
+    An existing folder is removed afterwards; if the block fails, it is unchanged.
     """
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -139,10 +139,10 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 
 def recover_folder(target: Path) -> None:
-    """Undo the first half of a replacement that a kill cut in two."""
-    for aside in target.parent.glob(f".old-{target.name}-*"):
-        if not target.exists() and (aside / target.name).exists():
-            os.rename(aside / target.name, target)
+    """Undo the first half of a replacement that was killed before the second."""
+    for old in target.parent.glob(f".old-{target.name}-*"):
+        if not target.exists() and (old / target.name).exists():
+            os.rename(old / target.name, target)
 
 
 def _swap(staging: Path, target: Path) -> None:

@@ -1,6 +1,6 @@
-"""Names that more than one room must agree on, and the rule for names that users choose.
+"""Names that several rooms use, and the rule for names that users choose.
 
-Imports nothing heavy, so that `srnet --help` stays quick.
+Imports nothing heavy, so that `srnet --help` is quick.
 """
 
 import re
@@ -11,10 +11,10 @@ EMBEDDED = "srnet-tiny"
 """The backbone that ships with the package."""
 
 EMBEDDED_OTHER = "srnet-small"
-"""The other one: a layer deeper, to ask whether a finding depends on the backbone."""
+"""The other one, with one layer more: to check whether a finding depends on the backbone."""
 
 DOWNLOAD_VARIABLE = "SRNET_DOWNLOAD"
-"""Set to 1 to let a hub name be fetched."""
+"""Set to 1 to allow downloads from the hub."""
 
 LONGEST_NAME = 100
 _FORBIDDEN = re.compile(r"""[/\\:*?"<>|]|[^ -~\w]|^[ .-]|[ .]$""")
@@ -23,10 +23,10 @@ _RESERVED = re.compile(r"(file|allow_pickle|con|prn|aux|nul|com\d|lpt\d)(\..*)?"
 
 
 def file_name(what: str, name: str) -> str:
-    """`name` if a file can be called that on every system, else an error."""
+    """`name` if it is a valid file name on every system, else an error."""
     if not name or len(name) > LONGEST_NAME or _FORBIDDEN.search(name) or _RESERVED.fullmatch(name):
         raise UserError(
             f"{what} cannot be called '{name}': files are named after it",
-            "take letters, digits, spaces, '.', '_' and '-', and begin with a letter or a digit",
+            "use letters, digits, spaces, '.', '_' and '-', and begin with a letter or a digit",
         )
     return name

@@ -12,40 +12,40 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 PLAIN_SECONDS = 10.0
-"""Without a terminal, how often a running step says where it is."""
+"""Seconds between two lines of progress of a step, without a terminal."""
 
 SHOWN = (("loss", "loss", ".3f"), ("eval_score", "dev", ".1f"), ("mask/flips_per_step", "flips/step", ".0f"))
-"""The figures of a training worth a glance: logged name, short name, format."""
+"""The figures of a training that are shown: logged name, short name, format."""
 
 
-def helps() -> bool:
-    """Whether this process was started together with others and is not the first: then it says nothing."""
-    return processes() > 1 and os.environ.get("RANK", "0") != "0"
+def is_secondary_rank() -> bool:
+    """Whether a launcher started this process with others and it is not the first. It then prints nothing."""
+    return world_size() > 1 and os.environ.get("RANK", "0") != "0"
 
 
-def processes() -> int:
-    """How many processes were started together, if a launcher said so."""
-    said = os.environ.get("WORLD_SIZE", "1")
-    return int(said) if said.isdecimal() and len(said) < 10 else 1
+def world_size() -> int:
+    """How many processes the launcher started together; 1 without a launcher."""
+    value = os.environ.get("WORLD_SIZE", "1")
+    return int(value) if value.isdecimal() and len(value) < 10 else 1
 
 
 class Step:
-    """One step under way; several may be at once."""
+    """One running step; several may run at once."""
 
     def __init__(self, reporter: Reporter, title: str) -> None:
         self._reporter, self.title = reporter, title
-        self._started = self._said = time.monotonic()
+        self._started = self._reported = time.monotonic()
         self._bar: TaskID | None = None
         if reporter.progress is not None:
             self._bar = reporter.progress.add_task(title.replace("[", r"\["), total=1, figures="")
 
     def advance(self, done: int, total: int, figures: dict[str, float]) -> None:
-        """Called as often as one likes."""
+        """Show the progress; cheap enough to be called at every training step."""
         shown = " ".join(f"{short} {figures[name]:{spec}}" for name, short, spec in SHOWN if name in figures)
         if self._reporter.progress is not None and self._bar is not None:
             self._reporter.progress.update(self._bar, completed=done, total=total, figures=shown)
-        elif not self._reporter.quiet and time.monotonic() - self._said > PLAIN_SECONDS:
-            self._said = time.monotonic()
+        elif not self._reporter.quiet and time.monotonic() - self._reported > PLAIN_SECONDS:
+            self._reported = time.monotonic()
             self._reporter.say(f"{self.title}  {done}/{total} {shown}")
             sys.stderr.flush()
 
@@ -54,24 +54,24 @@ class Step:
         self.drop()
 
     def drop(self) -> None:
-        """Take the bar away without a word."""
+        """Remove the bar and print nothing."""
         if self._reporter.progress is not None and self._bar is not None:
             self._reporter.progress.remove_task(self._bar)
         self._bar = None
 
 
 class Reporter:
-    """Says which steps run, how far they are, and what was skipped. `quiet` says nothing but warnings."""
+    """Shows which steps run, their progress, and what was skipped; with `quiet` only warnings."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self.quiet = quiet or helps()
+        self.quiet = quiet or is_secondary_rank()
         self.live = self.console.is_terminal and not self.quiet
         self.progress: Progress | None = None
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """While this lasts, bars may be drawn."""
+        """Show progress bars while the block runs."""
         if not self.live:
             yield
             return

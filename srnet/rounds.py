@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from srnet.errors import UserError
 from srnet.evaluation import ALPHA
 from srnet.experiment import Engine, load_task
-from srnet.experiment.estimate import estimate, spoken
+from srnet.experiment.estimate import duration_text, estimate
 from srnet.experiment.nodes import TaskSpec
 from srnet.recipes import Recipe
 from srnet.report.claims import CLAIMS, OPEN, Claim, Finding, find, main_figure
@@ -107,6 +107,6 @@ class Rounds:
             return False
         takes = estimate(self.engine.plan(recipe.nodes()), self.engine.store).seconds
         if takes > left:
-            said = f"about {spoken(takes)}, and {spoken(left)} of the budget are left"
+            said = f"about {duration_text(takes)}, and {duration_text(left)} of the budget are left"
             self.engine.reporter.say(f"{what}: not begun, it would take {said}")
         return takes <= left

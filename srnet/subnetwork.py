@@ -1,8 +1,8 @@
-"""A subnetwork one can keep: a folder with a mask, what differs from the backbone, and a JSON that names the backbone.
+"""A subnetwork as a value and as a folder: a mask, the tensors that differ from the backbone, and its hash.
 
 subnetwork.json     backbone and its hash, labels, counted sparsity, a checksum for every file
-mask.bits           one bit a weight (absent for a full model)
-weights.safetensors tensors that differ from the backbone, the head among them; of a masked matrix only kept values
+mask.bits           one bit per weight (absent for a full model)
+weights.safetensors tensors that differ from the backbone, including the head; of a masked matrix only kept values
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Subnetwork:
         state: dict[str, torch.Tensor],
         mask: Mask | None,
     ) -> Subnetwork:
-        """Keep what differs from the backbone; pruned entries do not count as a difference.
+        """Keep the tensors that differ from the backbone; pruned entries do not count as a difference.
 
-        Of tensors that share their memory one is kept.
+        Of tensors that share memory one is kept.
         """
         original, twins = base.pretrained(), base.twins()
         masked = mask.apply(state) if mask is not None else state
@@ -72,7 +72,7 @@ class Subnetwork:
         return 0.0 if self.mask is None else self.mask.sparsity
 
     def base(self, backbone: str | None = None) -> LoadedBackbone:
-        """Load the backbone and make sure that it is the one this subnetwork was cut from."""
+        """Load the backbone and check that it is the one of this subnetwork."""
         base = load_backbone(backbone or self.backbone, self.labels, seed=0, head=self.head)
         if base.sha256 != self.backbone_sha256:
             raise UserError(
@@ -94,11 +94,11 @@ class Subnetwork:
         return base.model.eval()
 
     def _check_weights(self, base: LoadedBackbone) -> None:
-        """Every tensor has its place in the model, and what the backbone lacks is there."""
+        """Check that every tensor fits the model, and that no tensor is missing."""
         places, twins = base.model.state_dict(), base.twins()
         for name, tensor in self.weights.items():
             if name not in places or places[name].shape != tensor.shape:
-                raise UserError(f"weights '{name}' have no place in backbone '{base.name}'", "restore the subnetwork")
+                raise UserError(f"weights '{name}' do not fit backbone '{base.name}'", "restore the subnetwork")
         missing = sorted(places.keys() - base.pretrained().keys() - self.weights.keys() - twins.keys())
         if missing:
             raise UserError(f"the subnetwork has no weights '{missing[0]}'", "restore the subnetwork")
@@ -106,7 +106,7 @@ class Subnetwork:
     # --- files -----------------------------------------------------------------------------------------------------
 
     def write_into(self, folder: Path) -> None:
-        """Write the files; the caller answers for atomicity."""
+        """Write the files; the caller makes it atomic."""
         if self.mask is not None:
             write_bytes(folder / MASK, self.mask.to_bytes())
         write_bytes(folder / WEIGHTS, save(self._packed()))
@@ -125,7 +125,7 @@ class Subnetwork:
         write_json(folder / CARD, {**card, "sha256": _card_hash(card)})
 
     def save(self, folder: Path) -> None:
-        """Write a new folder, whole or not at all."""
+        """Write a new folder atomically."""
         with new_folder(Path(folder)) as staging:
             self.write_into(staging)
 
@@ -143,7 +143,7 @@ class Subnetwork:
 
 
 def _head_card(head: Head) -> dict[str, Any]:
-    """An ordinary classifier goes without saying."""
+    """The fields for a head; none for an ordinary classifier."""
     return {} if head == CLASSIFIER else {"label_words": list(head.words), "per_token": head.per_token}
 
 
@@ -198,7 +198,7 @@ def _checked_card(folder: Path) -> dict[str, Any]:
 def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrainedModel:
     """An ordinary Hugging Face model with the subnetwork's logits.
 
-    `backbone` says where the backbone lies if not where the subnetwork's JSON says; its hash must match either way.
+    `backbone` replaces the backbone's location in the subnetwork's JSON; its hash must match in any case.
     """
     subnetwork = Subnetwork.load(Path(folder))
     return subnetwork.model(subnetwork.base(backbone))

@@ -1,4 +1,4 @@
-"""YAML that others wrote: plain data within limits, or one line that says what is wrong with it."""
+"""YAML from users: plain data within limits, or one line that says what is wrong with it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LARGEST = 2**20
 """Bytes of a file."""
 DEEPEST = 40
 MOST = 50_000
-"""Values in a file, counted after aliases are replaced by what they stand for."""
+"""Values in a file, counted after aliases are resolved."""
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader without dates, which nothing here needs: an impossible one is a name like any other."""
+    """The safe loader without dates, which are not used: they are read as text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        _refuse_twins(node)
+        _refuse_duplicates(node)
         return super().construct_mapping(node, deep)
 
     def construct_scalar(self, node: Any) -> Any:
@@ -71,7 +71,7 @@ def _parsed(text: str) -> Any:
 
 
 def _check_depth(text: str) -> None:
-    """Before anything recursive reads it."""
+    """Checked by events, before any recursive code reads the text."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -83,7 +83,7 @@ def _check_depth(text: str) -> None:
 
 
 def _check_size(node: yaml.Node) -> None:
-    """Aliases can stand for more than any memory holds, or for themselves."""
+    """Aliases can expand to more than the memory holds, or contain themselves."""
     sizes: dict[int, int] = {}
     open_nodes: set[int] = set()
 
@@ -106,13 +106,13 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
-def _refuse_twins(node: yaml.MappingNode) -> None:
-    """A key that stands twice: the first value would be lost without a word."""
+def _refuse_duplicates(node: yaml.MappingNode) -> None:
+    """Refuse a duplicate key: its first value would be lost silently."""
     seen: set[str] = set()
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key '{key.value}' stands twice", key.start_mark
+                    None, None, f"the key '{key.value}' occurs twice", key.start_mark
                 )
             seen.add(key.value)

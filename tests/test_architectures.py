@@ -378,7 +378,7 @@ def test_the_tokenizer_says_what_padding_is(tmp_path: Path) -> None:
     assert base.tokenizer.pad_token_id == base.model.config.pad_token_id == tokenizer.unk_token_id
 
 
-def test_nothing_to_pad_with_is_the_users_to_mend(tmp_path: Path) -> None:
+def test_nothing_to_pad_with_is_an_error_of_the_user(tmp_path: Path) -> None:
     folder = write_backbone("gpt2", tmp_path / "backbone")
     tokenizer = hf.AutoTokenizer.from_pretrained(folder)
     tokenizer.eos_token = tokenizer.unk_token = None

@@ -102,7 +102,7 @@ def test_the_same_file_as_train_and_dev_is_refused_unless_it_is_wanted(tmp_path:
         (
             "d.csv",
             CSV + "a,b,perhaps,one\n",
-            ("d.csv, line 4", "'perhaps' was never declared", "no, yes", "mend it", "bad_rows: skip"),
+            ("d.csv, line 4", "'perhaps' was never declared", "no, yes", "correct it", "bad_rows: skip"),
         ),
         ("d.csv", CSV + "a,b,Yes,one\n", ("d.csv, line 4", "'Yes' was never declared")),
         ("d.csv", CSV + "a,b,,one\n", ("d.csv, line 4", "label ''")),
@@ -111,8 +111,8 @@ def test_the_same_file_as_train_and_dev_is_refused_unless_it_is_wanted(tmp_path:
         ("d.csv", CSV + '"a,b,yes,one\n', ("d.csv, line 4", "quotes")),
         ("d.csv", CSV + " ,b,yes,one\n", ("d.csv, line 4", "an empty text")),
         ("d.csv", CSV + "a,,yes,one\n", ("d.csv, line 4", "an empty text")),
-        ("d.jsonl", JSONL + "{'text_a': 1}\n", ("d.jsonl, line 3", "not JSON", "one object a line")),
-        ("d.csv", CSV + "a,b,yes\n", ("mend it, or leave such rows out: bad_rows: skip",)),
+        ("d.jsonl", JSONL + "{'text_a': 1}\n", ("d.jsonl, line 3", "not JSON", "one object per line")),
+        ("d.csv", CSV + "a,b,yes\n", ("correct it, or leave such rows out: bad_rows: skip",)),
         ("d.jsonl", JSONL + '{"text_a": "a"\n', ("d.jsonl, line 3", "not JSON")),
         ("d.jsonl", JSONL + '["a", "b"]\n', ("d.jsonl, line 3", "not a JSON object")),
         ("d.csv", CSV.encode() + b"f\xfcr,b,yes,one\n", ("d.csv, line 4: not UTF-8", "save it as UTF-8")),
@@ -158,7 +158,7 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
         ({"id_tests": (("one", "x.csv"),), "ood": (("one", "y.csv"),)}, "a test file cannot be called 'one'"),
         ({"leaks": "some"}, "unknown value for leaks 'some'"),
         ({"bad_rows": "mend"}, "unknown value for bad_rows 'mend'"),
-        ({"spellings": (("1", "maybe"),)}, "'1' is said to spell 'maybe', which is no label"),
+        ({"spellings": (("1", "maybe"),)}, "'1' is a spelling of 'maybe', which is not a label"),
     ],
 )
 def test_a_senseless_description(changes: dict[str, object], message: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from srnet.errors import UserError
 from srnet.experiment import Engine
-from srnet.progress import helps
+from srnet.progress import is_secondary_rank
 from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
 from srnet.recipes.demo import SEEDS as DEMO_SEEDS
 from srnet.recipes.demo import SPARSITIES as DEMO_SPARSITIES
@@ -79,7 +79,7 @@ def _report(
     ]
     findings = [] if order is None else [found for found in _findings(evidence) if found.parts]
     page = Page(title, command, sections, findings)
-    if not helps():
+    if not is_secondary_rank():
         write_report(page, out)
     return page
 

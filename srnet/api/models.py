@@ -22,7 +22,7 @@ from srnet.experiment import (
 )
 from srnet.experiment.compute import score_splits
 from srnet.experiment.nodes import TaskSpec
-from srnet.experiment.objective import Sources
+from srnet.experiment.objective import ObjectiveSources
 from srnet.experiment.objective import make_objective as objective_by_name
 from srnet.experiment.rebuild import stored_model
 from srnet.files import read_json
@@ -72,7 +72,7 @@ def make_objective(
         raise UserError(f"objective '{text}' takes no teacher", "to distil from it say how much: --distil 0.5")
     raw = model.pretrained
     usual = training or replace(finetuning_for(raw.backbone, raw.task), seed=raw.seed)
-    plain = objective_by_name(text, Sources(raw, lambda: FineTune(raw, training=usual), bias, teacher))
+    plain = objective_by_name(text, ObjectiveSources(raw, lambda: FineTune(raw, training=usual), bias, teacher))
     if distil is None or teacher is None:
         return plain
     return Distilled(plain, teacher, distil, 2.0 if temperature is None else temperature)

@@ -8,18 +8,7 @@ from srnet.backbones.loading import LoadedBackbone, backbone_hash, load_backbone
 from srnet.backbones.own_classifier import OwnClassifier, keep_own_classifier
 
 __all__ = [
-    "CLASSIFIER",
-    "Head",
-    "LoadedBackbone",
-    "OwnClassifier",
-    "backbone_hash",
-    "classifier_of",
-    "folder_or_name",
-    "has_language_model",
-    "in_base",
-    "keep_own_classifier",
-    "linear_layers",
-    "load_backbone",
-    "load_language_model",
+    "CLASSIFIER", "Head", "LoadedBackbone", "OwnClassifier", "backbone_hash", "classifier_of", "folder_or_name",
+    "has_language_model", "in_base", "keep_own_classifier", "linear_layers", "load_backbone", "load_language_model",
     "newly_initialised",
-]
+]  # fmt: skip

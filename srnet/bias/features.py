@@ -1,4 +1,4 @@
-"""What a shortcut can see: word overlap between the two texts, or one text alone."""
+"""Features of a shortcut: word overlap between the two texts, or one text alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from srnet.bias.words import Tokens, for_each_chunk, tokenise, words
 from srnet.errors import UserError
 
 _WORDS_AT_ONCE = 8192
-"""Premise words whose vectors are multiplied at a time: few enough for the processor's cache, whatever the texts."""
+"""Premise words whose vectors are multiplied at a time: few enough for the processor's cache."""
 
 
 def overlap_features(
@@ -23,8 +23,8 @@ def overlap_features(
     """One row for each pair: how the words of `text_b` (the hypothesis) overlap with those of `text_a` (the premise).
 
     The features of Clark et al. (2019) in the paper's order: whether all words are in the premise; whether they are
-    there in a row; the share that is there; and with word vectors, mean and minimum over the words of the highest
-    cosine similarity to a word of the premise. A word without a vector is similar (1) to itself only.
+    contiguous there; the share of words in the premise; and with word vectors, mean and minimum over the words of the
+    highest cosine similarity to a word of the premise. A word without a vector is similar (1) to itself only.
 
     `extended` appends two more, as in the authors' tool: log(max(1, words of the premise - words of the
     hypothesis)), and with word vectors the second-smallest of those similarities, 0 if there is one word only.
@@ -58,10 +58,10 @@ def _columns(pairs: _Pairs, vectors: WordVectors | None, extended: bool) -> list
 
 
 class _Pairs:
-    """Those pairs that have words on both sides, the longest premise first. A row is a pair's place in the chunk."""
+    """The pairs with words on both sides, the longest premise first. A row is a pair's index in the chunk."""
 
     def __init__(self, tokens: Tokens) -> None:
-        """`tokens` are of all premises, then of all hypotheses."""
+        """`tokens`: of all premises, then of all hypotheses."""
         self._tokens = tokens
         (premise_starts, starts), (premise_lengths, lengths) = (
             np.split(each, 2) for each in (tokens.starts, tokens.counts)
@@ -76,11 +76,11 @@ class _Pairs:
         self._words = tokens.ids[np.arange(len(shift)) + shift]
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Of a number for each word, by hypothesis."""
+        """The sum of the words' values, by hypothesis."""
         return np.diff(np.cumsum(values)[self._ends - 1], prepend=0)
 
     def words_inside(self) -> np.ndarray:
-        """For each word of the hypotheses, whether the premise has it: by one premise word of all pairs at a time."""
+        """For each word of the hypotheses, whether the premise has it; compares one premise position at a time."""
         found = np.zeros(len(self._words), dtype=bool)
         place = np.repeat(self._premise_starts, self.lengths)
         for position in range(self.premise_lengths.max(initial=0)):
@@ -90,7 +90,7 @@ class _Pairs:
         return found
 
     def in_a_row(self, candidates: np.ndarray) -> np.ndarray:
-        """Whether the hypothesis occurs in the premise without a gap."""
+        """Whether the hypothesis occurs in the premise as a contiguous sequence."""
         found, all_words, width = np.zeros(len(self.rows), dtype=bool), self._tokens.ids.tobytes(), self._words.itemsize
         for pair in np.flatnonzero(candidates & (self.lengths <= self.premise_lengths)).tolist():
             start, premise_start = self._starts[pair], self._premise_starts[pair]
@@ -105,9 +105,9 @@ class _Pairs:
         counts = self.sums(outside)
         total = (self.lengths - counts).astype(np.float64)
         smallest, second = np.ones(len(counts)), np.where(self.lengths > 1, 1.0, 0.0)
-        strangers, ends = self._words[outside], np.cumsum(counts)
+        unmatched, ends = self._words[outside], np.cumsum(counts)
         for pairs, count in self._batches(counts):
-            found = strangers[ends[pairs, None] - np.arange(1, count + 1)]
+            found = unmatched[ends[pairs, None] - np.arange(1, count + 1)]
             best = np.sort(_highest(unit, found, self._premises(pairs)), axis=1)
             total[pairs] += best.sum(axis=1)
             smallest[pairs] = best[:, 0]
@@ -125,7 +125,7 @@ class _Pairs:
                 pairs = pairs[size:]
 
     def _premises(self, pairs: np.ndarray) -> np.ndarray:
-        """Their words, padded with the last one, which changes no maximum."""
+        """Their words, padded with the last one, which does not change a maximum."""
         lengths = self.premise_lengths[pairs, None]
         places = self._premise_starts[pairs, None] + np.minimum(np.arange(lengths[0, 0]), lengths - 1)
         return np.asarray(self._tokens.ids[places])
@@ -143,7 +143,7 @@ def _highest(unit: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarr
     """For each word of a row of `some`, its highest similarity to a word of that row of `others`."""
     similarity = np.matmul(unit.take(some, axis=0), unit.take(others, axis=0).transpose(0, 2, 1))
     best = reduce(np.maximum, np.moveaxis(similarity, 2, 0))  # faster than max() of many short rows
-    return np.asarray(np.minimum(best, 1.0))  # rounding may have gone beyond
+    return np.asarray(np.minimum(best, 1.0))  # rounding may exceed 1
 
 
 def claim_features(text_b: Sequence[str], vectors: WordVectors) -> np.ndarray:
@@ -165,10 +165,10 @@ def claim_vocabulary(text_b: Sequence[str]) -> CountVectorizer:
     """The words that occur in at least two of these claims."""
     try:
         return CountVectorizer(analyzer=words, binary=True, min_df=2).fit(text_b)
-    except ValueError as error:  # nothing is left
+    except ValueError as error:  # no word is left
         raise UserError("no word occurs in two claims", "give more training data, or word vectors") from error
 
 
 def claim_words(text_b: Sequence[str], vocabulary: CountVectorizer) -> csr_matrix:
-    """Which words of the vocabulary a claim holds: what can be seen of it without word vectors."""
+    """Which words of the vocabulary occur in each claim: its features without word vectors."""
     return vocabulary.transform(text_b)

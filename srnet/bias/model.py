@@ -1,4 +1,4 @@
-"""The bias model: a linear classifier that sees nothing but the shortcut."""
+"""The bias model: a linear classifier on the features of the shortcut."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def features(
     extended: bool = False,
     claims: CountVectorizer | None = None,
 ) -> Matrix:
-    """`claims` is the vocabulary of a claim without word vectors."""
+    """The features of a split; `claims`: the vocabulary for claims without word vectors."""
     if shortcut == "overlap":
         return overlap_features(split.text_a, split.text_b, vectors, extended)
     if vectors is not None:
@@ -54,8 +54,8 @@ def features(
 
 def _classifier(x: Matrix) -> Pipeline:
     if issparse(x):
-        # Words are there or not: one scale already, and scaling would raise the rare ones. Newton's method is through
-        # with thousands of words in a tenth of the steps.
+        # Binary features need no scaling, which would inflate rare words. Newton's method needs a tenth of the steps
+        # for thousands of words.
         return make_pipeline(LogisticRegression(solver="newton-cg", max_iter=1000))
     return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
 
@@ -70,16 +70,16 @@ def _fit_predict(x: Matrix, y: np.ndarray, test: Matrix, classes: int) -> np.nda
 def fit_bias_model(
     task: Task, shortcut: Shortcut, vectors: WordVectors | None, folds: int, *, extended: bool = False
 ) -> dict[str, BiasPredictions]:
-    """Predictions for every split. Training examples are scored by a model that did not see them (cross-fitting).
+    """Predictions for every split. Training examples are scored by a model not fitted on them (cross-fitting).
 
-    A claim without word vectors is a bag of the words of the training split. The folds share that vocabulary: it was
-    made without a label, and a word that a fold did not see has weight 0 there.
+    A claim without word vectors is a bag of the words of the training split. The folds share that vocabulary: it does
+    not depend on labels, and a word that does not occur in a fold has weight 0 there.
     """
     classes, y = len(task.labels), task.train.labels
     if len(np.unique(y)) < 2:
-        raise UserError(f"task '{task.name}': the train split holds one label only", "a bias model needs two")
+        raise UserError(f"task '{task.name}': the train split has one label only", "a bias model needs two")
     if not any(task.train.text_b):
-        raise UserError(f"task '{task.name}' has no second text for the shortcut to look at", "give it one")
+        raise UserError(f"task '{task.name}' has no second text, which the shortcut is measured on", "give it one")
     rarest = int(np.unique(y, return_counts=True)[1].min())
     if not 2 <= folds <= rarest:
         raise UserError(
@@ -87,15 +87,15 @@ def fit_bias_model(
         )
     claims = claim_vocabulary(task.train.text_b) if shortcut == "claim" and vectors is None else None
 
-    def seen_by_shortcut(split: Split) -> Matrix:
+    def of_split(split: Split) -> Matrix:
         return features(split, shortcut, vectors, extended, claims)
 
-    x = seen_by_shortcut(task.train)
+    x = of_split(task.train)
     crossed = np.full((len(y), classes), -np.inf)
     for seen, unseen in StratifiedKFold(folds, shuffle=True, random_state=0).split(x, y):
         crossed[unseen] = _fit_predict(x[seen], y[seen], x[unseen], classes)
     result = {task.train.name: BiasPredictions(task.train.ids, crossed)}
     for name, split in task.splits.items():
         if name != task.train.name:
-            result[name] = BiasPredictions(split.ids, _fit_predict(x, y, seen_by_shortcut(split), classes))
+            result[name] = BiasPredictions(split.ids, _fit_predict(x, y, of_split(split), classes))
     return result

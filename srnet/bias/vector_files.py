@@ -1,4 +1,4 @@
-"""Files of word vectors, read as a stream: what is not wanted is never held in memory."""
+"""Files of word vectors, read as a stream: only the requested words are held in memory."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ FORMATS = "a .vec, .txt or .bin file (also .gz), .npz, or vectors.npy,words.txt"
 _FASTTEXT_MODEL = (793712314).to_bytes(4, "little")
 _BLOCK = 2**20
 _LONGEST_WORD = 2**16
-_TRUNCATED = "it is cut off or damaged, so fetch it again"
+_TRUNCATED = "it is truncated or damaged, so download it again"
 
 Entries = Iterator[tuple[str, np.ndarray]]
 
 
 def is_vector_file(source: str) -> bool:
-    """Told from a backbone's name by its ending, so that a file that is missing is not mistaken for one."""
+    """Whether `source` is a file and not a backbone's name, by its ending: the file need not exist."""
     return files_of(source)[0].removesuffix(".gz").endswith(ENDINGS)
 
 
 def files_of(source: str) -> tuple[str, ...]:
-    """An .npy file comes with its words after a comma. Any other comma is part of a path."""
+    """The files of a source. An .npy file has its words after a comma; any other comma is part of a path."""
     pair = re.fullmatch(r"(.+\.npy),(.+)", source)
     return (pair[1], pair[2]) if pair else (source,)
 
 
 class _Choice:
-    """Which words are taken: wanted ones, in lower case. If 'The' and 'the' are both there, it is 'the'."""
+    """Which words are read: those of `keep`, in lower case. Of 'The' and 'the' the latter is used."""
 
     def __init__(self, keep: Collection[str] | None) -> None:
         self._keep = None if keep is None else {word.lower() for word in keep}
@@ -57,7 +57,7 @@ class _Choice:
 
 
 def read_vectors(source: str, keep: Collection[str] | None) -> dict[str, np.ndarray]:
-    """Vectors by lower-case word. Of a file's vectors only those that are taken are looked at closely."""
+    """Vectors by lower-case word. Only the vectors that are kept are checked."""
     path, reader = _reader(source)
     choice = _Choice(keep)
     try:
@@ -71,10 +71,10 @@ def read_vectors(source: str, keep: Collection[str] | None) -> dict[str, np.ndar
         raise UserError(f"cannot read {path}: {error.strerror or error}", f"give {FORMATS}") from error
     except UserError:
         raise
-    except Exception as error:  # what NumPy, Arrow and zipfile raise on damaged files has no common name
+    except Exception as error:  # NumPy, Arrow and zipfile have no common exception for damaged files
         raise UserError(f"cannot read {path}: {type(error).__name__}", _TRUNCATED) from error
     if not found:
-        problem = "holds no word vectors" if not keep else "has a vector for none of the words of the data"
+        problem = "has no word vectors" if not keep else "has no vector for any word of the data"
         raise UserError(f"{path} {problem}", "give another file")
     return found
 
@@ -95,9 +95,9 @@ def _reader(source: str) -> tuple[Path, Any]:
 
 def _checked(vector: np.ndarray, word: str, path: Path) -> np.ndarray:
     with np.errstate(over="ignore"):
-        numbers = np.array(vector, dtype=np.float32)  # a copy, so that the block it was read with can go
+        numbers = np.array(vector, dtype=np.float32)  # a copy, so that its block can be freed
     if not np.isfinite(numbers).all():
-        raise UserError(f"{path}: the vector of '{word}' holds a value that is not a number", "correct it")
+        raise UserError(f"{path}: the vector of '{word}' has a non-finite value", "correct it")
     return numbers
 
 
@@ -128,12 +128,12 @@ def _text_entries(path: Path, choice: _Choice) -> Entries:
 
 
 def _header(line: bytes) -> tuple[int, int] | None:
-    """How many words of how many dimensions, if the line says nothing else."""
+    """The number of words and of dimensions, if the line is a header."""
     return (int(match[1]), int(match[2])) if (match := re.fullmatch(rb"(\d+)\s+([1-9]\d*)", line.strip())) else None
 
 
 def _width(line: bytes) -> int:
-    """The numbers at the end of a file's first line; the word itself may be one, too."""
+    """How many numbers are at the end of a file's first line; the word itself may be a number, too."""
     fields = line.split()
     width = 0
     while width < len(fields) - 1 and _is_number(fields[-1 - width]):
@@ -150,8 +150,8 @@ def _is_number(field: bytes) -> bool:
 
 
 def _parted(line: bytes, dim: int, where: str) -> tuple[bytes, bytes]:
-    """Word and values. A word may hold spaces, so the values are counted from the right."""
-    if line.count(b" ") == dim and dim:  # the usual case, without splitting a line that is not needed
+    """Word and values. A word may contain spaces, so the values are counted from the right."""
+    if line.count(b" ") == dim and dim:  # the common case, without splitting a line that is not used
         name, _, values = line.partition(b" ")
         return name, values
     name, *rest = line.rsplit(None, dim) if dim else [line]
@@ -189,7 +189,7 @@ def _binary_entries(path: Path, choice: _Choice) -> Entries:
     with _opened(path) as file:
         first = file.readline(100)
         if first.startswith(_FASTTEXT_MODEL):
-            raise UserError(f"{path} is a fastText model, not a list of vectors", "give the .vec file beside it")
+            raise UserError(f"{path} is a fastText model, not a list of vectors", "give the .vec file of it")
         if (header := _header(first)) is None:
             raise UserError(f"{path}, line 1: not 'count dimensions'", "give a .bin file in word2vec's format")
         count, dim = header
@@ -198,9 +198,9 @@ def _binary_entries(path: Path, choice: _Choice) -> Entries:
             while (space := block.find(b" ", at)) < 0 or len(block) <= space + 4 * dim:
                 more = file.read(_BLOCK)
                 if not more or (space < 0 and len(block) - at > _LONGEST_WORD):
-                    raise UserError(f"{path} ends or breaks off at word {number} of {count}", _TRUNCATED)
+                    raise UserError(f"{path} ends or is damaged at word {number} of {count}", _TRUNCATED)
                 block, at = block[at:] + more, 0
-            word = block[at:space].lstrip(b"\n").decode(errors="replace")  # Google's own file holds stray bytes
+            word = block[at:space].lstrip(b"\n").decode(errors="replace")  # Google's own file has invalid bytes
             if choice.takes(word):
                 yield word, np.frombuffer(block, "<f4", dim, space + 1)
             at = space + 1 + 4 * dim
@@ -218,7 +218,7 @@ def _npz_entries(path: Path, choice: _Choice) -> Entries:
         try:
             words = [str(word) for word in arrays["words"].ravel()]
         except ValueError as error:
-            raise UserError(f"{path}: 'words' holds Python objects, not text", "save it as an array of str") from error
+            raise UserError(f"{path}: 'words' are Python objects, not text", "save it as an array of str") from error
     with zipfile.ZipFile(path) as archive, archive.open("vectors.npy") as file:
         # an archive cannot be mapped to memory, so its rows are read one by one
         shape, fortran, dtype = read_npy_header(file, f"{path}: 'vectors'")
@@ -258,7 +258,7 @@ def _check_shape(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], words
 def _words_of(path: Path) -> list[str]:
     readers = {".txt": _words_of_text, ".json": _words_of_json, ".parquet": _words_of_parquet}
     if path.suffix not in readers:
-        raise UserError(f"no words can be read from '{path}'", "give a .txt file with a word a line, .json or .parquet")
+        raise UserError(f"no words can be read from '{path}'", "give .txt with one word per line, .json or .parquet")
     return readers[path.suffix](path)
 
 
@@ -280,7 +280,7 @@ def _words_of_json(path: Path) -> list[str]:
 
 
 def _words_of_parquet(path: Path) -> list[str]:
-    """The column of text, in the order that a column of row numbers says, if there is one."""
+    """The column of text, in the order of the column of row numbers, if there is one."""
     try:
         table = pq.read_table(_not_empty(path))
     except pa.ArrowInvalid as error:

@@ -21,7 +21,7 @@ class WordVectors:
 
     @classmethod
     def from_backbone(cls, name: str) -> WordVectors:
-        """The backbone's own input embeddings of whole words: static vectors that every backbone brings along."""
+        """The backbone's input embeddings of complete words, which every backbone has."""
         backbone = load_backbone(name, ("a", "b"), seed=0)
         weight = backbone.model.get_input_embeddings().weight.detach().to(torch.float32).numpy()
         return cls(dict(backbone.tokenizer.get_vocab()), weight)
@@ -30,8 +30,7 @@ class WordVectors:
     def read(cls, source: str, keep: Collection[str] | None = None) -> WordVectors:
         """From a file: fastText's or GloVe's text, word2vec's .bin (each also .gz), .npz, or 'vectors.npy,words.txt'.
 
-        Words are looked up in lower case. Only those in `keep` are held in memory, and only theirs are checked to be
-        numbers.
+        Words are looked up in lower case. Only the vectors of words in `keep` are checked and held in memory.
         """
         found = read_vectors(source, keep)
         return cls({word: row for row, word in enumerate(found)}, np.stack(list(found.values())))

@@ -1,4 +1,4 @@
-"""Texts as words: `words` says what a word is, `tokenise` does the same for many texts at once."""
+"""Texts as words: `words` splits one text, `tokenise` splits many at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHUNK = 8192
 
 _WORD = re.compile(r"\w+")
 _SPACE = ord(" ")
-# In ASCII a word is made of letters, digits and underscores. Bytes from 128 on only come from `words`, so they stay.
+# In ASCII a word consists of letters, digits and underscores. Bytes from 128 on only come from `words`, so they stay.
 _BETWEEN = bytes(byte for byte in range(128) if not _WORD.match(chr(byte)))
 _TO_LOWER = bytes(_SPACE if byte in _BETWEEN else byte for byte in bytes(range(256)).lower())
 
@@ -29,7 +29,7 @@ def words(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Tokens:
-    """The words of some texts, one after another, each as its place in `vocabulary`."""
+    """The words of some texts in one array, each as its index in `vocabulary`."""
 
     ids: np.ndarray
     counts: np.ndarray
@@ -47,7 +47,7 @@ def _as_bytes(text: str) -> str:
 
 
 def tokenise(texts: Sequence[str]) -> Tokens:
-    """As `words` of each text, without a Python object for each word: all texts are one array of bytes."""
+    """The same as `words` of each text, but fast: all texts are one array of bytes."""
     plain = [text if text.isascii() else _as_bytes(text) for text in texts]
     text_ends = np.cumsum(np.fromiter(map(len, plain), np.int64, len(plain)) + 1)
     raw = " ".join(("", *plain, "")).encode("latin-1")
@@ -67,14 +67,14 @@ def chunks(size: int) -> Iterator[slice]:
     return (slice(start, start + CHUNK) for start in range(0, size, CHUNK))
 
 
-def for_each_chunk(size: int, work: Callable[[slice], None]) -> None:
-    """On as many threads as torch may use: most of the work is done outside of the interpreter's lock."""
+def for_each_chunk(size: int, function: Callable[[slice], None]) -> None:
+    """Call `function` on as many threads as torch may use: most of the time is spent outside the GIL."""
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        for _ in pool.map(work, chunks(size)):  # looks at every result, so that an error is raised here
+        for _ in pool.map(function, chunks(size)):  # reads every result, so that an error is raised here
             pass
 
 
 def vocabulary(task: Task) -> set[str]:
-    """Every word of every split: what to keep of a file of word vectors."""
+    """Every word of every split: the words to keep of a file of word vectors."""
     texts = [text for split in task.splits.values() for text in (*split.text_a, *split.text_b)]
     return {word for chunk in chunks(len(texts)) for word in tokenise(texts[chunk]).vocabulary}

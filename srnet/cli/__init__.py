@@ -14,7 +14,7 @@ from srnet.cli import data, exchange, models, recipes, store  # noqa: F401  each
 from srnet.cli.app import app, out
 from srnet.errors import LONGEST, UserError, shortened
 from srnet.files import explained
-from srnet.progress import helps
+from srnet.progress import is_secondary_rank
 
 INTERRUPTED = 130
 
@@ -27,7 +27,7 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 
 def main() -> None:
-    """Entry point: one line and exit code 2 for what a user can mend."""
+    """Entry point: one line and exit code 2 for an error that the user can correct."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         code = app(standalone_mode=False) or 0
@@ -62,5 +62,7 @@ def _usage(error: Any) -> None:
 
 def _fail(message: str, help: str | None = None) -> None:
     text = shortened(" ".join(message.split()), 2 * LONGEST) + (f" (see `{help}`)" if help else "")
-    Console(stderr=True, soft_wrap=True, highlight=False, quiet=helps()).print(f"srnet: {text}", markup=False)
+    Console(stderr=True, soft_wrap=True, highlight=False, quiet=is_secondary_rank()).print(
+        f"srnet: {text}", markup=False
+    )
     sys.exit(2)

@@ -13,7 +13,7 @@ from srnet.cli.options import Choice, Fields, Instance
 from srnet.errors import UserError
 from srnet.names import EMBEDDED
 from srnet.options import TEXT, option, repeated
-from srnet.progress import helps
+from srnet.progress import is_secondary_rank
 
 # transformers and torch take seconds to import, so commands import what they need when they run
 
@@ -25,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-out = Console(highlight=False, soft_wrap=True, quiet=helps())
+out = Console(highlight=False, soft_wrap=True, quiet=is_secondary_rank())
 
 
 @dataclass(frozen=True)

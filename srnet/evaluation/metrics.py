@@ -12,7 +12,7 @@ from srnet.tasks.splits import LEVELS
 
 
 def measure(metric: Metric, predictions: np.ndarray, labels: np.ndarray) -> float:
-    """`predictions` are the answers of a split, `labels` its labels."""
+    """The metric of a split's predicted answers."""
     return METRICS[metric].score(predictions, labels)
 
 
@@ -21,13 +21,13 @@ class Scores:
     """Everything reported about one model on one split, in percent."""
 
     metrics: dict[str, float]
-    """Every metric that there is for this kind of answer."""
+    """Every metric for this kind of answer."""
     groups: dict[str, float]
     """Accuracy per sub-case, of classes."""
     recall: dict[str, float]
     """Accuracy per true class."""
     majority: dict[str, float]
-    """What a constant answer scores, of classes the most frequent one: the floor any model should beat."""
+    """The scores of a constant answer, such as the most frequent class: a baseline."""
     examples: int
 
 

@@ -1,4 +1,4 @@
-"""How sure we are: spread over seeds, and intervals from seeds and a paired bootstrap of the examples."""
+"""Spread over seeds, and confidence intervals from seeds and a paired bootstrap of the examples."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from srnet.tasks.base import Metric
 SAMPLES = 1000
 LEVEL = 0.95
 _SMALLEST_P = 1e-100
-"""Below it quantiles lose their meaning, and no decision depends on it."""
+"""The smallest p-value: below it quantiles are inaccurate, and no decision depends on them."""
 _CHUNK = 2_000_000
-"""Cells of the table of resamples that are in memory at once."""
+"""Entries of the table of resamples that are in memory at once."""
 
 
 @dataclass(frozen=True)
 class Spread:
     mean: float
     sd: float
-    """Sample standard deviation; 0 for a single seed, which says nothing about the spread."""
+    """Sample standard deviation; 0 for a single seed, where it is undefined."""
     seeds: int
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 @dataclass(frozen=True)
 class Interval:
-    """A difference in points and how sure it is, given two sources of error: the seeds and the test examples.
+    """A difference in points with its confidence interval, from two sources of error: seeds and test examples.
 
     Half its width is sqrt((t * seed_error)^2 + (z * example_error)^2), with the quantile t of seeds - 1 degrees of
     freedom and z of the normal distribution. In simulations this covers 95 % or more for any ratio of the two errors;
@@ -49,9 +49,9 @@ class Interval:
 
     difference: float
     seed_error: float
-    """Standard error of the mean over seeds; 0 for one seed, which says nothing about others."""
+    """Standard error of the mean over seeds; 0 for one seed, where it is unknown."""
     example_error: float
-    """Standard deviation of the mean over seeds when the test examples are drawn again."""
+    """Standard deviation of the mean over seeds when the test examples are resampled."""
     seeds: int
     level: float = LEVEL
 
@@ -63,10 +63,6 @@ class Interval:
     def high(self) -> float:
         return self.difference + self._reach
 
-    @property
-    def excludes_zero(self) -> bool:
-        return self.low > 0.0 or self.high < 0.0
-
     def p_above(self, bar: float = 0.0) -> float:
         """One-sided p-value for "above the bar": below (1 - level) / 2 exactly if the interval lies above it."""
         return self._p(self.difference - bar)
@@ -76,7 +72,7 @@ class Interval:
         return self._p(bar - self.difference)
 
     def with_seeds(self, seeds: int) -> Interval:
-        """What to expect of more seeds with the same spread and mean: they shrink the seed part alone."""
+        """The expected interval with more seeds of the same spread and mean: only the seed part shrinks."""
         return replace(self, seeds=seeds, seed_error=self.seed_error * math.sqrt(self.seeds / seeds))
 
     def __str__(self) -> str:
@@ -88,7 +84,7 @@ class Interval:
         return self._half_width((1.0 - self.level) / 2.0)
 
     def _half_width(self, tail: float) -> float:
-        """How far the interval reaches on each side if each tail has this probability."""
+        """Half the width of the interval if each tail has this probability."""
         z = -ndtri(tail) * self.example_error
         return math.hypot(stdtrit(self.seeds - 1, tail) * self.seed_error, z) if self.seed_error else float(z)
 
@@ -98,7 +94,7 @@ class Interval:
             return 1.0 - self._p(-distance)
         if not self._error:
             return 0.0 if distance else 1.0
-        # the normal distribution has the lighter tail: the answer lies between what either alone would say
+        # the normal distribution has the lighter tail: the result lies between those of the two distributions
         ratio = distance / self._error
         lightest = max(float(ndtr(-ratio)), _SMALLEST_P)
         heaviest = float(stdtr(self.seeds - 1, -ratio)) if self.seed_error else lightest
@@ -114,7 +110,7 @@ class Interval:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted for having looked at all of them: comparing each with a level keeps the chance of any error below it."""
+    """Holm's adjusted p-values: comparing each with a level keeps the probability of any error below it."""
     order = sorted(range(len(p_values)), key=lambda index: p_values[index])
     adjusted, largest = [0.0] * len(p_values), 0.0
     for rank, index in enumerate(order):
@@ -125,7 +121,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Term:
-    """One model's part in a contrast: `weight` times its score on `split`, one array of predictions a seed."""
+    """One term of a contrast: `weight` times a model's score on `split`, one array of predictions per seed."""
 
     weight: float
     split: str
@@ -141,8 +137,8 @@ def contrast(
 ) -> Interval:
     """Interval of a weighted sum of scores, in percent points.
 
-    Examples of each split are drawn again with replacement, for all terms of a split and all seeds the very same ones,
-    so that what they share cancels out.
+    Examples of each split are resampled with replacement. All terms of a split and all seeds use the same resamples, so
+    that common variation cancels out.
     """
     counts = {len(term.predictions) for term in terms}
     if len(counts) != 1:
@@ -151,8 +147,8 @@ def contrast(
     by_seed, draws = np.zeros(seeds), np.zeros(samples)
     for stream, split in enumerate(dict.fromkeys(term.split for term in terms), start=1):
         here = [term for term in terms if term.split == split]
-        for whole, resampled, term in zip(*_scores(here, labels[split], metric, samples, stream), here, strict=True):
-            by_seed += term.weight * whole
+        for original, resampled, term in zip(*_scores(here, labels[split], metric, samples, stream), here, strict=True):
+            by_seed += term.weight * original
             draws += term.weight * resampled.mean(axis=1)
     by_seed, draws = 100.0 * by_seed, 100.0 * draws
     seed_error = float(by_seed.std(ddof=1) / np.sqrt(seeds)) if seeds > 1 else 0.0
@@ -160,7 +156,7 @@ def contrast(
 
 
 def _exact(error: float) -> float:
-    """Seeds or draws that all agree have no spread, not one of 1e-15."""
+    """Rounding errors as 0: seeds or resamples that all agree have no spread."""
     return error if error > 1e-9 else 0.0
 
 
@@ -181,7 +177,7 @@ def _scores(
 
 @lru_cache(maxsize=8)
 def _resamples(rows: int, examples: int, stream: int, start: int) -> np.ndarray:
-    """How often each example is drawn, one row a resample. The same draws serve every contrast."""
+    """How often each example is drawn, one row per resample. Every contrast uses the same resamples."""
     rng = np.random.default_rng((stream, start))
     drawn = rng.integers(0, examples, (rows, examples)) + examples * np.arange(rows)[:, None]
     counts: np.ndarray = np.bincount(drawn.ravel(), minlength=rows * examples).reshape(rows, examples)

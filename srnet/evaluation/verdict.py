@@ -1,4 +1,4 @@
-"""Is it an SRNet? The paper's criterion: every part of it is judged by its interval, never by its mean."""
+"""The paper's criterion for an SRNet. Every part is decided by its confidence interval, not by its mean."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ KEEPS_ID = 0.95
 MIN_SEEDS = 3
 """With fewer, the variance between seeds is unknown."""
 ALPHA = (1.0 - LEVEL) / 2.0
-"""The chance of a wrong answer on either side: two-sided 95 % intervals are one-sided tests at 2.5 %."""
+"""The error probability on either side: two-sided 95 % intervals are one-sided tests at 2.5 %."""
 
 Answer = Literal["yes", "no", "not certain", "no verdict"]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether ID is kept and every OOD split is above the full CE model. A gain bought with an ID collapse is none."""
+    """Whether the ID score is kept and every OOD score is above the full CE model's. Both are required."""
 
     id_share: float
     """ID score over the full model's ID score."""
@@ -30,7 +30,7 @@ class Verdict:
     gains: Mapping[str, Interval]
     """OOD score minus the full model's, by split."""
     p_value: float
-    """For "it is an SRNet": all parts lie above their bars; adjusted for the other subnetworks of the same table."""
+    """For "it is an SRNet": all parts lie above their thresholds; adjusted for the other subnetworks of the table."""
     alpha: float = ALPHA
 
     @property
@@ -46,7 +46,7 @@ class Verdict:
         return "no" if self.fails else "not certain"
 
     def with_seeds(self, seeds: int) -> Verdict:
-        """What to expect of this subnetwork, judged by itself, with more seeds."""
+        """The expected verdict on this subnetwork alone, with more seeds."""
         kept, gains = (
             self.id_kept.with_seeds(seeds),
             {name: each.with_seeds(seeds) for name, each in self.gains.items()},
@@ -55,12 +55,12 @@ class Verdict:
 
     @property
     def is_srnet(self) -> bool:
-        """Certainly."""
+        """Whether the answer is "yes"."""
         return self.answer == "yes"
 
     @property
     def fails(self) -> list[str]:
-        """The parts that certainly lie below their bars: one of them is enough to say no."""
+        """The parts that are significantly below their thresholds: one of them is enough for "no"."""
         parts = {"ID": self.id_kept, **self.gains}
         adjusted = holm([interval.p_below() for interval in parts.values()])
         return [name for name, p in zip(parts, adjusted, strict=True) if p < self.alpha]
@@ -77,7 +77,7 @@ class Verdict:
 
     @property
     def short(self) -> str:
-        """The answer as it stands in a table."""
+        """The answer for a table."""
         return f"{seeds_in_words(self.seeds)}: no verdict" if self.answer == "no verdict" else self.answer
 
     @property
@@ -85,9 +85,9 @@ class Verdict:
         return f"keeps {self.kept_percent} of ID; OOD minus full CE model: {', '.join(self.gain_lines)}"
 
     def __str__(self) -> str:
-        said = {"yes": "SRNet", "no": "no SRNet", "not certain": "not certain", "no verdict": self.short}
+        words = {"yes": "SRNet", "no": "no SRNet", "not certain": "not certain", "no verdict": self.short}
         why = f" (certainly below the bar: {', '.join(self.fails)})" if self.answer == "no" else ""
-        return f"{said[self.answer]}: {self.figures}{why}"
+        return f"{words[self.answer]}: {self.figures}{why}"
 
 
 def seeds_in_words(seeds: int) -> str:
@@ -97,17 +97,17 @@ def seeds_in_words(seeds: int) -> str:
 def judge(
     subnetwork_id: float, full_id: float, id_kept: Interval, gains: Mapping[str, Interval], alpha: float = ALPHA
 ) -> Verdict:
-    """The verdict on one subnetwork by itself. Scores are means over seeds."""
-    share = subnetwork_id / full_id if full_id > 0.0 else 0.0  # of nothing, or of a negative correlation, none is kept
+    """The verdict on one subnetwork alone. Scores are means over seeds."""
+    share = subnetwork_id / full_id if full_id > 0.0 else 0.0  # no share of zero or of a negative correlation
     return Verdict(share, id_kept, gains, _p_value(share, id_kept, gains), alpha)
 
 
 def _p_value(id_share: float, id_kept: Interval, gains: Mapping[str, Interval]) -> float:
-    """For "every part lies above its bar": that of the part which is least certain to."""
+    """For "every part lies above its threshold": the largest of the parts' p-values."""
     return max(interval.p_above() for interval in (id_kept, *gains.values())) if id_share > 0.0 else 1.0
 
 
 def judge_together(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The same verdicts where one subnetwork may be chosen among them all: one lucky one proves nothing."""
+    """The verdicts, adjusted for multiple comparisons among them."""
     adjusted = holm([verdict.p_value for verdict in verdicts])
     return [replace(verdict, p_value=p) for verdict, p in zip(verdicts, adjusted, strict=True)]

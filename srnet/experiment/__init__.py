@@ -24,34 +24,11 @@ from srnet.experiment.nodes import (
     every_node,
     load_task,
 )
-from srnet.experiment.objective import Sources, make_objective
+from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.experiment.store import Store, default_store
 
 __all__ = [
-    "CE",
-    "Bias",
-    "BiasModel",
-    "BiasSpec",
-    "ConfReg",
-    "Distilled",
-    "Engine",
-    "Evaluate",
-    "FineTune",
-    "ModelNode",
-    "Moment",
-    "Node",
-    "Objective",
-    "PoE",
-    "Pretrained",
-    "Prune",
-    "Reweight",
-    "Rewind",
-    "Sources",
-    "Store",
-    "Trajectory",
-    "WeakModel",
-    "default_store",
-    "every_node",
-    "load_task",
-    "make_objective",
-]
+    "CE", "Bias", "BiasModel", "BiasSpec", "ConfReg", "Distilled", "Engine", "Evaluate", "FineTune", "ModelNode",
+    "Moment", "Node", "Objective", "ObjectiveSources", "PoE", "Pretrained", "Prune", "Reweight", "Rewind", "Store",
+    "Trajectory", "WeakModel", "default_store", "every_node", "load_task", "make_objective",
+]  # fmt: skip

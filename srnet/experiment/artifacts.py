@@ -1,4 +1,4 @@
-"""Reading what nodes have stored."""
+"""Reading stored predictions and logits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a user says that a shortcut is to be measured; the node that does it depends on the task and the backbone."""
+"""A user's settings for measuring a shortcut; the node depends on the task and the backbone."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from srnet.training import TrainingSettings
 
 @dataclass(frozen=True)
 class BiasSpec:
-    """How a shortcut is measured, whatever the task and the backbone."""
+    """How a shortcut is measured, independent of task and backbone."""
 
     shortcut: Shortcut | None = None
-    """What the bias model reads: overlap, claim, or unknown (a weak model). Default: what the task suspects."""
+    """What the bias model reads: overlap, claim, or unknown (a weak model). Default: the task's own."""
     vectors: str | None = None
     """overlap, claim: word vectors: .vec, .txt, .bin (.gz), .npz, VECTORS.npy,WORDS, or a backbone. Default: words
     alone."""
@@ -41,7 +41,7 @@ class BiasSpec:
             choose("shortcut", self.shortcut, SHORTCUTS)
 
     def resolved(self, folder: Path) -> BiasSpec:
-        """With absolute paths: relative ones start from `folder`."""
+        """The same with absolute paths; relative ones start at `folder`."""
         if self.vectors is None or not is_vector_file(self.vectors):
             return self
         files = (str((folder / file).resolve()) for file in files_of(self.vectors))
@@ -52,7 +52,7 @@ class BiasSpec:
         given = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
         unused = [name for name in given if name not in ("shortcut", *_BIAS_OPTIONS[shortcut])]
         if unused:
-            raise UserError(f"shortcut '{shortcut}' has no use for '{unused[0]}'", "leave it out")
+            raise UserError(f"shortcut '{shortcut}' does not use '{unused[0]}'", "leave it out")
         if shortcut != "unknown":
             return BiasModel(task, self.shortcut, self.vectors, self.folds, self.extended)
         return self._weak(task, self.backbone or backbone)

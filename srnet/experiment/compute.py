@@ -1,4 +1,4 @@
-"""What each kind of node does when it runs."""
+"""The computation of each kind of node."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ from srnet.training.trainer import Watch
 __all__ = ["TOKENS", "Context", "bias_predictions", "compute", "load_logits", "logits_on", "score_splits"]
 
 
-class Helped(Exception):
-    """A helping process has done its part."""
+class SecondaryRankDone(Exception):
+    """A secondary rank has finished its part of a training."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Context:
     store: Store
     report_to: tuple[str, ...] = ()
     watch: Watch | None = None
-    helps: bool = False
-    """Whether this process only helps another one to train, which then writes the result."""
+    secondary_rank: bool = False
+    """Whether this process only takes part in a training, and the main process writes the result."""
 
     def subnetwork(self, node: ModelNode) -> Subnetwork:
         return Subnetwork.load(self.store.path(node.key))
@@ -72,7 +72,7 @@ class Context:
 @singledispatch
 def compute(node: Node, context: Context, folder: Path) -> None:
     """Fill `folder` with the node's artifact. Its parents are in the store."""
-    raise TypeError(f"nothing knows how to compute {type(node).__name__}")
+    raise TypeError(f"no function is registered to compute {type(node).__name__}")
 
 
 # --- the shortcut --------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def _write_bias(task: Task, predictions: dict[str, BiasPredictions], folder: Pat
     for name, each in predictions.items():
         np.savez(folder / f"{name}.npz", ids=np.array(each.ids), log_probs=each.log_probs)
         split = task.splits[name]
-        report[name] = _judged(task, split, each.log_probs)
+        report[name] = _scores_of(task, split, each.log_probs)
     write_json(folder / "scores.json", report)
 
 
@@ -159,7 +159,7 @@ def _(node: Prune, context: Context, folder: Path) -> None:
 
 
 def _calibration(node: Prune, base: LoadedBackbone) -> list[dict[str, torch.Tensor]]:
-    """Batches of ID training data, with labels, for a pruner that looks at some: the same rows for the same seed."""
+    """Batches of ID training data, with labels, for a pruner that needs data: the same rows for the same seed."""
     task, seed = load_task(node.task_spec), node.pretrained.seed
     rows = np.random.default_rng(seed).permutation(len(task.train))[: node.pruner.rows]
     data = inputs_for(task.answer_kind, task.train.take(np.sort(rows)), base, node.max_length)
@@ -174,7 +174,7 @@ def _(node: PruneRun, context: Context, folder: Path) -> None:
 
 
 def _kept(folder: Path, moment: float) -> Path:
-    """Where a run that yields several models keeps one of them: a sparsity, or a step."""
+    """The folder of one model of a run that yields several, by sparsity or step."""
     return folder / f"at-{moment}"
 
 
@@ -190,16 +190,16 @@ def _(node: Rewind, context: Context, folder: Path) -> None:
 def _unmasked(context: Context, node: ModelNode) -> Subnetwork:
     subnetwork = context.subnetwork(node)
     if subnetwork.mask is not None:
-        raise UserError(f"{node.label} is pruned already", "prune a full model")
+        raise UserError(f"{node.label} is already pruned", "prune a full model")
     return subnetwork
 
 
 def _train_and_keep(node: Training, method: Method, context: Context, folder: Path) -> None:
-    """Train, and keep every model that the method hands out on the way."""
+    """Train, and keep every model that the method emits."""
     parent, kept = context.subnetwork(node.parent), context.store.work(node.key) / "kept"
 
     def keep(moment: float, snapshot: Snapshot) -> None:
-        """It outlives a kill as soon as it is written; a resumed run writes it again, equal bit for bit."""
+        """Written at once, so that it survives a kill; a resumed run writes it again, bit for bit the same."""
         weights, mask = split_snapshot(snapshot)
         Subnetwork.of(parent.base(), parent.labels, weights, mask).save(_kept(kept, moment))
 
@@ -208,7 +208,7 @@ def _train_and_keep(node: Training, method: Method, context: Context, folder: Pa
     for each in sorted(kept.iterdir()):
         if not each.name.startswith("."):
             Subnetwork.load(each).write_into(folder / each.name)
-    write_json(folder / "training.json", _story(result))
+    write_json(folder / "training.json", _training_record(result))
 
 
 def _train(node: Training, method: Method, context: Context, part: tuple[int, int] | None = None) -> Result:
@@ -251,8 +251,8 @@ def _train(node: Training, method: Method, context: Context, part: tuple[int, in
         watch=context.watch,
     )
     result = train(run)
-    if context.helps:
-        raise Helped
+    if context.secondary_rank:
+        raise SecondaryRankDone
     return result
 
 
@@ -262,7 +262,7 @@ def _with_teacher(objective: Objective, loss: Any, answer: AnswerKind) -> Any:
     return distilled(loss, objective.distillation, objective.temperature, objective.loss.needs, answer)
 
 
-def _story(result: Result) -> dict[str, Any]:
+def _training_record(result: Result) -> dict[str, Any]:
     return {
         "selected_step": result.step,
         "dev_score": result.dev_score,
@@ -276,7 +276,7 @@ def _story(result: Result) -> dict[str, Any]:
 def _write(node: ModelNode, parent: Subnetwork, result: Result, folder: Path) -> None:
     weights, mask = split_snapshot(result.snapshot)
     Subnetwork.of(parent.base(), parent.labels, weights, mask).write_into(folder)
-    write_json(folder / "training.json", _story(result))
+    write_json(folder / "training.json", _training_record(result))
 
 
 # --- scores --------------------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def _write(node: ModelNode, parent: Subnetwork, result: Result, folder: Path) ->
 def _(node: Evaluate, context: Context, folder: Path) -> None:
     subnetwork, task = context.subnetwork(node.model), load_task(node.model.task_spec)
     logits, report = score_splits(subnetwork, task, node.names, node.model.max_length)
-    if node.splits is None:  # the logits of every token are for those who ask a teacher by the split's name
+    if node.splits is None:  # logits per token are only for teachers, which name the split
         logits = {name: logits[name] for name in node.names}
     np.savez(folder / "logits.npz", **logits)  # type: ignore[arg-type]
     write_json(folder / "scores.json", {"sparsity": subnetwork.sparsity, "splits": report})
@@ -297,13 +297,13 @@ def score_splits(
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Logits and scores of a model, by split."""
     logits = logits_on(subnetwork, {name: task.splits[name] for name in names}, max_length, task.answer_kind)
-    return logits, {name: _judged(task, task.splits[name], logits[name]) for name in names}
+    return logits, {name: _scores_of(task, task.splits[name], logits[name]) for name in names}
 
 
 def logits_on(
     subnetwork: Subnetwork, splits: dict[str, Split], max_length: int, answer: AnswerKind = CLASSES
 ) -> dict[str, np.ndarray]:
-    """By split. Of spans: the characters that were chosen, and under a name of their own the logits of every token."""
+    """By split. For spans: the selected characters, and under a name of their own the logits of every token."""
     base = subnetwork.base()
     model = subnetwork.model(base).to("cuda" if torch.cuda.is_available() else "cpu")
     found: dict[str, np.ndarray] = {}
@@ -316,7 +316,7 @@ def logits_on(
     return found
 
 
-def _judged(task: Task, split: Split, logits: np.ndarray) -> dict[str, Any]:
+def _scores_of(task: Task, split: Split, logits: np.ndarray) -> dict[str, Any]:
     answer = task.answer_kind
     scores = score(answer.decode(split, logits), split.labels, split.groups, task.classes_of(split), answer)
     return {"kind": split.kind, **asdict(scores)}

@@ -1,4 +1,4 @@
-"""The engine: plans what an expression needs, and has it computed. What the store has is never computed again."""
+"""The engine: plans which nodes an expression needs, and runs an executor on those that the store does not have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from srnet.training.distributed import connect
 
 @dataclass
 class Engine:
-    """`name` says where the work is done: in this process, in a pool of processes, or by Ray.
+    """`name` is the executor: this process (local), a pool of processes, or Ray.
 
     A script that uses `pool` must be importable: keep its calls under `if __name__ == "__main__":`.
     """
@@ -28,7 +28,7 @@ class Engine:
     """Trackers for the trainings, as in `transformers.TrainingArguments`: tensorboard, wandb, ..."""
     name: str = "local"
     workers: int | None = None
-    """How many trainings at once, for pool and ray; by default one a core."""
+    """How many trainings at once, for pool and ray; by default one per core."""
 
     def __post_init__(self) -> None:
         for tracker in self.report_to:
@@ -36,14 +36,14 @@ class Engine:
         executors.check(self.name, self.workers)
 
     def execute(self, targets: Iterable[Node]) -> None:
-        """Compute the targets and whatever they need."""
+        """Compute the targets and all nodes that they need."""
         targets = list(targets)
         ranks = connect()
-        keys = ranks.on_main(lambda: [node.key for node in self.plan(targets)])  # the others would plan a moment later
+        keys = ranks.on_main(lambda: [node.key for node in self.plan(targets)])  # one state of the store for all
         every = every_node(targets)
         missing = [every[key] for key in keys]
         if not missing:
-            return  # a store that cannot be written can still be read
+            return  # before `open`: a read-only store can still be read
         self.store.open()
         executor: Executor = executors.make_executor(self.name, self.workers, self.store, self.report_to, ranks)
         with self.store.in_use(), self.reporter.session():

@@ -1,4 +1,4 @@
-"""How long a plan will take, from the pace of trainings that were measured."""
+"""The estimated time of a plan, from the speed of measured trainings."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ CALIBRATION_STEPS = 4
 
 @dataclass(frozen=True)
 class Estimate:
-    """`steps` and `seconds` of the trainings; evaluations and the like come on top."""
+    """`steps` and `seconds` of the trainings, without evaluations."""
 
     trainings: int
     steps: int
     seconds: float
     stored: int
-    """How many stored trainings the pace was taken from; 0 if it was measured just now."""
+    """How many stored trainings the estimate uses; 0 if the speed was measured now."""
 
     def __str__(self) -> str:
         basis = f"the pace of {self.stored} stored trainings" if self.stored else "a few steps measured just now"
-        return f"about {spoken(self.seconds)} for {self.steps:,} training steps, by {basis}"
+        return f"about {duration_text(self.seconds)} for {self.steps:,} training steps, by {basis}"
 
 
-def spoken(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -61,19 +61,19 @@ def estimate(nodes: Sequence[Node], store: Store) -> Estimate:
     measured: dict[tuple[str, int], float] = {}
     seconds, total, used = 0.0, 0, set()
     for node in trainings:
-        place = (node.pretrained.backbone, node.training.batch_size)
-        if place in paces:
-            used.add(place)
-            pace = median(paces[place])
+        setting = (node.pretrained.backbone, node.training.batch_size)
+        if setting in paces:
+            used.add(setting)
+            pace = median(paces[setting])
         else:
-            pace = measured.setdefault(place, 0.0) or measure_step(node.pretrained, node.training)
-            measured[place] = pace
+            pace = measured.setdefault(setting, 0.0) or measure_step(node.pretrained, node.training)
+            measured[setting] = pace
         seconds, total = seconds + node.length * pace, total + node.length
-    return Estimate(len(trainings), total, seconds, sum(len(paces[place]) for place in used))
+    return Estimate(len(trainings), total, seconds, sum(len(paces[setting]) for setting in used))
 
 
 def _stored_paces(store: Store) -> dict[tuple[str, int], list[float]]:
-    """(backbone, batch size) -> seconds a step of every training in the store."""
+    """(backbone, batch size) -> seconds per step of every training in the store."""
     paces: dict[tuple[str, int], list[float]] = {}
     for entry in store.entries():
         try:
@@ -81,7 +81,7 @@ def _stored_paces(store: Store) -> dict[tuple[str, int], list[float]]:
             node = rebuild(store.manifest(entry.key)["expression"])
             place = (node.pretrained.backbone, node.training.batch_size)
         except (UserError, KeyError, TypeError, AttributeError):
-            continue  # not a training, or older than these figures
+            continue  # not a training, or from a version that did not record it
         if pace:
             paces.setdefault(place, []).append(pace)
     return paces

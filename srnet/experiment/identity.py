@@ -1,4 +1,4 @@
-"""The identity of an expression: a hash of what it says, of its parents and of the data."""
+"""The identity of an expression: a hash of its fields, its parents and the data."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from collections.abc import Callable
 from typing import Any
 
 SCHEMA = 4
-"""Raised whenever the same expression would give another result, so that old artifacts are not mistaken for new."""
+"""Increased whenever the same expression would give another result, so that old artifacts are not reused."""
 
 
 BY_CONTENT = {"by_content": True}
-"""Metadata of a field that says where something lies. Its content is part of the key, so its place need not be."""
+"""Metadata of a field that is a location. The content is part of the key, so the location is not."""
 
 
 def describe(value: Any) -> Any:
-    """Plain JSON for a value, a dataclass or an expression, from which it can be built again."""
+    """Plain JSON for a value, a dataclass or an expression, from which it can be rebuilt."""
     return _plain(value, describe, dataclasses.fields)
 
 
 def key_of(node: Any) -> str:
     content = node.content() if hasattr(node, "content") else {}
-    fields = {f.name: _said(getattr(node, f.name)) for f in _telling(node)}
+    fields = {f.name: _key_part(getattr(node, f.name)) for f in _identifying(node)}
     text = json.dumps({"schema": SCHEMA, "type": type(node).__name__, **fields, **content}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _said(value: Any) -> Any:
-    """What a key is made of: nested expressions by their own keys, and of the rest what is not as usual."""
-    return value.key if hasattr(value, "key") else _plain(value, _said, _telling)
+def _key_part(value: Any) -> Any:
+    """A value as part of a key: nested expressions by their own keys, other values by their non-default fields."""
+    return value.key if hasattr(value, "key") else _plain(value, _key_part, _identifying)
 
 
-def _telling(value: Any) -> list[dataclasses.Field[Any]]:
-    """A field that has its default says nothing, so that a new one leaves the keys of old results as they are."""
+def _identifying(value: Any) -> list[dataclasses.Field[Any]]:
+    """The fields that differ from their default. So a new field does not change the keys of old results."""
     return [
         f
         for f in dataclasses.fields(value)
@@ -45,7 +45,7 @@ def _telling(value: Any) -> list[dataclasses.Field[Any]]:
 def _default(field: dataclasses.Field[Any]) -> Any:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
-    return field.default  # MISSING, which equals nothing, where there is none
+    return field.default  # MISSING, which equals no value, if there is none
 
 
 def _plain(value: Any, inner: Callable[[Any], Any], fields: Callable[[Any], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""An objective by its name: where each of its needs comes from."""
+"""An objective by its name, with a node for each of its inputs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from srnet.training import TrainingSettings
 
 
 @dataclass(frozen=True)
-class Sources:
-    """What the needs of an objective are made from."""
+class ObjectiveSources:
+    """What the inputs of an objective are made from."""
 
     raw: Pretrained
     full: Callable[[], FineTune]
     """The full model of the same seed, trained with CE."""
     bias: BiasSpec | None = None
-    """How the shortcut is measured; None: the task's own suspicion, on words alone."""
+    """How the shortcut is measured; None: the task's own shortcut, without word vectors."""
     teacher: ModelNode | None = None
     """None: the full model."""
 
 
-def make_objective(text: str, sources: Sources) -> Objective:
+def make_objective(text: str, sources: ObjectiveSources) -> Objective:
     """The objective that `text` names, with a node for each of its needs: `poe`, `jtt:upweight=20`."""
     registered, options = parse_objective(text)
     loss = registered.make(options)
@@ -51,7 +51,7 @@ def shortened(training: TrainingSettings, share: float) -> TrainingSettings:
 class _Bias(Need):
     what = "bias model"
 
-    def node(self, sources: Sources, loss: Any) -> Node:
+    def node(self, sources: ObjectiveSources, loss: Any) -> Node:
         return (sources.bias or BiasSpec()).node(sources.raw.task, sources.raw.backbone)
 
     def check(self, objective: str, task: Task) -> None:
@@ -65,7 +65,7 @@ class _Teacher(Need):
     what = "teacher"
     covers_ood = False
 
-    def node(self, sources: Sources, loss: Any) -> Node:
+    def node(self, sources: ObjectiveSources, loss: Any) -> Node:
         return answers_of(sources.teacher or sources.full())
 
     def values(self, node: Evaluate, splits: Sequence[Split], task: Task, store: Store) -> np.ndarray:
@@ -76,11 +76,11 @@ class _Teacher(Need):
 
 
 class _Early(_Teacher):
-    """The answers of the full model's training after `loss.early_share` of its length."""
+    """The answers of the full model after `loss.early_share` of its training."""
 
     what = "briefly trained model"
 
-    def node(self, sources: Sources, loss: Any) -> Node:
+    def node(self, sources: ObjectiveSources, loss: Any) -> Node:
         full = sources.full()
         return answers_of(replace(full, training=shortened(full.training, loss.early_share)))
 
@@ -89,7 +89,7 @@ class _Early(_Teacher):
 
 
 class _Group(Need):
-    """The number of the sub-case of each training example."""
+    """The index of each training example's sub-case."""
 
     def check(self, objective: str, task: Task) -> None:
         task.need_classes(objective)

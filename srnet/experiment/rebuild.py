@@ -1,4 +1,4 @@
-"""From a stored description back to the expression: every artifact says where it came from, and can be built upon."""
+"""From a stored description back to the expression, which new expressions can then use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VALUES = (nodes.Objective, Targets, DataFile, FilesTask, SquadTask, SyntheticTa
 
 
 def _types() -> dict[str, Any]:
-    """What can be built, by name; nodes and pruners may be registered at any time."""
+    """The types that can be rebuilt, by name; nodes and pruners may be registered at any time."""
     return nodes.NODES | {each.__name__: each for each in (*PRUNERS.values(), *_VALUES)}
 
 
@@ -41,12 +41,12 @@ def stored_node(store: Store, prefix: str) -> nodes.Node:
     key = store.find(prefix)
     problem = store.problem(key)
     if problem is not None:
-        raise UserError(f"artifact {key} is damaged: {problem}", "run the command that made it again")
+        raise UserError(f"artifact {key} is damaged: {problem}", "run the same command again")
     node: nodes.Node = rebuild(store.manifest(key)["expression"])
     if node.key != key:
         raise UserError(
             f"artifact {key} no longer matches its data or backbone",
-            "or another version of srnet made it: make it again",
+            "or it is from another version of srnet: compute it again",
         )
     return node
 

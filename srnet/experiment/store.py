@@ -1,7 +1,7 @@
-"""Artifacts under one folder, by key: written whole, checked when read, computed by one process at a time.
+"""Artifacts in one folder, by key: written atomically, checked when read, computed by one process at a time.
 
-artifacts/KEY/   what a node made, with manifest.json
-work/KEY/        checkpoints of a training under way
+artifacts/KEY/   the result of a node, with manifest.json
+work/KEY/        checkpoints of a running training
 locks/KEY.lock   held while KEY is computed; the system releases it if the process dies
 locks/run-*.lock held while a run uses the store
 """
@@ -56,10 +56,10 @@ class Store:
         self.root = Path(root) if root is not None else default_store()
         self._verified: set[str] = set()
         self.corrupt: dict[str, str] = {}
-        """key -> what was wrong, for artifacts that had to be set aside in this process."""
+        """key -> problem, for damaged artifacts that this process found."""
 
     def open(self) -> Store:
-        """Make the folders, or say in one line why that is impossible. Leftovers of killed runs are removed."""
+        """Create the folders, or raise a `UserError`. Leftovers of killed runs are removed."""
         with writing(self.root):
             for folder in (self.artifacts, self.root / "work", self.root / "locks"):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ class Store:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """While a run computes: `gc` then leaves its artifacts alone."""
+        """Mark the store as used by a run, so that `gc` does not remove its artifacts."""
         with self._held(f"run-{os.getpid()}-{time.time_ns()}"):
             yield
 
@@ -90,7 +90,7 @@ class Store:
     # --- reading ---------------------------------------------------------------------------------------------------
 
     def has(self, key: str) -> bool:
-        """Whether a whole artifact is there. A damaged one is remembered in `corrupt` and counts as absent."""
+        """Whether the store has a complete artifact. A damaged one is recorded in `corrupt` and counts as absent."""
         if key in self._verified:
             return True
         if not self.path(key).exists():
@@ -103,7 +103,7 @@ class Store:
         return True
 
     def problem(self, key: str) -> str | None:
-        """What is wrong with an artifact's files, or None."""
+        """The problem with an artifact's files, or None."""
         folder = self.path(key)
         try:
             files = self.manifest(key)["files"]
@@ -122,7 +122,7 @@ class Store:
         found = read_json_object(path, **_MANIFEST_TYPES)
         for name, facts in found["files"].items():
             if not isinstance(facts, dict) or Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:
-                raise UserError(f"{path}: '{name}' is no file of an artifact", "run `srnet store verify`")
+                raise UserError(f"{path}: '{name}' is not a file of an artifact", "run `srnet store verify`")
             check_types(path, facts, bytes=int, sha256=str)
         return found
 
@@ -140,7 +140,7 @@ class Store:
         return sorted(p.name for p in self.artifacts.iterdir() if _KEY.fullmatch(p.name))
 
     def require(self) -> Store:
-        """An error if there is no store to look at: a mistyped folder is not an empty one."""
+        """An error if there is no store: a mistyped folder must not look like an empty store."""
         if not self.artifacts.is_dir():
             raise UserError(f"there is no store at {self.root}", "give its folder with --store, or set SRNET_STORE")
         return self
@@ -184,7 +184,7 @@ class Store:
 
     @contextmanager
     def writing(self, key: str, type: str, label: str, expression: Any, version: str) -> Iterator[Path]:
-        """A folder to fill; it becomes the artifact, manifest and all, when the block ends well."""
+        """A folder to fill; it becomes the artifact, with its manifest, when the block succeeds."""
         started = time.monotonic()
         with new_folder(self.path(key)) as staging:
             yield staging
@@ -213,27 +213,27 @@ class Store:
         return {key: problem for key, problem in problems.items() if problem is not None}
 
     def gc(self, older_than: float | None = None) -> list[Path]:
-        """Remove leftovers of dead processes, damaged artifacts and, if asked, artifacts older than so many days."""
+        """Remove leftovers of dead processes, damaged artifacts, and artifacts older than `older_than` days."""
         if older_than is not None and not 0.0 <= older_than < math.inf:
-            raise UserError(f"{older_than:g} days is no age", "give 0 or more days")
-        doomed = [self.path(key) for key in self.verify()]
+            raise UserError(f"{older_than:g} days is not an age", "give 0 or more days")
+        candidates = [self.path(key) for key in self.verify()]
         work = self.root / "work"
-        doomed += list(work.iterdir()) if work.is_dir() else []
+        candidates += list(work.iterdir()) if work.is_dir() else []
         if older_than is not None:
             if self._runs():
                 raise UserError(f"a run is using {self.root}", "remove artifacts by age when it has ended")
             limit = time.time() - older_than * 86_400
-            doomed += [self.path(k) for k in self.keys() if self.path(k).stat().st_mtime < limit]
-        return self._sweep() + [path for path in dict.fromkeys(doomed) if self._remove_if_idle(path)]
+            candidates += [self.path(k) for k in self.keys() if self.path(k).stat().st_mtime < limit]
+        return self._sweep() + [path for path in dict.fromkeys(candidates) if self._remove_if_idle(path)]
 
     def _runs(self) -> list[Path]:
         """The locks of runs that are alive."""
         return [path for path in (self.root / "locks").glob("run-*.lock") if not _removed(path)]
 
     def _sweep(self) -> list[Path]:
-        """Remove what killed processes left: half-written artifacts, and locks that nobody holds."""
-        halves = list(self.artifacts.glob(".*")) if self.artifacts.is_dir() else []
-        removed = [path for path in halves if self._remove_if_idle(path)]
+        """Remove leftovers of killed processes: incomplete artifacts, and locks that no process holds."""
+        incomplete = list(self.artifacts.glob(".*")) if self.artifacts.is_dir() else []
+        removed = [path for path in incomplete if self._remove_if_idle(path)]
         for lock in (self.root / "locks").glob("*.lock"):
             _removed(lock)
         return removed
@@ -258,8 +258,8 @@ def _removed(lock_file: Path, remove: Callable[[], None] = lambda: None) -> bool
 
 
 def _release(lock: FileLock) -> None:
-    """The file goes while the lock is held: whoever waits for it sees that it is gone, and makes a new one."""
-    with suppress(OSError):  # where a file that is open cannot be removed
+    """Remove the file while the lock is held: a waiting process notices it, and creates a new one."""
+    with suppress(OSError):  # on systems where an open file cannot be removed
         os.unlink(lock.lock_file)
     lock.release()
 

@@ -1,4 +1,4 @@
-"""What leaves: merged checkpoints; and masks of others, in both directions."""
+"""Export of merged checkpoints; import and export of mask files of other projects."""
 
 from srnet.export.merged import save_merged
 

@@ -1,4 +1,4 @@
-"""A plain checkpoint: the mask baked into the weights, loadable with no code of ours."""
+"""A plain checkpoint: the mask baked into the weights, loadable with transformers alone."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from srnet.subnetwork import Subnetwork
 
 
 def save_merged(subnetwork: Subnetwork, folder: Path, backbone: str | None = None) -> None:
-    """Write what `from_pretrained(folder)` reads, with the tokenizer beside it.
+    """Write a folder for `from_pretrained(folder)`, with the tokenizer.
 
     `AutoModelForSequenceClassification` reads a classifier, `AutoModelForTokenClassification` one with logits for every
-    token. A model with label words is a whole `AutoModelForMaskedLM`; its configuration says which logits stand for
-    which label: `label_words`, read at the first token.
+    token. A model with label words is a complete `AutoModelForMaskedLM`; `label_words` in its configuration are the
+    tokens of the labels, whose logits are read at the first token.
     """
     require_new(folder)
     base = subnetwork.base(backbone)
@@ -30,13 +30,13 @@ def save_merged(subnetwork: Subnetwork, folder: Path, backbone: str | None = Non
     with new_folder(folder) as staging:
         try:
             model.save_pretrained(staging)
-        except SafetensorError as error:  # how a full disk shows here
+        except SafetensorError as error:  # raised when the disk is full
             raise UserError(f"cannot write {folder}: {error}", "free some space or choose another folder") from error
         base.tokenizer.save_pretrained(staging)
 
 
 def _with_vocabulary(base: LoadedBackbone, subnetwork: Subnetwork) -> Any:
-    """The language model with all its words; those of the labels may have been trained, so nothing stays tied."""
+    """The language model with its complete vocabulary. Label words may have been trained, so weights are untied."""
     ids = token_ids(subnetwork.head.words, base.tokenizer)
     model: Any = load_language_model(base.name)
     ours: Any = base.model
@@ -51,7 +51,7 @@ def _with_vocabulary(base: LoadedBackbone, subnetwork: Subnetwork) -> Any:
     model.config.tie_word_embeddings = False
     model.set_output_embeddings(untied)
     if untied.bias is not None:
-        untied.bias = torch.nn.Parameter(untied.bias.detach().clone())  # BERT has a second name for it
+        untied.bias = torch.nn.Parameter(untied.bias.detach().clone())  # BERT has a second name for this tensor
     model.load_state_dict(fitting, strict=False)
     model.config.id2label = dict(enumerate(subnetwork.labels))
     model.config.label2id = {label: number for number, label in enumerate(subnetwork.labels)}

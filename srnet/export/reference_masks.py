@@ -1,4 +1,4 @@
-"""Masks as the authors of the SRNet paper publish them: a torch file of tensors of zeros and ones by name."""
+"""Mask files of the SRNet paper's code: a torch file with tensors of zeros and ones by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REAL = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32
 
 
 def read_reference(path: Path, shapes: Shapes) -> tuple[Mask, list[str]]:
-    """The mask in a published file, and the names of what else lay in it."""
+    """The mask in a published file, and the names of its other entries."""
     entries, ignored = _tensors_in(_load(path), path)
     masks: dict[str, torch.Tensor] = {}
     for entry, tensor in entries.items():
@@ -34,7 +34,7 @@ def read_reference(path: Path, shapes: Shapes) -> tuple[Mask, list[str]]:
 
 
 def _load(path: Path) -> Any:
-    """Tensors and plain containers; whatever else a pickle may hold is refused before it can run."""
+    """Load tensors and plain containers; anything else in a pickle is refused before it can run."""
     if not path.is_file():
         raise UserError(f"there is no file {path}", "give the mask.pt that was published")
     with warnings.catch_warnings():
@@ -43,15 +43,15 @@ def _load(path: Path) -> Any:
             return torch.load(path, map_location="cpu", weights_only=True)
         except pickle.UnpicklingError as error:
             raise UserError(
-                f"{path} holds more than tensors, or is no torch file, so it was not loaded",
+                f"{path} has more than tensors in it, or is not a torch file, so it was not loaded",
                 "a mask is a dict of tensors, written with torch.save",
             ) from error
         except Exception as error:  # torch has no exception of its own for a damaged file: KeyError, OSError, ...
-            raise UserError(f"{path} cannot be read as a torch file", "it may be truncated: fetch it again") from error
+            raise UserError(f"{path} cannot be read as a torch file", "it may be truncated") from error
 
 
 def _tensors_in(loaded: Any, path: Path) -> tuple[dict[str, torch.Tensor], list[str]]:
-    """The tensors by name, perhaps under one key such as `state_dict`, and the names of what is no tensor."""
+    """The tensors by name, perhaps under one key such as `state_dict`, and the names of other entries."""
     if not isinstance(loaded, dict):
         raise UserError(f"{path} holds a {type(loaded).__name__}, not masks by name", "a mask is a dict of tensors")
     tensors = {str(key): value for key, value in loaded.items() if isinstance(value, torch.Tensor)}
@@ -66,9 +66,9 @@ def _tensors_in(loaded: Any, path: Path) -> tuple[dict[str, torch.Tensor], list[
 
 
 def _known_name(entry: str, shapes: Shapes, path: Path) -> str:
-    """The state-dict name that an entry means, however its author spelled it."""
+    """The state-dict name of an entry, which authors write in several ways."""
     module = entry
-    while module.startswith("module."):  # what training on several devices puts in front
+    while module.startswith("module."):  # the prefix of DataParallel
         module = module.removeprefix("module.")
     ending = next((ending for ending in _ENDINGS if module.endswith(ending)), "")
     name = weight_name(module.removesuffix(ending))
@@ -88,7 +88,7 @@ def _checked(entry: str, tensor: torch.Tensor, shape: tuple[int, ...], path: Pat
         )
     plain = tensor.dtype in _REAL and tensor.layout == torch.strided and tensor.device.type == "cpu"
     if not plain or not bool(((tensor == 0) | (tensor == 1)).all()):
-        raise UserError(f"{path}: mask '{entry}' holds other values than 0 and 1", "scores are no mask: binarise them")
+        raise UserError(f"{path}: mask '{entry}' has other values than 0 and 1", "binarise scores first")
     return tensor.bool()
 
 

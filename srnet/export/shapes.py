@@ -20,7 +20,7 @@ def stack_shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def linear_shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
-    """Every matrix that a mask can be put on."""
+    """Every matrix that can be masked."""
     return _shapes(linear_layers(model))
 
 

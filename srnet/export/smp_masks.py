@@ -1,4 +1,4 @@
-"""Masks as the authors of static model pruning (SMP) publish them: packed bits in a `.npy` file, and nothing else.
+"""Mask files of static model pruning (SMP): packed bits in a `.npy` file, and nothing else.
 
 The file has no names. Which bit belongs to which weight follows from the backbone: the matrices of its stack of layers,
 in the lexicographic order of their names (layer 10 before layer 2), row by row, the first weight in the highest bit.
@@ -27,7 +27,7 @@ _ZIP = b"PK\x03\x04"
 
 
 def read_smp(path: Path, shapes: Shapes) -> Mask:
-    """The mask in a published file, for a backbone with matrices of these shapes. Nothing is ever unpickled."""
+    """The mask in a published file, for a backbone with matrices of these shapes. Nothing is unpickled."""
     if not path.is_file():
         raise UserError(f"there is no file {path}", "give the .npy file of a mask")
     with path.open("rb") as file:
@@ -47,10 +47,10 @@ def read_smp(path: Path, shapes: Shapes) -> Mask:
 
 
 def unpack(packed: np.ndarray, shapes: Shapes) -> Mask:
-    """One bit a weight."""
+    """The mask from one bit per weight."""
     bits, start, tensors = np.unpackbits(packed), 0, {}
     if bits[_weights_in(shapes) :].any():
-        raise ValueError("bits are set behind the last weight")
+        raise ValueError("bits are set after the last weight")
     for name in sorted(shapes):
         size = int(np.prod(shapes[name], dtype=np.int64))
         tensors[name] = torch.from_numpy(bits[start : start + size].view(bool)).reshape(shapes[name])
@@ -59,7 +59,7 @@ def unpack(packed: np.ndarray, shapes: Shapes) -> Mask:
 
 
 def _check_header(file: BinaryIO, path: Path) -> int:
-    """How many bytes the array says it has; `file` then stands at the first of them."""
+    """The array's length in bytes by its header; `file` is then at the first byte."""
     if file.read(len(_ZIP)) == _ZIP:
         raise UserError(f"{path} is a zip archive", "unpack it and give the .npy file that is in it")
     file.seek(0)
@@ -83,7 +83,7 @@ def _bytes_for(shapes: Shapes) -> int:
 
 
 def save_smp(subnetwork: Subnetwork, path: Path, backbone: str | None = None) -> None:
-    """Write the mask as SMP publishes it. Weights and head are no part of such a file."""
+    """Write the mask in SMP's format, which has no weights and no head."""
     if path.exists():
         raise UserError(f"{path} exists already", "choose a new file")
     if subnetwork.mask is None:
@@ -92,29 +92,29 @@ def save_smp(subnetwork: Subnetwork, path: Path, backbone: str | None = None) ->
     trained = [name for name in subnetwork.mask if name in subnetwork.weights]
     if trained:
         raise UserError(
-            f"the weights of this model were trained too ({trained[0]}), and a file of SMP holds a mask alone",
+            f"the weights of this model were trained too ({trained[0]}), and SMP's format has a mask only",
             "choose --format subnetwork",
         )
     write_bytes(path, to_npy(subnetwork.mask))
 
 
 def to_npy(mask: Mask) -> bytes:
-    """The whole file."""
+    """The bytes of the file."""
     file = io.BytesIO()
     np.save(file, np.packbits(np.concatenate([mask[name].numpy().reshape(-1) for name in sorted(mask)])))
     return file.getvalue()
 
 
 def _check_cover(mask: Mask, shapes: Shapes) -> None:
-    """Without names in the file, a matrix more or less would put every bit after it in the wrong place."""
+    """The file has no names: one matrix more or less would shift all bits after it."""
     beyond = [name for name in mask if name not in shapes]
     if beyond:
         raise UserError(
-            f"the mask also covers {beyond[0]}, for which a file of SMP has no place",
+            f"the mask also covers {beyond[0]}, which SMP's format does not have",
             "prune with exclude_modules=outside-stack",
         )
     missing = [name for name in shapes if name not in mask]
     if missing:
         raise UserError(
-            f"the mask does not cover {missing[0]}, as a file of SMP must", "prune all matrices of the stack"
+            f"the mask does not cover {missing[0]}, which SMP's format requires", "prune all matrices of the stack"
         )

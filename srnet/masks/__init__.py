@@ -6,13 +6,6 @@ from srnet.masks.schedule import Schedule
 from srnet.masks.targets import LAYERS, Targets
 
 __all__ = [
-    "LAYERS",
-    "Mask",
-    "Schedule",
-    "Targets",
-    "check_sparsity",
-    "keep_largest",
-    "magnitudes",
-    "meet_budget",
+    "LAYERS", "Mask", "Schedule", "Targets", "check_sparsity", "keep_largest", "magnitudes", "meet_budget",
     "prune_count",
-]
+]  # fmt: skip

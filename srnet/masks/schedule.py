@@ -33,10 +33,6 @@ class Schedule:
                 f"begin {self.begin:g} is out of range", f"it is a share of the run before ramp {self.ramp:g}"
             )
 
-    @classmethod
-    def fixed(cls, sparsity: float) -> Schedule:
-        return cls(sparsity, sparsity)
-
     def at(self, progress: float) -> float:
         """The sparsity at `progress` = t / t_max; exactly `final` from the end of the ramp on."""
         if progress >= self.ramp:

@@ -1,4 +1,4 @@
-"""Losses: what each needs beside logits and labels it declares. One file each, registered when it is imported."""
+"""Losses, with the inputs that each needs besides logits and labels. One file each, registered on import."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -21,15 +21,6 @@ for _module in iter_modules(__path__):  # a new file in this folder needs no lin
     import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
-    "OBJECTIVES",
-    "RegisteredLoss",
-    "StatefulLoss",
-    "confidence_regularisation",
-    "cross_entropy",
-    "distilled",
-    "example_reweighting",
-    "get_objective",
-    "objective",
-    "parse_objective",
-    "product_of_experts",
-]
+    "OBJECTIVES", "RegisteredLoss", "StatefulLoss", "confidence_regularisation", "cross_entropy", "distilled",
+    "example_reweighting", "get_objective", "objective", "parse_objective", "product_of_experts",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a loss may look at, and the one place where losses are registered."""
+"""The protocol of a loss, and the registry of losses."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from srnet.tasks.answers import CLASSES, AnswerKind
 
 class Loss(Protocol):
     def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
-        """Mean loss of a batch, with what the loss was registered to need, a row an example.
+        """Mean loss of a batch. `needs` are the inputs that the loss declares, one row per example.
 
-        `bias`, `teacher` and `early` are log-probabilities, shaped as `logits`; `group` are the numbers of groups.
-
-        What labels and logits are depends on the kind of answer, and so does what a teacher gives.
+        `bias`, `teacher` and `early` are log-probabilities of the same shape as `logits`; `group` are group indices.
+        The meaning of labels, logits and teacher depends on the kind of answer.
         """
         ...
 
 
 class StatefulLoss(ABC):
-    """A loss with options or with a state. One object serves one training.
+    """A loss with options or with a state. Each training has its own object.
 
     Options are dataclass fields, each with a number or a text as its default.
     """
@@ -37,7 +36,7 @@ class StatefulLoss(ABC):
         """Called once before the training, with labels and needs of all training data."""
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """What checkpoints keep, so that a resumed training gives the same result."""
+        """The tensors for checkpoints, so that a resumed training gives the same result."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:  # noqa: B027 (optional)
@@ -54,12 +53,12 @@ class RegisteredLoss:
     loss: Any
     """A function, or a subclass of `StatefulLoss`."""
     needs: tuple[str, ...] = ()
-    """What it is called with beside logits and labels."""
+    """Its inputs besides logits and labels."""
     debiases: bool = False
     """Whether it counteracts a shortcut. Then early checkpoints, which are still biased, are not selected."""
 
     any_answer: bool = False
-    """Whether it is for every kind of answer, which it is given as `answer`. Other losses are for classes."""
+    """Whether it supports every kind of answer, and is called with `answer`. Other losses are for classes."""
 
     @property
     def options(self) -> type | None:
@@ -87,11 +86,11 @@ class RegisteredLoss:
         except ValueError as error:
             raise UserError(f"objective '{self.name}': {error}") from None
         if given:
-            self.loss(**given)  # it refuses values that make no sense
+            self.loss(**given)  # its constructor refuses invalid values
         return {name: value for name, value in given.items() if value != known[name]}
 
     def text(self, options: Mapping[str, Any]) -> str:
-        """What `parse_objective` reads."""
+        """The inverse of `parse_objective`."""
         given = ",".join(f"{name}={value}" for name, value in options.items())
         return f"{self.name}:{given}" if given else self.name
 
@@ -103,7 +102,7 @@ L = TypeVar("L", bound=Callable[..., Any])
 def objective(
     name: str, *, needs: tuple[str, ...] = (), debiases: bool = False, any_answer: bool = False
 ) -> Callable[[L], L]:
-    """Register a loss under the name users type."""
+    """Register a loss under its name on the command line."""
 
     def register(loss: L) -> L:
         OBJECTIVES[name] = RegisteredLoss(name, loss, needs, debiases, any_answer)
@@ -125,12 +124,12 @@ def get_objective(text: str) -> RegisteredLoss:
 
 
 def bias_degree(bias: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """beta: the probability the bias model gives to the true class."""
+    """beta: the bias model's probability of the true class."""
     return bias.gather(1, labels[:, None]).squeeze(1).exp()
 
 
 def over_ranks(values: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """The sum over the processes that share a batch, and how many they are. Gradients do not pass."""
+    """The sum over the processes that share a batch, and their number. It carries no gradient."""
     values = values.detach().clone()
     if not (dist.is_available() and dist.is_initialized()):
         return values, 1

@@ -1,4 +1,4 @@
-"""The loss of the task itself: cross-entropy of classes, or what takes its place for other kinds of answers."""
+"""The loss of the task itself: cross-entropy for classes, or its equivalent for other kinds of answers."""
 
 from __future__ import annotations
 

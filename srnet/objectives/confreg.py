@@ -1,4 +1,4 @@
-"""Confidence regularisation (Eq. 4): imitate a teacher, smoothed where the example is biased."""
+"""Confidence regularisation (Eq. 4): imitation of a teacher, smoothed where the example is biased."""
 
 from __future__ import annotations
 

@@ -29,14 +29,14 @@ class GroupDRO(StatefulLoss):
 
     def prepare(self, labels: torch.Tensor, **needs: torch.Tensor) -> None:
         groups = int(needs["group"].max()) + 1
-        # logarithms: a weight that becomes tiny can grow again
+        # logarithms, so that a weight cannot underflow to 0
         self.log_q = torch.full((groups,), 1.0 / groups).log()
 
     def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
         log_q = self.log_q.to(logits.device)
         member = F.one_hot(needs["group"].long(), len(log_q)).to(logits.dtype)
         sums = F.cross_entropy(logits, labels, reduction="none") @ member
-        # groups are counted in the whole batch, which several processes may share
+        # groups are counted over all processes that share the batch
         (totals, counts), processes = over_ranks(torch.stack([sums, member.sum(0)]))
         counts = counts.clamp_min(1.0)  # the loss of a group without examples is 0
         self.log_q = F.log_softmax(log_q + self.eta * totals / counts, dim=0)

@@ -1,4 +1,4 @@
-"""Just Train Twice (Liu et al. 2021): training examples that an early model gets wrong count more."""
+"""Just Train Twice (Liu et al. 2021): examples that an early model misclassifies get a higher weight."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from srnet.objectives.base import StatefulLoss, objective
 @objective("jtt", needs=("early",), debiases=True)
 @dataclass
 class JustTrainTwice(StatefulLoss):
-    """Examples that a briefly trained model gets wrong count more.
+    """Examples that a briefly trained model misclassifies get a higher weight.
 
     - w y log p_m / mean(w), with w = upweight where that model is wrong, else 1.
 
@@ -22,7 +22,7 @@ class JustTrainTwice(StatefulLoss):
     """
 
     upweight: float = 6.0
-    """How often an example counts that the early model gets wrong."""
+    """Weight of an example that the early model misclassifies."""
     early_share: float = 0.4
     """How long the early model is trained, as a share of the full model's training."""
 

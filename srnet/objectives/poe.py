@@ -1,4 +1,4 @@
-"""Product of experts: the model need not learn what the bias model already knows."""
+"""Product of experts: the model is trained on what the bias model does not explain."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from torch.nn import functional as F
 
 from srnet.objectives.base import objective
 
-# A bias model that is certain (log 0 = -inf) would make the loss of an example it gets wrong infinite. This floor is
-# exp(-30), about 1e-13: far below any probability a fitted model gives, and finite in float32.
+# A bias probability of 0 (log 0 = -inf) for the true class would make the loss infinite. This floor is exp(-30), about
+# 1e-13: far below any probability of a fitted model, and finite in float32.
 LOG_FLOOR = -30.0
 
 

@@ -1,4 +1,4 @@
-"""Example reweighting (Eq. 3): biased examples count less."""
+"""Example reweighting (Eq. 3): biased examples get a lower weight."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from srnet.objectives.base import bias_degree, objective
 
 @objective("reweight", needs=("bias",), debiases=True)
 def example_reweighting(logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """Biased examples count less: - (1 - beta) y log p_m.
+    """Biased examples get a lower weight: - (1 - beta) y log p_m.
 
     It is averaged over the batch, not divided by the sum of the weights.
     """

@@ -17,18 +17,6 @@ for _module in iter_modules(__path__):  # a new file in this folder needs no lin
     import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
-    "IMP",
-    "L0",
-    "PRUNERS",
-    "GradualMagnitude",
-    "MaskTraining",
-    "Movement",
-    "OneShot",
-    "Pruner",
-    "RewoundIMP",
-    "SoftMovement",
-    "StaticLocal",
-    "StaticShared",
-    "Wanda",
-    "get_pruner",
-]
+    "IMP", "L0", "PRUNERS", "GradualMagnitude", "MaskTraining", "Movement", "OneShot", "Pruner", "RewoundIMP",
+    "SoftMovement", "StaticLocal", "StaticShared", "Wanda", "get_pruner",
+]  # fmt: skip

@@ -22,7 +22,7 @@ from srnet.experiment import (
     load_task,
 )
 from srnet.experiment.nodes import TaskSpec
-from srnet.experiment.objective import Sources, make_objective
+from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.pruners import Pruner
@@ -151,7 +151,9 @@ class Profile:
         return FineTune(Rewind(subnetwork, raw), self.objective(objective, raw), self._finetuning(objective, raw.seed))
 
     def objective(self, name: str, raw: Pretrained) -> Objective:
-        return make_objective(name, Sources(raw, lambda: self.full(raw.seed, backbone=raw.backbone), self.bias))
+        return make_objective(
+            name, ObjectiveSources(raw, lambda: self.full(raw.seed, backbone=raw.backbone), self.bias)
+        )
 
     def bias_model(self, backbone: str | None = None) -> Bias:
         return self.bias.node(self.task, backbone or self.backbone)

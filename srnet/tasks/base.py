@@ -1,4 +1,4 @@
-"""What is learned: examples in named splits, their labels, the metric and the shortcut one suspects."""
+"""A task: examples in named splits, their labels, the metric and the presumed shortcut."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from srnet.tasks.answers import CLASSES, AnswerKind, get_answer
 from srnet.tasks.splits import Split
 
 Metric = str
-"""The name of a metric. Which there are depends on the kind of answer."""
+"""The name of a metric. The available ones depend on the kind of answer."""
 TrainingData = Literal["id", "id+ood"]
-"""What a training sees: the ID training data, or the OOD training data as well (an upper bound)."""
+"""The training data: ID, or ID and OOD (for an upper bound)."""
 Shortcut = Literal["overlap", "claim", "unknown"]
-"""What a bias model reads: word overlap between the two texts, the second text (the claim) alone, or, for a shortcut
-without a name, whatever a model learns from very few examples."""
+"""What a bias model reads: word overlap between the two texts, the second text (the claim) alone, or, for an unknown
+shortcut, the answers of a model trained on very few examples."""
 SHORTCUTS: tuple[Shortcut, ...] = ("overlap", "claim", "unknown")
 
 
@@ -28,15 +28,16 @@ def check_label_words(task: str, words: tuple[str, ...], labels: tuple[str, ...]
     if words and (len(words) != len(labels) or len(set(words)) != len(words) or not all(map(str.strip, words))):
         raise UserError(
             f"task '{task}': label_words {list(words)} do not stand for the labels {list(labels)}",
-            "give one word a label, each another",
+            "give one word per label, all different",
         )
 
 
 @dataclass(frozen=True)
 class Task:
-    """Everything an experiment needs to know about its data.
+    """The data of an experiment.
 
-    `train` and `dev` are in distribution; only they may train or choose anything. `dev` and all of `ood` are scored.
+    `train` and `dev` are in distribution; only they are used for training and selection. `dev` and all of `ood` are
+    scored.
     """
 
     name: str
@@ -47,19 +48,19 @@ class Task:
     dev: Split
     ood: Mapping[str, Split]
     ood_train: Split | None = None
-    """Out-of-distribution examples to train on, for those who ask for an upper bound. Never scored."""
+    """Out-of-distribution examples to train on, for an upper bound. Never scored."""
     ood_copies: int = 1
     """How often they are repeated when they join the training data."""
     id_tests: Mapping[str, Split] = field(default_factory=dict)
-    """Further test sets in distribution. They are scored, and choose nothing."""
+    """Further test sets in distribution. They are scored, and never used for selection."""
     notes: tuple[str, ...] = ()
     """Notes for reports on this task: rows left out, how classes are counted."""
     answer: str = CLASSES.name
     """The name of a registered kind of answer."""
     label_words: tuple[str, ...] = ()
-    """One word a label, whose logit in a masked language model can stand for it."""
+    """One word per label, whose logit in a masked language model can be the label's."""
     ideal: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
-    """The answers of ideal classifiers, where theory knows them, by their names and by split."""
+    """The answers of ideal classifiers, where they are known, by classifier and split."""
 
     def __post_init__(self) -> None:
         tests = {**self.id_tests, **self.ood}
@@ -93,22 +94,22 @@ class Task:
         return get_answer(self.answer)
 
     def need_classes(self, what: str) -> None:
-        """For what makes sense for classes alone: `what` says it, "a bias model"."""
+        """An error unless the answers are classes; `what` needs them, such as "a bias model"."""
         if not self.answer_kind.has_classes:
             raise UserError(f"{what} needs a task with classes, and '{self.name}' asks for {self.answer_kind.plural}")
 
     @property
     def splits(self) -> dict[str, Split]:
-        """Every split by name; the OOD training set is there for those who ask for it by name."""
+        """Every split by name, including the OOD training set."""
         extra = {} if self.ood_train is None else {self.ood_train.name: self.ood_train}
         return {self.train.name: self.train, self.dev.name: self.dev, **self.id_tests, **self.ood, **extra}
 
     def classes_of(self, split: Split) -> tuple[str, ...]:
-        """What the labels of a split stand for."""
+        """The classes of a split's labels."""
         return split.coarse.classes if split.coarse else self.labels
 
     def training_data(self, data: TrainingData) -> tuple[Split, ...]:
-        """The splits to train on, one after another, each as often as it counts."""
+        """The splits to train on, each as often as it is repeated."""
         if data == "id":
             return (self.train,)
         if self.ood_train is None:
@@ -122,11 +123,10 @@ class Task:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes whenever any example, label or the metric of the task does. What one suspects changes no data, and
-        neither does which word stands for a label."""
+        """A hash of all examples, labels and the metric, without the presumed shortcut and the label words."""
         extra = (self.ood_train.name, self.ood_copies) if self.ood_train else None
         roles = (self.train.name, self.dev.name, tuple(self.id_tests), tuple(self.ood), extra)
-        # only what is not the default is hashed, so that results from before there were other answers keep their keys
+        # only a non-default answer is hashed, so that older results keep their keys
         answer = () if self.answer_kind is CLASSES else (self.answer,)
         digest = hashlib.sha256(repr((self.name, self.labels, self.metric, roles, *answer)).encode())
         for split in self.splits.values():

@@ -1,4 +1,4 @@
-"""What one should know about data before training on them."""
+"""A check of data before training: sizes, labels, duplicates, leaks, lengths, bad rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIGNS = ".!?"
 
 @dataclass(frozen=True)
 class SplitCheck:
-    """One split as its file has it, before anything is sampled or dropped."""
+    """One split as it is in its file, before rows are sampled or dropped."""
 
     name: str
     kind: str
@@ -33,13 +33,13 @@ class SplitCheck:
     scores: dict[str, float]
     """Their mean, standard deviation, smallest and largest, where the answers are scores."""
     repeated: int
-    """Rows that stand in the split more than once."""
+    """Rows that repeat an earlier row of the split."""
     in_train: int
     """Rows that are also trained on, compared without case, spaces and punctuation."""
     words: tuple[int, int, int]
-    """Both texts together: the middle row, all but the longest twentieth, the longest."""
+    """Words of both texts together: median, 95th percentile, maximum."""
     final_sign: dict[str, float]
-    """By class, the percent of second texts (or first, if there is one only) that end in . ! or ?"""
+    """By class, the percentage of second texts (or first, if there is only one) that end in . ! or ?"""
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
 
@@ -49,7 +49,7 @@ class DataCheck:
     task: str
     splits: tuple[SplitCheck, ...]
     fingerprint: str | None
-    """None where bad rows or leaks keep the task from loading."""
+    """None if bad rows or leaks prevent the task from loading."""
     obstacle: str | None
     notes: tuple[str, ...]
 
@@ -59,7 +59,7 @@ class DataCheck:
 
 
 def check_data(spec: FilesTask | SquadTask | SyntheticTask) -> DataCheck:
-    """What one should know about a task's data; bad rows are listed, not raised."""
+    """A check of a task's data; bad rows are listed, not raised."""
     obstacle, task = None, None
     try:
         task = spec.load()
@@ -75,7 +75,7 @@ def check_data(spec: FilesTask | SquadTask | SyntheticTask) -> DataCheck:
 
 
 def _check_files(spec: FilesTask) -> tuple[SplitCheck, ...]:
-    """Every split of a task, with all its bad rows rather than the first."""
+    """Every split of a task, with all its bad rows."""
     problems: dict[str, list[Problem]] = {name: [] for name in spec.files}
     read = {name: spec.read(name, problems[name]) for name in spec.files}
     train = read["train"].split
@@ -95,7 +95,7 @@ def _check_files(spec: FilesTask) -> tuple[SplitCheck, ...]:
 
 
 def _check_task(task: Task, files: Mapping[str, str]) -> tuple[SplitCheck, ...]:
-    """The same for data that are good or refused as a whole."""
+    """The same for a task that is loaded without bad rows."""
     others = [split for split in task.splits.values() if split.name != task.train.name]
     found = leaked(task.train, others)
     return tuple(

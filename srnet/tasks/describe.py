@@ -28,16 +28,16 @@ def describe_files(
     ood_train: Path | str | None = None,
     **options: Any,
 ) -> Path:
-    """Write the YAML file that describes a user's files; paths in it are relative to it where they can be."""
+    """Write the YAML file that describes a user's files; local paths in it are relative to it."""
     out = Path(out)
     if out.suffix not in (".yaml", ".yml"):
-        raise UserError(f"{out} is not a YAML file", "let its name end in .yaml")
+        raise UserError(f"{out} is not a YAML file", "choose a name that ends in .yaml")
     if out.exists():
         raise UserError(f"{out} exists already", "remove it or choose another name")
     found = labels or _labels_of(str(train), options)
     extra: dict[str, Any] = {} if ood_train is None else {"ood_train": str(ood_train)}
     spec = FilesTask(out.stem, found, str(train), str(dev), tuple(ood), **extra, **options)
-    # a wrong column or a missing file is said now, bad rows by `srnet data check`
+    # a wrong column or a missing file is an error now; bad rows are reported by `srnet data check`
     spec.check_groups({name: spec.read(name, []) for name in spec.files})
     write_text(out, yaml.safe_dump(_description(spec, out.parent.resolve()), sort_keys=False, allow_unicode=True))
     return out
@@ -51,7 +51,7 @@ def _labels_of(train: str, options: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _description(spec: FilesTask, folder: Path) -> dict[str, Any]:
-    """The fields that are not as usual, as YAML has them."""
+    """The fields that differ from their defaults, in YAML's types."""
 
     def near(source: Any) -> Any:
         if isinstance(source, tuple):
@@ -60,7 +60,7 @@ def _description(spec: FilesTask, folder: Path) -> dict[str, Any]:
 
     values = {f.name: getattr(spec, f.name) for f in fields(spec) if getattr(spec, f.name) != f.default}
     if get_answer(spec.answer).outputs:
-        del values["labels"]  # the answer says them
+        del values["labels"]  # they follow from the answer
     values |= {name: near(values[name]) for name in ("train", "dev", "ood_train") if name in values}
     values |= {
         name: {test: near(path) for test, path in values[name]} for name in ("ood", "id_tests") if name in values

@@ -1,4 +1,4 @@
-"""Files as a task: a user's own, or those of a published dataset."""
+"""A task from files: a user's own, or those of a published dataset."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Leaks = Literal["check", "drop", "keep"]
 """Test rows that are also trained on. `check`: an error beyond one in a hundred; `drop`: not trained on; `keep`."""
 BadRows = Literal["refuse", "skip"]
 LEAKS_ALLOWED = 0.01
-"""Published datasets hold a few; beyond this share of a test set its score is one of memory."""
+"""Published datasets have a few; above this share of a test set its score would measure memorisation."""
 _RESERVED = re.compile(r"train|dev|ood_train\d*")
 
 
@@ -40,9 +40,9 @@ class DataFile:
     label: str | None = None
     group: str | tuple[str, ...] | None = None
     spellings: tuple[tuple[str, str], ...] = ()
-    """How this file spells labels: {"non-entailment": "contradiction"}. Beside the task's own spellings."""
+    """Spellings of labels in this file, in addition to the task's: {"non-entailment": "contradiction"}."""
     bytes_literals: bool = False
-    """Texts stand as Python writes bytes, b'...', as in the files that PAWS's own script makes."""
+    """Texts are written as Python bytes, b'...', as in the files of PAWS's own script."""
     classes: tuple[tuple[str, str], ...] = ()
     """For a test file with fewer classes than the task: what each label of the task counts as here."""
     columns: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ Source = str | DataFile
 
 @dataclass(frozen=True)
 class FilesTask:
-    """Files with one example a row. Everything under `ood` is scored; none of it trains or chooses anything."""
+    """Files with one example per row. Everything under `ood` is scored, and never used for training or selection."""
 
     name: str
     labels: tuple[str, ...] = ()
@@ -64,9 +64,9 @@ class FilesTask:
     ood: tuple[tuple[str, Source], ...] = ()
     """(name, file) of each out-of-distribution test set."""
     ood_train: Source | tuple[Source, ...] | None = None
-    """Out-of-distribution examples to train on, used only where an upper bound is asked for."""
+    """Out-of-distribution examples to train on, used only for an upper bound."""
     ood_copies: int = 1
-    """How often they are repeated then."""
+    """How often they are repeated."""
     text_a: str = "text_a"
     """Column of the first text."""
     text_b: str | None = "text_b"
@@ -80,26 +80,26 @@ class FilesTask:
     shortcut: Shortcut = "overlap"
     """The suspected shortcut: overlap, claim or unknown."""
     id_tests: tuple[tuple[str, Source], ...] = ()
-    """(name, file) of further in-distribution test sets: scored, and choosing nothing."""
+    """(name, file) of further in-distribution test sets: scored, and never used for selection."""
     spellings: tuple[tuple[str, str], ...] = ()
     """Other spellings of the labels: {"0": "no", "1": "yes"}."""
     unlabelled: tuple[str, ...] = ()
-    """What stands in the label column of rows that have none. They are left out, and counted."""
+    """Values of the label column for rows without a label. They are left out, and counted."""
     decision: Decision = "argmax"
     """How answers are counted on a test set with fewer classes."""
     rows: tuple[tuple[str, int], ...] = ()
-    """At most so many rows of a split, drawn always alike: {"train": 50000, "dev": 3000}."""
+    """At most so many rows of a split, always the same ones: {"train": 50000, "dev": 3000}."""
     leaks: Leaks = "check"
     bad_rows: BadRows = "refuse"
     """`skip` leaves out rows that cannot be read, and counts them."""
     absent: tuple[str, ...] = ()
-    """Test sets that one would expect here and that were not found. Reports name them."""
+    """Test sets of the dataset that were not found. Reports name them."""
     strip_final_punctuation: bool = False
-    """For collections in which it gives away where a row came from."""
+    """For collections in which it reveals the source of a row."""
     answer: str = CLASSES.name
-    """What the label column holds: class, one of the labels; score, a number; or another kind of answer."""
+    """The content of the label column: class, one of the labels; score, a number; or another kind of answer."""
     label_words: tuple[str, ...] = ()
-    """One word a label, whose logit in a masked language model can stand for it."""
+    """One word per label, whose logit in a masked language model can be the label's."""
     columns: tuple[str, ...] = ()
     """For csv, tsv and txt files without a header: the names of their columns, in order, with commas."""
     remarks: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ class FilesTask:
         tests = [file_name("a test set", name) for name, _ in (*self.id_tests, *self.ood)]
         taken = [name for n, name in enumerate(tests) if name in tests[:n] or _RESERVED.fullmatch(name)]
         if taken:
-            raise UserError(f"a test file cannot be called '{taken[0]}': it is taken", "choose another name for it")
+            raise UserError(f"a test file cannot be called '{taken[0]}': the name is taken", "choose another name")
         for name, count in self.rows:
             choose("split under rows", name, ("train", "dev", *(["ood_train"] if self.ood_train else []), *tests))
             if count < 1:
@@ -167,7 +167,7 @@ class FilesTask:
         return {name: DataFile(s) if isinstance(s, str) else s for name, s in sources.items()}
 
     def resolved(self, folder: Path) -> FilesTask:
-        """With absolute paths: relative ones start from `folder`."""
+        """The same with absolute paths; relative ones start at `folder`."""
 
         def place(source: Source) -> Source:
             if isinstance(source, DataFile):
@@ -191,7 +191,7 @@ class FilesTask:
         read = {name: self._read(name) for name in self.files}
         self.check_groups(read)
         notes = [*self.remarks, *(f"{name}: {note}" for name, each in read.items() for note in each.notes)]
-        notes += [f"{name}: not scored, for there is no file of it: --ood {name}=FILE" for name in self.absent]
+        notes += [f"{name}: not scored, because its file was not found: --ood {name}=FILE" for name in self.absent]
         tested = ("dev", *(name for name, _ in (*self.id_tests, *self.ood)))
         made = {name: self._sampled(read[name].split, notes) for name in tested}
         tests = list(made.values())
@@ -229,7 +229,7 @@ class FilesTask:
         return split.sample(wanted)
 
     def _without_leaks(self, train: Split, tests: Sequence[Split], notes: list[str]) -> Split:
-        """Rows of a test set that are trained on, compared without case, spaces and punctuation."""
+        """The training data by the rule for leaks; rows are compared without case, spaces and punctuation."""
         found = leaked(train, tests)
         known = {test.name: f"{found[test.name][0]:,} of {len(test):,} rows" for test in tests if found[test.name][0]}
         if self.leaks == "check":
@@ -237,8 +237,8 @@ class FilesTask:
                 if found[test.name][0] > max(1, LEAKS_ALLOWED * len(test)):
                     raise UserError(
                         f"task '{self.name}': {known[test.name]} of '{test.name}' are also in {train.name}, "
-                        "so its score would be one of memory",
-                        "leaks: drop (--leaks drop) does not train on them, leaks: keep goes on",
+                        "so its score would measure memorisation",
+                        "leaks: drop (--leaks drop) does not train on them, leaks: keep continues",
                     )
         if self.leaks != "drop":
             notes += [f"{name}: {count} are also in {train.name}" for name, count in known.items()]
@@ -260,7 +260,7 @@ class FilesTask:
         return read
 
     def read(self, name: str, problems: list[Problem] | None = None) -> Read:
-        """One split as its file has it. Bad rows are collected in `problems`; without it the first one is an error."""
+        """One split as it is in its file. Bad rows are collected in `problems`; without it the first is an error."""
         file, kind = self.files[name], _kind(name, self.id_tests)
         layout = _layout(self, file)
         columns = Columns(name)
@@ -269,7 +269,7 @@ class FilesTask:
             if problems is None:
                 raise UserError(
                     f"{file.path}, line {line}: {problem}",
-                    "mend it, or leave such rows out: bad_rows: skip (--bad-rows skip)",
+                    "correct it, or leave such rows out: bad_rows: skip (--bad-rows skip)",
                 )
             problems.append(Problem(line, problem))
 
@@ -317,7 +317,7 @@ def _check_spellings(spellings: tuple[tuple[str, str], ...], labels: tuple[str, 
     for spelling, label in spellings:
         if label not in labels:
             known = ", ".join(dict.fromkeys(labels))
-            raise UserError(f"'{spelling}' is said to spell '{label}', which is no label", f"labels: {known}")
+            raise UserError(f"'{spelling}' is a spelling of '{label}', which is not a label", f"labels: {known}")
 
 
 def _as_tuple(source: Source | tuple[Source, ...] | None) -> tuple[Source, ...]:

@@ -22,7 +22,7 @@ _BYTES = re.compile(r"""b(['"]).*\1""", re.DOTALL)
 
 
 class Columns:
-    """What has been read of one file. Columns, not rows: a million rows are a few hundred megabytes."""
+    """The columns of one file. A million rows take a few hundred megabytes."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -45,7 +45,7 @@ class Columns:
         return tuple(column for column in group if column not in self.grouped)
 
     def _once(self, text: str) -> str:
-        """Premises and sub-cases repeat: keep one copy of each of the recent ones."""
+        """Premises and sub-cases repeat, so one copy of each recent text is kept."""
         if len(self._seen) > 10_000:
             self._seen.clear()
         return self._seen.setdefault(text, text)
@@ -87,7 +87,7 @@ class Layout:
             columns.add(text_a, text_b, value, self._group(columns, row))
 
     def _group(self, columns: Columns, row: Mapping[str, str]) -> str:
-        """The levels down to the last that the row has."""
+        """The sub-case: the row's levels down to the last non-empty one."""
         if not self.group:
             return ""
         levels = [(column, _cell(row, column)) for column in self.group]
@@ -111,20 +111,20 @@ def _cell(row: Mapping[str, str], column: str) -> str | None:
 
 
 def _separator_hint(row: Mapping[str, str]) -> str:
-    """A spreadsheet may save with semicolons what it calls csv."""
+    """Some spreadsheets save csv files with semicolons."""
     return " (separated by ';'? save it with commas)" if len(row) == 1 and ";" in next(iter(row)) else ""
 
 
 def label_counts(
     source: str, column: str, unlabelled: tuple[str, ...] = (), columns: tuple[str, ...] = ()
 ) -> Counter[str]:
-    """What stands in a file's label column, and how often."""
+    """The values of a file's label column, and how often they occur."""
     found: Counter[str] = Counter()
     row: Mapping[str, str] = {}
     for _, row in read_rows(source, lambda *_: None, columns):
         found[(_cell(row, column) or "").strip()] += 1
-    for nothing in ("", *unlabelled):
-        del found[nothing]
+    for missing in ("", *unlabelled):
+        del found[missing]
     if not found:
         here = f"columns here: {Layout.seen(row)}{_separator_hint(row)}"
         raise UserError(f"{source}: no column '{column}' with labels", here)

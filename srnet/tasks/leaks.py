@@ -1,4 +1,4 @@
-"""The same row twice: what is tested on must not have been trained on."""
+"""Rows that occur twice, in a test set and in the training data."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _ASCII_SIGNS = {n: None for n in range(128) if not chr(n).isalnum()}
 
 
 def fingerprints(split: Split) -> Iterator[int]:
-    """One number a row, blind to case, spaces and punctuation."""
+    """One number per row, which ignores case, spaces and punctuation."""
     for text_a, text_b in zip(split.text_a, split.text_b, strict=True):
         yield hash((_essence(text_a), _essence(text_b)))
 
 
 def _essence(text: str) -> str:
     folded = text.casefold()
-    kept = folded.translate(_ASCII_SIGNS) if folded.isascii() else "".join(filter(_says_something, folded))
-    return kept or text  # a text of nothing but signs is compared as it stands
+    kept = folded.translate(_ASCII_SIGNS) if folded.isascii() else "".join(filter(_is_content, folded))
+    return kept or text  # a text of punctuation only is compared unchanged
 
 
 @lru_cache(maxsize=10_000)
-def _says_something(character: str) -> bool:
-    """Letters, marks, numbers and symbols, in all scripts: a smiley or a vowel sign of Hindi makes another text."""
+def _is_content(character: str) -> bool:
+    """Letters, marks, numbers and symbols of all scripts: an emoji or a vowel sign of Hindi makes a different text."""
     return unicodedata.category(character)[0] in "LMNS" and character not in string.punctuation
 
 
 def leaked(train: Split, tests: Sequence[Split]) -> dict[str, tuple[int, list[int]]]:
-    """By test set: how many of its rows are trained on, and the training rows that are to blame."""
+    """By test set: how many of its rows are in the training data, and the indices of those training rows."""
     of = {test.name: list(fingerprints(test)) for test in tests}
     wanted = set().union(*of.values())
     rows: dict[int, list[int]] = {}

@@ -1,6 +1,6 @@
-"""The datasets of the papers: their labels and columns, what their authors call the files, and where the Hub has them.
+"""The datasets of the papers: their labels and columns, the names of the authors' files, and their Hub datasets.
 
-Each entry only describes; `published_task` turns it into a `FilesTask` like any other.
+Each entry is a description; `published_task` makes an ordinary `FilesTask` of it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a split is found: file names without their ending, in order of preference, and a dataset of the Hub."""
+    """The location of a split: file names without their ending, in order of preference, and a dataset of the Hub."""
 
     stems: tuple[str, ...]
     hub: str | None = None
 
     def in_folder(self, folder: Path) -> str | None:
-        # jsonl before the rest: some archives hold a dataset twice, and jsonl cannot be misread
+        # jsonl first: some archives have a dataset in two formats, and jsonl is unambiguous
         endings = sorted(SUFFIXES, key=lambda suffix: not suffix.startswith(".jsonl"))
         paths = [folder / f"{stem}{ending}" for stem in self.stems for ending in endings]
         return next((str(path) for path in paths if path.is_file()), None)
@@ -35,7 +35,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Challenge:
-    """An OOD set: its layout where it differs from the task's, and how it is trained on for an upper bound."""
+    """An OOD set: its layout where it differs from the task's, and its training data for an upper bound."""
 
     test: Place
     layout: Mapping[str, Any] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Challenge:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedDataset:
     labels: tuple[str, ...]
     text_a: str
     text_b: str | None
@@ -60,14 +60,14 @@ class Published:
     ood_copies: int = 1
     answer: str = CLASSES.name
     label_words: tuple[str, ...] = ()
-    """With them the paper on static model pruning reads answers off the masked language model."""
+    """The label words of the paper on static model pruning."""
     columns: tuple[str, ...] = ()
-    """Of the authors' files, where they have no header."""
+    """Of the authors' files, if they have no header."""
     leaks: Leaks = "check"
     hub_remark: str = ""
-    """What to know about the Hub's copy where it is not the paper's data."""
+    """A note on the Hub's copy if it differs from the paper's data."""
     folder: str | None = None
-    """What its folder is called in GLUE's archives, if not by its name in large letters."""
+    """The name of its folder in GLUE's archives, if it is not the name in capitals."""
 
 
 _NLI = ("entailment", "neutral", "contradiction")
@@ -78,21 +78,40 @@ _HANS = Challenge(
         "classes": tuple((label, "entailment" if label == "entailment" else "non-entailment") for label in _NLI),
     },
     Place(("heuristics_train_set", "hans_train"), "hub:jhu-cogsci/hans@refs/convert/parquet:plain_text:train"),
-    # HANS does not say which kind of non-entailment. Its paper's templates mostly leave the hypothesis open, but the
-    # upper bound is to be the paper's: half contradiction, no neutral (supplement, table 2)
+    # HANS does not distinguish neutral and contradiction. Most of its templates are neutral, but the paper's upper
+    # bound uses contradiction for all of them (supplement, table 2: half contradiction, no neutral)
     {"spellings": (("non-entailment", "contradiction"),)},
 )
 _PAWS = {"text_a": "sentence1", "text_b": "sentence2", "label": "label"}
 _SYMMETRIC = {"text_a": "evidence|evidence_sentence|sentence1", "text_b": "claim|sentence2"}
-_NUMBERED_NLI = tuple((str(number), label) for number, label in enumerate(_NLI))
 _YES_MAYBE_NO = ("Yes", "Maybe", "No")
 _ENTAILED = ("entailment", "not_entailment")
-_NUMBERED_ENTAILED = (("0", "entailment"), ("1", "not_entailment"))
 _UNLABELLED = ("-", "-1")
-"""The Hub's mark, and the same in a file made from it."""
+"""The Hub's value for a missing label, and the same in a file made from it."""
 
-PUBLISHED_TASKS: dict[str, Published] = {
-    "mnli": Published(
+
+def _numbered(labels: tuple[str, ...]) -> Pairs:
+    """Labels as numbers, the spelling of the Hub and of some authors."""
+    return tuple((str(number), label) for number, label in enumerate(labels))
+
+
+def _glue(name: str, labels: tuple[str, ...] = (), **settings: Any) -> PublishedDataset:
+    """A task of GLUE without OOD sets; `settings` override the defaults."""
+    defaults: dict[str, Any] = {
+        "text_b": None,
+        "label": "label",
+        "metric": "accuracy",
+        "shortcut": "unknown",
+        "train": Place(("train",), f"hub:nyu-mll/glue:{name}:train"),
+        "dev": Place(("dev",), f"hub:nyu-mll/glue:{name}:validation"),
+        "spellings": _numbered(labels),
+        "unlabelled": _UNLABELLED,
+    }
+    return PublishedDataset(labels, **(defaults | settings))
+
+
+PUBLISHED_TASKS: dict[str, PublishedDataset] = {
+    "mnli": PublishedDataset(
         labels=_NLI,
         text_a="sentence1|premise",
         text_b="sentence2|hypothesis",
@@ -107,25 +126,25 @@ PUBLISHED_TASKS: dict[str, Published] = {
             )
         },
         ood={"hans": _HANS},
-        spellings=_NUMBERED_NLI,
+        spellings=_numbered(_NLI),
         unlabelled=("-", "hidden"),
         label_words=_YES_MAYBE_NO,
     ),
-    "snli": Published(
+    "snli": PublishedDataset(
         labels=_NLI,
         text_a="sentence1|premise",
         text_b="sentence2|hypothesis",
         label="gold_label|label",
         metric="accuracy",
-        shortcut="claim",  # its hard test set is what a hypothesis-only model gets wrong
+        shortcut="claim",  # its hard test set are the errors of a hypothesis-only model
         train=Place(("train", "snli_1.0_train"), "hub:stanfordnlp/snli:plain_text:train"),
         dev=Place(("dev", "snli_1.0_dev"), "hub:stanfordnlp/snli:plain_text:validation"),
         ood={"hard": Challenge(Place(("test_hard", "snli_1.0_test_hard"))), "hans": _HANS},
-        spellings=_NUMBERED_NLI,
+        spellings=_numbered(_NLI),
         unlabelled=("-",),
         label_words=_YES_MAYBE_NO,
     ),
-    "qqp": Published(
+    "qqp": PublishedDataset(
         labels=("not_duplicate", "duplicate"),
         text_a="question1",
         text_b="question2",
@@ -146,10 +165,10 @@ PUBLISHED_TASKS: dict[str, Published] = {
                 Place(("paws_wiki_train",), "hub:google-research-datasets/paws:labeled_final:train"),
             ),
         },
-        spellings=(("0", "not_duplicate"), ("1", "duplicate")),
+        spellings=_numbered(("not_duplicate", "duplicate")),
         label_words=("No", "Yes"),
     ),
-    "fever": Published(
+    "fever": PublishedDataset(
         labels=("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
         text_a="evidence|evidence_sentence|sentence1",
         text_b="claim|sentence2",
@@ -171,90 +190,47 @@ PUBLISHED_TASKS: dict[str, Published] = {
         hub_remark="the Hub's copy of FEVER is another sample than the paper's: about 228,000 training and 15,900 dev "
         "rows instead of 242,911 and 16,664; --data FOLDER reads the authors' files",
     ),
-    "cola": Published(
+    "cola": _glue(
+        "cola",
         labels=("unacceptable", "acceptable"),
         text_a="sentence",
-        text_b=None,
-        label="label",
         metric="matthews",
-        shortcut="unknown",
-        train=Place(("train",), "hub:nyu-mll/glue:cola:train"),
-        dev=Place(("dev",), "hub:nyu-mll/glue:cola:validation"),
-        spellings=(("0", "unacceptable"), ("1", "acceptable")),
-        unlabelled=_UNLABELLED,
         label_words=("incorrect", "correct"),
         columns=("source", "label", "mark", "sentence"),
         folder="CoLA",
-        leaks="keep",  # 19 of its 1,043 dev sentences, as everybody reports them; a note says so
+        leaks="keep",  # 19 of its 1,043 dev sentences, which others keep too; a note reports it
     ),
-    "sst2": Published(
+    "sst2": _glue(
+        "sst2",
         labels=("negative", "positive"),
         text_a="sentence",
-        text_b=None,
-        label="label",
-        metric="accuracy",
-        shortcut="unknown",
-        train=Place(("train",), "hub:nyu-mll/glue:sst2:train"),
-        dev=Place(("dev",), "hub:nyu-mll/glue:sst2:validation"),
-        spellings=(("0", "negative"), ("1", "positive")),
-        unlabelled=_UNLABELLED,
         label_words=("terrible", "great"),
         folder="SST-2",
     ),
-    "mrpc": Published(
+    "mrpc": _glue(
+        "mrpc",
         labels=("not_equivalent", "equivalent"),
         text_a="sentence1|#1 String",
         text_b="sentence2|#2 String",
         label="label|Quality",
         metric="positive_f1",
-        shortcut="unknown",
+        # its authors publish no dev set: GLUE's is a part of their training set
         train=Place(("train", "msr_paraphrase_train"), "hub:nyu-mll/glue:mrpc:train"),
-        # its authors publish no dev set: GLUE cut one from their training set
-        dev=Place(("dev",), "hub:nyu-mll/glue:mrpc:validation"),
-        spellings=(("0", "not_equivalent"), ("1", "equivalent")),
-        unlabelled=_UNLABELLED,
         label_words=("No", "Yes"),
     ),
-    "stsb": Published(
-        labels=(),
+    "stsb": _glue(
+        "stsb",
         text_a="sentence1",
         text_b="sentence2",
         label="score|label",
         metric="pearson",
-        shortcut="unknown",
-        train=Place(("train",), "hub:nyu-mll/glue:stsb:train"),
-        dev=Place(("dev",), "hub:nyu-mll/glue:stsb:validation"),
         unlabelled=(*_UNLABELLED, "-1.0"),
         answer=NUMBERS.name,
         label_words=("Yes",),
         folder="STS-B",
     ),
-    "qnli": Published(
-        labels=_ENTAILED,
-        text_a="question",
-        text_b="sentence",
-        label="label",
-        metric="accuracy",
-        shortcut="unknown",
-        train=Place(("train",), "hub:nyu-mll/glue:qnli:train"),
-        dev=Place(("dev",), "hub:nyu-mll/glue:qnli:validation"),
-        spellings=_NUMBERED_ENTAILED,
-        unlabelled=_UNLABELLED,
-        label_words=("Yes", "No"),
-    ),
-    "rte": Published(
-        labels=_ENTAILED,
-        text_a="sentence1",
-        text_b="sentence2",
-        label="label",
-        metric="accuracy",
-        shortcut="unknown",
-        train=Place(("train",), "hub:nyu-mll/glue:rte:train"),
-        dev=Place(("dev",), "hub:nyu-mll/glue:rte:validation"),
-        spellings=_NUMBERED_ENTAILED,
-        unlabelled=_UNLABELLED,
-        label_words=("Yes", "No"),
-    ),
+    "qnli": _glue("qnli", labels=_ENTAILED, text_a="question", text_b="sentence", label_words=("Yes", "No")),
+    "rte": _glue("rte", labels=_ENTAILED, text_a="sentence1", text_b="sentence2", label_words=("Yes", "No")),
 }
 
 
@@ -262,7 +238,7 @@ PUBLISHED_OPTIONS = (
     "metric", "shortcut", "decision", "rows", "leaks", "bad_rows", "strip_final_punctuation", "ood_copies",
     "label_words",
 )  # fmt: skip
-"""What may be said about a published dataset beyond where it lies."""
+"""The options of a published dataset besides its location."""
 
 
 def published_task(
@@ -274,11 +250,11 @@ def published_task(
 ) -> FilesTask:
     """A dataset of the papers: from `folder`, or from the Hub without one. `ood` adds test files by name.
 
-    A name that the dataset knows (hans, hard, paws_qqp, ...) says how its file is laid out; another name is read like
-    the task's own files. Further options are those of `FilesTask`: rows, leaks, decision, ...
+    A file with a known name (hans, hard, paws_qqp, ...) has the layout of that test set, any other the layout of the
+    task's own files. Further options are those of `FilesTask`: rows, leaks, decision, ...
     """
     task = PUBLISHED_TASKS[choose("dataset", name, PUBLISHED_TASKS)]
-    if folder is not None:  # perhaps a folder of several datasets; GLUE writes their names large
+    if folder is not None:  # perhaps a folder of several datasets; GLUE's names are in capitals
         names = (name, task.folder or name.upper())
         folder = next((folder / each for each in names if (folder / each).is_dir()), folder)
     return FilesTask(
@@ -320,14 +296,14 @@ def _found(name: str, split: str, place: Place, folder: Path | None) -> str:
     raise UserError(f"{folder} has no {split} file of {name}", f"it must be called {wanted}, in {', '.join(SUFFIXES)}")
 
 
-def _with_columns(task: Published, path: str) -> str | DataFile:
-    """A table whose first row is no header is one of the authors' own."""
+def _with_columns(task: PublishedDataset, path: str) -> str | DataFile:
+    """A table without a header is one of the authors' files, with the dataset's columns."""
     if not task.columns or not is_table(path) or task.label in header_of(path):
         return path
     return DataFile(path, columns=task.columns)
 
 
-def _tests(task: Published, folder: Path | None, given: Mapping[str, str]) -> dict[str, str | DataFile]:
+def _tests(task: PublishedDataset, folder: Path | None, given: Mapping[str, str]) -> dict[str, str | DataFile]:
     found = {name: _where(challenge.test, folder) for name, challenge in task.ood.items()}
     paths = {name: path for name, path in found.items() if path is not None} | dict(given)
     return {
@@ -336,7 +312,9 @@ def _tests(task: Published, folder: Path | None, given: Mapping[str, str]) -> di
     }
 
 
-def _training_files(task: Published, folder: Path | None, given: Mapping[str, str]) -> tuple[str | DataFile, ...]:
+def _training_files(
+    task: PublishedDataset, folder: Path | None, given: Mapping[str, str]
+) -> tuple[str | DataFile, ...]:
     trained = {name: challenge for name, challenge in task.ood.items() if challenge.train is not None}
     for name in given:
         choose("OOD training set", name, trained)

@@ -1,7 +1,7 @@
-"""Rows of a file, whatever its format: csv, tsv, txt, jsonl or parquet, plain or gzipped, or a dataset of the Hub.
+"""Rows of a file in any format: csv, tsv, txt, jsonl or parquet, plain or gzipped, or a dataset of the Hub.
 
-Every reader yields (line number, {column: text}). A row that cannot be read is given to `bad` with its line number;
-by default that is an error, so nothing is ever skipped in silence.
+Every reader yields (line number, {column: text}). A row that cannot be read is passed to `bad` with its line number;
+by default that is an error, so that nothing is skipped silently.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from srnet.names import DOWNLOAD_VARIABLE
 
 Row = tuple[int, Mapping[str, str]]
 Bad = Callable[[int, str], None]
-"""Told (line, what is wrong) of a row."""
+"""Called with the line and the problem of a row."""
 
 HUB = "hub:"
 TABLES = (".csv", ".tsv", ".txt")
@@ -35,22 +35,22 @@ SUFFIXES = (*TEXTS, *(f"{suffix}.gz" for suffix in TEXTS), ".parquet")
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-csv.field_size_limit(sys.maxsize)  # a long text is no error
+csv.field_size_limit(sys.maxsize)  # long texts are allowed
 
 
 def suffix_of(source: str) -> str:
-    """The ending that says how to read a file; with .gz where it is compressed."""
+    """The ending that determines a file's format, including .gz."""
     path = Path(source)
     return "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
 
 
 def is_table(source: str) -> bool:
-    """Whether it is a file whose columns are named by a header, which may be missing."""
+    """Whether it is a file with a header, which may be missing."""
     return not source.startswith(HUB) and suffix_of(source).removesuffix(".gz") in TABLES
 
 
 def header_of(source: str) -> tuple[str, ...]:
-    """What stands in the first row of a table; nothing where that cannot be a header."""
+    """The cells of a table's first row; empty if it cannot be a header."""
     with suppress(UserError):
         return next((tuple(row) for _, row in read_rows(source, lambda *_: None)), ())
     return ()
@@ -74,7 +74,7 @@ def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()
     except IsADirectoryError:
         raise UserError(f"{source} is a folder", "give a file") from None
     except NotADirectoryError:
-        raise UserError(f"{source} does not exist: a file stands in its way", "check the path") from None
+        raise UserError(f"{source} does not exist: a part of its path is a file", "check the path") from None
     except PermissionError:
         raise UserError(f"{source} may not be read", "change its permissions") from None
     except OSError as error:
@@ -82,7 +82,7 @@ def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()
 
 
 def brief(text: str, limit: int = 80) -> str:
-    """What a file holds, as part of a message: on one line, and not longer than one cares to read."""
+    """A file's content for a message: on one line, and at most `limit` characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[:limit]}..."
 
@@ -110,7 +110,7 @@ def _refuse(source: str) -> Bad:
     def refuse(line: int, problem: str) -> NoReturn:
         raise UserError(
             f"{source}, line {line}: {problem}",
-            "mend the row, or leave such rows out: bad_rows: skip (--bad-rows skip)",
+            "correct the row, or leave such rows out: bad_rows: skip (--bad-rows skip)",
         )
 
     return refuse
@@ -127,7 +127,7 @@ def _undecodable_line(source: str) -> str:
 
 
 def _table_rows(source: str, kind: str, file: Iterable[str], bad: Bad, columns: list[str]) -> Iterator[Row]:
-    # with tabs there is no quoting: a quote is a character like any other
+    # there is no quoting with tabs: a quote is an ordinary character
     tabs: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     reader = csv.reader(file, strict=True, **({} if kind == ".csv" else tabs))
     try:
@@ -159,10 +159,10 @@ def _json_rows(file: Iterable[str], bad: Bad) -> Iterator[Row]:
             row = json.loads(line)
             cells = _plain(row) if isinstance(row, dict) else None
         except (ValueError, RecursionError) as error:
-            bad(number, f"not JSON ({getattr(error, 'msg', error)}): one object a line is needed")
+            bad(number, f"not JSON ({getattr(error, 'msg', error)}): one object per line is needed")
             continue
         if cells is None:
-            bad(number, "not a JSON object: one object a line is needed")
+            bad(number, "not a JSON object: one object per line is needed")
         elif "\\u" in line and _SURROGATE.search("".join((*cells, *cells.values()))):
             bad(number, "half a character (\\ud800 to \\udfff), which no model can read")
         else:
@@ -170,12 +170,12 @@ def _json_rows(file: Iterable[str], bad: Bad) -> Iterator[Row]:
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, str]:
-    """Values as text; a column without a value, or with bytes that are no text, is not there."""
+    """Values as text, without columns that have no value or bytes that are not text."""
     return {str(name): text for name, value in row.items() if (text := _text(value)) is not None}
 
 
 def _text(value: Any) -> str | None:
-    """Lists are evidence: their texts in order, without page names, sentence numbers and weights."""
+    """A value as text. Lists are FEVER's evidence: their texts, without page names, sentence numbers and weights."""
     if isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)):
@@ -194,7 +194,7 @@ def _texts_of(items: list[Any] | tuple[Any, ...]) -> list[Any]:
         case [str(), number, str(text)] if isinstance(number, int) or str(number).isdigit():
             return [text]  # FEVER's [page, number, text]
         case [int() | None, int() | None, str() | None, int() | None]:
-            return []  # FEVER's own files only say where the text is: [annotation, evidence, page, number]
+            return []  # FEVER's own files only refer to the text: [annotation, evidence, page, number]
     texts = [item for item in items if isinstance(item, (str, bytes, list, tuple))]
     return texts or [item for item in items if item is not None]  # beside a text, a number is its weight
 
@@ -214,7 +214,7 @@ def _parquet_rows(source: str) -> Iterator[Row]:
                     yield number, _plain(dict(zip(names, values, strict=True)))
         except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
             why = brief(str(error), 200)
-            raise UserError(f"{source} cannot be read as parquet ({why})", "is it whole? Write it again") from None
+            raise UserError(f"{source} cannot be read as parquet ({why})", "is it complete? Write it again") from None
 
 
 # --- the Hub -------------------------------------------------------------------------------------------------------
@@ -228,10 +228,10 @@ def _hub_rows(source: str) -> Iterator[Row]:
     disable_progress_bars()
     offline = os.environ.get(DOWNLOAD_VARIABLE) != "1"
     try:
-        # nothing that a dataset brings along is executed: scripts are not supported, and must not come back unasked
+        # no code of a dataset is executed: `datasets` no longer supports scripts, and must not be told to
         with _no_network(offline):
             data = load_dataset(repository, configuration, split=split, revision=revision)
-    except Exception as error:  # a dozen kinds, from several libraries
+    except Exception as error:  # many types, from several libraries
         why = brief((str(error).strip().splitlines() or [type(error).__name__])[0], 200)
         fix = (
             f"set {DOWNLOAD_VARIABLE}=1 to allow a download, or give files with --data" if offline else "check the name"
@@ -244,7 +244,7 @@ def _hub_rows(source: str) -> Iterator[Row]:
 
 @contextmanager
 def _no_network(offline: bool) -> Iterator[None]:
-    """Datasets asks the Hub for a dataset's card whatever its `local_files_only` says; only these two stop it."""
+    """Only these two settings prevent `datasets` from requesting a dataset's card; `local_files_only` does not."""
     import datasets.config
     import huggingface_hub.constants
 
@@ -260,7 +260,7 @@ def _no_network(offline: bool) -> Iterator[None]:
 
 
 def _class_name(feature: Any, value: Any) -> Any:
-    """The Hub stores labels as numbers; -1 means that there is none."""
+    """The name of a class, which the Hub stores as a number; -1 is a missing label."""
     if feature is None or value is None:
         return value
     return feature.int2str(value) if value >= 0 else "-"
@@ -270,6 +270,8 @@ def parse_hub(source: str) -> tuple[str, str | None, str | None, str]:
     """(repository, revision, configuration, split)."""
     parts = source.removeprefix(HUB).split(":")
     if len(parts) not in (2, 3) or not all(parts) or parts[0].startswith("@") or parts[0].endswith("@"):
-        raise UserError(f"'{source}' is no dataset of the Hub", "write hub:REPOSITORY[@REVISION][:CONFIGURATION]:SPLIT")
+        raise UserError(
+            f"'{source}' is not a dataset of the Hub", "write hub:REPOSITORY[@REVISION][:CONFIGURATION]:SPLIT"
+        )
     repository, _, revision = parts[0].partition("@")
     return repository, revision or None, parts[1] if len(parts) == 3 else None, parts[-1]

@@ -14,14 +14,14 @@ from srnet.errors import UserError
 
 Kind = Literal["ID", "OOD"]
 Decision = Literal["argmax", "sum"]
-"""How an answer among fine classes is counted among coarse ones: the class of the likeliest, or the likeliest sum."""
+"""How a prediction is mapped to coarser classes: by the most likely class, or by the highest sum of probabilities."""
 LEVELS = " > "
-"""Between the levels of a sub-case: `heuristic > label > sub-case`. Each level has scores of its own."""
+"""The separator of the levels of a sub-case: `heuristic > label > sub-case`. Each level is scored."""
 
 
 @dataclass(frozen=True)
 class Coarse:
-    """A split that tells fewer classes apart than the task: HANS knows entailment and non-entailment."""
+    """The classes of a split that has fewer than the task: HANS has entailment and non-entailment."""
 
     classes: tuple[str, ...]
     of: tuple[int, ...]
@@ -42,7 +42,7 @@ class Example:
     text_a: str
     text_b: str
     label: float
-    """A class is a whole number; a score is written with its point: 3.0."""
+    """An int is a class, a float a score."""
     group: str = ""
     """The sub-case the example belongs to; each has its own score."""
 
@@ -57,10 +57,10 @@ class Split:
     text_a: tuple[str, ...]
     text_b: tuple[str, ...]
     labels: np.ndarray = field(repr=False)
-    """One row an example; what they stand for depends on the kind of answer."""
+    """One row per example; their meaning depends on the kind of answer."""
     groups: tuple[str, ...]
     coarse: Coarse | None = None
-    """Set where the labels are classes of the split's own, coarser than the task's."""
+    """Set if the split has classes of its own, coarser than the task's."""
 
     @classmethod
     def of(cls, name: str, kind: Kind, examples: Sequence[Example]) -> Split:
@@ -83,11 +83,11 @@ class Split:
         return len(self.ids)
 
     def sample(self, size: int) -> Split:
-        """At most `size` rows, always the same ones, drawn from the whole split."""
+        """At most `size` rows, always the same ones, sampled from the complete split."""
         return self.take(self.drawn(0, size))
 
     def drawn(self, start: int, stop: int) -> np.ndarray:
-        """The rows from `start` to `stop` of one fixed shuffling: other ranges hold other rows."""
+        """The rows from `start` to `stop` of one fixed permutation: disjoint ranges have different rows."""
         return np.sort(np.random.default_rng(0).permutation(len(self))[start:stop])
 
     def take(self, rows: np.ndarray) -> Split:
@@ -108,9 +108,9 @@ def joined(splits: Sequence[Split]) -> Split:
     if len(splits) == 1:
         return splits[0]
     if any(type(split) is not Split for split in splits):
-        raise UserError(f"{splits[0].name}: such rows cannot join others", "train on one split alone")
+        raise UserError(f"{splits[0].name}: such rows cannot be joined with others", "train on one split only")
     if any(split.coarse for split in splits):
-        raise UserError(f"{splits[0].name}: rows with coarser classes cannot join others", "translate their labels")
+        raise UserError(f"{splits[0].name}: rows with coarser classes cannot be joined", "translate their labels")
     return Split(
         name=splits[0].name,
         kind=splits[0].kind,

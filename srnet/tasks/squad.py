@@ -1,4 +1,4 @@
-"""SQuAD v1.1 and whatever is written like it: the original JSON files, or rows as the Hub has them."""
+"""SQuAD v1.1 and data in its format: the original JSON files, or rows as on the Hub."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ SQUAD = "squad"
 HUB_SPLITS = {"train": "hub:rajpurkar/squad:plain_text:train", "dev": "hub:rajpurkar/squad:plain_text:validation"}
 STEMS = {"train": ("train-v1.1", "train"), "dev": ("dev-v1.1", "dev", "validation")}
 NESTED = (".json", ".json.gz")
-"""Endings of SQuAD's own files, one JSON document each; other files hold a question a row."""
+"""Endings of SQuAD's own files, one JSON document each; other files have one question per row."""
 ENDINGS = (*NESTED, *SUFFIXES)
 NEAR = 20
-"""So far from its stated place an answer is looked for: some tools count bytes, others have collapsed spaces."""
+"""The largest distance of an answer from its stated position: some tools count bytes, others collapse spaces."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
 class SquadTask:
-    """Questions answered by a span of their context. Everything under `ood` is scored; none of it trains."""
+    """Questions answered by a span of their context. Everything under `ood` is scored, and never trained on."""
 
     answer: ClassVar = SPANS.name
     labels: ClassVar = SPANS.outputs
     label_words: ClassVar = ("Yes", "No")
-    """The words whose logits, at each token, say that the answer starts or ends there (SMP)."""
+    """The words whose logits, at each token, are those of the answer's start and end (SMP)."""
 
     train: str
     dev: str
@@ -50,9 +50,9 @@ class SquadTask:
     name: str = SQUAD
     metric: Metric = "span_f1"
     rows: tuple[tuple[str, int], ...] = ()
-    """At most so many questions of a split, drawn always alike: {"train": 20000}."""
+    """At most so many questions of a split, always the same ones: {"train": 20000}."""
     bad_rows: BadRows = "refuse"
-    """`skip` leaves out questions whose answer does not stand in their context, and counts them."""
+    """`skip` leaves out questions whose answer is not in their context, and counts them."""
 
     def __post_init__(self) -> None:
         choose("metric", self.metric, SPANS.metrics)
@@ -61,7 +61,7 @@ class SquadTask:
         tests = [file_name("a test set", name) for name, _ in self.ood]
         taken = [name for n, name in enumerate(tests) if name in ("train", "dev", *tests[:n])]
         if taken:
-            raise UserError(f"a test file cannot be called '{taken[0]}': it is taken", "choose another name for it")
+            raise UserError(f"a test file cannot be called '{taken[0]}': the name is taken", "choose another name")
         for name, count in self.rows:
             choose("split under rows", name, ("train", "dev", *tests))
             if count < 1:
@@ -77,7 +77,7 @@ class SquadTask:
         return {"train": self.train, "dev": self.dev, **dict(self.ood)}
 
     def resolved(self, folder: Path) -> SquadTask:
-        """With absolute paths: relative ones start from `folder`."""
+        """The same with absolute paths; relative ones start at `folder`."""
 
         def place(source: str) -> str:
             return source if source.startswith(HUB) else str((folder / source).resolve())
@@ -147,7 +147,7 @@ class _Question:
 
 
 class _Columns:
-    """What has been read of one file."""
+    """The columns of one file."""
 
     def __init__(self, source: str, skip: bool) -> None:
         self.source, self.skip = source, skip
@@ -172,7 +172,7 @@ class _Columns:
             return self._bad(question, f"{where}: {problem}")
         found = _answer_in(question)
         if found is None:
-            return self._bad(question, f"{where}: the answer '{brief(texts[0])}' does not stand in the context")
+            return self._bad(question, f"{where}: the answer '{brief(texts[0])}' is not in the context")
         span, as_stated = found
         self.realigned += not as_stated
         self.ids.append(question.id)
@@ -184,7 +184,7 @@ class _Columns:
 
     def _bad(self, question: _Question, problem: str) -> None:
         if not self.skip:
-            raise UserError(problem, "mend it, or leave such questions out: bad_rows: skip (--bad-rows skip)")
+            raise UserError(problem, "correct it, or leave such questions out: bad_rows: skip (--bad-rows skip)")
         self.skipped.append(question.id)
 
     def split(self, name: str, kind: Kind) -> SpanSplit:
@@ -204,7 +204,7 @@ class _Columns:
     def notes(self) -> list[str]:
         notes = []
         if self.realigned:
-            notes.append(f"{self.realigned:,} answers do not stand where the file says; taken where they are found")
+            notes.append(f"{self.realigned:,} answers are not at the stated position; found elsewhere")
         if self.skipped:
             ids = ", ".join(self.skipped[:5]) + (", ..." if len(self.skipped) > 5 else "")
             notes.append(f"{len(self.skipped):,} questions that cannot be read were left out ({ids})")
@@ -223,7 +223,7 @@ def _problem(question: _Question) -> str | None:
 
 
 def _answer_in(question: _Question) -> tuple[tuple[int, int], bool] | None:
-    """The characters of the first answer that stands in the context, and whether it is where the file says."""
+    """The characters of the first answer that is in the context, and whether it is at the stated position."""
     for text, start in question.answers:
         start += len(text) - len(text.lstrip())
         if span := _located(question.context, text.strip(), start):
@@ -232,9 +232,9 @@ def _answer_in(question: _Question) -> tuple[tuple[int, int], bool] | None:
 
 
 def _located(context: str, text: str, start: int) -> tuple[int, int] | None:
-    """If not where it is said to stand, then at its nearest occurrence near by, or at the only one there is.
+    """The answer at its stated position, else its nearest occurrence within `NEAR`, or its only one.
 
-    Its spaces may be others than those of the context.
+    Its whitespace may differ from that of the context.
     """
     if start >= 0 and context.startswith(text, start):
         return start, start + len(text)
@@ -256,7 +256,7 @@ def _questions(source: str) -> Iterator[_Question]:
 
 
 def _nested(source: str) -> Iterator[_Question]:
-    """SQuAD's own shape: articles, their paragraphs, and questions about each."""
+    """SQuAD's own format: articles, their paragraphs, and questions about each."""
     for number, article in enumerate(_get(_json(source), "data", list, source), start=1):
         place = f"{source}, article {number}"
         for paragraph in _get(article, "paragraphs", list, place):
@@ -291,11 +291,11 @@ def _json(source: str) -> Any:
         with gzip.open(source, "rb") if source.endswith(".gz") else Path(source).open("rb") as file:
             return json.loads(file.read().decode("utf-8-sig"))
     except json.JSONDecodeError as error:
-        raise UserError(f"{source}, line {error.lineno}: not JSON ({error.msg})", "is it whole?") from None
+        raise UserError(f"{source}, line {error.lineno}: not JSON ({error.msg})", "is it complete?") from None
     except UnicodeDecodeError:
         raise UserError(f"{source}: not UTF-8 text", "save it as UTF-8") from None
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{source}: not JSON ({brief(str(error))})", "is it whole?") from None
+        raise UserError(f"{source}: not JSON ({brief(str(error))})", "is it complete?") from None
     except DAMAGED as error:
         raise UserError(f"{source} is a damaged or truncated gzip file ({error})", "fetch it again") from None
     except FileNotFoundError:
@@ -305,7 +305,7 @@ def _json(source: str) -> Any:
 
 
 def _flat(source: str) -> Iterator[_Question]:
-    """A question a row; `answers` holds {"text": [...], "answer_start": [...]}."""
+    """One question per row; `answers` is {"text": [...], "answer_start": [...]}."""
     for line, row in read_rows(source):
         where = f"{source}, line {line}"
         missing = [name for name in ("id", "question", "context", "answers") if name not in row]
@@ -316,7 +316,7 @@ def _flat(source: str) -> Iterator[_Question]:
 
 
 def _answers(cell: str, where: str) -> tuple[tuple[str, int], ...]:
-    """A cell holds its value as text. What is no plain literal is refused, never executed."""
+    """The answers of a cell, which is text. Only plain literals are accepted, and nothing is executed."""
     try:
         match ast.literal_eval(cell):
             case {"text": [*texts], "answer_start": [*starts]} if (

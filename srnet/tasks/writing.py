@@ -1,4 +1,4 @@
-"""A task's examples as csv files, to look at or to start from."""
+"""A task's examples as csv files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from srnet.tasks.splits import Split
 
 
 def write_csv(task: Task, folder: Path) -> list[Path]:
-    """One file a split, with the columns text_a, text_b, label and group."""
+    """One file per split, with the columns text_a, text_b, label and group."""
     kind = task.answer_kind
     if not kind.in_cells:
         raise UserError(f"task '{task.name}' asks for {kind.plural}, which a csv file cannot hold", "use its own files")

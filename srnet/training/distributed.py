@@ -19,7 +19,7 @@ import torch
 from torch import distributed as dist
 
 from srnet.errors import UserError
-from srnet.progress import processes
+from srnet.progress import world_size
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ def connect() -> Ranks:
 
 def _launched() -> bool:
     # WORLD_SIZE alone is not enough: batch systems set it too
-    if processes() <= 1 or not {"RANK", "LOCAL_RANK"} <= os.environ.keys():
+    if world_size() <= 1 or not {"RANK", "LOCAL_RANK"} <= os.environ.keys():
         return False
     for name in ("RANK", "LOCAL_RANK"):
         if not os.environ[name].isdecimal():

@@ -242,13 +242,13 @@ def _check_finite(model: nn.Module, step: int) -> None:
 def _rate_scores(optimizer: torch.optim.Optimizer, model: nn.Module, rate: float) -> None:
     """Move the scores to a group with `rate`; it decays like the others."""
     scores = {id(p): p for name, p in model.named_parameters() if name.endswith(".scores")}
-    moved = []
+    rated = []
     for group in optimizer.param_groups:
-        moved += [p for p in group["params"] if id(p) in scores]
+        rated += [p for p in group["params"] if id(p) in scores]
         group["params"] = [p for p in group["params"] if id(p) not in scores]
     optimizer.param_groups[:] = [group for group in optimizer.param_groups if group["params"]]
-    if moved:
-        optimizer.add_param_group({"params": moved, "lr": rate, "weight_decay": 0.0})
+    if rated:
+        optimizer.add_param_group({"params": rated, "lr": rate, "weight_decay": 0.0})
 
 
 def _arguments(run: Run, total: int, ranks: Ranks) -> TrainingArguments:

@@ -126,20 +126,20 @@ def test_a_binary_file_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.M
         ("v.txt", b"a 1 2 3\nb\n", r"v\.txt, line 2: 0 values instead of 3"),
         ("v.txt", b"hello\n", r"v\.txt, line 1: 0 values instead of some"),
         ("v.txt", b"a 1 2 3\nb 1 two 3\n", r"v\.txt, line 2: 'two' is not a number"),
-        ("v.txt", b"a 1 2 3\nb 1 nan 3\n", r"v\.txt: the vector of 'b' holds a value that is not a number"),
+        ("v.txt", b"a 1 2 3\nb 1 nan 3\n", r"v\.txt: the vector of 'b' has a non-finite value"),
         ("v.txt", b"a 1 2\nb\xff 1 2\n", r"v\.txt, line 2: not UTF-8; save"),
         ("v.txt", b"", r"v\.txt is empty"),
-        ("v.vec", b"0 3\n", r"v\.vec holds no word vectors"),
-        ("v.vec.gz", b"", r"holds no word vectors"),
+        ("v.vec", b"0 3\n", r"v\.vec has no word vectors"),
+        ("v.vec.gz", b"", r"no word vectors"),
         ("v.bin", b"", r"v\.bin is empty"),
         ("v.bin", b"\xba\x16\x4f\x2f\x0c\x00", r"v\.bin is a fastText model, .*give the \.vec file"),
         ("v.bin", b"hello\n", r"v\.bin, line 1: not 'count dimensions'"),
         (
             "v.bin",
             binary([b"a", b"b"], VECTORS[:2])[:-3],
-            r"v\.bin ends or breaks off at word 2 of 2; .*fetch it again",
+            r"v\.bin ends or is damaged at word 2 of 2; .*download it again",
         ),
-        ("v.bin", b"3 3\n" + b"x" * 70000, r"breaks off at word 1 of 3"),
+        ("v.bin", b"3 3\n" + b"x" * 70000, r"damaged at word 1 of 3"),
         ("v.npz", b"nonsense", r"v\.npz is not an archive"),
         ("v.npy", b"x", r"v\.npy has no words; .*after a comma: .*v\.npy,words\.txt"),
         ("v.model", b"x", r"no word vectors can be read from '.*v\.model'; give a \.vec"),
@@ -155,7 +155,7 @@ def test_defects(name: str, content: bytes, message: str, tmp_path: Path) -> Non
 def test_truncated_archives(kind: str, tmp_path: Path) -> None:
     path = Path(of_kind(kind, tmp_path))
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(UserError, match="fetch it again"):
+    with pytest.raises(UserError, match="download it again"):
         WordVectors.read(str(path))
 
 
@@ -178,7 +178,7 @@ def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
 
 
 def test_other_words_than_the_data(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="none of the words of the data"):
+    with pytest.raises(UserError, match="no vector for any word of the data"):
         WordVectors.read(file(tmp_path, "v.txt", lines()), {"zebra"})
 
 

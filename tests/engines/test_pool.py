@@ -101,7 +101,7 @@ def test_a_killed_worker_is_replaced_and_nobody_else_notices(
     observed.release()
 
     assert command.code == 0, command.said
-    died = f"warning: the worker that computed {first} died; trying again from its last checkpoint"
+    died = f"warning: the worker of {first} died; retrying from its last checkpoint"
     assert command.lines == [died]
     assert observed.steps(first) == [list(range(1, 8)), list(range(6, 21))], "it continued behind its checkpoint"
     assert observed.steps(second) == [list(range(1, 21))]

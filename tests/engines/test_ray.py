@@ -110,4 +110,4 @@ def test_a_killed_ray_worker_continues_where_it_was(
     assert files(store.root) == files(expected.root)
     assert store.verify() == {}
     warned = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("[")]
-    assert warned == [f"warning: the worker that computed {label} died; trying again from its last checkpoint"]
+    assert warned == [f"warning: the worker of {label} died; retrying from its last checkpoint"]

@@ -13,7 +13,7 @@ import pytest
 
 from srnet.errors import UserError
 from srnet.experiment.engines import ray as engine
-from srnet.experiment.engines.ray import _check_address, _start, within
+from srnet.experiment.engines.ray import _check_address, _start, run_with_timeout
 
 pytest.importorskip("ray")
 
@@ -29,7 +29,7 @@ def test_an_address_that_nobody_answers_is_refused_at_once() -> None:
 
 @pytest.mark.parametrize("address", ["nonsense", "host", "host:99999999", "host:port", "http://x/y:1/"])
 def test_what_is_no_address_is_said(address: str) -> None:
-    with pytest.raises(UserError, match="is no address; write host:port"):
+    with pytest.raises(UserError, match="is not an address; write host:port"):
         _check_address(address)
 
 
@@ -48,8 +48,8 @@ def test_ray_that_does_not_start_is_one_line() -> None:
 
 
 def test_ray_that_never_answers_is_not_waited_for() -> None:
-    assert isinstance(within(0.01, lambda: __import__("time").sleep(60)), TimeoutError)
-    assert within(60.0, lambda: None) is None
+    assert isinstance(run_with_timeout(0.01, lambda: __import__("time").sleep(60)), TimeoutError)
+    assert run_with_timeout(60.0, lambda: None) is None
 
 
 KILLED = """
@@ -62,7 +62,7 @@ KILLED = """
     from srnet.tasks.synthetic import SyntheticTask
     from srnet.training import TrainingSettings
 
-    executor.PATIENCE = 20.0
+    executor.TIMEOUT = 20.0
     task = SyntheticTask("inference", train_size=120, dev_size=40, ood_size=40)
     training = TrainingSettings(learning_rate=1e-2, steps=100_000, eval_every=5, batch_size=8)
     node = FineTune(Pretrained(sys.argv[1], task, 0), training=training)

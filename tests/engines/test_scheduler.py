@@ -160,7 +160,7 @@ def test_a_node_whose_worker_died_is_tried_again_before_anything_else() -> None:
     notes = execute(nodes(3), executor)
     assert executor.started == ["0", "0", "1", "1", "1", "2"]
     assert notes.warned == [
-        f"the worker that computed node {number} died; trying again from its last checkpoint" for number in (0, 1, 1)
+        f"the worker of node {number} died; retrying from its last checkpoint" for number in (0, 1, 1)
     ]
 
 
@@ -197,7 +197,7 @@ def test_what_needs_a_failed_node_is_left_out_and_counted() -> None:
         run([bad, good, child, grandchild, other], executor, notes)
     assert executor.done == ["1", "other"]
     assert executor.started == ["0", "1", "other"]
-    assert notes.warned[-1] == "2 steps that need what failed were left out"
+    assert notes.warned[-1] == "2 steps that depend on failed ones were skipped"
 
 
 def test_what_needs_two_failed_nodes_is_counted_once() -> None:
@@ -205,7 +205,7 @@ def test_what_needs_two_failed_nodes_is_counted_once() -> None:
     notes, executor = Notes(), FakeExecutor(stories={"0": [UserError("a")], "1": [UserError("b")]})
     with pytest.raises(UserError, match="a"):
         run([a, b, Fake("both", (a, b)), Fake("one", (b,))], executor, notes)
-    assert notes.warned[-1] == "2 steps that need what failed were left out"
+    assert notes.warned[-1] == "2 steps that depend on failed ones were skipped"
 
 
 def test_on_a_full_disk_nothing_more_is_begun_and_what_runs_may_end() -> None:
@@ -329,5 +329,5 @@ def test_whatever_fails_the_rest_is_computed(plan: list[Any], size: int, seed: i
     assert set(executor.done) == {node.key for node in plan} - after
     assert set(executor.done) >= {node.key for node in plan} - lost
     left_out = len(after - failed)
-    summary = [line for line in notes.warned if "were left out" in line]
-    assert summary == ([f"{left_out} steps that need what failed were left out"] if left_out and told else [])
+    summary = [line for line in notes.warned if "were skipped" in line]
+    assert summary == ([f"{left_out} steps that depend on failed ones were skipped"] if left_out and told else [])

@@ -84,9 +84,9 @@ def test_a_smaller_backbone_can_be_the_weak_one(tiny_task: SyntheticTask) -> Non
 @pytest.mark.parametrize(
     ("spec", "complaint"),
     [
-        (BiasSpec("overlap", examples=10), "no use for 'examples'"),
-        (BiasSpec("unknown", vectors="x.vec"), "no use for 'vectors'"),
-        (BiasSpec("claim", extended=True), "no use for 'extended'"),
+        (BiasSpec("overlap", examples=10), "does not use 'examples'"),
+        (BiasSpec("unknown", vectors="x.vec"), "does not use 'vectors'"),
+        (BiasSpec("claim", extended=True), "does not use 'extended'"),
         (BiasSpec("unknown", examples=101), "need 202; 'inference' has 200"),
     ],
 )

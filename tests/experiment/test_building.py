@@ -19,11 +19,11 @@ from srnet.experiment import (
     Evaluate,
     FineTune,
     Moment,
+    ObjectiveSources,
     PoE,
     Pretrained,
     Prune,
     Rewind,
-    Sources,
     Trajectory,
     make_objective,
 )
@@ -78,7 +78,7 @@ def test_no_expression_reads_anything(unread: Pretrained) -> None:
 
 @pytest.mark.parametrize("name", sorted(OBJECTIVES))
 def test_no_objective_reads_anything(name: str, unread: Pretrained) -> None:
-    made = make_objective(name, Sources(unread, lambda: FineTune(unread)))
+    made = make_objective(name, ObjectiveSources(unread, lambda: FineTune(unread)))
     assert FineTune(unread, made).label
     assert set(made.nodes) == set(made.needs) - {"group"}
 
@@ -90,7 +90,7 @@ def test_a_second_loss_with_bias_and_teacher_is_itself(raw: Pretrained, monkeypa
     monkeypatch.setitem(OBJECTIVES, "other", replace(OBJECTIVES["confreg"], name="other"))
     monkeypatch.setitem(OBJECTIVES, "taught", replace(OBJECTIVES["ce"], name="taught", needs=("teacher",)))
     full = FineTune(raw)
-    sources = Sources(raw, lambda: full, teacher=FineTune(replace(raw, seed=1)))
+    sources = ObjectiveSources(raw, lambda: full, teacher=FineTune(replace(raw, seed=1)))
     bias, teacher = BiasModel(raw.task), Evaluate(FineTune(replace(raw, seed=1)), ("train",))
     assert make_objective("other", sources) == Objective("other", bias, teacher)
     assert make_objective("taught", sources) == Objective("taught", teacher=teacher)
@@ -108,7 +108,7 @@ def test_a_second_loss_with_bias_and_teacher_is_itself(raw: Pretrained, monkeypa
 def test_the_early_model_is_the_full_one_cut_short(
     training: TrainingSettings, early: TrainingSettings, raw: Pretrained
 ) -> None:
-    made = make_objective("jtt:early_share=0.5", Sources(raw, lambda: FineTune(raw, training=training)))
+    made = make_objective("jtt:early_share=0.5", ObjectiveSources(raw, lambda: FineTune(raw, training=training)))
     assert made.nodes == {"early": Evaluate(FineTune(raw, training=early), ("train",))}
 
 
@@ -141,7 +141,7 @@ def test_what_the_data_cannot_give_is_refused(tiny_backbone: str, tmp_path: Path
     raw = Pretrained(tiny_backbone, files(tmp_path))
     for node, complaint in (
         (FineTune(raw, data="id+ood"), "has no OOD training data"),
-        (BiasModel(files(tmp_path, shortcut="unknown")), "needs a shortcut that has a name"),
+        (BiasModel(files(tmp_path, shortcut="unknown")), "needs a named shortcut"),
         (BiasSpec("unknown", examples=2).node(raw.task, tiny_backbone), "need 4; 'mine' has 2"),
         (Evaluate(raw, ("test",)), "has no split 'test'"),
     ):

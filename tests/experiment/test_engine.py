@@ -26,7 +26,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
         compute(node, *args)
         nodes.append(node)
 
-    monkeypatch.setattr("srnet.experiment.work.compute", spy)
+    monkeypatch.setattr("srnet.experiment.compute_once.compute", spy)
     return nodes
 
 
@@ -130,7 +130,7 @@ def test_same_seed_same_mask(tuned: FineTune, bias: BiasModel, tiny_training: Tr
 
 
 def test_pruning_twice_is_refused(raw: Pretrained, engine: Engine) -> None:
-    with pytest.raises(UserError, match="pruned already"):
+    with pytest.raises(UserError, match="already pruned"):
         engine.execute([Prune(Prune(raw, OneShot(0.5)), OneShot(0.7))])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from srnet.experiment import CE, BiasModel, Evaluate, FineTune, Moment, Pretrained, Prune, Rewind, Store, Trajectory
-from srnet.experiment.estimate import Estimate, estimate, measure_step, spoken
+from srnet.experiment.estimate import Estimate, duration_text, estimate, measure_step
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes import ModelNode, Node
 from srnet.files import write_json
@@ -169,4 +169,4 @@ def test_a_step_can_be_measured_on_less_data_than_a_batch(tiny_backbone: str) ->
     ],
 )
 def test_a_time_is_spoken(seconds: float, said: str) -> None:
-    assert spoken(seconds) == said
+    assert duration_text(seconds) == said

@@ -18,12 +18,12 @@ from srnet.experiment import (
     Engine,
     FineTune,
     ModelNode,
+    ObjectiveSources,
     PoE,
     Pretrained,
     Prune,
     Reweight,
     Rewind,
-    Sources,
     Store,
     make_objective,
 )
@@ -81,7 +81,7 @@ def test_a_debiased_fine_tuning_is_represented_by_a_late_checkpoint(
     assert selected(FineTune(raw, PoE(bias), training)) == LATE
     assert selected(FineTune(raw, Reweight(bias), training)) == LATE
     assert selected(FineTune(raw, ConfReg(bias, teacher), training)) == LATE
-    sources = Sources(raw, lambda: teacher)
+    sources = ObjectiveSources(raw, lambda: teacher)
     for name in ("group-dro", "jtt"):
         assert selected(FineTune(raw, make_objective(name, sources), training)) == LATE, (
             "they debias without bias model"

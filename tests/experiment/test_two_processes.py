@@ -15,13 +15,13 @@ import os, sys, time
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-import srnet.experiment.work as work
+import srnet.experiment.compute_once as module
 from srnet.experiment import Engine, Evaluate, FineTune, Pretrained, Store
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
 folder, backbone = Path(sys.argv[1]), sys.argv[2]
-compute = work.compute
+compute = module.compute
 
 def counted(node, *rest):
     with open(folder / "computed.txt", "a") as file:
@@ -29,7 +29,7 @@ def counted(node, *rest):
     time.sleep(0.2)  # long enough for the other one to come along
     compute(node, *rest)
 
-work.compute = counted
+module.compute = counted
 task = SyntheticTask("inference", train_size=50, dev_size=20, ood_size=20)
 tuned = FineTune(Pretrained(backbone, task), training=TrainingSettings(steps=10, eval_every=5, batch_size=4))
 (folder / f"ready-{os.getpid()}").touch()

@@ -42,7 +42,7 @@ def test_it_only_rises() -> None:
 
 
 def test_fixed_is_reached_from_the_start() -> None:
-    fixed = Schedule.fixed(0.5)
+    fixed = Schedule(0.5, 0.5)
     assert [fixed.at(t) for t in (0.0, 0.3, 1.0)] == [0.5, 0.5, 0.5]
     assert fixed.reached(0.0)
 
@@ -101,7 +101,7 @@ def test_the_end_of_a_late_ramp_is_exact() -> None:
 
 def test_growth_does_not_ask_what_grows() -> None:
     # lambda(t) follows the ramp even where the sparsity stays the same
-    assert Schedule.fixed(0.5).growth(0.35) == pytest.approx(7 / 8)
+    assert Schedule(0.5, 0.5).growth(0.35) == pytest.approx(7 / 8)
 
 
 @pytest.mark.parametrize(("begin", "ramp"), [(-0.1, 0.7), (0.7, 0.7), (0.8, 0.7), (1.0, 1.0)])

@@ -80,7 +80,7 @@ def test_nothing_found_names_what_there_is(bert: nn.Module) -> None:
         Targets(("q_proj",)).find(bert)
 
 
-def test_a_broken_expression_is_the_users_to_mend(bert: nn.Module) -> None:
+def test_a_broken_expression_is_an_error_of_the_user(bert: nn.Module) -> None:
     with pytest.raises(UserError, match="regular expression"):
         Targets("(").find(bert)
 

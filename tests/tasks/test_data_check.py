@@ -292,7 +292,7 @@ def test_a_two_way_file_may_spell_its_classes(tmp_path: Path) -> None:
     two = DataFile(str(path), classes=classes, spellings=(("0", "same"),))
     loaded = replace(spec(tmp_path), labels=("no", "maybe", "yes"), ood=(("two", two),)).load()
     assert [loaded.classes_of(loaded.ood["two"])[label] for label in loaded.ood["two"].labels] == ["same", "other"]
-    with pytest.raises(UserError, match="'0' is said to spell 'yes', which is no label; labels: same, other"):
+    with pytest.raises(UserError, match="'0' is a spelling of 'yes', which is not a label; labels: same, other"):
         replace(spec(tmp_path), ood=(("two", replace(two, spellings=(("0", "yes"),))),))
 
 
@@ -406,7 +406,7 @@ def test_leaks_on_the_command_line(shell: Shell) -> None:
         (("check", "mnli", "--data", "."), "it must be called dev_matched.*"),
         (("check", "mine.yaml", "--leaks", "some"), "unknown value 'some'"),
         (("check", "mine.yaml", "--rows", "train=many"), "is not a whole number"),
-        ((*DESCRIBE[:-1], "mine.txt"), "let its name end in .yaml"),
+        ((*DESCRIBE[:-1], "mine.txt"), "a name that ends in .yaml"),
         (DESCRIBE, "mine.yaml exists already; remove it or choose another name"),
         (
             (*DESCRIBE[:-1], "new.yaml", "--label", "lable"),

@@ -119,7 +119,7 @@ def test_the_words_can_be_others(tmp_path: Path) -> None:
     assert published_task("rte", folder, label_words=("true", "false")).load().label_words == ("true", "false")
     described = task_from({"dataset": "rte", "data": "RTE", "label_words": ["true", "false"]}, "x", tmp_path)
     assert described.load().label_words == ("true", "false")
-    with pytest.raises(UserError, match="give one word a label"):
+    with pytest.raises(UserError, match="give one word per label"):
         published_task("rte", folder, label_words=("true",))
 
 
@@ -165,7 +165,7 @@ def test_what_cola_repeats_is_said_and_not_refused(tmp_path: Path) -> None:
     (folder / "dev.tsv").write_text(same)
     assert published_task("cola", folder).load().notes == ("dev: 2 of 2 rows are also in train",)
     assert len(published_task("cola", folder, leaks="drop").load().train) == 1
-    with pytest.raises(UserError, match="its score would be one of memory"):
+    with pytest.raises(UserError, match="its score would measure memorisation"):
         published_task("cola", folder, leaks="check").load()
     assert len(DataOptions(data=str(folder), leaks="drop").task("cola").load().train) == 1
 

@@ -193,10 +193,10 @@ def test_text_that_parquet_has_as_bytes(file: File) -> None:
         ("d.csv", "a,b\nx,y\n".encode("utf-16"), ("d.csv, line 1: not UTF-8",)),
         ("d.csv.gz", b"a,b\n1,2\n", ("d.csv.gz is a damaged or truncated gzip file", "fetch it again")),
         ("d.csv.gz", gzip.compress(b"a,b\n1,2\n", mtime=0) + b"more", ("d.csv.gz is a damaged",)),
-        ("d.jsonl", b'{"a": "x"}\n["a"]\n', ("d.jsonl, line 2: not a JSON object", "one object a line")),
+        ("d.jsonl", b'{"a": "x"}\n["a"]\n', ("d.jsonl, line 2: not a JSON object", "one object per line")),
         ("d.jsonl", b'{"a": "x"}\n7\n', ("d.jsonl, line 2: not a JSON object",)),
         ("d.jsonl", b"null\n", ("d.jsonl, line 1: not a JSON object",)),
-        ("d.jsonl", b'\n{"a": \n', ("d.jsonl, line 2: not JSON (Expecting value)", "one object a line")),
+        ("d.jsonl", b'\n{"a": \n', ("d.jsonl, line 2: not JSON (Expecting value)", "one object per line")),
         ("d.jsonl", b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", ("d.jsonl, line 1: not JSON",)),
         ("d.jsonl", b'{"a": ' + b"[" * 700 + b"]" * 700 + b"}\n", ("d.jsonl, line 1: not JSON",)),
         ("d.jsonl", b'{"a": "\\ud83d"}\n', ("d.jsonl, line 1: half a character",)),
@@ -248,7 +248,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         assert problem(str(tmp_path / f"gone{suffix}")).endswith(f"gone{suffix} does not exist; check the path")
         assert problem(str(tmp_path / f"folder{suffix}")).endswith(f"folder{suffix} is a folder; give a file")
     (tmp_path / "d.csv").write_text("a,b\n")
-    assert "a file stands in its way" in problem(str(tmp_path / "d.csv" / "e.csv"))
+    assert "a part of its path is a file" in problem(str(tmp_path / "d.csv" / "e.csv"))
     assert "cannot be read" in problem(str(tmp_path / ("long" * 100 + ".csv")))
 
 
@@ -408,4 +408,4 @@ def test_names_of_hub_datasets(source: str, parts: tuple[str | None, ...]) -> No
     "source", ["hub:", "hub:snli", "hub::train", "hub:a:", "hub:a:b:c:d", "hub:@v1:train", "hub:a@:b"]
 )
 def test_names_that_are_no_hub_dataset(source: str) -> None:
-    assert f"'{source}' is no dataset of the Hub; write hub:REPOSITORY" in problem(source)
+    assert f"'{source}' is not a dataset of the Hub; write hub:REPOSITORY" in problem(source)

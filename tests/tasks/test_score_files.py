@@ -57,7 +57,9 @@ def test_numbers_are_read_as_scores(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ["high", "", "nan", "inf", "-Infinity", "1_000", "3;5", "5 stars"], ids=repr)
 def test_what_is_no_number(value: str, tmp_path: Path) -> None:
     broken = TRAIN + f"y,z,{value}\n"
-    with pytest.raises(UserError, match=r"train.csv, line 6: '.*' under 'label' is no number; mend it, or leave such"):
+    with pytest.raises(
+        UserError, match=r"train.csv, line 6: '.*' under 'label' is not a number; correct it, or leave such"
+    ):
         spec(tmp_path, broken).load()
     skipped = spec(tmp_path, broken, bad_rows="skip").load()
     assert len(skipped.train) == 4
@@ -77,7 +79,7 @@ def test_rows_without_a_score(tmp_path: Path) -> None:
         ({"labels": ("low", "high")}, "labels are for classes, and its answers are scores"),
         ({"spellings": (("high", "score"),)}, "spellings are for classes"),
         ({"ood": (("hard", DataFile("x.csv", classes=(("a", "b"),))),)}, "classes are for classes"),
-        ({"label_words": ("Yes", "No")}, "give one word a label"),
+        ({"label_words": ("Yes", "No")}, "give one word per label"),
         ({"answer": "span"}, "unknown answer 'span'; choose one of: class, score"),
         ({"answer": "class", "metric": "f1"}, "task 'mine': 'labels' is missing; give labels, train, dev"),
     ],

@@ -242,7 +242,7 @@ def test_rows_of_the_hub(hub: Path) -> None:
 def test_answers_that_stand_elsewhere(load: Any, answer: Answer, span: list[int]) -> None:
     task = load(question("a", answer))
     assert task.dev.labels.tolist() == [span]
-    assert task.notes == ("dev: 1 answers do not stand where the file says; taken where they are found",)
+    assert task.notes == ("dev: 1 answers are not at the stated position; found elsewhere",)
 
 
 def test_spaces_around_an_answer_are_no_part_of_it(load: Any) -> None:
@@ -259,8 +259,8 @@ def test_the_first_answer_that_is_found_counts(load: Any) -> None:
 
 
 BAD = {
-    "nowhere": (question("bad", ("Germany", 3)), "the answer 'Germany' does not stand in the context"),
-    "ambiguous": (question("bad", ("s", 900)), "the answer 's' does not stand in the context"),
+    "nowhere": (question("bad", ("Germany", 3)), "the answer 'Germany' is not in the context"),
+    "ambiguous": (question("bad", ("s", 900)), "the answer 's' is not in the context"),
     "empty-answer": (question("bad", (" ", 3)), "an answer is empty"),
     "empty-question": (question("bad", ("Rhine", 4), text=" "), "the question is empty"),
     "half-a-character": (question("bad", ("Rhine", 4), text="\ud83d?"), "half a character"),
@@ -292,7 +292,7 @@ def test_unanswerable_questions_are_refused(load: Any, impossible: dict[str, Any
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{"data": [\n{"paragraphs": ', "d.json, line 2: not JSON (Expecting value); is it whole?"),
+        (b'{"data": [\n{"paragraphs": ', "d.json, line 2: not JSON (Expecting value); is it complete?"),
         (b"[" * 100_000, "d.json: not JSON ("),
         (b'{"data": "\xff"}', "d.json: not UTF-8 text; save it as UTF-8"),
         (b"[]", "d.json: 'data' is missing or not a list; give a file in the format of SQuAD v1.1"),

@@ -141,7 +141,7 @@ def test_the_words_for_labels_change_no_data() -> None:
     "words", [("Yes",), ("Yes", "No", "Maybe"), ("Yes", "Yes"), ("Yes", " ")], ids=lambda words: "-".join(words)
 )
 def test_every_label_needs_a_word_of_its_own(words: tuple[str, ...]) -> None:
-    with pytest.raises(UserError, match="give one word a label"):
+    with pytest.raises(UserError, match="give one word per label"):
         replace(task(), label_words=words)
 
 
@@ -169,7 +169,7 @@ def test_the_f1_of_class_1_is_for_two_classes() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")], ids=str)
 def test_a_score_that_is_no_number(value: float) -> None:
-    with pytest.raises(UserError, match="holds a score that is no number"):
+    with pytest.raises(UserError, match="holds a non-finite score"):
         scores((SCORED[0], replace(SCORED[1], label=value)))
 
 
@@ -208,5 +208,5 @@ class Passages(Split):
 def test_one_split_stays_what_it_is() -> None:
     train = Passages(**vars(spans().train))
     assert joined((train,)) is train
-    with pytest.raises(UserError, match="such rows cannot join others"):
+    with pytest.raises(UserError, match="such rows cannot be joined"):
         joined((train, train))

@@ -1,4 +1,4 @@
-"""Where the work is done: in this process, in a pool of processes, by Ray. One scheduler drives them all."""
+"""Executors: this process, a pool of processes, Ray. One scheduler for all of them."""
 
 from srnet.experiment.engines import executors
 from srnet.experiment.engines.scheduler import Executor, Outcome, run

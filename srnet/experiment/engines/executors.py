@@ -13,16 +13,16 @@ ENGINES = ("local", "pool", "ray")
 
 
 def cores() -> int:
-    """The cores this process may use, which in a container or under a batch system are not all there are."""
+    """The cores that this process may use, fewer than the machine's in a container or a batch job."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check(name: str, workers: int | None) -> None:
     choose("engine", name, ENGINES)
     if workers is not None and workers < 1:
-        raise UserError(f"{workers} workers cannot do anything", "give at least 1")
+        raise UserError(f"the number of workers is {workers}", "give at least 1")
     if name == "local" and workers not in (None, 1):
-        raise UserError("engine 'local' is this one process", "choose --engine pool or ray for several workers")
+        raise UserError("engine 'local' has one process", "choose --engine pool or ray for several workers")
 
 
 def make_executor(name: str, workers: int | None, store: Store, report_to: tuple[str, ...], ranks: Ranks) -> Executor:

@@ -1,13 +1,13 @@
-"""The engine that is this process."""
+"""The executor that computes in this process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from srnet.experiment.compute_once import compute_once
 from srnet.experiment.engines.scheduler import Outcome
 from srnet.experiment.nodes import Node
 from srnet.experiment.store import Busy, Store
-from srnet.experiment.work import ensure
 from srnet.training.trainer import Watch
 
 
@@ -23,7 +23,7 @@ class Local:
             say(f"waiting for another process that computes {node.key}")
 
         try:
-            ensure(node, self.store, self.report_to, watch, waiting, wait=wait)
+            compute_once(node, self.store, self.report_to, watch, waiting, wait=wait)
             self._outcome.append(Outcome(node, "done"))
         except Busy:
             self._outcome.append(Outcome(node, "busy"))

@@ -1,4 +1,4 @@
-"""A pool of processes on this machine, which divide its cores. One that dies is replaced; the others continue."""
+"""A pool of processes on this machine, which share its cores. A process that dies is replaced."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from srnet.errors import UserError
+from srnet.experiment.compute_once import compute_once
 from srnet.experiment.engines.scheduler import Outcome
 from srnet.experiment.nodes import Node
 from srnet.experiment.store import Busy, Store
-from srnet.experiment.work import ensure
 from srnet.training.trainer import Watch
 
-SPAWN = multiprocessing.get_context("spawn")  # a forked torch may hang in the locks of its threads
+SPAWN = multiprocessing.get_context("spawn")  # after a fork torch may deadlock in its threads
 PROGRESS_SECONDS = 0.2
 
 
@@ -36,12 +36,12 @@ class Pool:
         return len(self._workers)
 
     def start(self, node: Node, *, wait: bool, watch: Watch, say: Callable[[str], None]) -> None:
-        next(worker for worker in self._workers if worker.node is None).give(node, wait, watch, say)
+        next(worker for worker in self._workers if worker.node is None).assign(node, wait, watch, say)
 
     def outcomes(self) -> Iterable[Outcome]:
         while True:
-            at_work = {worker.connection: worker for worker in self._workers if worker.node is not None}
-            found = [outcome for ready in wait(list(at_work)) for outcome in at_work[ready].read()]  # type: ignore[index]
+            running = {worker.connection: worker for worker in self._workers if worker.node is not None}
+            found = [outcome for ready in wait(list(running)) for outcome in running[ready].read()]  # type: ignore[index]
             if found:
                 return found
 
@@ -51,7 +51,7 @@ class Pool:
 
 
 class _Worker:
-    """The parent's end of one process. It is started when it is first needed, and again after a death."""
+    """One process, as its parent sees it. It is started when first needed, and again if it died."""
 
     def __init__(self, index: int, threads: int, root: Path, report_to: tuple[str, ...]) -> None:
         self.index, self.threads, self.root, self.report_to = index, threads, root, report_to
@@ -61,23 +61,23 @@ class _Worker:
         self._watch: Watch
         self._say: Callable[[str], None]
 
-    def give(self, node: Node, wait: bool, watch: Watch, say: Callable[[str], None]) -> None:
+    def assign(self, node: Node, wait: bool, watch: Watch, say: Callable[[str], None]) -> None:
         if self._process is None or not self._process.is_alive():
-            self._begin()
+            self._start()
         self.node, self._watch, self._say = node, watch, say
-        with contextlib.suppress(BrokenPipeError):  # it died just now; `read` will see it
+        with contextlib.suppress(BrokenPipeError):  # it has just died; `read` will notice
             self.connection.send((node, wait))
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         self.connection, theirs = SPAWN.Pipe()
         arguments = (theirs, self.root, self.report_to, self.threads)
         self._process = SPAWN.Process(target=_serve, args=arguments, daemon=True, name=f"srnet-worker-{self.index}")
-        with _environment(self.index, self.threads), _deaf_to_ctrl_c():
+        with _environment(self.index, self.threads), _sigint_blocked():
             self._process.start()
         theirs.close()  # so that the end of the process is the end of the pipe
 
     def read(self) -> list[Outcome]:
-        """Handle one message; the outcome if it was one."""
+        """Handle one message; return the outcome if it is one."""
         node = self.node
         assert node is not None
         try:
@@ -109,7 +109,7 @@ class _Worker:
 
 @contextlib.contextmanager
 def _environment(index: int, threads: int) -> Iterator[None]:
-    """What a worker must know before it imports torch: its share of the cores, and its GPU where there are several."""
+    """Set variables that a worker needs before it imports torch: its share of the cores, and its GPU."""
     import torch
 
     chosen = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
@@ -128,8 +128,8 @@ def _environment(index: int, threads: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """A child begins with its parent's signal mask. It must not die of Ctrl-C in the seconds of its imports."""
+def _sigint_blocked() -> Iterator[None]:
+    """Block Ctrl-C in a child, which inherits the signal mask, until its imports are done and it ignores the signal."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -145,7 +145,7 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
 
 
 def _serve(connection: Connection, root: Path, report_to: tuple[str, ...], threads: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is sent to all processes; the parent decides
     threading.Thread(target=_die_with_parent, daemon=True).start()
     import torch
 
@@ -183,11 +183,11 @@ def _attempt(
     def waiting() -> None:
         connection.send(("waiting", f"waiting for another process that computes {node.key}"))
 
-    return attempt(lambda: ensure(node, store, report_to, watch, waiting, wait=may_wait))
+    return attempt(lambda: compute_once(node, store, report_to, watch, waiting, wait=may_wait))
 
 
 def attempt(action: Callable[[], None]) -> tuple[str, BaseException | None]:
-    """Status and error of a computation, fit to travel to another process."""
+    """Status and error of a computation, in a form that can be pickled."""
     try:
         action()
     except Busy:

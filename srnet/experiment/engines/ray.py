@@ -1,4 +1,4 @@
-"""Ray: the same work on many machines, which share the store's folder."""
+"""Computation by Ray on many machines, which share the store's folder."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from srnet.errors import UserError
+from srnet.experiment.compute_once import compute_once
 from srnet.experiment.engines.pool import attempt
 from srnet.experiment.engines.scheduler import Outcome
 from srnet.experiment.nodes import Node
 from srnet.experiment.store import Store
-from srnet.experiment.work import ensure
 from srnet.training.trainer import Watch
 
-PATIENCE = 60.0
-"""Seconds that Ray has to start, and to say that it is still there."""
+TIMEOUT = 60.0
+"""Seconds for Ray to start, and to answer a probe."""
 T = TypeVar("T")
 
 
@@ -29,40 +29,42 @@ class RayExecutor:
 
     def __init__(self, workers: int | None, store: Store, report_to: tuple[str, ...]) -> None:
         self._ray = _ray()
-        self._ours = not self._ray.is_initialized()
-        if self._ours:
+        self._started_here = not self._ray.is_initialized()
+        if self._started_here:
             _start(self._ray, os.environ.get("RAY_ADDRESS"))
         resources = self._ray.cluster_resources()
         cpus, gpus = int(resources.get("CPU", 1)), resources.get("GPU", 0.0)
         self.size = workers or int(gpus) or cpus
         largest = max(int(node["Resources"].get("CPU", 1)) for node in self._ray.nodes() if node["Alive"])
-        self._threads = max(1, min(largest, cpus // self.size))  # more than the largest machine has would never start
+        self._threads = max(
+            1, min(largest, cpus // self.size)
+        )  # a task with more than the largest machine has would never start
         self._root, self._report_to = store.root.resolve(), report_to
-        # a death is the scheduler's affair (max_retries=0): it knows what can go on meanwhile
+        # max_retries=0: our scheduler handles dead workers, and continues with other nodes meanwhile
         options = {"num_cpus": self._threads, "num_gpus": min(1.0, gpus / self.size), "max_retries": 0}
         self._compute = self._ray.remote(**options)(_compute)
         self._running: dict[Any, Node] = {}
 
     def start(self, node: Node, *, wait: bool, watch: Watch, say: Callable[[str], None]) -> None:
-        reference = self._asked(lambda: self._compute.remote(node, wait, self._root, self._report_to, self._threads))
+        reference = self._call(lambda: self._compute.remote(node, wait, self._root, self._report_to, self._threads))
         self._running[reference] = node
 
     def outcomes(self) -> Iterable[Outcome]:
-        ready, _ = self._asked(lambda: self._ray.wait(list(self._running), num_returns=1))
+        ready, _ = self._call(lambda: self._ray.wait(list(self._running), num_returns=1))
         return [self._outcome(reference, self._running.pop(reference)) for reference in ready]
 
     def _outcome(self, reference: Any, node: Node) -> Outcome:
         try:
             status, error = self._ray.get(reference)
-        except self._ray.exceptions.RayTaskError as failure:  # it could not even begin: srnet is not installed there
+        except self._ray.exceptions.RayTaskError as failure:  # it could not start: srnet is not installed there
             return Outcome(node, "failed", UserError(f"a Ray worker cannot compute {node.label}: {failure.cause}"))
         except self._ray.exceptions.RayError:
-            if not self._is_alive():  # then the next worker would not start either
+            if not self._is_alive():  # then no other worker would start either
                 raise _gone() from None
             return Outcome(node, "died")
         return Outcome(node, status, error)
 
-    def _asked(self, function: Callable[[], T]) -> T:
+    def _call(self, function: Callable[[], T]) -> T:
         try:
             return function()
         except (self._ray.exceptions.RayError, RuntimeError, ConnectionError):
@@ -70,20 +72,20 @@ class RayExecutor:
 
     def _is_alive(self) -> bool:
         """Whether a trivial task can still be computed."""
-        probe = self._ray.remote(num_cpus=0, max_retries=0)(_nothing)
+        probe = self._ray.remote(num_cpus=0, max_retries=0)(_probe)
         try:
-            return bool(self._ray.get(probe.remote(), timeout=PATIENCE))
-        except Exception:  # whatever a Ray that is shutting down raises
+            return bool(self._ray.get(probe.remote(), timeout=TIMEOUT))
+        except Exception:  # Ray raises various exceptions during shutdown
             return False
 
     def close(self) -> None:
-        # a Ray that has stopped may never answer, and nobody should wait for it
-        within(PATIENCE, self._end)
+        # with a timeout, because a stopped Ray may never answer
+        run_with_timeout(TIMEOUT, self._end)
 
     def _end(self) -> None:
         for reference in self._running:
             self._ray.cancel(reference, force=True)
-        if self._ours:
+        if self._started_here:
             self._ray.shutdown()
 
 
@@ -94,27 +96,27 @@ def _gone() -> UserError:
 def _start(ray: Any, address: str | None) -> None:
     _check_address(address)
     options = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
-    failed = within(PATIENCE, lambda: ray.init(address=address, **options))
+    failed = run_with_timeout(TIMEOUT, lambda: ray.init(address=address, **options))
     if failed is not None:
         reason = " ".join(str(failed).split()) or type(failed).__name__
-        raise UserError(f"Ray cannot be started: {reason}", "mend that, or choose --engine pool") from failed
+        raise UserError(f"Ray cannot be started: {reason}", "fix that, or choose --engine pool") from failed
 
 
 def _check_address(address: str | None) -> None:
-    """Ray itself would wait for ever for a machine that does not answer."""
+    """Check that the address answers: Ray itself would wait without a limit."""
     place = re.fullmatch(r"(?:ray://)?\[?([^/\]]+)\]?:(\d{1,5})", address or "")
     if address in (None, "", "auto", "local"):
         return
     if place is None or int(place[2]) > 65_535:
-        raise UserError(f"RAY_ADDRESS '{address}' is no address", "write host:port, auto or local")
+        raise UserError(f"RAY_ADDRESS '{address}' is not an address", "write host:port, auto or local")
     try:
         socket.create_connection((place[1], int(place[2])), timeout=10.0).close()
     except OSError as error:
         raise UserError(f"no Ray at RAY_ADDRESS {address}: {error}", "start it there, or unset RAY_ADDRESS") from None
 
 
-def within(seconds: float, function: Callable[[], object]) -> BaseException | None:
-    """Call a function that may never return. What it raised, or TimeoutError if it still runs."""
+def run_with_timeout(seconds: float, function: Callable[[], object]) -> BaseException | None:
+    """Call a function that may never return. Returns its exception, or TimeoutError if it still runs."""
     failed: list[BaseException] = [TimeoutError(f"no answer within {seconds:g} s")]
 
     def call() -> None:
@@ -130,12 +132,12 @@ def within(seconds: float, function: Callable[[], object]) -> BaseException | No
     return failed[0] if failed else None
 
 
-def _nothing() -> bool:
+def _probe() -> bool:
     return True
 
 
 def _ray() -> Any:
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray warns about otherwise
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning of Ray
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
@@ -150,4 +152,4 @@ def _compute(
     import torch
 
     torch.set_num_threads(threads)
-    return attempt(lambda: ensure(node, Store(root).open(), report_to, wait=may_wait))
+    return attempt(lambda: compute_once(node, Store(root).open(), report_to, wait=may_wait))

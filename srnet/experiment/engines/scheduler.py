@@ -1,4 +1,4 @@
-"""The order of computation: parents first, nothing twice, the node of a dead worker again, and the rest continues."""
+"""The scheduler: parents first, each node once. A dead worker's node is retried; after an error others continue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from srnet.progress import Reporter, Step
 from srnet.training.trainer import Watch
 
 ATTEMPTS = 3
-"""How often a node is tried whose worker dies. It continues from its last checkpoint each time."""
+"""How often a node is tried if its worker dies. Each attempt continues from the last checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,15 @@ class Executor(Protocol):
 
     @property
     def size(self) -> int:
-        """How many nodes can be under way at once."""
+        """How many nodes can run at once."""
         ...
 
     def start(self, node: Node, *, wait: bool, watch: Watch, say: Callable[[str], None]) -> None:
-        """Give a node to a free worker. Unless `wait`, a node that another process computes comes back as busy."""
+        """Assign a node to a free worker. Unless `wait`, a node that another process computes is returned as busy."""
         ...
 
     def outcomes(self) -> Iterable[Outcome]:
-        """What happened since the last call; waits until something did."""
+        """The outcomes since the last call; waits until there is one."""
         ...
 
     def close(self) -> None:
@@ -74,13 +74,13 @@ class _Schedule:
 
     def run(self) -> None:
         while self.waiting or self.steps:
-            self._give_out()
+            self._start_ready()
             if not self.steps:
-                return  # what still waits, waits for something that failed
+                return  # the nodes that are left need one that failed
             for outcome in self.executor.outcomes():
-                self._take(outcome)
+                self._handle(outcome)
 
-    def _give_out(self) -> None:
+    def _start_ready(self) -> None:
         while len(self.steps) < self.executor.size and not self.stopped:
             node = self._next()
             if node is None:
@@ -92,18 +92,18 @@ class _Schedule:
             self.executor.start(node, wait=node.key in self.busy, watch=step.advance, say=self.reporter.say)
 
     def _next(self) -> Node | None:
-        """The first node whose parents are there; one that another process is at only when nothing else is left."""
+        """The first node whose parents are done; one that another process computes only if no other is left."""
         ready = [node for key, node in self.waiting.items() if not self.needs[key]]
         free = [node for node in ready if node.key not in self.busy]
         if free:
             return free[0]
         return ready[0] if ready and not self.steps else None
 
-    def _take(self, outcome: Outcome) -> None:
+    def _handle(self, outcome: Outcome) -> None:
         node, step = outcome.node, self.steps.pop(outcome.node.key)
         if outcome.status == "done":
             step.finish()
-            self.busy.clear()  # time has passed: perhaps the others are free now
+            self.busy.clear()  # time has passed, so busy nodes may be free now
             for needs in self.needs.values():
                 needs.discard(node.key)
             return
@@ -113,7 +113,7 @@ class _Schedule:
             self.waiting[node.key] = node
         elif outcome.status == "died" and self.attempts[node.key] < ATTEMPTS:
             self.attempts[node.key] += 1
-            self.reporter.warn(f"the worker that computed {node.label} died; trying again from its last checkpoint")
+            self.reporter.warn(f"the worker of {node.label} died; retrying from its last checkpoint")
             self.waiting = {node.key: node, **self.waiting}
         else:
             self._fail(node, outcome.error or UserError(f"{node.label}: its worker died {ATTEMPTS} times"))
@@ -121,13 +121,13 @@ class _Schedule:
     def _fail(self, node: Node, error: BaseException) -> None:
         self.errors[node.key] = error
         lost = {node.key}
-        for key, other in list(self.waiting.items()):  # parents stand before their children
+        for key, other in list(self.waiting.items()):  # parents come before their children
             if any(parent.key in lost for parent in other.parents):
                 lost.add(key)
                 self.skipped.append(self.waiting.pop(key))
-        self.stopped = self.stopped or isinstance(error, DiskFull)  # everybody would fail, after hours of work
-        goes_on = (self.waiting or self.steps) and not self.stopped
-        if goes_on or len(self.errors) > 1:  # otherwise the error itself comes now, and says it all
+        self.stopped = self.stopped or isinstance(error, DiskFull)  # all others would fail too, after hours
+        continues = (self.waiting or self.steps) and not self.stopped
+        if continues or len(self.errors) > 1:  # otherwise the error itself is raised now
             self.has_reported = True
             self.reporter.warn(f"{node.label} failed: {(str(error) or repr(error)).splitlines()[0]}")
 
@@ -139,5 +139,5 @@ class _Schedule:
         if not self.errors:
             return
         if self.skipped and self.has_reported:
-            self.reporter.warn(f"{len(self.skipped)} steps that need what failed were left out")
+            self.reporter.warn(f"{len(self.skipped)} steps that depend on failed ones were skipped")
         raise next(iter(self.errors.values()))

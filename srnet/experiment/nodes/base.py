@@ -1,4 +1,4 @@
-"""What every step of an experiment has in common."""
+"""The base class of all nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NODES: dict[str, type[Node]] = {}
 
 
 class TaskSpec(Protocol):
-    """A small frozen description from which a task can be loaded, again and again the same."""
+    """A small frozen description from which a task can be loaded, reproducibly."""
 
     @property
     def name(self) -> str: ...
@@ -33,19 +33,19 @@ def load_task(spec: TaskSpec) -> Task:
 
 
 def answer_of_spec(spec: TaskSpec) -> AnswerKind:
-    """What kind of answer a task asks for, without loading it; most ask for classes and do not say so."""
+    """A task's kind of answer, without loading it; classes by default."""
     return get_answer(getattr(spec, "answer", CLASSES.name))
 
 
 def shortcut_of_spec(spec: TaskSpec) -> Shortcut:
-    """The shortcut that a task suspects; only a task that does not declare it is loaded."""
+    """A task's presumed shortcut; the task is loaded only if it does not declare one."""
     shortcut: Shortcut | None = getattr(spec, "shortcut", None)
     return shortcut or load_task(spec).shortcut
 
 
 @dataclass(frozen=True)
 class Node:
-    """A step of an experiment, identified by what it says. Building one reads no data.
+    """A step of an experiment, identified by its fields. Building one reads no data.
 
     A new kind of node is a subclass and its `compute`. Defining the class registers it.
     """
@@ -53,7 +53,7 @@ class Node:
     def __init_subclass__(cls) -> None:
         known = NODES.setdefault(cls.__name__, cls)
         if known.__module__ != cls.__module__:
-            raise TypeError(f"{cls.__name__} is a node of {known.__module__} already: its name is part of its identity")
+            raise TypeError(f"{known.__module__} already has a node {cls.__name__}: the name is part of its identity")
         NODES[cls.__name__] = cls
 
     @cached_property
@@ -70,15 +70,15 @@ class Node:
 
     @property
     def trains(self) -> bool:
-        """Whether computing the node means training a model: what costs time."""
+        """Whether computing the node trains a model, which takes most of the time."""
         return False
 
     def check(self) -> None:
-        """Refuse what only the data can show to be impossible. Called when a plan is made, before anything runs."""
+        """Checks that need the data. Called when a plan is made, before anything runs."""
 
     @property
     def label(self) -> str:
-        """What a person calls this step."""
+        """The step in words."""
         return type(self).__name__.lower()
 
     @property
@@ -88,7 +88,7 @@ class Node:
 
 
 def _nodes_in(value: Any) -> list[Node]:
-    """The nodes in a field: itself one, or inside a tuple or a dataclass such as an objective."""
+    """The nodes in a field: the value itself, or in a tuple or a dataclass such as an objective."""
     if isinstance(value, Node):
         return [value]
     if dataclasses.is_dataclass(value):
@@ -97,7 +97,7 @@ def _nodes_in(value: Any) -> list[Node]:
 
 
 def every_node(targets: Iterable[Node]) -> dict[str, Node]:
-    """The targets and whatever they need, each once, parents first."""
+    """The targets and all nodes that they need, each once, parents first."""
     found: dict[str, Node] = {}
     for target in targets:
         if target.key not in found:

@@ -18,13 +18,13 @@ from srnet.tasks.base import Shortcut
 
 @dataclass(frozen=True)
 class BiasModel(Node):
-    """A cross-fitted linear model that sees nothing but the shortcut."""
+    """A cross-fitted linear model on the features of the shortcut."""
 
     task: TaskSpec = field(metadata=BY_CONTENT)
     shortcut: Shortcut | None = field(default=None, metadata=BY_CONTENT)
-    """Which features; the task's own suspicion if not given."""
+    """Which features; by default those of the task's own shortcut."""
     vectors: str | None = field(default=None, metadata=BY_CONTENT)
-    """A file of word vectors, or a backbone whose input embeddings serve as such; None uses words alone."""
+    """A file of word vectors, or a backbone whose input embeddings are used; None uses words alone."""
     folds: int = 5
     extended: bool = False
     """Overlap: two more features, as in the original authors' tool."""
@@ -50,7 +50,7 @@ class BiasModel(Node):
 
     @property
     def features(self) -> str:
-        """What it reads, in words: another bias model is another experiment."""
+        """Its features in words."""
         vectors = "no word vectors" if self.vectors is None else _vectors_name(self.vectors)
         if self.suspected == "overlap":
             count = (3 if self.vectors is None else 5) + self.extended * (1 if self.vectors is None else 2)
@@ -71,7 +71,7 @@ class BiasModel(Node):
 
 def _check_named(shortcut: Shortcut | None) -> None:
     if shortcut == "unknown":
-        raise UserError("a linear model needs a shortcut that has a name", "use a weak model: shortcut unknown")
+        raise UserError("a linear bias model needs a named shortcut", "use a weak model: shortcut unknown")
 
 
 def _vectors_name(source: str) -> str:
@@ -81,7 +81,7 @@ def _vectors_name(source: str) -> str:
 
 @lru_cache(maxsize=8)
 def _vectors_hash(source: str) -> str:
-    """Of the files that `source` names, or of the backbone."""
+    """The hash of the source's files, or of the backbone."""
     if not is_vector_file(source):
         return backbone_hash(source)
     missing = [file for file in files_of(source) if not Path(file).is_file()]
@@ -92,10 +92,10 @@ def _vectors_hash(source: str) -> str:
 
 @dataclass(frozen=True)
 class WeakModel(Node):
-    """Utama et al. (2020b): what a model learns from very few examples is the shortcut, whatever it may be.
+    """Utama et al. (2020b): a model trained on very few examples learns the shortcut, also an unknown one.
 
-    Each of two models was fine-tuned on examples that the other did not see, so that every training example is judged
-    by a model to which it is new.
+    Two models are fine-tuned on different examples, so that every training example is scored by a model that was not
+    trained on it.
     """
 
     first: FineTune
@@ -124,7 +124,7 @@ class WeakModel(Node):
 
     @property
     def features(self) -> str:
-        """What it reads, in words."""
+        """Its features in words."""
         start, end = self.first.part or (0, 0)
         return (
             f"no features, but the answers of two models of {self.first.pretrained.backbone} fine-tuned on "

@@ -1,4 +1,4 @@
-"""Nodes whose artifact is a model, and what is not trained for: the raw model and rewinding. And a model's scores."""
+"""Nodes whose artifact is a model, of which the pre-trained model and rewinding need no training; and its scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, answer_of_spec, load_task
 
 TRAIN = "train"
-"""What every task calls its training data."""
+"""The name of every task's training data."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class ModelNode(Node):
     """A node whose artifact is a model: a subnetwork folder."""
 
     several: ClassVar[bool] = False
-    """Whether the artifact holds several models, from which other nodes pick."""
+    """Whether the artifact has several models, from which other nodes select."""
 
     @property
     def origin(self) -> ModelNode:
@@ -43,7 +43,7 @@ class ModelNode(Node):
 
     @property
     def max_length(self) -> int:
-        """Where texts are cut: as in the training that made the model."""
+        """The length at which texts are truncated, the same as in the model's training."""
         return self.origin.max_length
 
     def cost(self, steps_of: Callable[[Any], int]) -> int:
@@ -60,7 +60,7 @@ class Pretrained(ModelNode):
     task: TaskSpec = field(metadata=BY_CONTENT)
     seed: int = 0
     words: tuple[str, ...] = ()
-    """One word a label; none: an ordinary classifier."""
+    """One word per label; none: an ordinary classifier."""
 
     def content(self) -> dict[str, str]:
         return {"backbone_sha256": backbone_hash(self.backbone, self.head), "data": load_task(self.task).fingerprint}
@@ -119,7 +119,7 @@ class Rewind(ModelNode):
 
 @dataclass(frozen=True)
 class Evaluate(Node):
-    """E_d(f): logits and scores of a model on splits of its task; the scored ones if none are named."""
+    """E_d(f): logits and scores of a model on splits of its task; by default all that are scored."""
 
     model: ModelNode
     splits: tuple[str, ...] | None = None

@@ -20,15 +20,15 @@ from srnet.tasks.splits import Split
 
 
 class Need(ABC):
-    """An input of losses beside logits and labels: where it comes from, and its values for the training data."""
+    """An input of losses besides logits and labels: its source, and its values for the training data."""
 
     what: ClassVar[str | None] = None
-    """The node that gives it, in words; None where the data alone do."""
+    """The node that gives it, in words; None if only the data are needed."""
     covers_ood: ClassVar[bool] = True
-    """Whether it is known for OOD training data."""
+    """Whether it is available for OOD training data."""
 
     def node(self, sources: Any, loss: Any) -> Node | None:
-        """The node that gives it, made from `experiment.objective.Sources`; `loss` has the objective's options."""
+        """The node that gives it, from `experiment.objective.ObjectiveSources`; `loss` has the objective's options."""
         return None  # the data alone give it
 
     def check(self, objective: str, task: Task) -> None:  # noqa: B027 (optional)
@@ -36,7 +36,7 @@ class Need(ABC):
 
     @abstractmethod
     def values(self, node: Any, splits: Sequence[Split], task: Task, store: Store) -> np.ndarray:
-        """A row an example, in the order of the training data."""
+        """One row per example, in the order of the training data."""
 
 
 NEEDS: dict[str, Need] = {}
@@ -49,13 +49,13 @@ class Objective:
     bias: Node | None = None
     teacher: Evaluate | None = None
     distillation: float | None = None
-    """The share of the loss that imitates the teacher, beside whatever the loss is; None: no distillation."""
+    """The share of the loss that imitates the teacher; None: no distillation."""
     temperature: float = 2.0
     """Of the distillation."""
     options: tuple[tuple[str, Any], ...] = ()
     """Those of the loss that differ from its defaults."""
     inputs: tuple[tuple[str, Node], ...] = ()
-    """The nodes that give what it needs beside a bias model and a teacher, by need."""
+    """The nodes of its inputs other than a bias model and a teacher, by need."""
 
     def __post_init__(self) -> None:
         loss, given = parse_objective(self.name)
@@ -79,12 +79,12 @@ class Objective:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What the loss and the distillation read beside logits and labels."""
+        """The inputs of the loss and the distillation besides logits and labels."""
         return tuple(dict.fromkeys((*self.loss.needs, *(() if self.distillation is None else ("teacher",)))))
 
     @property
     def nodes(self) -> dict[str, Node]:
-        """What it learns from, by need."""
+        """The nodes of its inputs, by need."""
         given = {"bias": self.bias, "teacher": self.teacher, **dict(self.inputs)}
         return {need: node for need, node in given.items() if node is not None}
 

@@ -1,4 +1,4 @@
-"""Nodes that train: fine-tuning and pruning, and the models picked from such runs."""
+"""Nodes that train: fine-tuning and pruning, and the models selected from such runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Training(ModelNode):
     data: TrainingData = "id"
 
     def __post_init__(self) -> None:
-        # what a bias model or a teacher of another task says would be matched by position, and mean nothing
+        # predictions are matched by position, so those for another task would be meaningless
         if any(node.task_spec != self.task_spec for node in self.objective.nodes.values()):
             raise UserError(f"objective '{self.objective.label}' learns from another task than {self.task_spec.name}")
         choose("training data", self.data, ("id", "id+ood"))
@@ -37,9 +37,9 @@ class Training(ModelNode):
         self.objective.check(task)
 
     def check_to_the_end(self) -> None:
-        """Only plain fine-tuning may stop early: a mask that still changes is not at its sparsity yet."""
+        """Only plain fine-tuning may stop early: a mask reaches its sparsity only at the end."""
         if self.training.patience is not None:
-            raise UserError("patience is for fine-tuning; this has to run to its end", "leave patience out")
+            raise UserError("patience is for fine-tuning; this must run to its end", "leave patience out")
 
     def check_no_scores(self, what: str = "fine-tuning") -> None:
         if self.training.score_rate is not None:
@@ -55,7 +55,7 @@ class Training(ModelNode):
 
     @property
     def length(self) -> int:
-        """Planned steps: at most, where a training may stop early."""
+        """Planned steps; the maximum where a training may stop early."""
         if self.training.steps is not None:
             return self.training.steps
         return self.training.total_steps(sum(map(len, load_task(self.task_spec).training_data(self.data))))
@@ -79,7 +79,7 @@ class FineTune(Training):
     training: TrainingSettings = field(default_factory=TrainingSettings)
     data: TrainingData = "id"
     part: tuple[int, int] | None = None
-    """Train on these rows of one fixed shuffling of the training data only."""
+    """Train only on these rows of one fixed permutation of the training data."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -105,7 +105,7 @@ class FineTune(Training):
 
 @dataclass(frozen=True)
 class Trajectory(Training):
-    """One fine-tuning that keeps the model as it was at several steps; `Moment` picks from it."""
+    """One fine-tuning that keeps the model at several steps; `Moment` selects one."""
 
     several: ClassVar[bool] = True
     parent: ModelNode
@@ -116,7 +116,7 @@ class Trajectory(Training):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.steps or min(self.steps) < 1:
-            raise UserError(f"moments of a fine-tuning are steps from 1 on, not {list(self.steps)}")
+            raise UserError(f"steps of a fine-tuning start at 1, not {list(self.steps)}")
         self.check_to_the_end()
         self.check_no_scores()
 
@@ -135,7 +135,7 @@ class Trajectory(Training):
 
 @dataclass(frozen=True)
 class Moment(ModelNode):
-    """f(theta_t): the model as it was at one step of a fine-tuning, whatever its score."""
+    """f(theta_t): the model at one step of a fine-tuning, regardless of its score."""
 
     trajectory: Trajectory
     step: int
@@ -162,7 +162,7 @@ class Moment(ModelNode):
 
 @dataclass(frozen=True)
 class PruneRun(Training):
-    """One run of a method that yields every sparsity on its way; `Prune` picks from it."""
+    """One run of a method that yields every sparsity level; `Prune` selects one."""
 
     several: ClassVar[bool] = True
     parent: ModelNode
@@ -214,7 +214,7 @@ class Prune(Training):
 
     @property
     def levels(self) -> PruneRun | None:
-        """The shared run this level is picked from, for pruners that have one."""
+        """The shared run that has this level, for pruners with one."""
         if not hasattr(self.pruner, "levels"):
             return None
         return PruneRun(self.parent, self.pruner.shared_run(), self.objective, self.training, self.data)

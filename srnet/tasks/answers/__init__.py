@@ -1,4 +1,4 @@
-"""Kinds of answers, one file each: what a model is asked for, and everything that depends on it."""
+"""Kinds of answers (classes, numbers, spans), one file each, with everything that depends on them."""
 
 from srnet.tasks.answers.base import ANSWERS, METRICS, AnswerKind, Measure, get_answer, register
 from srnet.tasks.answers.classes import CLASSES

@@ -1,4 +1,4 @@
-"""The base of every kind of answer, and the one place where kinds are registered."""
+"""The base class of kinds of answers, and their registry."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 from srnet.errors import UserError, choose
 from srnet.tasks.splits import Split
 
-if TYPE_CHECKING:  # torch takes seconds to import, and describing data needs none of it
+if TYPE_CHECKING:  # torch takes seconds to import, and describing data does not need it
     import torch
 
 Judge = Callable[[np.ndarray], np.ndarray]
-"""How often each example is drawn, one row a resample -> scores by resample and model."""
+"""How often each example is drawn, one row per resample -> scores by resample and model."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Measure:
 
     score: Callable[[np.ndarray, np.ndarray], float]
     fast_judge: Callable[[Sequence[np.ndarray], np.ndarray], Judge] | None = None
-    """(answers of each model, labels) -> what scores many resamples at once. None: each is scored by itself."""
+    """(answers of each model, labels) -> a function that scores many resamples at once. None: scored one by one."""
     label_count: int | None = None
     """How many labels a task must have; None: any number."""
 
@@ -41,52 +41,52 @@ class Measure:
 
 
 def judge_sums(rows: Sequence[np.ndarray], value: Callable[[np.ndarray], np.ndarray]) -> Judge:
-    """For a metric of sums over examples, whose terms are in `rows`: one product judges all models and resamples."""
+    """For a metric of sums over examples, whose terms are in `rows`: one product scores all models and resamples."""
     shape = rows[0].shape[1:]
     table = np.concatenate([each.reshape(len(each), -1) for each in rows], axis=1)
     return lambda drawn: value((drawn @ table).reshape(len(drawn), -1, *shape).astype(np.float64))
 
 
 def quotient(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """0 where nothing can be said."""
+    """`above / below`; 0 where it is undefined."""
     return np.asarray(np.where(below > 0.0, above / np.where(below > 0.0, below, 1.0), 0.0))
 
 
 class AnswerKind(ABC):
-    """What a model is asked for, and everything that depends on it. A task names its kind in `answer`."""
+    """A kind of answer, and everything that depends on it. A task names its kind in `answer`."""
 
     name: str
-    """What users type."""
+    """On the command line and in YAML."""
     plural: str
-    """As part of a message."""
+    """For messages."""
     metrics: ClassVar[Mapping[str, Measure]]
     """By name; the first is the default. A name means the same for every kind."""
     outputs: tuple[str, ...] = ()
     """The names of the model's outputs, where they are fixed; empty where each task names its labels."""
     has_classes = False
-    """Whether a label is the number of a class with a logit of its own, as bias models and debiasing need it."""
+    """Whether a label is the index of a class with its own logit, which bias models and debiasing need."""
 
     # --- data ------------------------------------------------------------------------------------------------------
 
     in_cells = True
-    """Whether a label fits into one cell of a file; if not, the kind has a description of files of its own."""
+    """Whether a label fits into one cell of a file; if not, the kind needs its own description of files."""
     dtype: Any = np.int64
     """Of a split's labels."""
 
     @abstractmethod
     def parse(self, cell: str, labels: Mapping[str, int]) -> Any:
-        """The label in a cell, None if there is none. `labels` are the known spellings and the label of each."""
+        """The label in a cell, None if it has none. `labels`: the known spellings and their labels."""
 
     def unreadable(self, cell: str, column: str, labels: Sequence[str]) -> str:
-        """Why `parse` has found no label."""
+        """Why `parse` found no label."""
         return f"'{cell}' under '{column}' is not among {self.plural}"
 
     def cells(self, labels: np.ndarray, names: Sequence[str]) -> list[Any]:
-        """The inverse of `parse`, of all labels of a split."""
+        """The inverse of `parse`, for all labels of a split."""
         return list(labels.tolist())
 
     def problem(self, labels: np.ndarray, names: Sequence[str]) -> str | None:
-        """What is wrong with the labels of a split."""
+        """The problem with the labels of a split, if there is one."""
         return None
 
     def counts(self, labels: np.ndarray, names: Sequence[str]) -> dict[str, int]:
@@ -94,13 +94,13 @@ class AnswerKind(ABC):
         return {}
 
     def statistics(self, labels: np.ndarray) -> dict[str, float]:
-        """Of labels that cannot be counted."""
+        """Statistics of labels that cannot be counted."""
         return {}
 
     # --- model and training ----------------------------------------------------------------------------------------
 
     max_length = 128
-    """The usual number of tokens that a text is cut at."""
+    """The default number of tokens at which a text is truncated."""
     per_token = False
     """Whether the head gives logits for every token instead of one set for the text."""
     encoding = "rows"
@@ -111,21 +111,21 @@ class AnswerKind(ABC):
         """The loss of each example."""
 
     def teacher(self, logits: np.ndarray) -> np.ndarray:
-        """What a student is given of a teacher's logits."""
+        """A student's target from a teacher's logits."""
         return logits
 
     def imitation(self, logits: torch.Tensor, teacher: torch.Tensor, temperature: float = 2.0) -> torch.Tensor:
-        """The mean loss of a student against what `teacher` gave: the squared difference."""
+        """The mean loss of a student against the result of `teacher`: the squared difference."""
         return (logits - teacher).square().mean()
 
     # --- scores ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def decode(self, split: Split, logits: np.ndarray) -> np.ndarray:
-        """The model's answers, as the metrics compare them with the labels of the split."""
+        """The model's answers, in the form that the metrics compare with labels."""
 
     def constant(self, labels: np.ndarray) -> np.ndarray:
-        """What a model answers that always gives the same answer: the baseline of every metric."""
+        """The answers of a constant model: the baseline of every metric."""
         return np.zeros_like(labels)
 
     def metrics_for(self, labels: Sequence[str]) -> list[str]:
@@ -151,7 +151,7 @@ def divergence(logits: torch.Tensor, teacher: torch.Tensor, temperature: float) 
 
 ANSWERS: dict[str, AnswerKind] = {}
 METRICS: dict[str, Measure] = {}
-"""Those of all kinds."""
+"""The metrics of all kinds."""
 K = TypeVar("K", bound=AnswerKind)
 
 

@@ -30,7 +30,7 @@ def accuracy_of(counts: np.ndarray) -> np.ndarray:
 
 
 def weighted_f1_of(counts: np.ndarray) -> np.ndarray:
-    """The F1 of each class, weighted by how many examples it has. A class never true nor predicted counts as 0."""
+    """The mean F1 of the classes, weighted by their number of examples. A class without any has F1 0."""
     true = counts.sum(axis=-1)
     return np.asarray((_f1_by_class(counts) * true).sum(axis=-1) / true.sum(axis=-1))
 
@@ -47,7 +47,7 @@ def _f1_by_class(counts: np.ndarray) -> np.ndarray:
 
 
 def matthews_of(counts: np.ndarray) -> np.ndarray:
-    """Matthews' correlation of true and predicted class, for any number of them; 0 where one of them is constant."""
+    """Matthews' correlation of true and predicted class, for any number of classes; 0 where one is constant."""
     counts = counts.astype(np.float64)
     total, right = counts.sum(axis=(-2, -1)), np.trace(counts, axis1=-2, axis2=-1)
     true, predicted = counts.sum(axis=-1), counts.sum(axis=-2)
@@ -74,7 +74,7 @@ def _judge(value: OfCounts, models: Sequence[np.ndarray], labels: np.ndarray) ->
 
 
 def _tables(labels: np.ndarray, answers: np.ndarray, classes: int) -> np.ndarray:
-    """One table an example: a 1 in the cell of the confusion table that it falls into."""
+    """One confusion table per example, with a 1 in its cell."""
     tables: np.ndarray = np.eye(classes * classes, dtype=np.float32)[labels * classes + answers]
     return tables.reshape(len(labels), classes, classes)
 

@@ -21,7 +21,7 @@ _NEARLY_CONSTANT = 1e-12
 
 
 def moments(predictions: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """One row an example. A correlation knows neither place nor scale, so both sides are standardised first."""
+    """One row per example. Correlations are invariant to location and scale, so both sides are standardised."""
     return _products(_standardised(predictions), _standardised(labels))
 
 
@@ -60,9 +60,9 @@ def _variance(mean: np.ndarray, square: np.ndarray) -> np.ndarray:
 
 
 def spearman_of(predictions: np.ndarray, labels: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """The correlation of the ranks, ties sharing their mean, one a resample.
+    """The correlation of the ranks, with the mean rank for ties, one per resample.
 
-    `drawn` says how often each example was drawn, one row a resample.
+    `drawn`: how often each example was drawn, one row per resample.
     """
     drawn = np.asarray(drawn, dtype=np.float64)
     middle = (drawn.sum(axis=1, keepdims=True) + 1.0) / 2.0
@@ -71,7 +71,7 @@ def spearman_of(predictions: np.ndarray, labels: np.ndarray, drawn: np.ndarray) 
 
 
 def _ranks(values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """The rank of each example in each resample: all that is drawn below it, and half of what equals it."""
+    """The mean rank of each example in each resample: the draws below it, and half of those equal to it."""
     place = np.unique(values, return_inverse=True)[1]
     order = np.argsort(place, kind="stable")
     first = np.flatnonzero(np.diff(place[order], prepend=-1))
@@ -93,7 +93,7 @@ def _spearman(answers: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _judge_spearman(models: Sequence[np.ndarray], labels: np.ndarray) -> Judge:
-    """Not of sums, but the ranks of a resample follow from how often each example was drawn."""
+    """Ranks are not sums, but those of a resample follow from how often each example was drawn."""
     return lambda drawn: np.stack([spearman_of(model, labels, drawn) for model in models], axis=1)
 
 
@@ -107,7 +107,7 @@ class Numbers(AnswerKind):
     dtype = np.float64
 
     def parse(self, cell: str, labels: Mapping[str, int]) -> float | None:
-        """Python also reads 1_000, inf and nan as numbers; in a file they are mistakes."""
+        """A finite number. Python also accepts 1_000, inf and nan, which are mistakes in a file."""
         try:
             value = float(cell)
         except ValueError:
@@ -115,12 +115,12 @@ class Numbers(AnswerKind):
         return value if math.isfinite(value) and "_" not in cell else None
 
     def unreadable(self, cell: str, column: str, labels: Sequence[str]) -> str:
-        return f"'{cell}' under '{column}' is no number"
+        return f"'{cell}' under '{column}' is not a number"
 
     def problem(self, labels: np.ndarray, names: Sequence[str]) -> str | None:
         if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.floating):
             return f"does not hold {self.plural}"
-        return None if np.isfinite(labels).all() else "holds a score that is no number"
+        return None if np.isfinite(labels).all() else "holds a non-finite score"
 
     def statistics(self, labels: np.ndarray) -> dict[str, float]:
         found = {"mean": labels.mean(), "sd": labels.std(), "min": labels.min(), "max": labels.max()}

@@ -24,9 +24,9 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 
 def normalised(text: str) -> str:
-    """What SQuAD compares: lower case, without ASCII punctuation, articles and superfluous whitespace, in that order.
+    """SQuAD's normalisation: lower case, then without ASCII punctuation, articles and extra whitespace.
 
-    The order matters: "a." is an article once its point is gone, and "L.A." becomes the word "la".
+    The order matters: "a." becomes an article without its full stop, and "L.A." becomes the word "la".
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
@@ -49,7 +49,7 @@ class SpanSplit(Split):
 
     @cached_property
     def _accepted(self) -> tuple[tuple[str, ...], ...]:
-        """Normalised once: a training run is scored again and again."""
+        """Normalised once, because a training run scores many times."""
         return tuple(tuple(dict.fromkeys(map(normalised, texts))) for texts in self.references)
 
     def sample(self, size: int) -> SpanSplit:
@@ -82,7 +82,7 @@ class SpanSplit(Split):
 
 
 def _mean_of(column: int) -> Measure:
-    """Of the two scores that `SpanSplit.answers` gives each example."""
+    """The mean of one of the two scores of `SpanSplit.answers`."""
 
     def judge(models: Sequence[np.ndarray], labels: np.ndarray) -> Judge:
         scores = np.stack([model[:, column] for model in models], axis=1).astype(np.float64)
@@ -92,9 +92,9 @@ def _mean_of(column: int) -> Measure:
 
 
 class Spans(AnswerKind):
-    """The model gives two logits a token; a class of the loss is a position, once for the start and once for the end.
+    """The model gives two logits per token, for the start and the end; the classes of the loss are positions.
 
-    What `decode` is given are not logits but the characters that they choose, see `srnet.training.spans`.
+    `decode` gets the characters of the best span instead of logits, see `srnet.training.spans`.
     """
 
     name, plural = "span", "spans"
@@ -122,7 +122,7 @@ class Spans(AnswerKind):
         return (start + end) / 2
 
     def decode(self, split: Split, logits: np.ndarray) -> np.ndarray:
-        assert isinstance(split, SpanSplit), "only such a split knows the accepted answers"
+        assert isinstance(split, SpanSplit), "only such a split has the accepted answers"
         return split.answers(logits)
 
 

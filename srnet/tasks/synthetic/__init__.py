@@ -23,10 +23,10 @@ class _Family:
     shortcut: Shortcut
     noise: float
     frequencies: tuple[float, float, float]
-    """With these dials the best classifier that ignores the cue loses, in expectation, at most 4 points ID and gains 20
+    """With these defaults the best classifier without the cue loses, in expectation, at most 4 points ID and gains 20
     to 35 OOD."""
     words: tuple[str, ...]
-    """For the labels, from the grammar's own vocabulary."""
+    """Label words, from the grammar's own vocabulary."""
 
 
 FAMILIES = {
@@ -38,7 +38,7 @@ FAMILIES = {
 }
 GRADES = ("none", "weak", "strong")
 CHALLENGED = (0, 1)
-"""The labels of the challenge sets: both of two; of three, as in FEVER-Symmetric, those that decide."""
+"""The labels of the challenge sets: both of two; of three the decided ones, as in FEVER-Symmetric."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Text for pre-training: pairs of sentences, of which one restates the other or speaks of something else.
+"""Text for pre-training: pairs of sentences, of which one restates the other or has other content.
 
-To fill a masked word the model must find out who did what to whom in one sentence and carry it over into another
-wording. To tell a restatement from another sentence it is enough, at first, to see whether the two share their people
-and verbs. In the last phase pairs may differ in the roles alone, and the model must also see how many words they share,
-which is drawn without looking at what they say: truth and overlap are both known to it, and neither is favoured.
+To predict a masked word the model must represent who did what to whom in one sentence and apply it to another wording.
+In the second phase, people and verbs are enough to distinguish a restatement from another sentence. In the last phase
+pairs may differ in the roles alone, and the model must also count shared words, whose number is independent of the
+content: it learns truth and overlap, and favours neither.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from srnet.tasks.synthetic.scenes import MOST_SHARED, draw_scene, drawn_kind, re
 
 
 def _some_synonyms(rng: Random, sentence: Sentence) -> Surface:
-    """The words of a sentence, some of them drawn anew."""
+    """The words of a sentence, some of them drawn again."""
     w = dict(sentence.surface)
     if rng.random() < 0.7:
         w |= draw_surface(rng, frozenset(concept for concept in w if rng.random() < 0.5))
@@ -58,7 +58,7 @@ def document(rng: Random) -> tuple[str, str]:
 
 
 def related_or_not(rng: Random) -> tuple[str, str, bool]:
-    """A sentence, a clause, and whether the clause restates it. If not, one or more of its concepts are others."""
+    """A sentence, a clause, and whether the clause restates it. If not, at least one of its concepts differs."""
     sentence = draw_sentence(rng)
     while not sentence.facts:
         sentence = draw_sentence(rng)

@@ -1,10 +1,10 @@
-"""Two kinds of evidence for a label, both of them noisy, and what the best classifiers make of it.
+"""Two kinds of noisy evidence for a label, and the optimal classifiers.
 
-The relation between the two texts agrees with the label with probability 1 - noise. A cue, which says nothing about the
-relation, has a strength and points at a label: the right one with probability e^s / (e^s + classes - 1), which is
-sigmoid(s) for two classes. Given the label, relation and cue are independent. So the best in-distribution classifier
-adds both, and follows the cue wherever it is the stronger one; a debiased classifier looks at the relation alone. Out
-of distribution the label is the relation, and the cue points at any of the labels of the challenge set.
+The relation between the two texts agrees with the label with probability 1 - noise. A cue, which is independent of the
+relation given the label, has a strength s and points at a label: the right one with probability
+e^s / (e^s + classes - 1), which is sigmoid(s) for two classes. So the best in-distribution classifier adds both, and
+follows the cue wherever it is stronger; a debiased classifier uses the relation alone. Out of distribution the label is
+the relation, and the cue points at a random label of the challenge set.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Draw:
     label: int
     relation: int
     grade: int
-    """The place of the cue's strength among the strengths; 0 is no cue."""
+    """The index of the cue's strength; 0 is no cue."""
     towards: int
-    """The label that the cue points at; without meaning at grade 0."""
+    """The label that the cue points at; unused at grade 0."""
 
     @property
     def case(self) -> str:
@@ -55,7 +55,7 @@ class Evidence:
         return Draw(label, relation, grade, self._flipped(rng, label, 1.0 - self._right(grade)))
 
     def draw_challenge(self, rng: Random) -> Draw:
-        """Out of distribution: the label is the relation, and the cue does not know it."""
+        """Out of distribution: the label is the relation, and the cue is independent of it."""
         label = rng.choice(self.challenged)
         return Draw(label, label, self._grade(rng), rng.choice(self.challenged))
 
@@ -72,7 +72,7 @@ class Evidence:
         odds = math.exp(self.strengths[grade])
         return odds / (odds + self.classes - 1)
 
-    # --- what theory says ------------------------------------------------------------------------------------------
+    # --- theory ----------------------------------------------------------------------------------------------------
 
     def posterior(self, relation: int, grade: int | None, towards: int) -> np.ndarray:
         """P(label) given the relation, and given the cue unless `grade` is None."""
@@ -82,7 +82,7 @@ class Evidence:
         return np.asarray(belief / belief.sum())
 
     def _share(self, right: float, at: int) -> np.ndarray:
-        """P(seeing `at` | label), over the labels."""
+        """P(`at` | label), over the labels."""
         share = np.full(self.classes, (1.0 - right) / (self.classes - 1))
         share[at] = right
         return share
@@ -113,7 +113,7 @@ class Evidence:
         return accuracy(self._all_draws()), accuracy(self._all_challenges())
 
     def _all_draws(self) -> Iterator[tuple[Draw, float]]:
-        """Everything that can be drawn in distribution, with its probability."""
+        """Every possible draw in distribution, with its probability."""
         for label in range(self.classes):
             for grade, often in self._grades():
                 relations, cues = self._share(1.0 - self.noise, label), self._share(self._right(grade), label)

@@ -1,7 +1,7 @@
-"""Sentences that know what they assert.
+"""Sentences with the facts that they assert.
 
-A `Fact` says who did what to whom. A `Sentence` is a list of words together with the facts it asserts, so that
-truth is always decided by comparing facts and never by looking at words.
+A `Fact` is who did what to whom. A `Sentence` is a list of words together with the facts it asserts, so that truth is
+decided by comparing facts, not words.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from srnet.tasks.synthetic.lexicon import CONTEST_VERBS, INTRANSITIVE_VERBS, PEO
 
 Words = list[str]
 Surface = dict[str, str]
-"""Which of its two words each concept takes in a sentence."""
+"""The word that each concept has in a sentence, one of two."""
 
 
 @dataclass(frozen=True, order=True)
@@ -31,7 +31,7 @@ class Fact:
 
     def swapped(self) -> Fact:
         if self.patient is None:
-            raise ValueError("an intransitive fact has nobody to swap with")
+            raise ValueError("an intransitive fact has no roles to swap")
         return Fact(self.patient, self.verb, self.agent)
 
 
@@ -82,14 +82,14 @@ def other_words(surface: Surface) -> Surface:
     return {concept: next(w for w in _SYNONYMS[concept] if w != word) for concept, word in surface.items()}
 
 
-def stranger(rng: Random, concept: str, mentioned: frozenset[str]) -> str:
+def other_concept(rng: Random, concept: str, mentioned: frozenset[str]) -> str:
     """Another concept of the same kind, which is not among those mentioned."""
     kind = next(kind for kind in (_PEOPLE, _TRANSITIVE, _INTRANSITIVE) if concept in kind)
     return rng.choice(sorted(kind - mentioned))
 
 
 def replace_concepts(rng: Random, fact: Fact, avoid: frozenset[str], count: int = 1) -> Fact:
-    """The same fact with `count` of its concepts exchanged for others outside `avoid`."""
+    """The same fact with `count` of its concepts replaced by others outside `avoid`."""
     verbs = _INTRANSITIVE if fact.patient is None else _TRANSITIVE
     parts = dict(zip(("agent", "verb", "patient"), fact.concepts, strict=False))
     for slot in rng.sample(sorted(parts), count):

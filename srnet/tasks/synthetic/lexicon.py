@@ -52,7 +52,7 @@ INTRANSITIVE_VERBS = (
 PLACES = ("garden", "market", "station", "library", "harbor", "museum")
 TIMES = ("yesterday", "today", "recently", "finally")
 
-# Openings of a claim. None of them changes what the claim says; annotators are made to favour one row per label.
+# Openings of a claim. None of them changes its content; each label favours one row.
 CLAIM_OPENINGS = (
     ("indeed", "truly", "clearly", "plainly"),
     ("supposedly", "allegedly", "ostensibly", "reputedly"),

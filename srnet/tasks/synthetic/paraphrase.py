@@ -15,7 +15,7 @@ LABELS = ("not_duplicate", "duplicate")
 
 
 def example(rng: Random, id: str, draw: Draw) -> Example:
-    """Unlike in inference, either sentence may come first."""
+    """As in inference, but either sentence may come first."""
     first, second, sub_case = with_evidence(rng, draw)
     if rng.random() < 0.5:
         first, second = second, first

@@ -1,4 +1,4 @@
-"""How the embedded backbone was made: a small BERT, pre-trained on nothing but text of the grammar."""
+"""Pre-training of the embedded backbone: a small BERT on text of the grammar."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class PretrainSettings:
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    """One token a word: the grammar's vocabulary is closed."""
+    """One token per word: the grammar's vocabulary is closed."""
     words = [*SPECIAL, *vocabulary()]
     tokenizer = Tokenizer(WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.normalizer = Lowercase()  # type: ignore[assignment]
@@ -92,7 +92,7 @@ def make_model(settings: PretrainSettings, words: int) -> BertForPreTraining:
         num_attention_heads=settings.heads,
         intermediate_size=4 * settings.hidden_size,
         max_position_embeddings=64,
-        # so small a model has nothing to spare: with dropout it does not learn to compare words
+        # with dropout so small a model does not learn to compare words
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
@@ -100,7 +100,7 @@ def make_model(settings: PretrainSettings, words: int) -> BertForPreTraining:
 
 
 def mask_tokens(ids: torch.Tensor, share: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Hide a share of the words: nine in ten become [MASK], the rest stay as they are. Labels are -100 elsewhere."""
+    """Mask a share of the words: nine in ten become [MASK], the rest are unchanged. Labels are -100 elsewhere."""
     chosen = (torch.rand(ids.shape) < share) & (ids >= len(SPECIAL))
     hidden = chosen & (torch.rand(ids.shape) < 0.9)
     return ids.masked_fill(hidden, SPECIAL.index("[MASK]")), ids.masked_fill(~chosen, -100)
@@ -114,7 +114,7 @@ class _Pretraining:
         self.tokenizer = make_tokenizer()
         self.model = make_model(settings, len(self.tokenizer))
         self.counter: torch.nn.Linear | None = None
-        """Counts shared words in the last phase; thrown away afterwards."""
+        """Counts shared words in the last phase; discarded afterwards."""
         self.rng = Random(f"pretrain-{settings.seed}")
         self.log: list[dict[str, float]] = []
         self.done = 0
@@ -127,7 +127,7 @@ class _Pretraining:
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
 
     def pair_loss(self) -> torch.Tensor:
-        # on whole sentences: behind masks nobody could tell one changed word from a hidden one
+        # without masks: a masked word could not be distinguished from a changed one
         pairs = [related_or_not(self.rng) for _ in range(self.settings.batch_size)]
         inputs = self._encode([a for a, _, _ in pairs], [b for _, b, _ in pairs])
         unrelated = torch.tensor([int(not related) for _, _, related in pairs])
@@ -141,8 +141,8 @@ class _Pretraining:
         pooled = self.model.bert(**inputs).pooler_output
         different = torch.tensor([int(not same) for _, _, same, _ in pairs])
         shared = torch.tensor([count for *_, count in pairs])
-        said = F.cross_entropy(self.model.cls.seq_relationship(pooled), different)
-        return said + F.cross_entropy(self.counter(pooled), shared)
+        relation = F.cross_entropy(self.model.cls.seq_relationship(pooled), different)
+        return relation + F.cross_entropy(self.counter(pooled), shared)
 
     def _encode(self, first: list[str], second: list[str]) -> dict[str, torch.Tensor]:
         return dict(self.tokenizer(first, second, padding=True, return_tensors="pt"))
@@ -176,12 +176,12 @@ class _Pretraining:
                 watch(self.done, total, self.log[-1] if self.log else {})
 
     def start_from(self, folder: Path) -> None:
-        """Take the first two phases as done by the model in `folder`."""
+        """Use the model in `folder` as the result of the first two phases."""
         self.model = BertForPreTraining.from_pretrained(folder)
         self.done = self.settings.mlm_steps + self.settings.pair_steps
 
     def begin_last_phase(self) -> None:
-        """Random numbers of its own, so that it does not matter whether the phases before it ran just now."""
+        """Seed the phase by itself: its result must not depend on whether earlier phases ran in this process."""
         self.rng = Random(f"compare-{self.settings.seed}")
         torch.manual_seed(self.settings.seed)
         self.counter = torch.nn.Linear(self.settings.hidden_size, MOST_SHARED + 1)
@@ -192,7 +192,7 @@ def pretrain(
 ) -> list[dict[str, float]]:
     """Train the backbone and write it to `out` with tokenizer and model card. Returns the logged losses.
 
-    `start`: a backbone that has gone through the first two phases, so that only the last one is run.
+    `start`: a backbone after the first two phases, so that only the last one is run.
     """
     settings = settings or PretrainSettings()
     run = _Pretraining(settings)
@@ -218,19 +218,19 @@ def _card(run: _Pretraining) -> str:
     settings, last = run.settings, run.log[-1]
     size = sum(parameter.numel() for parameter in run.model.parameters())
     losses = ", ".join(f"{name} {last[name]:.3f}" for name in ("mlm", "compare") if name in last)
-    told = {"layers": settings.layers, "compare-steps": settings.compare_steps}
-    usual = {"layers": PretrainSettings.layers, "compare-steps": PretrainSettings.compare_steps}
-    options = "".join(f" --{name} {value}" for name, value in told.items() if value != usual[name])
+    names = ("layers", "compare_steps")
+    changed = [name for name in names if getattr(settings, name) != getattr(PretrainSettings, name)]
+    options = "".join(f" --{name.replace('_', '-')} {getattr(settings, name)}" for name in changed)
     return f"""# {EMBEDDED if settings.layers == PretrainSettings.layers else EMBEDDED_OTHER}
 
 A BERT with {settings.layers} layers of width {settings.hidden_size} ({size:,} parameters, {len(vocabulary())} words),
 pre-trained on text of srnet's own grammar: first by masked language modelling on pairs of sentences that restate each
-other, then also by telling a restatement from another sentence, and last from one with exchanged roles, beside counting
-the words that two sentences share. It knows who did what to whom in that grammar and nothing else. It is meant for the
-embedded benchmark, for tests and for demonstrations, not for real text.
+other, then also by telling a restatement from another sentence, and last from one with exchanged roles, and by counting
+the words that two sentences share. It has learned who did what to whom in that grammar and nothing else. It is meant
+for the embedded benchmark, for tests and for demonstrations, not for real text.
 
 - Made by: `srnet pretrain --out DIR{options}`
 - Settings: `{json.dumps(settings.__dict__)}`
 - Last losses: {losses}
-- Licence: Apache-2.0, as the rest of srnet. No outside text or weights went into it.
+- Licence: Apache-2.0, as the rest of srnet. No other text or weights were used.
 """

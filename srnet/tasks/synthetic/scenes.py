@@ -1,9 +1,8 @@
 """Pairs of texts with a given relation that share a given number of words.
 
 A scene is a sentence about two people: what one did to the other, and what one of them did besides. It has four content
-words. Retold, it consists of two clauses. It says the same, or one concept is another, or the roles are exchanged; and
-whatever it says, as many of its content words are the scene's own words as wanted, the others being synonyms. So truth
-and overlap are independent.
+words. Its retelling has two clauses. It says the same, or one concept is replaced, or the roles are exchanged. A given
+number of its content words are the scene's own words, the others are synonyms. So truth and overlap are independent.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from srnet.tasks.synthetic.grammar import (
     Words,
     active,
     draw_surface,
+    other_concept,
     other_words,
-    stranger,
 )
 
 
@@ -32,18 +31,18 @@ def draw_scene(rng: Random) -> Sentence:
 
 KINDS = ("same", "changed", "roles")
 MOST_SHARED = 3
-"""All four words would give away that no concept was changed."""
+"""All four words would reveal that no concept was changed."""
 
 
 def retold(rng: Random, scene: Sentence, kind: str, shared: int) -> Words:
-    """Two clauses that relate to the scene as `kind` says and share so many of its content words."""
+    """Two clauses with the relation `kind` to the scene, and `shared` of its content words."""
     own = dict(scene.surface)
     synonyms = other_words(own)
     event, act = sorted(scene.facts, key=lambda fact: fact.patient is None)
     new: dict[str, str] = {}
     if kind == "changed":
         old = rng.choice(sorted(own))
-        new[old] = stranger(rng, old, scene.mentioned)
+        new[old] = other_concept(rng, old, scene.mentioned)
     if kind == "roles":
         event = event.swapped()
     unchanged = sorted(own.keys() - new.keys())
@@ -68,7 +67,7 @@ def drawn_kind(rng: Random, *, same: bool) -> str:
 
 
 def with_evidence(rng: Random, draw: Draw) -> tuple[str, str, str]:
-    """A scene, its retelling as `draw` wants it, and the sub-case."""
+    """A scene, its retelling according to `draw`, and the sub-case."""
     scene, kind = draw_scene(rng), drawn_kind(rng, same=bool(draw.relation))
     # none where the cue is strong against, one where it is weak; two where it is weak in favour, three where strong
     shared = 1 + draw.grade if draw.towards else 2 - draw.grade

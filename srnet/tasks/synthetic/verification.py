@@ -1,9 +1,9 @@
 """Claim verification: does the evidence support or refute the claim, or say nothing about it?
 
-One thing happened between two people. A claim with another verb or with exchanged roles is refuted. About a claim
-with another person the evidence says nothing. Cue: the opening word of the claim, which says nothing about its truth.
-Nor does the rest of a claim: people, verbs and forms are drawn alike for every relation. As in FEVER-Symmetric, the
-challenge set leaves nothing undecided.
+The evidence is one event between two people. A claim with another verb or with exchanged roles is refuted. For a claim
+about another person there is not enough information. Cue: the opening word of the claim, which is independent of its
+truth. So is the rest of a claim: people, verbs and forms have the same distribution for every relation. As in
+FEVER-Symmetric, the challenge set has no undecided claims.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from random import Random
 
 from srnet.tasks.splits import LEVELS, Example
 from srnet.tasks.synthetic.evidence import Draw
-from srnet.tasks.synthetic.grammar import FORMS, Fact, adjunct, clause, draw_event, draw_surface, draw_verb, stranger
+from srnet.tasks.synthetic.grammar import (
+    FORMS,
+    Fact,
+    adjunct,
+    clause,
+    draw_event,
+    draw_surface,
+    draw_verb,
+    other_concept,
+)
 from srnet.tasks.synthetic.lexicon import CLAIM_OPENINGS
 
 LABELS = ("supports", "refutes", "not_enough_info")
@@ -30,11 +39,11 @@ def _claimed(rng: Random, event: Fact, kind: str) -> Fact:
         return event
     slot = rng.choice(("agent", "patient"))
     parts = dict(zip(("agent", "verb", "patient"), event.concepts, strict=True))
-    return Fact(**parts | {slot: stranger(rng, parts[slot], frozenset(event.concepts))})
+    return Fact(**parts | {slot: other_concept(rng, parts[slot], frozenset(event.concepts))})
 
 
 def _other_verb(rng: Random, verb: str) -> str:
-    """Of those that evidence is about too, so that the claim alone does not show that it was exchanged."""
+    """From the verbs that occur in evidence, so that the claim alone does not reveal the replacement."""
     while (other := draw_verb(rng, transitive=True, contest=True)) == verb:
         pass
     return other
@@ -51,5 +60,5 @@ def example(rng: Random, id: str, draw: Draw) -> Example:
     evidence = FORMS[rng.choice(tuple(FORMS))](event, draw_surface(rng, event.concepts)) + adjunct(rng)
     kind = rng.choice(KINDS[draw.relation])
     claimed = _claimed(rng, event, kind)
-    said = [*_opening(rng, draw), *clause(rng, claimed, draw_surface(rng, claimed.concepts))]
-    return Example(id, " ".join(evidence), " ".join(said), draw.label, f"{draw.case}{LEVELS}{kind}")
+    claim = [*_opening(rng, draw), *clause(rng, claimed, draw_surface(rng, claimed.concepts))]
+    return Example(id, " ".join(evidence), " ".join(claim), draw.label, f"{draw.case}{LEVELS}{kind}")

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-WATCHED = "srnet.experiment.work"
+WATCHED = "srnet.experiment.compute_once"
 
 
 class Finder(MetaPathFinder):

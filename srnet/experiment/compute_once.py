@@ -1,4 +1,4 @@
-"""One node, computed by one process at a time: what every engine does in the end."""
+"""Computation of one node, under a lock, so that no two processes compute it. All engines use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from srnet.experiment.store import Store
 from srnet.training.trainer import Watch
 
 
-def ensure(
+def compute_once(
     node: Node,
     store: Store,
     report_to: tuple[str, ...] = (),
@@ -22,9 +22,9 @@ def ensure(
     *,
     wait: bool = True,
 ) -> None:
-    """Compute `node` unless the store has it. If another process is at it: wait, or raise `Busy`.
+    """Compute `node` unless the store has it. If another process computes it: wait, or raise `Busy`.
 
-    `before` is called under the lock, with whether there is anything to do.
+    `before` is called under the lock, with whether the node must be computed.
     """
     with store.lock(node.key, on_wait=on_wait, wait=wait):
         needed = not store.has(node.key)  # another process may have been faster
