@@ -1,9 +1,6 @@
 """Sparse and robust subnetworks inside pre-trained language models."""
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import Any
+from srnet.lazy import exports
 
 __version__ = "0.1.0"
 
@@ -34,7 +31,4 @@ _WHERE = {
 __all__ = ["__version__", *_WHERE]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'srnet' has no attribute '{name}'")
-    return getattr(import_module(f"srnet.{_WHERE[name]}"), name)
+__getattr__ = exports(__name__, _WHERE)

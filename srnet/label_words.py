@@ -5,12 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, cast
 
-import torch
-from torch import nn
-from transformers import PreTrainedModel
-from transformers.modeling_outputs import SequenceClassifierOutput
-
 from srnet.errors import UserError
+from srnet.lazy import nn, torch, transformers
 
 
 def token_ids(words: tuple[str, ...], tokenizer: Any) -> list[int]:
@@ -38,7 +34,7 @@ def _token_id(word: str, tokenizer: Any) -> int:
     raise UserError(f"label word '{word}' is {pieces} this tokenizer", "choose a word that is one token")
 
 
-def restrict_to(model: PreTrainedModel, ids: list[int]) -> None:
+def restrict_to(model: transformers.PreTrainedModel, ids: list[int]) -> None:
     """Make the language model's last layer return the logits of these tokens only."""
     every: Any = model.get_output_embeddings()
     some = nn.Linear(every.weight.shape[1], len(ids), bias=every.bias is not None, dtype=every.weight.dtype)
@@ -50,7 +46,7 @@ def restrict_to(model: PreTrainedModel, ids: list[int]) -> None:
     model.label_words = True  # type: ignore[assignment]
 
 
-def read_at_first_token(model: PreTrainedModel) -> None:
+def read_at_first_token(model: transformers.PreTrainedModel) -> None:
     """Use the logits of the first token, [CLS], as those of the text."""
     model.__class__ = _reading_first(cast(Any, type(model)))
 
@@ -63,6 +59,7 @@ def uses_label_words(model: nn.Module) -> bool:
 @cache
 def _reading_first(cls: Any) -> Any:
     """A subclass with another `forward`, as `parametrize` makes one: all names stay the same."""
+    from transformers.modeling_outputs import SequenceClassifierOutput
 
     def forward(self: Any, *args: Any, **inputs: Any) -> SequenceClassifierOutput:
         return SequenceClassifierOutput(logits=cls.forward(self, *args, **inputs).logits[:, 0])

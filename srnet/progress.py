@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+Watch = Callable[[int, int, dict[str, float]], None]
+"""Called with (step, total, latest figures) during a run."""
 PLAIN_SECONDS = 10.0
 """Seconds between two lines of progress of a step, without a terminal."""
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoTokenizer
-from transformers import logging as transformers_logging
 
+from srnet.files import read_json
+from srnet.lazy import torch, transformers
 from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
 
 _SYNTHETIC = Path(__file__).parents[1] / "tasks" / "synthetic"
+IDENTITY = "identity.json"
 SHIPPED = {EMBEDDED: _SYNTHETIC / "backbone", EMBEDDED_OTHER: _SYNTHETIC / "backbone_small"}
 
 LOADING_ERRORS = (OSError, ValueError, RuntimeError, SafetensorError)
@@ -24,6 +25,19 @@ LOADING_ERRORS = (OSError, ValueError, RuntimeError, SafetensorError)
 
 def folder_or_name(name: str) -> str:
     return str(SHIPPED.get(name, name))
+
+
+def recorded_identity(name: str) -> str | None:
+    """The hash of a shipped backbone, recorded so that a plan need not load it; None for any other.
+
+    Settings that transformers adds are part of the hash, so it holds for one version of transformers only.
+    """
+    path = SHIPPED[name] / IDENTITY if name in SHIPPED else None
+    if path is None or not path.is_file():
+        return None
+    recorded = read_json(path)
+    same = recorded["transformers"] == metadata.version("transformers")
+    return str(recorded["sha256"]) if same else None
 
 
 def read_model(loader: Any, name: str, **options: Any) -> tuple[Any, frozenset[str]]:
@@ -43,11 +57,11 @@ def read_model(loader: Any, name: str, **options: Any) -> tuple[Any, frozenset[s
 
 def read_tokenizer(name: str) -> Any:
     with _quietly():
-        return AutoTokenizer.from_pretrained(folder_or_name(name), **_safely())
+        return transformers.AutoTokenizer.from_pretrained(folder_or_name(name), **_safely())
 
 
 def read_config(name: str) -> Any:
-    return AutoConfig.from_pretrained(folder_or_name(name), **_safely())
+    return transformers.AutoConfig.from_pretrained(folder_or_name(name), **_safely())
 
 
 def _safely() -> dict[str, Any]:
@@ -58,10 +72,10 @@ def _safely() -> dict[str, Any]:
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
     """No warning "some weights are newly initialised": that is intended here."""
-    level = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
+    level = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     try:
         yield
     finally:
-        transformers_logging.set_verbosity(level)
+        transformers.logging.set_verbosity(level)

@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from transformers import (
-    AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-)
+from srnet.lazy import transformers
 
 
 @dataclass(frozen=True)
@@ -26,8 +22,10 @@ class Head:
 
     def loader(self) -> Any:
         if self.words:
-            return AutoModelForMaskedLM
-        return AutoModelForTokenClassification if self.per_token else AutoModelForSequenceClassification
+            return transformers.AutoModelForMaskedLM
+        if self.per_token:
+            return transformers.AutoModelForTokenClassification
+        return transformers.AutoModelForSequenceClassification
 
 
 CLASSIFIER = Head()

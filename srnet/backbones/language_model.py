@@ -5,26 +5,24 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from transformers import AutoModelForMaskedLM, PreTrainedModel
-from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING
-
 from srnet.backbones.checkpoints import LOADING_ERRORS, read_config, read_model
 from srnet.backbones.layers import in_base
 from srnet.errors import UserError
+from srnet.lazy import transformers
 
 
 @lru_cache(maxsize=32)
 def has_language_model(name: str) -> bool:
     """Whether a checkpoint has the head that label words need."""
     try:
-        return _predicts_words(name) and has_head(*read_model(AutoModelForMaskedLM, name))
+        return _predicts_words(name) and has_head(*read_model(transformers.AutoModelForMaskedLM, name))
     except LOADING_ERRORS:
         return False
 
 
-def load_language_model(name: str) -> PreTrainedModel:
+def load_language_model(name: str) -> transformers.PreTrainedModel:
     """The masked language model itself, with its complete vocabulary."""
-    model: PreTrainedModel = read_model(AutoModelForMaskedLM, name)[0]
+    model: transformers.PreTrainedModel = read_model(transformers.AutoModelForMaskedLM, name)[0]
     return model
 
 
@@ -36,7 +34,7 @@ def check_architecture(name: str) -> None:
 def _predicts_words(name: str) -> bool:
     """Whether models of this type are pre-trained to predict a masked word at its own position."""
     config = read_config(name)
-    return type(config) in MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
+    return type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
 
 
 def has_head(model: Any, missing: frozenset[str]) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from torch import nn
-from transformers.pytorch_utils import Conv1D
+from srnet.lazy import nn
 
 
 def linear_layers(model: nn.Module) -> dict[str, nn.Module]:
     """Module name -> layer, in the model's order. A layer that a model uses many times (ALBERT) is listed once."""
+    from transformers.pytorch_utils import Conv1D  # not at the top: it imports torch
+
     return {name: module for name, module in model.named_modules() if isinstance(module, (nn.Linear, Conv1D))}
 
 

@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import torch
-from torch import nn
-from transformers import PreTrainedModel
-
-from srnet.backbones.checkpoints import LOADING_ERRORS, read_model, read_tokenizer
+from srnet.backbones.checkpoints import LOADING_ERRORS, read_model, read_tokenizer, recorded_identity
 from srnet.backbones.head import CLASSIFIER, Head
 from srnet.backbones.language_model import check_architecture, has_head, no_language_model
 from srnet.backbones.layers import classifier_of
 from srnet.backbones.tokenization import max_positions, set_padding, set_segments
 from srnet.errors import UserError
 from srnet.label_words import read_at_first_token, restrict_to, token_ids
+from srnet.lazy import nn, torch, transformers
 from srnet.names import DOWNLOAD_VARIABLE
 
 
@@ -28,7 +25,7 @@ class LoadedBackbone:
 
     name: str
     sha256: str
-    model: PreTrainedModel
+    model: transformers.PreTrainedModel
     tokenizer: Any
     fresh: frozenset[str]
     head: Head = CLASSIFIER
@@ -116,6 +113,9 @@ def newly_initialised(model: nn.Module) -> frozenset[str]:
 @lru_cache(maxsize=32)
 def backbone_hash(name: str, head: Head = CLASSIFIER) -> str:
     """The identity of a backbone is its content: tensors, settings and vocabulary, as far as the head uses them."""
+    known = recorded_identity(name) if head == CLASSIFIER else None
+    if known is not None:
+        return known
     labels = tuple(map(str, range(len(head.words) or 2)))
     return load_backbone(name, labels, seed=0, head=head).sha256
 

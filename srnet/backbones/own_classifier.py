@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-import torch
-
 from srnet.backbones.checkpoints import read_model
 from srnet.backbones.layers import classifier_of
 from srnet.backbones.loading import LoadedBackbone
+from srnet.lazy import torch
 
 _UNNAMED = re.compile(r"label_\d+")
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from srnet.arrays import read_npy_header
 from srnet.errors import UserError
@@ -281,6 +279,9 @@ def _words_of_json(path: Path) -> list[str]:
 
 def _words_of_parquet(path: Path) -> list[str]:
     """The column of text, in the order of the column of row numbers, if there is one."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
     try:
         table = pq.read_table(_not_empty(path))
     except pa.ArrowInvalid as error:

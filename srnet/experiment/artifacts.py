@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from srnet.bias import BiasPredictions
 from srnet.experiment.nodes import Evaluate, Node
 from srnet.experiment.store import Store
+
+if TYPE_CHECKING:
+    from srnet.bias import BiasPredictions
 
 TOKENS = "{} tokens"
 """The name under which the logits of every token of a split are stored."""
 
 
 def bias_predictions(store: Store, node: Node, split: str) -> BiasPredictions:
+    from srnet.bias import BiasPredictions  # not at the top: it imports scikit-learn
+
     with np.load(store.path(node.key) / f"{split}.npz", allow_pickle=False) as file:
         return BiasPredictions(tuple(file["ids"].tolist()), file["log_probs"])
 

@@ -39,6 +39,7 @@ from srnet.experiment.nodes import (
 from srnet.experiment.store import Store
 from srnet.files import write_json
 from srnet.objectives import StatefulLoss, distilled
+from srnet.progress import Watch
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.answers import CLASSES, AnswerKind
 from srnet.tasks.base import Task
@@ -48,7 +49,6 @@ from srnet.training.data import token_batches
 from srnet.training.inputs import inputs_for
 from srnet.training.method import LATE, Method, Snapshot, SnapshotsAtSteps, split_snapshot
 from srnet.training.predict import EVAL_TOKENS
-from srnet.training.trainer import Watch
 
 __all__ = ["TOKENS", "Context", "bias_predictions", "compute", "load_logits", "logits_on", "score_splits"]
 

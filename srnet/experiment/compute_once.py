@@ -9,7 +9,7 @@ from srnet.experiment.compute import Context, compute
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes import Node
 from srnet.experiment.store import Store
-from srnet.training.trainer import Watch
+from srnet.progress import Watch
 
 
 def compute_once(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from transformers.integrations import get_available_reporting_integrations
-
 from srnet.errors import choose
 from srnet.experiment.engines import Executor, executors, run
 from srnet.experiment.nodes import Node, every_node
@@ -31,8 +29,11 @@ class Engine:
     """How many trainings at once, for pool and ray; by default one per core."""
 
     def __post_init__(self) -> None:
-        for tracker in self.report_to:
-            choose("tracker", tracker, get_available_reporting_integrations())
+        if self.report_to:
+            from transformers.integrations import get_available_reporting_integrations  # not at the top: it is slow
+
+            for tracker in self.report_to:
+                choose("tracker", tracker, get_available_reporting_integrations())
         executors.check(self.name, self.workers)
 
     def execute(self, targets: Iterable[Node]) -> None:

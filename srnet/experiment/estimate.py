@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import torch
-
 from srnet.backbones import load_backbone
 from srnet.errors import UserError
 from srnet.experiment.nodes import Node, Pretrained, load_task
 from srnet.experiment.rebuild import rebuild
 from srnet.experiment.store import Store
 from srnet.files import read_json
+from srnet.lazy import torch
 from srnet.training import TrainingSettings
-from srnet.training.inputs import inputs_for
 
 CALIBRATION_STEPS = 4
 
@@ -89,6 +87,8 @@ def _stored_paces(store: Store) -> dict[tuple[str, int], list[float]]:
 
 def measure_step(raw: Pretrained, settings: TrainingSettings) -> float:
     """Seconds of a forward, backward and optimiser step of this backbone on this data."""
+    from srnet.training.inputs import inputs_for  # not at the top: it imports torch
+
     task = load_task(raw.task)
     base = load_backbone(raw.backbone, task.labels, raw.seed, raw.head)
     device = "cuda" if torch.cuda.is_available() else "cpu"

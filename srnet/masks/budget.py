@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-import torch
-
 from srnet.errors import UserError
+from srnet.lazy import torch
 from srnet.masks.mask import Mask
 
 Scope = Literal["local", "global"]

@@ -10,20 +10,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Literal
 
 from srnet.errors import UserError, choose
+from srnet.lazy import nn, no_grad, torch
 from srnet.masks.budget import Scope, keep_largest, kept_counts, meet_budget
 from srnet.masks.mask import Mask
-from srnet.masks.parametrization import ScoreMask, UnitMask, attach, raw_weights, weight_name
+from srnet.masks.parametrization import attach, raw_weights, weight_name
 from srnet.masks.units import Block, blocks_of
+
+if TYPE_CHECKING:
+    from srnet.masks.modules import ScoreMask
 
 Unit = Literal["weight", "head", "neuron", "layer"]
 Granularity = tuple[Unit, ...]
-Values = Mapping[str, torch.Tensor]
+Values = Mapping[str, "torch.Tensor"]
 """By the name of a group, or of a weight."""
 
 WEIGHT: Granularity = ("weight",)
@@ -158,7 +159,7 @@ class Units(Groups):
     def __iter__(self) -> Iterator[str]:
         return iter(self.groups)
 
-    @torch.no_grad()
+    @no_grad
     def pooled(self, name: str, values: Values) -> torch.Tensor:
         return (_sums(self.groups[name], values, torch.square) / self.sizes[name]).sqrt()
 
@@ -234,6 +235,8 @@ class Units(Groups):
 
         If its other matrices were masked as well, all of its gradients would be zero, and it could never return.
         """
+        from srnet.masks.modules import UnitMask  # not at the top: it imports torch
+
         on_weight = {
             part.weight: UnitMask(self.masks[name], part.unit_of, part.dim)
             for name, group in self.groups.items()

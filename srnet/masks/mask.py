@@ -8,14 +8,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
-import torch
 
 from srnet.errors import UserError
+from srnet.lazy import torch
 
 _MAGIC = b"SRNETMASK1\n"
 
 
-class Mask(Mapping[str, torch.Tensor]):
+class Mask(Mapping[str, "torch.Tensor"]):
     """name -> bool tensor, True where the weight is kept. Immutable; equal masks compare equal."""
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:

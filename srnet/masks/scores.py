@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-import torch
+from srnet.lazy import torch
 
+BETA, LOW, HIGH = 2.0 / 3.0, -0.1, 1.1
+"""Of hard concrete gates: the temperature, and the ends to which the sigmoid is stretched."""
 Init = Literal["hard", "soft"]
 Cut = Literal["middle", "kth"]
 """Where a threshold lies between pruned and kept scores: halfway, or, as published, right above the k-th score."""

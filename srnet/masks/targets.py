@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from torch import nn
-
 from srnet.backbones import classifier_of, in_base, linear_layers
 from srnet.errors import UserError
 from srnet.label_words import uses_label_words
+from srnet.lazy import nn
 from srnet.masks.parametrization import raw_weights
 from srnet.options import option
 

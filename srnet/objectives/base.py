@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-import torch
-from torch import distributed as dist
-
 from srnet.errors import UserError, choose
+from srnet.lazy import dist, torch
 from srnet.tasks.answers import CLASSES, AnswerKind
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-
+from srnet.lazy import torch
 from srnet.objectives.base import objective
 from srnet.tasks.answers import CLASSES, AnswerKind
 

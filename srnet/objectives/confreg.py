@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-from torch.nn import functional as F
-
+from srnet.lazy import F, torch
 from srnet.objectives.base import bias_degree, objective
 from srnet.objectives.poe import LOG_FLOOR
 

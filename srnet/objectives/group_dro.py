@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
-from torch.nn import functional as F
-
 from srnet.errors import UserError
+from srnet.lazy import F, torch
 from srnet.objectives.base import StatefulLoss, objective, over_ranks
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-from torch.nn import functional as F
-
+from srnet.lazy import F, torch
 from srnet.objectives.base import objective
 
 # A bias probability of 0 (log 0 = -inf) for the true class would make the loss infinite. This floor is exp(-30), about

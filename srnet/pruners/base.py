@@ -9,15 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
-import torch
-from torch import nn
-
 from srnet.errors import UserError, choose
+from srnet.lazy import nn, torch
 from srnet.masks import LAYERS, Mask, Schedule, Targets, check_sparsity
 from srnet.masks.granularity import WEIGHT, Granularity, Groups, check_granularity, groups_of
 from srnet.training.method import Method
 
-Batches = Iterable[Mapping[str, torch.Tensor]]
+Batches = Iterable[Mapping[str, "torch.Tensor"]]
 """A model's inputs, and `labels`."""
 
 

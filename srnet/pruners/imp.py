@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from torch import nn
-
 from srnet.errors import UserError, choose
+from srnet.lazy import nn
 from srnet.masks import Mask
 from srnet.masks.budget import Scope
 from srnet.masks.granularity import Groups

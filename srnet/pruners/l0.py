@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
-
-import torch
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from srnet.errors import UserError
-from srnet.masks.parametrization import GateMask, raw_weights
+from srnet.lazy import no_grad, torch
+from srnet.masks.parametrization import raw_weights
+from srnet.masks.scores import BETA, HIGH, LOW
 from srnet.pruners.base import register
 from srnet.pruners.penalised import Penalised, PenalisedMethod
 from srnet.training.method import Method, Snapshot, plain_state, snapshot_of
 
-CLOSED = -GateMask.LOW / (GateMask.HIGH - GateMask.LOW)
+if TYPE_CHECKING:
+    from srnet.masks.modules import GateMask
+
+CLOSED = -LOW / (HIGH - LOW)
 """At this sigmoid of its score a gate closes in evaluation: sigmoid(S) (r - l) + l = 0."""
 
 
@@ -41,19 +44,21 @@ class L0(Penalised):
 class _Gates(PenalisedMethod):
     pruner: L0
     # P(gate > 0) = sigmoid(S - beta log(-l / r)): what the penalty counts
-    shift = -GateMask.BETA * math.log(-GateMask.LOW / GateMask.HIGH)
+    shift = -BETA * math.log(-LOW / HIGH)
 
     def first_masks(self) -> dict[str, Any]:
+        from srnet.masks.modules import GateMask  # not at the top: it imports torch
+
         start = math.log(self.pruner.open_at_first / (1.0 - self.pruner.open_at_first))
         return {name: GateMask(torch.full_like(weight, start)) for name, weight in raw_weights(self.layers).items()}
 
     def gates(self) -> dict[str, GateMask]:
-        return cast(dict[str, GateMask], self.masks())
+        return cast("dict[str, GateMask]", self.masks())
 
     def cut(self) -> float:
         return math.log(CLOSED / (1.0 - CLOSED))
 
-    @torch.no_grad()
+    @no_grad
     def snapshot(self) -> Snapshot:
         """Weights are multiplied by their gates: the saved model is the evaluated one."""
         state = plain_state(self.model)

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
-from torch import nn
-
 from srnet.errors import UserError, choose
+from srnet.lazy import nn, torch
 from srnet.masks import Mask, Schedule
 from srnet.masks.budget import Scope
-from srnet.masks.parametrization import ScoreMask
 from srnet.masks.scores import Cut, Init, initial_scores
 from srnet.pruners.base import OfUnits, register
 from srnet.pruners.scored import Scored
@@ -81,7 +78,9 @@ class _Training(Scored):
         start = self.groups.keep(magnitudes, self.schedule.at(0.0), self.pruner.scope)
         return {name: self._score_mask(each, start[name]) for name, each in magnitudes.items()}
 
-    def _score_mask(self, magnitude: torch.Tensor, keep: torch.Tensor) -> ScoreMask:
+    def _score_mask(self, magnitude: torch.Tensor, keep: torch.Tensor) -> Any:
+        from srnet.masks.modules import ScoreMask  # not at the top: it imports torch
+
         keep = keep.to(magnitude.device)
         scores = initial_scores(magnitude, keep, self.pruner.init, self.pruner.phi, self.pruner.alpha)
         return ScoreMask(scores, self.pruner.phi)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
-
+from srnet.lazy import nn
 from srnet.pruners.base import OfUnits, Ramped, register
 from srnet.pruners.scored import Budgeted
 from srnet.training.method import Method

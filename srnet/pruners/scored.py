@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, cast
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Any, cast
 
 from srnet.backbones import newly_initialised
+from srnet.lazy import nn, no_grad, torch
 from srnet.masks import Mask, Schedule, Targets, keep_largest
 from srnet.masks.granularity import WEIGHT, Granularity, groups_of
-from srnet.masks.parametrization import ScoreMask
 from srnet.masks.scores import estimated_cut, sampled
 from srnet.training.method import Method, Snapshot, plain_state, snapshot_of
+
+if TYPE_CHECKING:
+    from srnet.masks.modules import ScoreMask
 
 
 class Scored(Method, ABC):
@@ -82,6 +82,8 @@ class Budgeted(Scored):
         self.final_penalty, self.penalty_schedule = penalty, penalty_schedule or schedule
 
     def first_masks(self) -> dict[str, Any]:
+        from srnet.masks.modules import ScoreMask  # not at the top: it imports torch
+
         return {name: ScoreMask(torch.zeros_like(self.groups.magnitude(name)), -torch.inf) for name in self.groups}
 
     def after_step(self, step: int) -> dict[str, float]:
@@ -94,7 +96,7 @@ class Budgeted(Scored):
         sparsity = self.current_mask().sparsity
         return {"mask/sparsity": sparsity, "mask/drift": drifted - sparsity, **figures}
 
-    @torch.no_grad()
+    @no_grad
     def _follow(self, step: int) -> None:
         samples = {name: sampled(mask.scores, step) for name, mask in self.masks().items()}
         totals = {name: sample.numel() for name, sample in samples.items()}
@@ -102,7 +104,7 @@ class Budgeted(Scored):
         for name, mask in self.masks().items():
             mask.phi.copy_(estimated_cut(samples[name], counts[name] / totals[name]))
 
-    @torch.no_grad()
+    @no_grad
     def set_exactly(self, step: int) -> None:
         """Set the thresholds one group at a time, so that no temporary is as large as the model."""
         scores = self.groups.scores()
@@ -136,23 +138,9 @@ def train_new_parameters(model: nn.Module) -> None:
             parameter.requires_grad = True
 
 
-class _MeanSigmoid(torch.autograd.Function):
-    """mean(sigmoid(x + shift)). Nothing as large as x is kept for the backward pass."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, shift: float) -> torch.Tensor:
-        ctx.save_for_backward(x)
-        ctx.shift = shift
-        return torch.sigmoid(x + shift if shift else x).mean()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:
-        (x,), gradient = ctx.saved_tensors, grads[0]
-        share = torch.sigmoid(x + ctx.shift if ctx.shift else x)
-        return torch.addcmul(share, share, share, value=-1.0).mul_(gradient / x.numel()), None  # s - s^2
-
-
 def mean_sigmoid(scores: list[torch.Tensor], shift: float = 0.0) -> torch.Tensor:
     """The mean over matrices of the mean of sigmoid(S + shift)."""
-    means = [cast(torch.Tensor, _MeanSigmoid.apply(each, shift)) for each in scores]  # type: ignore[no-untyped-call]
+    from srnet.masks.modules import MeanSigmoid  # not at the top: it imports torch
+
+    means = [cast(torch.Tensor, MeanSigmoid.apply(each, shift)) for each in scores]  # type: ignore[no-untyped-call]
     return torch.stack(means).mean()

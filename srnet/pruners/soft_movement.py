@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
-
 from srnet.errors import UserError
-from srnet.masks.parametrization import ScoreMask, raw_weights
+from srnet.lazy import no_grad, torch
+from srnet.masks.parametrization import raw_weights
 from srnet.pruners.base import register
 from srnet.pruners.penalised import Penalised, PenalisedMethod
 from srnet.training.method import Method
@@ -41,6 +40,8 @@ class _SoftMovement(PenalisedMethod):
     pruner: SoftMovement
 
     def first_masks(self) -> dict[str, Any]:
+        from srnet.masks.modules import ScoreMask  # not at the top: it imports torch
+
         weights = raw_weights(self.layers)
         return {name: ScoreMask(torch.zeros_like(weight), _above(self.cut())) for name, weight in weights.items()}
 
@@ -49,7 +50,7 @@ class _SoftMovement(PenalisedMethod):
             self._keep_floor()
         return super().after_step(step)
 
-    @torch.no_grad()
+    @no_grad
     def _keep_floor(self) -> None:
         """Lower the threshold of a matrix in which fewer scores than the floor lie above tau; restore it later."""
         for mask in self.masks().values():

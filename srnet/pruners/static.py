@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import torch
-from torch import nn
-
 from srnet.errors import UserError, choose
+from srnet.lazy import nn, torch
 from srnet.masks import LAYERS, Schedule, Targets
 from srnet.masks.budget import divided
 from srnet.masks.granularity import WEIGHT

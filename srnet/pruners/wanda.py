@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-import torch
-from torch import nn
-from transformers.pytorch_utils import Conv1D
-
 from srnet.errors import UserError
+from srnet.lazy import nn, no_grad, torch
 from srnet.masks import Mask, meet_budget
 from srnet.masks.granularity import WEIGHT
 from srnet.masks.parametrization import raw_weights, weight_name
+from srnet.masks.units import inputs_dim
 from srnet.pruners.base import Batches, OfUnits, register
 
 
@@ -44,7 +42,7 @@ class Wanda(OfUnits):
         norms = input_norms(model, layers, batches)
         ranks, scores = {}, {}
         for name, weight in raw_weights(layers).items():
-            transposed = isinstance(layers[name.removesuffix(".weight")], Conv1D)  # its weight is (inputs, outputs)
+            transposed = inputs_dim(layers[name.removesuffix(".weight")]) == 0
             scores[name] = weight.detach().abs() * (norms[name][:, None] if transposed else norms[name])
             ranks[name] = _ranks(scores[name], dim=0 if transposed else 1)
         if self.granularity != WEIGHT:
@@ -61,7 +59,7 @@ def _ranks(scores: torch.Tensor, dim: int) -> torch.Tensor:
     return order.argsort(dim=dim)
 
 
-@torch.no_grad()
+@no_grad
 def input_norms(model: nn.Module, layers: dict[str, nn.Module], batches: Batches) -> dict[str, torch.Tensor]:
     """Weight name -> the L2 norm of each input of the layer, over all tokens but padding."""
     squares: dict[str, torch.Tensor] = {}

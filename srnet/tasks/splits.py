@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.special import softmax
 
 from srnet.errors import UserError
 
@@ -32,12 +31,13 @@ class Coarse:
         belongs = np.array(self.of)
         if self.decision == "argmax":
             return np.asarray(belongs[logits.argmax(axis=1)])
+        from scipy.special import softmax  # not at the top: it is slow to import
+
         shares = softmax(logits, axis=1) @ np.eye(len(self.classes))[belongs]
         return np.asarray(shares.argmax(axis=1))
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(NamedTuple):
     id: str
     text_a: str
     text_b: str

@@ -15,10 +15,9 @@ from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 import numpy as np
-import torch
-from torch import distributed as dist
 
 from srnet.errors import UserError
+from srnet.lazy import dist, no_grad, torch
 from srnet.progress import world_size
 
 T = TypeVar("T")
@@ -88,7 +87,7 @@ class Ranks:
         """Wait until all ranks have called this."""
         self.gather([])
 
-    @torch.no_grad()
+    @no_grad
     def align(self, tensors: Iterable[torch.Tensor]) -> None:
         """Give every rank the main process's values."""
         if self.world == 1:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import torch
-from torch import nn
-
 from srnet.errors import UserError
+from srnet.lazy import nn, torch
 from srnet.masks import Mask
-from srnet.masks.parametrization import FixedMask, attach, current_mask, raw_weights, weight_name
+from srnet.masks.parametrization import attach, current_mask, raw_weights, weight_name
 
-Snapshot = dict[str, torch.Tensor]
+Snapshot = dict[str, "torch.Tensor"]
 """The state of a run at one step: weights by name, masks by name with the prefix `mask:`."""
 
 MASK_PREFIX = "mask:"
@@ -64,6 +62,8 @@ class Method:
 
     def attach_fixed(self, layers: dict[str, nn.Module], mask: Mapping[str, torch.Tensor] | None = None) -> None:
         """Put a mask that does not train on each of `layers`; by default one that keeps every weight."""
+        from srnet.masks.modules import FixedMask  # not at the top: it imports torch
+
         self.layers, weights = layers, raw_weights(layers)
         mask = Mask.ones_like(weights) if mask is None else mask
         attach(layers, {name: FixedMask(keep, weights[name]) for name, keep in mask.items()})

@@ -29,6 +29,7 @@ from transformers import (
 from srnet.errors import UserError
 from srnet.files import recover_folder
 from srnet.objectives.base import Loss, StatefulLoss
+from srnet.progress import Watch
 from srnet.training.checkpoint import Checkpoint, random_state, readable, trained_tensors, write_checkpoint
 from srnet.training.clock import Clock
 from srnet.training.data import Encoded, training_order
@@ -40,8 +41,6 @@ from srnet.training.speed import speed_arguments
 from srnet.training.stopping import stalled
 
 _TENSORBOARD = "TENSORBOARD_LOGGING_DIR"
-Watch = Callable[[int, int, dict[str, float]], None]
-"""Called with (step, total, latest figures) during a run."""
 
 
 @dataclass

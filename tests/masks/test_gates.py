@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from srnet.masks.parametrization import GateMask, attach, current_mask, raw_weights
+from srnet.masks.modules import GateMask
+from srnet.masks.parametrization import attach, current_mask, raw_weights
+from srnet.masks.scores import BETA, HIGH, LOW
 
 BY_HAND = {
     0.0: 0.5,  # 0.5 * 1.2 - 0.1
@@ -27,7 +29,7 @@ def gates(*scores: float) -> GateMask:
 
 
 def test_the_constants_are_the_papers() -> None:
-    assert (GateMask.BETA, GateMask.LOW, GateMask.HIGH) == (2 / 3, -0.1, 1.1)
+    assert (BETA, LOW, HIGH) == (2 / 3, -0.1, 1.1)
 
 
 def test_evaluation_by_hand() -> None:

@@ -17,7 +17,8 @@ from srnet.experiment import Engine, FineTune, Pretrained, Prune, Store
 from srnet.experiment.rebuild import stored_model
 from srnet.masks import LAYERS, Mask, Targets
 from srnet.masks.granularity import STACK, Granularity, Units, check_granularity, groups_of
-from srnet.masks.parametrization import ScoreMask, raw_weights
+from srnet.masks.modules import ScoreMask
+from srnet.masks.parametrization import raw_weights
 from srnet.masks.units import blocks_of
 from srnet.progress import Reporter
 from srnet.pruners import IMP, PRUNERS, GradualMagnitude, MaskTraining, Movement, OneShot, Pruner, StaticShared

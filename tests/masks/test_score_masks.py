@@ -9,15 +9,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from srnet.masks import Mask, keep_largest
-from srnet.masks.parametrization import (
-    FixedMask,
-    ScoreMask,
-    attach,
-    attached,
-    current_mask,
-    detach,
-    raw_weights,
-)
+from srnet.masks.modules import FixedMask, ScoreMask
+from srnet.masks.parametrization import attach, attached, current_mask, detach, raw_weights
 from srnet.masks.scores import initial_scores
 
 WEIGHT = torch.tensor([[0.5, -2.0], [3.0, -0.25]])

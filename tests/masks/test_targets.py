@@ -14,7 +14,8 @@ from transformers.pytorch_utils import Conv1D
 from srnet.errors import UserError
 from srnet.label_words import restrict_to
 from srnet.masks import LAYERS, Targets
-from srnet.masks.parametrization import ScoreMask, attach
+from srnet.masks.modules import ScoreMask
+from srnet.masks.parametrization import attach
 
 
 @pytest.fixture(scope="module")

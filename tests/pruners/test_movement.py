@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from srnet.errors import UserError
-from srnet.masks.parametrization import ScoreMask, attached, current_mask, raw_weights
+from srnet.masks.modules import ScoreMask
+from srnet.masks.parametrization import attached, current_mask, raw_weights
 from srnet.pruners import GradualMagnitude, Movement
 from srnet.training.method import Method, split_snapshot
 

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from srnet.errors import UserError
-from srnet.masks.parametrization import GateMask, ScoreMask, attached, current_mask, raw_weights
+from srnet.masks.modules import GateMask, ScoreMask
+from srnet.masks.parametrization import attached, current_mask, raw_weights
 from srnet.pruners import L0, SoftMovement
 from srnet.pruners.penalised import FIRST_STEERED, LIMIT, PenalisedMethod
 from srnet.training.method import split_snapshot

@@ -15,7 +15,8 @@ from torch import nn
 from srnet.backbones import load_backbone, load_language_model
 from srnet.errors import UserError
 from srnet.label_words import restrict_to
-from srnet.masks.parametrization import ScoreMask, attached, current_mask
+from srnet.masks.modules import ScoreMask
+from srnet.masks.parametrization import attached, current_mask
 from srnet.pruners import PRUNERS, StaticLocal, StaticShared
 from srnet.pruners.scored import Budgeted
 from srnet.pruners.static import kind_of, shared_counts

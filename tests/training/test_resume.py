@@ -13,10 +13,10 @@ import torch
 from methods import STEERED, TRAINING
 from safetensors.torch import save_file
 
+from srnet.progress import Watch
 from srnet.pruners import MaskTraining, SoftMovement
 from srnet.training import Result, TrainingSettings, train
 from srnet.training.method import Method, Snapshot, split_snapshot
-from srnet.training.trainer import Watch
 
 MakeMethod = Callable[[], Method]
 METHODS: dict[str, MakeMethod] = {

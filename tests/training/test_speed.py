@@ -13,7 +13,7 @@ import torch
 
 from srnet.backbones import load_backbone
 from srnet.errors import UserError
-from srnet.masks.parametrization import ScoreMask
+from srnet.masks.modules import ScoreMask
 from srnet.pruners import IMP, MaskTraining, Movement, StaticShared
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import Result, Run, TrainingSettings, encode, predict, speed, train, trainer

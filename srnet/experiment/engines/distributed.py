@@ -13,8 +13,8 @@ from srnet.experiment.engines.local import Local
 from srnet.experiment.engines.scheduler import Outcome
 from srnet.experiment.nodes import Node
 from srnet.experiment.store import Store
+from srnet.progress import Watch
 from srnet.training.distributed import Ranks
-from srnet.training.trainer import Watch
 
 
 class DistributedExecutor(Local):

@@ -20,7 +20,7 @@ from srnet.experiment.compute_once import compute_once
 from srnet.experiment.engines.scheduler import Outcome
 from srnet.experiment.nodes import Node
 from srnet.experiment.store import Busy, Store
-from srnet.training.trainer import Watch
+from srnet.progress import Watch
 
 SPAWN = multiprocessing.get_context("spawn")  # after a fork torch may deadlock in its threads
 PROGRESS_SECONDS = 0.2

@@ -17,7 +17,7 @@ from srnet.experiment.engines.pool import attempt
 from srnet.experiment.engines.scheduler import Outcome
 from srnet.experiment.nodes import Node
 from srnet.experiment.store import Store
-from srnet.training.trainer import Watch
+from srnet.progress import Watch
 
 TIMEOUT = 60.0
 """Seconds for Ray to start, and to answer a probe."""

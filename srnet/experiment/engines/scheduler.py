@@ -9,8 +9,7 @@ from typing import Literal, Protocol
 from srnet.errors import UserError
 from srnet.experiment.nodes import Node
 from srnet.files import DiskFull
-from srnet.progress import Reporter, Step
-from srnet.training.trainer import Watch
+from srnet.progress import Reporter, Step, Watch
 
 ATTEMPTS = 3
 """How often a node is tried if its worker dies. Each attempt continues from the last checkpoint."""

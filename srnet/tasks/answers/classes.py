@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.special import log_softmax
 
 from srnet.tasks.answers.base import AnswerKind, Judge, Measure, divergence, judge_sums, quotient, register
 from srnet.tasks.splits import Split
@@ -112,6 +111,8 @@ class Classes(AnswerKind):
         return F.cross_entropy(logits, labels, reduction="none")
 
     def teacher(self, logits: np.ndarray) -> np.ndarray:
+        from scipy.special import log_softmax  # not at the top: it is slow to import
+
         return np.asarray(log_softmax(logits, axis=1))
 
     def imitation(self, logits: torch.Tensor, teacher: torch.Tensor, temperature: float = 2.0) -> torch.Tensor:

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 
 CE_OPTIMAL, DEBIASED = "theory: CE-optimal", "theory: ideal debiased"
 
 
-@dataclass(frozen=True)
-class Draw:
+class Draw(NamedTuple):
     label: int
     relation: int
     grade: int

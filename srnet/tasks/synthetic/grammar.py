@@ -7,8 +7,8 @@ decided by comparing facts, not words.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
+from typing import NamedTuple
 
 from srnet.tasks.synthetic.lexicon import CONTEST_VERBS, INTRANSITIVE_VERBS, PEOPLE, PLACES, TIMES, TRANSITIVE_VERBS
 
@@ -17,8 +17,7 @@ Surface = dict[str, str]
 """The word that each concept has in a sentence, one of two."""
 
 
-@dataclass(frozen=True, order=True)
-class Fact:
+class Fact(NamedTuple):
     """`agent` did `verb` (to `patient`); all three are concepts, not words."""
 
     agent: str
@@ -35,8 +34,7 @@ class Fact:
         return Fact(self.patient, self.verb, self.agent)
 
 
-@dataclass(frozen=True)
-class Sentence:
+class Sentence(NamedTuple):
     words: tuple[str, ...]
     facts: frozenset[Fact]
     mentioned: frozenset[str]
