@@ -85,7 +85,7 @@ class Run:
     """The share of the run before which no checkpoint is selected; a method may be stricter."""
     report_to: tuple[str, ...] = ()
     tracker_folder: Path | None = None
-    """Where TensorBoard writes, if not beside the checkpoints; it is kept after the run."""
+    """TensorBoard's folder, if it is not that of the checkpoints; it is kept after the run."""
     watch: Watch | None = None
 
 
