@@ -17,10 +17,10 @@ def training_steps(node: ModelNode, store: Store) -> int:
 
 def planned_steps(node: ModelNode) -> int:
     """The planned steps; the maximum where a training may stop early."""
-    return _cost(node, lambda run: int(run.length))
+    return _cost(node, lambda run: int(run.planned_steps))
 
 
 def _cost(node: ModelNode, steps_of: Callable[[Any], int]) -> int:
-    if node.several:
+    if node.holds_several_models:
         raise TypeError(f"{type(node).__name__} is a run, not a model")
     return node.cost(steps_of)

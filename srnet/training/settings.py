@@ -73,8 +73,8 @@ class TrainingSettings:
         object.__setattr__(self, "epochs", epochs)
 
     @property
-    def length(self) -> str:
-        """In words."""
+    def length_text(self) -> str:
+        """The length of the training in words."""
         return f"{self.epochs:g} epochs" if self.steps is None else f"{self.steps:,} steps"
 
     @property

@@ -319,7 +319,7 @@ def _train(run: Run, ranks: Ranks) -> Result:
         run.loss_state.prepare(torch.from_numpy(run.train.labels), **run.train.extras)
     with _tensorboard_in(run.tracker_folder):
         trainer = SubnetworkTrainer(run, total, arguments, ranks)
-    ranks.own_noise(run.settings.seed)
+    ranks.seed_dropout(run.settings.seed)
     folder = trainer.checkpoint_folder
     resume = ranks.on_main(lambda: _has_checkpoint(folder))
     before = TrainerState.load_from_json(str(folder / "trainer_state.json")).global_step if resume else 0
