@@ -71,7 +71,7 @@ def kept_counts(totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
     return {name: total - prune_count(sparsity, total) for name, total in totals.items()}
 
 
-def divided(budget: int, totals: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, int]:
+def divide_budget(budget: int, totals: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, int]:
     """`budget` weights among matrices, in proportion to share times size; none gets more than it has.
 
     The excess of a full matrix goes to the others in the same proportion. Counts are rounded by largest remainder, so

@@ -12,7 +12,7 @@ from torch import nn
 
 from srnet.errors import UserError, choose
 from srnet.masks import LAYERS, Schedule, Targets
-from srnet.masks.budget import divided
+from srnet.masks.budget import divide_budget
 from srnet.pruners.base import Pruner, register
 from srnet.pruners.scored import Budgeted, train_new_parameters
 from srnet.training.method import Method
@@ -118,5 +118,5 @@ def shared_counts(
     for names in kinds.values():
         means = torch.stack([torch.sigmoid(scores[name] / temperature).mean() for name in names])
         shares = dict(zip(names, means.tolist(), strict=True))
-        counts |= divided(sum(local[name] for name in names), {name: totals[name] for name in names}, shares)
+        counts |= divide_budget(sum(local[name] for name in names), {name: totals[name] for name in names}, shares)
     return counts
