@@ -1,4 +1,4 @@
-"""YAML from users: plain data within limits, or one line that says what is wrong with it."""
+"""YAML from users: plain data within limits, or an error of one line."""
 
 from __future__ import annotations
 

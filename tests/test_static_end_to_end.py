@@ -178,7 +178,7 @@ def test_a_teacher_that_read_other_windows_is_refused(squad: SquadTask, tiny_bac
 
 def test_bias_models_are_for_classes(squad: SquadTask, tiny_backbone: str, tmp_path: Path) -> None:
     store = Engine(Store(tmp_path / "store"))
-    with pytest.raises(UserError, match="needs a task with classes, and 'squad' asks for spans"):
+    with pytest.raises(UserError, match="needs a task with classes; 'squad' has spans"):
         api.finetune(squad, "poe", backbone=tiny_backbone, training=PLAIN, engine=store)
 
 

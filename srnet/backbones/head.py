@@ -10,7 +10,7 @@ from srnet.lazy import transformers
 
 @dataclass(frozen=True)
 class Head:
-    """What gives the logits.
+    """The layers that give the logits.
 
     `words`: the masked-language-model head that the backbone was pre-trained with, restricted to one word per label.
     Without words the head is a randomly initialised linear layer. `per_token`: logits for every token instead of one

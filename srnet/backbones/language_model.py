@@ -38,7 +38,7 @@ def _predicts_words(name: str) -> bool:
 
 
 def has_head(model: Any, missing: frozenset[str]) -> bool:
-    """Whether the checkpoint has the whole head: what is missing would stay random, because the head is frozen."""
+    """Whether the checkpoint has the complete head: missing parts would stay random, because the head is frozen."""
     return model.get_output_embeddings() is not None and all(in_base(model, name) for name in missing)
 
 

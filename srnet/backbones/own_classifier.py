@@ -22,7 +22,7 @@ class OwnClassifier:
     name: str = ""
     """Of the layer."""
     order: tuple[int, ...] = ()
-    """For each label, the output of the checkpoint that stands for it."""
+    """For each label, the index of the checkpoint's output."""
 
 
 def keep_own_classifier(base: LoadedBackbone, labels: tuple[str, ...]) -> OwnClassifier:

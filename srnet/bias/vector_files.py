@@ -118,7 +118,7 @@ def _text_entries(path: Path, choice: _Choice) -> Entries:
                 continue
             count += 1
             dim = dim or _width(line)
-            name, values = _parted(line, dim, where)
+            name, values = _split_line(line, dim, where)
             if choice.takes(word := _decoded(name, where)):
                 yield word, _numbers(values.split(), dim, where)
     if promised is not None and count < promised:
@@ -147,7 +147,7 @@ def _is_number(field: bytes) -> bool:
     return True
 
 
-def _parted(line: bytes, dim: int, where: str) -> tuple[bytes, bytes]:
+def _split_line(line: bytes, dim: int, where: str) -> tuple[bytes, bytes]:
     """Word and values. A word may contain spaces, so the values are counted from the right."""
     if line.count(b" ") == dim and dim:  # the common case, without splitting a line that is not used
         name, _, values = line.partition(b" ")

@@ -64,11 +64,11 @@ class Interval:
         return self.difference + self._reach
 
     def p_above(self, bar: float = 0.0) -> float:
-        """One-sided p-value for "above the bar": below (1 - level) / 2 exactly if the interval lies above it."""
+        """One-sided p-value for "above `bar`": below (1 - level) / 2 exactly if the interval lies above it."""
         return self._p(self.difference - bar)
 
     def p_below(self, bar: float = 0.0) -> float:
-        """One-sided p-value for "below the bar"."""
+        """One-sided p-value for "below `bar`"."""
         return self._p(bar - self.difference)
 
     def with_seeds(self, seeds: int) -> Interval:

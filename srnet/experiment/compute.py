@@ -94,7 +94,7 @@ def _word_vectors(source: str, task: Task) -> WordVectors:
 def _(node: WeakModel, context: Context, folder: Path) -> None:
     task = load_task(node.task)
     logits, _ = score_splits(context.subnetwork(node.first), task, tuple(task.splits), node.first.max_length)
-    seen = task.train.drawn(*node.first.part)  # type: ignore[misc]
+    seen = task.train.shuffled_rows(*node.first.part)  # type: ignore[misc]
     unseen = {task.train.name: task.train.take(seen)}
     logits[task.train.name][seen] = logits_on(context.subnetwork(node.second), unseen, node.second.max_length)[
         task.train.name
@@ -216,7 +216,7 @@ def _train(node: Training, method: Method, context: Context, part: tuple[int, in
     base, answer = subnetwork.base(), task.answer_kind
     splits = task.training_data(node.data)
     if part is not None:
-        splits = (task.train.take(task.train.drawn(*part)),)
+        splits = (task.train.take(task.train.shuffled_rows(*part)),)
 
     def scored(split: Split) -> tuple[Encoded, Callable[[np.ndarray], float]]:
         data = inputs_for(answer, split, base, settings.max_length)

@@ -1,4 +1,4 @@
-"""What a model costs: the optimisation steps behind it, as planned or as the store recorded them."""
+"""The cost of a model: its optimisation steps, as planned or as recorded in the store."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def training_steps(node: ModelNode, store: Store) -> int:
 
 
 def planned_steps(node: ModelNode) -> int:
-    """The same before anything was trained: at most, where a training may stop early."""
-    return _cost(node, lambda run: int(run.length))
+    """The planned steps; the maximum where a training may stop early."""
+    return _cost(node, lambda run: int(run.planned_steps))
 
 
 def _cost(node: ModelNode, steps_of: Callable[[Any], int]) -> int:
-    if node.several:
+    if node.holds_several_models:
         raise TypeError(f"{type(node).__name__} is a run, not a model")
     return node.cost(steps_of)

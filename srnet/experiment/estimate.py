@@ -66,7 +66,7 @@ def estimate(nodes: Sequence[Node], store: Store) -> Estimate:
         else:
             pace = measured.setdefault(setting, 0.0) or measure_step(node.pretrained, node.training)
             measured[setting] = pace
-        seconds, total = seconds + node.length * pace, total + node.length
+        seconds, total = seconds + node.planned_steps * pace, total + node.planned_steps
     return Estimate(len(trainings), total, seconds, sum(len(paces[setting]) for setting in used))
 
 

@@ -41,7 +41,7 @@ def make_objective(text: str, sources: ObjectiveSources) -> Objective:
     return Objective(registered.name, bias, teacher, options=tuple(options.items()), inputs=tuple(made.items()))  # type: ignore[arg-type]
 
 
-def shortened(training: TrainingSettings, share: float) -> TrainingSettings:
+def shorter_training(training: TrainingSettings, share: float) -> TrainingSettings:
     """The same training for a share of its length."""
     if training.steps is not None:
         return replace(training, steps=max(1, round(share * training.steps)))
@@ -82,7 +82,7 @@ class _Early(_Teacher):
 
     def node(self, sources: ObjectiveSources, loss: Any) -> Node:
         full = sources.full()
-        return answers_of(replace(full, training=shortened(full.training, loss.early_share)))
+        return answers_of(replace(full, training=shorter_training(full.training, loss.early_share)))
 
     def check(self, objective: str, task: Task) -> None:
         task.need_classes(objective)

@@ -53,6 +53,6 @@ def stored_node(store: Store, prefix: str) -> nodes.Node:
 
 def stored_model(store: Store, prefix: str) -> nodes.ModelNode:
     node = stored_node(store, prefix)
-    if not isinstance(node, nodes.ModelNode) or node.several:
+    if not isinstance(node, nodes.ModelNode) or node.holds_several_models:
         raise UserError(f"artifact {prefix} is a {type(node).__name__}, not a model", "see `srnet store ls`")
     return node

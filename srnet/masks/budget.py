@@ -70,11 +70,11 @@ def kept_counts(totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
     return {name: total - prune_count(sparsity, total) for name, total in totals.items()}
 
 
-def divided(budget: int, totals: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, int]:
+def divide_budget(budget: int, totals: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, int]:
     """`budget` weights among matrices, in proportion to share times size; none gets more than it has.
 
-    What a full matrix cannot take goes to the others in the same proportion. Whole numbers by largest remainder, so
-    that the sum is the budget.
+    The excess of a full matrix goes to the others in the same proportion. Counts are rounded by largest remainder, so
+    that their sum is the budget.
     """
     if not 0 <= budget <= sum(totals.values()):
         raise ValueError(f"{budget} weights cannot be kept of {sum(totals.values())}")

@@ -117,11 +117,11 @@ class GateMask(nn.Module):
 
     def gate(self) -> torch.Tensor:
         if not self.training:
-            return self.settled()
+            return self.without_noise()
         uniform = torch.rand_like(self.scores).clamp_(1e-6, 1.0 - 1e-6)  # log 0 has no gradient
         return self._stretched(torch.sigmoid((uniform.logit_() + self.scores) / BETA))
 
-    def settled(self) -> torch.Tensor:
+    def without_noise(self) -> torch.Tensor:
         """The gate without noise, as in evaluation."""
         return self._stretched(torch.sigmoid(self.scores))
 
@@ -129,7 +129,7 @@ class GateMask(nn.Module):
         return (share * (HIGH - LOW) + LOW).clamp(0.0, 1.0)
 
     def binary(self) -> torch.Tensor:
-        return self.settled().detach() > 0.0
+        return self.without_noise().detach() > 0.0
 
 
 class FixedMask(nn.Module):

@@ -37,15 +37,15 @@ class Schedule:
         """The sparsity at `progress` = t / t_max; exactly `final` from the end of the ramp on."""
         if progress >= self.ramp:
             return self.final
-        return self.final + (self.initial - self.final) * (1.0 - self.travelled(progress)) ** 3
+        return self.final + (self.initial - self.final) * (1.0 - self.ramp_progress(progress)) ** 3
 
-    def travelled(self, progress: float) -> float:
+    def ramp_progress(self, progress: float) -> float:
         """The completed share of the ramp, from 0 to 1."""
         return min(1.0, max(0.0, progress - self.begin) / (self.ramp - self.begin))
 
     def growth(self, progress: float) -> float:
         """1 - (1 - t/T)^3: the same curve from 0 to 1, on which a penalty grows."""
-        return 1.0 - (1.0 - self.travelled(progress)) ** 3
+        return 1.0 - (1.0 - self.ramp_progress(progress)) ** 3
 
     def reached(self, progress: float) -> bool:
         return self.at(progress) == self.final

@@ -34,7 +34,7 @@ class Targets:
     """
 
     modules: Selector = option(ALL, name="--target-modules")
-    """Layers to mask: all-linear, a regular expression for the whole name, or name endings with commas."""
+    """Layers to mask: all-linear, a regular expression for the full name, or name endings with commas."""
     exclude: Selector = option(OUTSIDE, name="--exclude-modules")
     """Layers to leave out, written in the same way. It takes precedence over --target-modules."""
 

@@ -14,7 +14,7 @@ def distilled(
     needs: tuple[str, ...] = (),
     answer: AnswerKind = CLASSES,
 ) -> Loss:
-    """(1 - weight) loss + weight * imitation of the teacher, whatever the loss; `needs` are its own."""
+    """(1 - weight) loss + weight * imitation of the teacher; `needs` are the inputs of `loss`."""
 
     def both(logits: torch.Tensor, labels: torch.Tensor, **given: torch.Tensor) -> torch.Tensor:
         own = loss(logits, labels, **{need: given[need] for need in needs})

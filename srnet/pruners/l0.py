@@ -63,5 +63,5 @@ class _Gates(PenalisedMethod):
         """Weights are multiplied by their gates: the saved model is the evaluated one."""
         state = plain_state(self.model)
         weights = raw_weights(self.layers)
-        gated = {name: weights[name] * gate.settled() for name, gate in self.gates().items()}
+        gated = {name: weights[name] * gate.without_noise() for name, gate in self.gates().items()}
         return snapshot_of({**state, **gated}, self.current_mask())

@@ -100,7 +100,7 @@ class PenalisedMethod(Scored):
 
     def _excess(self, step: int) -> float:
         """log(kept / target): above 0 while too many weights stay. Then the penalty acts, and grows."""
-        if self.schedule.travelled(self.progress(step)) == 0.0:
+        if self.schedule.ramp_progress(self.progress(step)) == 0.0:
             return 0.0
         target = 1.0 - self.schedule.at(self.progress(step))
         return max(-3.0, min(3.0, math.log(max(self.kept_share(step), 1e-4) / target)))

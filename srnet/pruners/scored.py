@@ -89,15 +89,15 @@ class Budgeted(Scored):
     def after_step(self, step: int) -> dict[str, float]:
         figures = {"mask/penalty": self.strength(step)} if self.final_penalty else {}
         if not self.is_due(step):
-            self._follow(step)
+            self._estimate_thresholds(step)
             return figures
         drifted = self.current_mask().sparsity
-        self.set_exactly(step)
+        self.set_exact_thresholds(step)
         sparsity = self.current_mask().sparsity
         return {"mask/sparsity": sparsity, "mask/drift": drifted - sparsity, **figures}
 
     @no_grad
-    def _follow(self, step: int) -> None:
+    def _estimate_thresholds(self, step: int) -> None:
         samples = {name: sampled(mask.scores, step) for name, mask in self.masks().items()}
         totals = {name: sample.numel() for name, sample in samples.items()}
         counts = self.counts(samples, totals, step)
@@ -105,7 +105,7 @@ class Budgeted(Scored):
             mask.phi.copy_(estimated_cut(samples[name], counts[name] / totals[name]))
 
     @no_grad
-    def set_exactly(self, step: int) -> None:
+    def set_exact_thresholds(self, step: int) -> None:
         """Set the thresholds one group at a time, so that no temporary is as large as the model."""
         scores = self.groups.scores()
         totals = {name: each.numel() for name, each in scores.items()}

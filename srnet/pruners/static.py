@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from srnet.errors import UserError, choose
 from srnet.lazy import nn, torch
 from srnet.masks import LAYERS, Schedule, Targets
-from srnet.masks.budget import divided
+from srnet.masks.budget import divide_budget
 from srnet.masks.granularity import WEIGHT
 from srnet.pruners.base import OfUnits, register
 from srnet.pruners.scored import Budgeted, train_new_parameters
@@ -65,7 +65,7 @@ class StaticShared(StaticLocal):
 
     name: ClassVar[str] = "smp-s"
     temperature: float | None = None
-    """p, by which scores are divided to share the budget. Default 1, and 4 for a sparsity of 0.3 or less."""
+    """p, by which scores are divide_budget to share the budget. Default 1, and 4 for a sparsity of 0.3 or less."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,5 +126,5 @@ def shared_counts(
         means = torch.stack([torch.sigmoid(scores[name] / temperature).mean() for name in names])
         shares = dict(zip(names, means.tolist(), strict=True))
         budget, open_ = sum(local[name] - least for name in names), {name: totals[name] - least for name in names}
-        counts |= {name: least + count for name, count in divided(budget, open_, shares).items()}
+        counts |= {name: least + count for name, count in divide_budget(budget, open_, shares).items()}
     return counts

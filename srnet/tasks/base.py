@@ -27,7 +27,7 @@ SHORTCUTS: tuple[Shortcut, ...] = ("overlap", "claim", "unknown")
 def check_label_words(task: str, words: tuple[str, ...], labels: tuple[str, ...]) -> None:
     if words and (len(words) != len(labels) or len(set(words)) != len(words) or not all(map(str.strip, words))):
         raise UserError(
-            f"task '{task}': label_words {list(words)} do not stand for the labels {list(labels)}",
+            f"task '{task}': label_words {list(words)} do not fit the labels {list(labels)}",
             "give one word per label, all different",
         )
 
@@ -67,7 +67,7 @@ class Task:
         names = [self.train.name, self.dev.name, *self.id_tests, *self.ood]
         names += [self.ood_train.name] if self.ood_train else []
         if len(set(names)) != len(names) or any(split.name != name for name, split in tests.items()):
-            raise UserError(f"task '{self.name}': splits need names of their own, not {names}")
+            raise UserError(f"task '{self.name}': splits need different names, not {names}")
         self._check_answers()
         self.answer_kind.check_metric(self.name, self.metric, self.labels)
         check_label_words(self.name, self.label_words, self.labels)
@@ -96,7 +96,7 @@ class Task:
     def need_classes(self, what: str) -> None:
         """An error unless the answers are classes; `what` needs them, such as "a bias model"."""
         if not self.answer_kind.has_classes:
-            raise UserError(f"{what} needs a task with classes, and '{self.name}' asks for {self.answer_kind.plural}")
+            raise UserError(f"{what} needs a task with classes; '{self.name}' has {self.answer_kind.plural}")
 
     @property
     def splits(self) -> dict[str, Split]:

@@ -36,15 +36,15 @@ class Columns:
         self._seen: dict[str, str] = {}
 
     def add(self, text_a: str, text_b: str, label: Any, group: str) -> None:
-        self.text_a.append(self._once(text_a))
-        self.text_b.append(self._once(text_b))
+        self.text_a.append(self._interned(text_a))
+        self.text_b.append(self._interned(text_b))
         self.labels.append(label)
-        self.groups.append(self._once(group))
+        self.groups.append(self._interned(group))
 
     def unknown(self, group: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(column for column in group if column not in self.grouped)
 
-    def _once(self, text: str) -> str:
+    def _interned(self, text: str) -> str:
         """Premises and sub-cases repeat, so one copy of each recent text is kept."""
         if len(self._seen) > 10_000:
             self._seen.clear()

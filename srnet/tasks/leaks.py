@@ -15,10 +15,10 @@ _ASCII_SIGNS = {n: None for n in range(128) if not chr(n).isalnum()}
 def fingerprints(split: Split) -> Iterator[int]:
     """One number per row, which ignores case, spaces and punctuation."""
     for text_a, text_b in zip(split.text_a, split.text_b, strict=True):
-        yield hash((_essence(text_a), _essence(text_b)))
+        yield hash((_normalised(text_a), _normalised(text_b)))
 
 
-def _essence(text: str) -> str:
+def _normalised(text: str) -> str:
     folded = text.casefold()
     kept = folded.translate(_ASCII_SIGNS) if folded.isascii() else "".join(filter(_is_content, folded))
     return kept or text  # a text of punctuation only is compared unchanged

@@ -196,7 +196,7 @@ def _texts_of(items: list[Any] | tuple[Any, ...]) -> list[Any]:
         case [int() | None, int() | None, str() | None, int() | None]:
             return []  # FEVER's own files only refer to the text: [annotation, evidence, page, number]
     texts = [item for item in items if isinstance(item, (str, bytes, list, tuple))]
-    return texts or [item for item in items if item is not None]  # beside a text, a number is its weight
+    return texts or [item for item in items if item is not None]  # a number next to a text is its weight
 
 
 def _parquet_rows(source: str) -> Iterator[Row]:
@@ -228,7 +228,7 @@ def _hub_rows(source: str) -> Iterator[Row]:
     disable_progress_bars()
     offline = os.environ.get(DOWNLOAD_VARIABLE) != "1"
     try:
-        # no code of a dataset is executed: `datasets` no longer supports scripts, and must not be told to
+        # no code of a dataset is executed: `datasets` no longer supports scripts, so `trust_remote_code` is not passed
         with _no_network(offline):
             data = load_dataset(repository, configuration, split=split, revision=revision)
     except Exception as error:  # many types, from several libraries

@@ -84,9 +84,9 @@ class Split:
 
     def sample(self, size: int) -> Split:
         """At most `size` rows, always the same ones, sampled from the complete split."""
-        return self.take(self.drawn(0, size))
+        return self.take(self.shuffled_rows(0, size))
 
-    def drawn(self, start: int, stop: int) -> np.ndarray:
+    def shuffled_rows(self, start: int, stop: int) -> np.ndarray:
         """The rows from `start` to `stop` of one fixed permutation: disjoint ranges have different rows."""
         return np.sort(np.random.default_rng(0).permutation(len(self))[start:stop])
 

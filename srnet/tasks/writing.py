@@ -17,7 +17,7 @@ def write_csv(task: Task, folder: Path) -> list[Path]:
     """One file per split, with the columns text_a, text_b, label and group."""
     kind = task.answer_kind
     if not kind.in_cells:
-        raise UserError(f"task '{task.name}' asks for {kind.plural}, which a csv file cannot hold", "use its own files")
+        raise UserError(f"task '{task.name}' has {kind.plural}, which do not fit into a csv file", "use its own files")
     with new_folder(require_new(folder)) as staging:
         for name, split in task.splits.items():
             write_text(staging / f"{name}.csv", _csv(split, kind.cells(split.labels, task.classes_of(split))))

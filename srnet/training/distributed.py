@@ -99,7 +99,7 @@ class Ranks:
                 # not broadcast in place: only `copy_` raises the tensor's version, on which caches depend
                 tensor.copy_(value)
 
-    def own_noise(self, seed: int) -> None:
+    def seed_dropout(self, seed: int) -> None:
         """Seed dropout differently on each rank.
 
         The Trainer gives all ranks one seed, so that the first example of every rank would lose the same units. This is

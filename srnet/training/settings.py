@@ -42,15 +42,15 @@ class TrainingSettings:
     max_grad_norm: float = 1.0
     """Norm at which gradients are clipped."""
     patience: int | None = None
-    """Stop after so many evaluations in a row without a gain on ID dev. Default: train to the end."""
+    """Stop after this number of evaluations without a gain on ID dev. Default: train to the end."""
     min_gain: float = 0.5
     """Points on ID dev that count as a gain for --patience."""
     trace: int = 0
-    """Examples of each OOD split that are scored at every evaluation, for curves. They never choose anything."""
+    """Examples of each OOD split that are scored at every evaluation, for curves. Never used for selection."""
     seed: int = 0
     """Seed of random initialisation, batches and dropout."""
     dev_rows: int | None = None
-    """Choose checkpoints on so many rows of ID dev, always the same. Default: all. Results are always on all rows."""
+    """Rows of ID dev for selecting checkpoints, always the same. Default: all. Results are always on all rows."""
     precision: Precision = "float32"
     """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
     compile: bool = False
@@ -73,8 +73,8 @@ class TrainingSettings:
         object.__setattr__(self, "epochs", epochs)
 
     @property
-    def length(self) -> str:
-        """In words."""
+    def length_text(self) -> str:
+        """The length of the training in words."""
         return f"{self.epochs:g} epochs" if self.steps is None else f"{self.steps:,} steps"
 
     @property

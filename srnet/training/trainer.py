@@ -84,7 +84,7 @@ class Run:
     """The share of the run before which no checkpoint is selected; a method may be stricter."""
     report_to: tuple[str, ...] = ()
     tracker_folder: Path | None = None
-    """Where TensorBoard writes, if not beside the checkpoints; it is kept after the run."""
+    """TensorBoard's folder, if it is not that of the checkpoints; it is kept after the run."""
     watch: Watch | None = None
 
 
@@ -318,7 +318,7 @@ def _train(run: Run, ranks: Ranks) -> Result:
         run.loss_state.prepare(torch.from_numpy(run.train.labels), **run.train.extras)
     with _tensorboard_in(run.tracker_folder):
         trainer = SubnetworkTrainer(run, total, arguments, ranks)
-    ranks.own_noise(run.settings.seed)
+    ranks.seed_dropout(run.settings.seed)
     folder = trainer.checkpoint_folder
     resume = ranks.on_main(lambda: _has_checkpoint(folder))
     before = TrainerState.load_from_json(str(folder / "trainer_state.json")).global_step if resume else 0

@@ -104,7 +104,7 @@ def test_a_shortcut_without_a_name_has_no_linear_model(tiny_task: SyntheticTask)
 
 def test_the_two_weak_models_never_see_the_same_example(weak: WeakModel, tiny_task: SyntheticTask) -> None:
     train = load_task(tiny_task).train
-    rows = [train.drawn(*(model.part or (0, 0))) for model in (weak.first, weak.second)]
+    rows = [train.shuffled_rows(*(model.part or (0, 0))) for model in (weak.first, weak.second)]
     assert [len(each) for each in rows] == [40, 40]
     assert not set(rows[0]) & set(rows[1])
 
@@ -120,7 +120,7 @@ def test_every_training_example_is_judged_by_a_model_to_which_it_is_new(
     )
     found = bias_predictions(engine.store, weak, "train")
     assert found.ids == task.train.ids
-    seen = task.train.drawn(0, 40)
+    seen = task.train.shuffled_rows(0, 40)
     expected = log_softmax(first, axis=1)
     expected[seen] = log_softmax(second, axis=1)[seen]
     assert not np.allclose(first[seen], second[seen], atol=1e-3)

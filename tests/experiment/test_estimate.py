@@ -69,7 +69,7 @@ def remember(store: Store, node: Node | None, pace: float | None) -> None:
     ],
 )
 def test_the_length_of_a_training(node: Any, steps: int) -> None:
-    assert node.length == steps
+    assert node.planned_steps == steps
 
 
 # --- stored paces --------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from srnet.errors import UserError
 from srnet.masks import check_sparsity, keep_largest, meet_budget, prune_count
-from srnet.masks.budget import divided, kept_counts
+from srnet.masks.budget import divide_budget, kept_counts
 from srnet.masks.scores import cut_between
 
 FEW_VALUES = st.sampled_from([-1.0, 0.0, 0.01, 0.02])
@@ -161,7 +161,7 @@ HUNDREDS = {"a": 100, "b": 100, "c": 100}
 def test_a_shared_budget_by_hand(
     budget: int, totals: dict[str, int], claims: dict[str, float], expected: dict[str, int]
 ) -> None:
-    assert divided(budget, totals, claims) == expected
+    assert divide_budget(budget, totals, claims) == expected
 
 
 @st.composite
@@ -178,7 +178,7 @@ def test_a_shared_budget_is_spent_and_nobody_gets_more_than_it_has(
     case: tuple[int, dict[str, int], dict[str, float]],
 ) -> None:
     budget, totals, claims = case
-    counts = divided(budget, totals, claims)
+    counts = divide_budget(budget, totals, claims)
     assert sum(counts.values()) == budget
     assert counts.keys() == totals.keys()
     assert all(0 <= counts[name] <= totals[name] for name in totals)
@@ -189,7 +189,7 @@ def test_a_shared_budget_is_spent_and_nobody_gets_more_than_it_has(
 def test_who_claims_more_never_gets_less(case: tuple[int, dict[str, int], dict[str, float]], total: int) -> None:
     budget, names, claims = case
     totals = dict.fromkeys(names, total)
-    counts = divided(budget % (total * len(totals) + 1), totals, claims)
+    counts = divide_budget(budget % (total * len(totals) + 1), totals, claims)
     ranked = sorted(claims, key=lambda name: claims[name])
     for lower, higher in pairwise(ranked):
         # of two that claim alike one may get the odd weight
@@ -203,15 +203,15 @@ def test_a_higher_claim_of_ones_own_never_costs_a_weight(
 ) -> None:
     budget, totals, claims = case
     name = sorted(totals)[which % len(totals)]
-    before = divided(budget, totals, claims)[name]
-    after = divided(budget, totals, claims | {name: claims[name] * factor + 1e-3})[name]
+    before = divide_budget(budget, totals, claims)[name]
+    after = divide_budget(budget, totals, claims | {name: claims[name] * factor + 1e-3})[name]
     assert after >= before
 
 
 @pytest.mark.parametrize("budget", [-1, 8])
 def test_a_budget_beyond_what_there_is_is_a_bug(budget: int) -> None:
     with pytest.raises(ValueError, match=f"{budget} weights cannot be kept of 7"):
-        divided(budget, {"a": 3, "b": 4}, {"a": 1.0, "b": 1.0})
+        divide_budget(budget, {"a": 3, "b": 4}, {"a": 1.0, "b": 1.0})
 
 
 @pytest.mark.parametrize(

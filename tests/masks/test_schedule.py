@@ -69,7 +69,7 @@ LATE = Schedule(0.0, 0.8, ramp=0.9, begin=0.1)
 
 
 @pytest.mark.parametrize(
-    ("progress", "travelled", "sparsity", "growth"),
+    ("progress", "ramp_progress", "sparsity", "growth"),
     [
         (0.0, 0.0, 0.0, 0.0),
         (0.05, 0.0, 0.0, 0.0),
@@ -81,8 +81,8 @@ LATE = Schedule(0.0, 0.8, ramp=0.9, begin=0.1)
         (1.0, 1.0, 0.8, 1.0),
     ],
 )
-def test_a_late_beginning_by_hand(progress: float, travelled: float, sparsity: float, growth: float) -> None:
-    assert LATE.travelled(progress) == pytest.approx(travelled, abs=1e-12)
+def test_a_late_beginning_by_hand(progress: float, ramp_progress: float, sparsity: float, growth: float) -> None:
+    assert LATE.ramp_progress(progress) == pytest.approx(ramp_progress, abs=1e-12)
     assert LATE.at(progress) == pytest.approx(sparsity, abs=1e-12)
     assert LATE.growth(progress) == pytest.approx(growth, abs=1e-12)
 

@@ -399,7 +399,7 @@ def test_a_figure_costs_what_it_did(name: str) -> None:
     profile = toy() if get_figure(name).family == "srnet" else replace(toy_smp(TASK), words=())
     recipe = get_figure(name).recipe(profile)
     trainings: list[Any] = [node for node in every_node(recipe.nodes()).values() if node.trains]
-    assert (len(recipe.points), len(trainings), sum(node.length for node in trainings)) == COSTS[name]
+    assert (len(recipe.points), len(trainings), sum(node.planned_steps for node in trainings)) == COSTS[name]
 
 
 def test_all_figures_together_are_fewer_than_a_hundred_trainings(plan: list[Node]) -> None:

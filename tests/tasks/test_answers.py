@@ -80,7 +80,7 @@ def test_data(described: Path) -> None:
     assert check_data(spec).splits[0].labels == {}  # type: ignore[arg-type]
     written = write_csv(task, described.parent / "written")[1]
     assert [int(row["label"]) for row in csv.DictReader(written.open())] == task.dev.labels.tolist()
-    with pytest.raises(UserError, match="a bias model needs a task with classes, and 'doctors' asks for counts"):
+    with pytest.raises(UserError, match="a bias model needs a task with classes; 'doctors' has counts"):
         task.need_classes("a bias model")
     with (described.parent / "dev.csv").open("a") as file:
         file.write("a doctor,many\n")

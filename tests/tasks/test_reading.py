@@ -200,7 +200,7 @@ def test_text_that_parquet_has_as_bytes(file: File) -> None:
         ("d.jsonl", b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", ("d.jsonl, line 1: not JSON",)),
         ("d.jsonl", b'{"a": ' + b"[" * 700 + b"]" * 700 + b"}\n", ("d.jsonl, line 1: not JSON",)),
         ("d.jsonl", b'{"a": "\\ud83d"}\n', ("d.jsonl, line 1: half a character",)),
-        ("d.parquet", b"", ("d.parquet cannot be read as parquet", "whole")),
+        ("d.parquet", b"", ("d.parquet cannot be read as parquet", "complete")),
         ("d.parquet", b"PAR1 no, not at all PAR1", ("d.parquet cannot be read as parquet",)),
         ("d.parquet", as_parquet(ROWS)[:-20], ("d.parquet cannot be read as parquet",)),
         ("d.xlsx", b"a,b\n", ("d.xlsx has an unknown ending", ".csv, .tsv, .txt, .jsonl", ".parquet")),

@@ -146,7 +146,7 @@ def test_what_is_written_can_be_read_again(tmp_path: Path) -> None:
 def test_spans_are_not_written(tmp_path: Path) -> None:
     train, dev = (Split("x" * n, "ID", ("1",), ("a",), ("b",), np.array([[0, 1]]), ("",)) for n in (1, 2))
     task = Task("mine", ("start", "end"), "span_f1", "unknown", train, dev, {}, answer="span")
-    with pytest.raises(UserError, match="asks for spans, which a csv file cannot hold"):
+    with pytest.raises(UserError, match="has spans, which do not fit into a csv file"):
         write_csv(task, tmp_path / "out")
 
 

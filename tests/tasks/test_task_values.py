@@ -195,9 +195,9 @@ def test_coarser_classes_are_for_classes() -> None:
 
 def test_what_needs_classes_says_so() -> None:
     task().need_classes("a bias model")
-    with pytest.raises(UserError, match="a bias model needs a task with classes, and 'toy' asks for scores"):
+    with pytest.raises(UserError, match="a bias model needs a task with classes; 'toy' has scores"):
         scores().need_classes("a bias model")
-    with pytest.raises(UserError, match="asks for spans"):
+    with pytest.raises(UserError, match="has spans"):
         spans().need_classes("a bias model")
 
 

@@ -128,7 +128,7 @@ class WeakModel(Node):
         start, end = self.first.part or (0, 0)
         return (
             f"no features, but the answers of two models of {self.first.pretrained.backbone} fine-tuned on "
-            f"{end - start:,} examples each, every example judged by one that did not see it"
+            f"{end - start:,} examples each, every example scored by one that was not trained on it"
         )
 
     @property

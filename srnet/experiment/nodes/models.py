@@ -19,7 +19,7 @@ TRAIN = "train"
 class ModelNode(Node):
     """A node whose artifact is a model: a subnetwork folder."""
 
-    several: ClassVar[bool] = False
+    holds_several_models: ClassVar[bool] = False
     """Whether the artifact has several models, from which other nodes select."""
 
     @property

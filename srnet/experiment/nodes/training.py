@@ -36,7 +36,7 @@ class Training(ModelNode):
         task.training_data(self.data)
         self.objective.check(task)
 
-    def check_to_the_end(self) -> None:
+    def check_no_patience(self) -> None:
         """Only plain fine-tuning may stop early: a mask reaches its sparsity only at the end."""
         if self.training.patience is not None:
             raise UserError("patience is for fine-tuning; this must run to its end", "leave patience out")
@@ -54,7 +54,7 @@ class Training(ModelNode):
         return self.training.max_length
 
     @property
-    def length(self) -> int:
+    def planned_steps(self) -> int:
         """Planned steps; the maximum where a training may stop early."""
         if self.training.steps is not None:
             return self.training.steps
@@ -98,7 +98,7 @@ class FineTune(Training):
 
     @property
     def label(self) -> str:
-        until = f", {self.training.length}" if self.training.patience is None else ", until it stalls"
+        until = f", {self.training.length_text}" if self.training.patience is None else ", until it stalls"
         part = f" on {self.part[1] - self.part[0]:,} examples" if self.part else ""
         return f"fine-tune ({self.how}){part}{until}, seed {self.training.seed}"
 
@@ -107,7 +107,7 @@ class FineTune(Training):
 class Trajectory(Training):
     """One fine-tuning that keeps the model at several steps; `Moment` selects one."""
 
-    several: ClassVar[bool] = True
+    holds_several_models: ClassVar[bool] = True
     parent: ModelNode
     objective: Objective
     training: TrainingSettings
@@ -117,11 +117,11 @@ class Trajectory(Training):
         super().__post_init__()
         if not self.steps or min(self.steps) < 1:
             raise UserError(f"steps of a fine-tuning start at 1, not {list(self.steps)}")
-        self.check_to_the_end()
+        self.check_no_patience()
         self.check_no_scores()
 
     @property
-    def length(self) -> int:
+    def planned_steps(self) -> int:
         return max(self.steps)
 
     @property
@@ -164,7 +164,7 @@ class Moment(ModelNode):
 class PruneRun(Training):
     """One run of a method that yields every sparsity level; `Prune` selects one."""
 
-    several: ClassVar[bool] = True
+    holds_several_models: ClassVar[bool] = True
     parent: ModelNode
     pruner: Pruner
     objective: Objective
@@ -196,7 +196,7 @@ class Prune(Training):
         if not self.pruner.trains and self.data != "id":
             raise UserError(f"pruner '{self.pruner.name}' does not train, so it takes no training data")
         super().__post_init__()
-        self.check_to_the_end()
+        self.check_no_patience()
         if self.training.steps is not None:
             self.pruner.check_steps(self.training.steps)
         if not self.pruner.has_scores:

@@ -53,7 +53,7 @@ class SpanSplit(Split):
         return tuple(tuple(dict.fromkeys(map(normalised, texts))) for texts in self.references)
 
     def sample(self, size: int) -> SpanSplit:
-        return self.take(self.drawn(0, size))
+        return self.take(self.shuffled_rows(0, size))
 
     def take(self, rows: np.ndarray) -> SpanSplit:
         taken = super().take(rows)
