@@ -24,11 +24,12 @@ _WHERE = {
     "TrainingSettings": "training",
     "Subnetwork": "subnetwork", "load_subnetwork": "subnetwork", "save_merged": "export",
     "UserError": "errors",
-    "Trajectory": "experiment", "Moment": "experiment", "Order": "recipes",
+    "Trajectory": "experiment", "Moment": "experiment", "Order": "recipes", "DataOptions": "recipes",
     "demo": "api", "run": "api", "run_recipe": "api", "reproduce": "api", "claims": "api", "plan": "api",
     "claims_until_answered": "api",
     "finetune": "api", "prune": "api", "evaluate": "api",
-    "bias_model": "api", "pretrain": "api", "export_model": "api", "import_mask": "api",
+    "bias_model": "api", "pretrain": "api", "PretrainSettings": "tasks.synthetic.pretrain",
+    "export_model": "api", "import_mask": "api",
 }  # fmt: skip
 
 __all__ = ["__version__", *_WHERE]

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from srnet.backbones import Head, OwnClassifier, has_language_model, keep_own_classifier, load_backbone
+from srnet.backbones import Head, has_language_model, keep_own_classifier, load_backbone
 from srnet.errors import UserError, choose
 from srnet.experiment import Engine, load_task
 from srnet.experiment.nodes import TaskSpec, answer_of_spec
@@ -54,14 +54,10 @@ def export_model(model: str | Path, out: Path | str, *, format: str, engine: Eng
     """
     write = EXPORTS[choose("format", format, EXPORTS)]
     out = Path(out) if format == "smp" else require_new(Path(out))
-    write(_saved(model, engine or Engine()), out)
+    store = (engine or Engine()).store
+    folder = Path(model) if Path(model).is_dir() else store.path(stored_model(store, str(model)).key)
+    write(Subnetwork.load(folder), out)
     return out
-
-
-def _saved(model: str | Path, engine: Engine) -> Subnetwork:
-    if Path(model).is_dir():
-        return Subnetwork.load(Path(model))
-    return Subnetwork.load(engine.store.path(stored_model(engine.store, str(model)).key))
 
 
 IMPORTS = ("smp", "srnet-reference")
@@ -99,22 +95,16 @@ def import_mask(
     chosen, head = _outputs(format, backbone, tuple(labels), tuple(label_words), task)
     base = load_backbone(backbone, chosen, seed=0, head=head)
     mask, remarks = _read_mask(Path(file), format, base.model)
-    if not head.words:
-        own = keep_own_classifier(base, chosen)
-        mask = _in_order(mask, own)
-        remarks.append(
-            f"the checkpoint's own classifier was kept for {', '.join(chosen)}: {own.why}"
-            if own.kept
-            else f"the head is randomly initialised, for {own.why}: scores mean nothing until it is trained"
-        )
+    own = None if head.words else keep_own_classifier(base, chosen)
+    if own is not None and not own.kept:
+        remarks.append(f"the head is randomly initialised, for {own.why}: scores mean nothing until it is trained")
+    elif own is not None:
+        remarks.append(f"the checkpoint's own classifier was kept for {', '.join(chosen)}: {own.why}")
+        name = weight_name(own.name)
+        if name in mask:  # its rows are in the checkpoint's order, the labels may be in another
+            mask = Mask({**mask, name: mask[name][list(own.order)]})
     Subnetwork.of(base, chosen, base.model.state_dict(), mask).save(out)
     return Imported(out, mask, tuple(remarks))
-
-
-def _in_order(mask: Mask, own: OwnClassifier) -> Mask:
-    """A mask of the classifier has its rows in the checkpoint's order, and must follow them."""
-    name = weight_name(own.name)
-    return Mask({**mask, name: mask[name][list(own.order)]}) if own.kept and name in mask else mask
 
 
 def _outputs(
@@ -131,8 +121,9 @@ def _outputs(
         return labels, Head(words)
     # a description of files knows its labels itself, so the data need not be there
     known: Any = task if hasattr(task, "labels") else load_task(task)
-    usual = tuple(known.label_words) if format == "smp" and has_language_model(backbone) else ()
-    return tuple(known.labels), Head(words or usual, per_token=answer_of_spec(known).per_token)
+    if not words and format == "smp" and has_language_model(backbone):
+        words = tuple(known.label_words)
+    return tuple(known.labels), Head(words, per_token=answer_of_spec(known).per_token)
 
 
 def _read_mask(file: Path, format: str, model: nn.Module) -> tuple[Mask, list[str]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from srnet.errors import UserError
 from srnet.experiment import Engine
+from srnet.options import as_cli_args, option
 from srnet.progress import helps
 from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
 from srnet.recipes.demo import SEEDS as DEMO_SEEDS
@@ -17,6 +19,18 @@ from srnet.tasks.synthetic import SyntheticTask
 
 if TYPE_CHECKING:  # reports import plotting libraries, which planning does not need
     from srnet.report import Evidence, Finding, Page, Results
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """What the demo trains."""
+
+    seeds: int = option(DEMO_SEEDS, least=1)
+    """How many seeds. With fewer than 3 there is no verdict."""
+    sparsities: tuple[float, ...] = DEMO_SPARSITIES
+    """Shares to prune, with commas."""
+    steps: int | None = None
+    """Optimisation steps of each training."""
 
 
 def demo(
@@ -29,11 +43,9 @@ def demo(
     engine: Engine | None = None,
 ) -> Results:
     """Find sparse and robust subnetworks on the embedded benchmark and write table, curves and report to `out`."""
-    task = task or SyntheticTask("inference")
-    options = f"--task {task.name} --seeds {seeds} --sparsities {','.join(str(each) for each in sparsities)}"
-    options += "" if task.noise is None else f" --noise {task.noise}"
-    options += f" --train-size {task.train_size}" + ("" if steps is None else f" --steps {steps}")
-    return run_recipe(demo_recipe(task, seeds, tuple(sparsities), steps), out, engine, f"srnet demo {options}")
+    task, settings = task or SyntheticTask("inference"), DemoSettings(seeds, tuple(sparsities), steps)
+    command = shlex.join(["srnet", "demo", *as_cli_args(task), *as_cli_args(settings)])
+    return run_recipe(demo_recipe(task, **vars(settings)), out, engine, command)
 
 
 def run(spec: Path | str, out: Path | str | None = None, *, engine: Engine | None = None) -> Results:
@@ -53,11 +65,8 @@ def reproduce(order: Order, out: Path | str | None = None, *, engine: Engine | N
     """Run figures of the paper, check its claims on them, and write one report."""
     engine, recipes = engine or Engine(), order.recipes()
     title = f"{', '.join(order.figures)}, profile {order.profile}"
-    return _report(recipes, folder_of(order, out), engine, title, order.command(), order)
-
-
-def folder_of(order: Order, out: Path | str | None) -> Path:
-    return Path(out or f"srnet-{'-'.join(order.figures)}")
+    folder = Path(out or f"srnet-{'-'.join(order.figures)}")
+    return _report(recipes, folder, engine, title, order.command(), order)
 
 
 def _report(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -13,7 +13,7 @@ from srnet import __version__
 from srnet.cli import data, exchange, models, recipes, store  # noqa: F401  each adds its commands
 from srnet.cli.app import app, out
 from srnet.errors import LONGEST, UserError, shortened
-from srnet.files import explained
+from srnet.files import writing
 from srnet.progress import helps
 
 INTERRUPTED = 130
@@ -30,37 +30,28 @@ def main() -> None:
     """Entry point: one line and exit code 2 for what a user can mend."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        code = app(standalone_mode=False) or 0
-        if code == INTERRUPTED:
-            _stopped()
-        sys.exit(code)
+        with writing("the result"):
+            code = app(standalone_mode=False) or 0
     except UserError as error:
         _fail(str(error))
     except typer.TyperException as error:
-        _usage(error)
-    except OSError as error:
-        known = explained(error, "the result")
-        if known is None:
-            raise
-        _fail(str(known))
+        _fail_usage(error)
     except (KeyboardInterrupt, typer.Abort):
-        _stopped()
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        Console(stderr=True).print("stopped; run the same command again to continue")
+    sys.exit(code)
 
 
-def _stopped() -> None:
-    Console(stderr=True).print("stopped; run the same command again to continue", markup=False)
-    sys.exit(INTERRUPTED)
-
-
-def _usage(error: Any) -> None:
+def _fail_usage(error: Any) -> NoReturn:
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
-        out.print(context.get_help(), markup=False)
+        out.print(context.get_help())
         sys.exit(2)
     _fail(error.format_message(), f"{context.command_path} --help" if context is not None else "srnet --help")
 
 
-def _fail(message: str, help: str | None = None) -> None:
+def _fail(message: str, help: str | None = None) -> NoReturn:
     text = shortened(" ".join(message.split()), 2 * LONGEST) + (f" (see `{help}`)" if help else "")
     Console(stderr=True, soft_wrap=True, highlight=False, quiet=helps()).print(f"srnet: {text}", markup=False)
     sys.exit(2)

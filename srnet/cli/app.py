@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
-from srnet.cli.options import Choice, Fields, Instance
+import srnet
+from srnet.cli.options import Fields
 from srnet.errors import UserError
 from srnet.names import EMBEDDED
 from srnet.options import TEXT, option, repeated
-from srnet.progress import helps
+from srnet.progress import Reporter, helps
 
-# transformers and torch take seconds to import, so commands import what they need when they run
+# transformers and torch take seconds to import, so commands use names like `srnet.Engine`, imported when first used
 
+STYLE: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": None}
 app = typer.Typer(
     name="srnet",
     help="Find, train, check and deliver sparse and robust subnetworks inside pre-trained language models.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    **STYLE,
 )
-out = Console(highlight=False, soft_wrap=True, quiet=helps())
+out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True, quiet=helps())
+
+
+def command_group(name: str, help: str) -> typer.Typer:
+    """Commands that are called as `srnet NAME COMMAND`."""
+    made = typer.Typer(help=help, **STYLE)
+    app.add_typer(made, name=name)
+    return made
 
 
 @dataclass(frozen=True)
@@ -44,10 +52,7 @@ class Run:
     """No progress."""
 
     def start(self) -> Any:
-        from srnet.experiment import Engine, Store
-        from srnet.progress import Reporter
-
-        return Engine(Store(self.store), Reporter(self.quiet), self.report_to, self.engine, self.workers)
+        return srnet.Engine(srnet.Store(self.store), Reporter(self.quiet), self.report_to, self.engine, self.workers)
 
 
 @dataclass(frozen=True)
@@ -59,76 +64,36 @@ class Subject:
     rest of GLUE); squad; or a YAML file of your own."""
     backbone: str = EMBEDDED
     """A folder, a hub name (set SRNET_DOWNLOAD=1 to fetch it), srnet-tiny or srnet-small."""
-    words: str | None = option(None, name="--label-words")
+    words: tuple[str, ...] = option((), name="--label-words")
     """Classify with the backbone's own masked-language-model head: one word a label, with commas, or 'task' for those
     that the task names. Default: a classifier."""
 
-    def label_words(self, task: Any) -> tuple[str, ...]:
-        from srnet.experiment import load_task
 
-        if self.words != "task":
-            return listed(self.words)
-        words: tuple[str, ...] = load_task(task).label_words
-        if not words:
-            raise UserError(f"task '{task.name}' names no label words", "write them: --label-words Yes,No")
-        return words
-
-
-@dataclass(frozen=True)
-class Distillation:
-    """What a teacher adds to an objective."""
-
-    teacher: str | None = None
-    """Key of a CE model, for objective confreg and for --distil."""
-    distil: float | None = None
-    """Share of the loss that imitates --teacher, e.g. 0.5."""
-    temperature: float | None = option(None, name="--distil-temperature")
-    """Temperature of the distillation. Default 2."""
-
-
-OnTask = Annotated[Any, Instance("Options", Subject, only=("task",))]
-Data = Annotated[Any, Fields("Data", "srnet.recipes:DataOptions")]
-Bias = Annotated[Any, Fields("Bias model", "srnet.experiment:BiasSpec")]
-Training = Annotated[
-    Any,
-    Fields(
-        "Training (defaults depend on task, backbone and pruner)",
-        "srnet.training:TrainingSettings",
-        show_defaults=False,
-    ),
-]
-Objective = Annotated[Any, Choice("objective", "srnet.objectives:OBJECTIVES", "ce")]
-Teacher = Annotated[Any, Fields("Objective", Distillation)]
-Pruner = Annotated[Any, Choice("pruner", "srnet.pruners:PRUNERS", "mask")]
-OneRun = Annotated[Any, Instance("Run", Run, only=("store", "report_to", "quiet"))]
-Reading = Annotated[Any, Instance("Run", Run, only=("store", "quiet"))]
-
-StoreOption = Annotated[Path | None, typer.Option("--store", help="Folder of results; also SRNET_STORE.")]
-KeyOption = Annotated[bool, typer.Option("--key", help="Print nothing but the key, for scripts.")]
+Given = dict[str, Any]
+"""Fields that were given on the command line."""
+Data = Annotated[Given, Fields("Data", "srnet.recipes:DataOptions")]
+Model = Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-def task_of(name: str, data: dict[str, Any]) -> Any:
+def task_of(name: str, data: Given) -> Any:
     """The task called `name`, with what was given about its data."""
-    from srnet.recipes import DataOptions
-
-    return DataOptions(**data).task(name)
+    return srnet.DataOptions(**data).task(name)
 
 
-def bias_of(given: dict[str, Any]) -> Any:
-    """What was given about the bias model; None if nothing was."""
-    from srnet.experiment import BiasSpec
+def model_of(subject: Given, data: Given) -> Given:
+    """Task, backbone and label words, as `srnet.finetune` and `srnet.Pretrained` take them."""
+    from srnet.experiment import load_task
 
-    return BiasSpec(**given).resolved(Path()) if given else None
+    chosen = Subject(**subject)
+    task, words = task_of(chosen.task, data), chosen.words
+    if words == ("task",):
+        words = load_task(task).label_words
+        if not words:
+            raise UserError(f"task '{task.name}' names no label words", "write them: --label-words Yes,No")
+    return {"task": task, "backbone": chosen.backbone, "words": words}
 
 
-def changed(default: Any, **given: Any) -> Any:
-    """The default settings with what was given."""
-    if "steps" in given and "epochs" in given:
-        raise UserError("--steps and --epochs exclude each other", "keep one of them")
-    return replace(default, **({"steps": None} if "epochs" in given else {}), **given)
-
-
-def listed(text: str | None) -> tuple[str, ...]:
-    """What was written with commas."""
-    return () if text is None else tuple(each.strip() for each in text.split(","))
+def resolve_bias(given: Given) -> Given:
+    """With absolute paths in what was given about the bias model, if anything was."""
+    return {**given, "bias": given["bias"].resolved(Path())} if "bias" in given else given

@@ -1,22 +1,17 @@
-"""Commands that bring in what others have published."""
+"""Commands for what comes in and goes out: masks of others, exported models, the embedded backbone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from srnet.cli.app import app, out, task_of
-from srnet.cli.options import Fields, command
-
-import_app = typer.Typer(
-    help="Bring in masks that others have published: as a folder to evaluate and export like your own.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-app.add_typer(import_app, name="import")
+import srnet
+from srnet.cli.app import Given, Model, Run, app, out, task_of
+from srnet.cli.options import Command, Fields
+from srnet.progress import Reporter
 
 
 @dataclass(frozen=True)
@@ -25,62 +20,72 @@ class Origin:
 
     backbone: str
     """The model that the mask was found in: a folder, or a hub name (set SRNET_DOWNLOAD=1 to fetch it)."""
-    folder: Path = field(metadata={"name": "--out"})
+    out: Path
     """The new folder."""
     labels: tuple[str, ...] = ()
     """What the model tells apart, with commas, in the order of its outputs."""
     task: str | None = None
     """A task that has these labels, instead: as in `srnet finetune`."""
-
-
-@dataclass(frozen=True)
-class SmpOrigin(Origin):
     label_words: tuple[str, ...] = ()
-    """One word a label, with commas, e.g. Yes,Maybe,No. Default: the task's, if it has some."""
+    """For smp: one word a label, with commas, e.g. Yes,Maybe,No. Default: the task's, if it has some."""
 
 
-@command(import_app)
-def smp(
+@app.command("import", cls=Command, no_args_is_help=True)
+def import_mask(
     *,
-    file: Annotated[Path, typer.Argument(help="The .npy file, unpacked from its .zip.")],
-    origin: Annotated[Any, Fields("Options", SmpOrigin)],
+    format: Annotated[str, typer.Argument(help="smp or srnet-reference; see above.")],
+    file: Annotated[Path, typer.Argument(help="smp: the .npy file, unpacked from its .zip. srnet-reference: mask.pt.")],
+    origin: Annotated[Given, Fields("Options", Origin)],
 ) -> None:
-    """A mask of static model pruning (SMP): one bit for each weight of the backbone's layers.
+    """Bring in a mask that others have published: as a folder to evaluate and export like your own.
 
-    SMP trains no head: a label's logit is the one that the backbone's language model gives its label word at [CLS].
-    Without label words the model has a classifier: the checkpoint's own where its labels fit, else a random one.
+    smp: a mask of static model pruning (SMP), one bit for each weight of the backbone's layers. SMP trains no head: a
+    label's logit is the one that the backbone's language model gives its label word at [CLS]. Without label words the
+    model has a classifier: the checkpoint's own where its labels fit, else a random one.
+
+    srnet-reference: a mask of the SRNet paper's code, a mask.pt with zeros and ones for each matrix, by name. A file
+    that holds anything but tensors is refused, and nothing in it is run. Masks of the pooler and the classifier are
+    taken over as well. The weights are those of --backbone: for a mask of a fine-tuned model, give that model's folder.
+    Its classifier is kept if it has as many labels, of the same names where it names them; otherwise the head is
+    randomly initialised. A remark says which.
 
     Then: srnet evaluate DIR --task TASK.
     """
-    _bring_in(file, format="smp", **origin)
-
-
-@command(import_app, "srnet-reference")
-def srnet_reference(
-    *,
-    file: Annotated[Path, typer.Argument(help="The mask.pt that the published code writes.")],
-    origin: Annotated[Any, Fields("Options", Origin)],
-) -> None:
-    """A mask of the SRNet paper's code: a mask.pt with zeros and ones for each matrix, by name.
-
-    A file that holds anything but tensors is refused, and nothing in it is run. Masks of the pooler and the classifier
-    are taken over as well. The weights are those of --backbone: for a mask of a fine-tuned model, give that model's
-    folder. Its classifier is kept if it has as many labels, of the same names where it names them; otherwise the head
-    is randomly initialised. A remark says which.
-    """
-    _bring_in(file, format="srnet-reference", **origin)
-
-
-def _bring_in(file: Path, folder: Path, *, task: str | None = None, **options: Any) -> None:
-    from srnet import api
-
-    made = api.import_mask(file, folder, task=None if task is None else task_of(task, {}), **options)
-    mask = made.mask
-    out.print(f"{made.folder}", markup=False)
+    task = {"task": task_of(origin["task"], {})} if "task" in origin else {}
+    made = srnet.import_mask(file, format=format, **{**origin, **task})
+    kept = f"{made.mask.kept:,} of {made.mask.total:,} weights kept in {len(made.mask)} matrices"
     out.print(
-        f"sparsity {mask.sparsity:.6f}, counted on the mask: {mask.kept:,} of {mask.total:,} weights kept "
-        f"in {len(mask)} matrices",
-        markup=False,
+        str(made.folder), f"sparsity {made.mask.sparsity:.6f}, counted on the mask: {kept}", *made.remarks, sep="\n"
     )
-    for remark in made.remarks:
-        out.print(remark, markup=False)
+
+
+@app.command(cls=Command)
+def export(
+    *,
+    model: Model,
+    format: Annotated[str, typer.Option(help="merged, subnetwork or smp; see above.")],
+    path: Annotated[Path, typer.Option("--out", help="A new folder; for smp a new file, NAME.npy.")],
+    run: Annotated[Given, Fields("Options", Run, only=("store",))],
+) -> None:
+    """Take a model away.
+
+    merged: a plain checkpoint that from_pretrained reads, the mask baked into the weights.
+
+    subnetwork: a folder with mask bits, head and what differs from the backbone: far smaller. srnet.load_subnetwork
+    reads it.
+
+    smp: the mask bits alone, without weights or head, as the authors of static model pruning publish theirs. The mask
+    must cover the layers' matrices and nothing else.
+    """
+    out.print(str(srnet.export_model(model, path, format=format, engine=Run(**run, quiet=True).start())))
+
+
+@app.command(cls=Command)
+def pretrain(
+    *,
+    path: Annotated[Path, typer.Option("--out", help="Where the backbone goes.")],
+    settings: Annotated[Given, Fields("Pre-training", "srnet.tasks.synthetic.pretrain:PretrainSettings")],
+    run: Annotated[Given, Fields("Options", Run, only=("quiet",))],
+) -> None:
+    """Make the embedded backbone again, from nothing but the grammar."""
+    out.print(str(srnet.pretrain(path, srnet.PretrainSettings(**settings), Reporter(**run))))

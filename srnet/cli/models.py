@@ -2,144 +2,99 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
-from srnet.cli.app import (
-    Bias,
-    Data,
-    JsonOption,
-    KeyOption,
-    Objective,
-    OneRun,
-    OnTask,
-    Pruner,
-    Reading,
-    Run,
-    StoreOption,
-    Subject,
-    Teacher,
-    Training,
-    app,
-    bias_of,
-    changed,
-    out,
-    task_of,
-)
-from srnet.cli.options import Fields, Instance, command
+import srnet
+from srnet.cli.app import Data, Given, JsonOption, Model, Run, Subject, app, model_of, out, resolve_bias, task_of
+from srnet.cli.options import Choice, Command, Fields
 from srnet.errors import UserError
 
-REMARKABLE = 0.002
-"""How far a method that promises no sparsity may miss it without a word."""
+KeyOption = Annotated[bool, typer.Option("--key", help="Print nothing but the key, for scripts.")]
+Objective = Annotated[str, Choice("objective", "srnet.objectives:OBJECTIVES", "ce")]
+Needs = Annotated[Given, Fields("Objective", "srnet.api.models:Needs")]
+TRAINING = "Training (defaults depend on task, backbone and pruner)"
+Training = Annotated[Given, Fields(TRAINING, "srnet.training:TrainingSettings", show_defaults=False)]
+TrainingRun = Annotated[Given, Fields("Run", Run, only=("store", "report_to", "quiet"))]
+ShortRun = Annotated[Given, Fields("Run", Run, only=("store", "quiet"))]
 
 
 def print_trained(trained: Any, as_json: bool, only_key: bool = False) -> None:
     if only_key:
-        out.print(trained.key, markup=False)
-        return
-    if as_json:
-        facts = {
-            "key": trained.key,
-            "folder": str(trained.folder),
-            "sparsity": trained.sparsity,
-            "scores": trained.scores,
-        }
-        out.print_json(json.dumps(facts))
-        return
-    out.print(_scores_table(trained.scores))
-    if (trained.folder / "mask.bits").is_file():
-        out.print(f"sparsity {trained.sparsity:.6f}, counted on the mask", markup=False)
-    out.print(f"key {trained.key}" if trained.key else f"folder {trained.folder}", markup=False)
+        out.print(trained.key)
+    elif as_json:
+        out.print_json(data=asdict(trained), default=str)
+    else:
+        out.print(_scores_table(trained.scores))
+        if (trained.folder / "mask.bits").is_file():
+            out.print(f"sparsity {trained.sparsity:.6f}, counted on the mask")
+        out.print(f"key {trained.key}" if trained.key else f"folder {trained.folder}", *trained.remarks, sep="\n")
 
 
 def _scores_table(scores: dict[str, Any]) -> Table:
     """The metrics that all splits have; below each split what the most frequent class would score, if anything."""
     every = list(scores.values())
     metrics = [name for name in every[0]["metrics"] if all(name in each["metrics"] for each in every)]
-    table = Table("split", "kind")
-    for name in metrics:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = Table("split", "kind", *(Column(name, justify="right", no_wrap=True) for name in metrics))
     for split, each in scores.items():
         table.add_row(split, each["kind"], *(f"{each['metrics'][name]:.1f}" for name in metrics))
-        floors = [each["majority"][name] for name in metrics]
-        if any(floors):
-            table.add_row("  majority", "", *(f"{floor:.1f}" for floor in floors), style="dim")
+        if any(each["majority"][name] for name in metrics):
+            table.add_row("  majority", "", *(f"{each['majority'][name]:.1f}" for name in metrics), style="dim")
     return table
 
 
-def print_subcases(split: str, groups: dict[str, float]) -> None:
+def _subcases_table(split: str, groups: dict[str, float]) -> Table:
     """Accuracy by sub-case; where sub-cases have levels, each under its own."""
     from srnet.tasks.splits import LEVELS
 
-    if not groups:
-        return
-    table = Table(title=f"{split}, accuracy by sub-case", title_justify="left")
-    table.add_column("sub-case")
-    table.add_column("accuracy", justify="right")
+    title = f"{split}, accuracy by sub-case"
+    table = Table("sub-case", Column("accuracy", justify="right"), title=title, title_justify="left")
     for name, value in groups.items():
-        levels = name.split(LEVELS)
-        table.add_row("  " * (len(levels) - 1) + levels[-1], f"{value:.1f}")
-    out.print(table)
+        *above, last = name.split(LEVELS)
+        table.add_row("  " * len(above) + last, f"{value:.1f}")
+    return table
 
 
-def in_words(objective: tuple[str, dict[str, Any]]) -> str:
-    """As `parse_objective` reads it."""
-    from srnet.objectives import get_objective
-
-    name, options = objective
-    return get_objective(name).text(options)
-
-
-@command(app)
+@app.command(cls=Command)
 def finetune(
     *,
-    subject: Annotated[Any, Instance("Options", Subject)],
+    subject: Annotated[Given, Fields("Options", Subject)],
     objective: Objective,
-    teacher: Teacher,
-    bias: Bias,
+    needs: Needs,
     data: Data,
     training: Training,
-    run: OneRun,
+    run: TrainingRun,
     as_json: JsonOption = False,
     key: KeyOption = False,
 ) -> None:
     """Fine-tune a backbone on a task and print its key and scores."""
-    from srnet import api
-    from srnet.recipes.profiles.defaults import finetuning_for
-
-    task = task_of(subject.task, data)
-    trained = api.finetune(
-        task,
-        in_words(objective),
-        backbone=subject.backbone,
-        training=changed(finetuning_for(subject.backbone, task), **training),
-        bias=bias_of(bias),
-        words=subject.label_words(task),
-        engine=run.start(),
-        **teacher,
+    trained = srnet.finetune(
+        **model_of(subject, data),
+        objective=objective,
+        training=training,
+        engine=Run(**run).start(),
+        **resolve_bias(needs),
     )
     print_trained(trained, as_json, key)
 
 
-@command(app)
+@app.command(cls=Command)
 def prune(
     *,
     model: Annotated[
         str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")
     ] = None,
-    subject: Annotated[Any, Fields("Without a key", Subject)],
-    pruner: Pruner,
+    subject: Annotated[Given, Fields("Without a key", Subject)],
+    pruner: Annotated[Any, Choice("pruner", "srnet.pruners:PRUNERS", "mask")],
     objective: Objective,
-    teacher: Teacher,
-    bias: Bias,
+    needs: Needs,
     data: Data,
     training: Training,
-    run: OneRun,
+    run: TrainingRun,
     as_json: JsonOption = False,
     key: KeyOption = False,
 ) -> None:
@@ -149,121 +104,50 @@ def prune(
     head, or with its own on --label-words; --task, --backbone and --seed then say which. The default of --seed is the
     seed of the model.
     """
-    from srnet import api
-    from srnet.experiment.rebuild import stored_model
-    from srnet.pruners import get_pruner
-    from srnet.pruners.penalised import Penalised
-    from srnet.recipes.profiles.defaults import pruning_for
+    from srnet.recipes.profiles.smp import STATIC
 
     if model is not None and (subject or data):
         raise UserError(
             "a stored model has its own task, data and backbone",
             "leave out --task, --data, --backbone, --label-words, ..., or the key",
         )
-    method, engine = get_pruner(pruner[0])(**pruner[1]), run.start()
-    if "words" in subject:
-        _check_rates(method.name, training)
-    if model is None:
-        node = _pretrained(Subject(**subject), data, training.get("seed", 0))
-    else:
-        node = stored_model(engine.store, model)
-    default = replace(pruning_for(node.pretrained.backbone, method.name, node.task_spec), seed=node.pretrained.seed)
-    settings = changed(default, **training) if training else None
-    given = {"training": settings, "bias": bias_of(bias), **teacher}
-    trained = api.prune(node, method, in_words(objective), engine=engine, **given)
+    if "words" in subject and pruner.name in STATIC and "learning_rate" in training:
+        raise UserError(f"with label words nothing but scores trains under {pruner.name}", "give --score-rate instead")
+    start = srnet.Pretrained(**model_of(subject, data), seed=training.get("seed", 0)) if model is None else model
+    engine = Run(**run).start()
+    trained = srnet.prune(start, pruner, objective, training=training, engine=engine, **resolve_bias(needs))
     print_trained(trained, as_json, key)
-    if isinstance(method, Penalised) and not (as_json or key):
-        _print_reached(trained.sparsity, method.sparsity, steered=method.penalty is None)
 
 
-def _check_rates(pruner: str, training: dict[str, Any]) -> None:
-    from srnet.recipes.profiles.smp import STATIC
-
-    if pruner in STATIC and "learning_rate" in training:
-        raise UserError(f"with label words nothing but scores trains under {pruner}", "give --score-rate instead")
-
-
-def _pretrained(subject: Subject, data: dict[str, Any], seed: int) -> Any:
-    from srnet.experiment import Pretrained
-
-    task = task_of(subject.task, data)
-    return Pretrained(subject.backbone, task, seed, subject.label_words(task))
-
-
-def _print_reached(reached: float, wanted: float, *, steered: bool) -> None:
-    if abs(reached - wanted) > REMARKABLE:
-        asked = f"{100 * wanted:g} % was asked for" if steered else "with lambda given, none was asked for"
-        out.print(f"the penalty reached {100 * reached:.2f} % sparsity; {asked}", markup=False)
-
-
-@command(app)
+@app.command(cls=Command)
 def evaluate(
     *,
-    model: Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")],
+    model: Model,
     task: Annotated[str | None, typer.Option(help="The task, for a folder: as in `srnet finetune`.")] = None,
     subcases: Annotated[bool, typer.Option(help="Also print the accuracy of every sub-case.")] = False,
     data: Data,
-    run: Reading,
+    run: ShortRun,
     as_json: JsonOption = False,
 ) -> None:
     """Score a model in and out of distribution."""
-    from srnet import api
-
     if task is None and data:
         raise UserError("data without a task", "say which --task they belong to")
-    trained = api.evaluate(model, task=task_of(task, data) if task else None, engine=run.start())
+    trained = srnet.evaluate(model, task=task_of(task, data) if task else None, engine=Run(**run).start())
     print_trained(trained, as_json)
-    if subcases and not as_json:
-        for split, report in trained.scores.items():
-            print_subcases(split, report["groups"])
+    for split, report in trained.scores.items():
+        if subcases and report["groups"] and not as_json:
+            out.print(_subcases_table(split, report["groups"]))
 
 
-@command(app)
-def bias(*, subject: OnTask, bias: Bias, data: Data, run: Reading, as_json: JsonOption = False) -> None:
-    """Fit the bias model of a task and show how biased it is: high in distribution, poor out of it."""
-    from srnet import api
-    from srnet.experiment import BiasSpec
-
-    spec, task = bias_of(bias) or BiasSpec(), task_of(subject.task, data)
-    made = api.bias_model(task, spec, engine=run.start())
-    print_trained(made, as_json)
-    if not as_json:
-        for line in api.bias_remarks(task, spec, made):
-            out.print(line, markup=False)
-
-
-@command(app)
-def pretrain(
+@app.command(cls=Command)
+def bias(
     *,
-    out_folder: Annotated[Path, typer.Option("--out", help="Where the backbone goes.")],
-    settings: Annotated[Any, Instance("Pre-training", "srnet.tasks.synthetic.pretrain:PretrainSettings")],
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    subject: Annotated[Given, Fields("Options", Subject, only=("task",))],
+    bias: Annotated[Given, Fields("Bias model", "srnet.experiment:BiasSpec")],
+    data: Data,
+    run: ShortRun,
+    as_json: JsonOption = False,
 ) -> None:
-    """Make the embedded backbone again, from nothing but the grammar."""
-    from srnet import api
-    from srnet.progress import Reporter
-
-    out.print(f"{api.pretrain(out_folder, settings, Reporter(quiet))}", markup=False)
-
-
-@app.command()
-def export(
-    model: Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")],
-    format: Annotated[str, typer.Option("--format", help="merged, subnetwork or smp; see above.")],
-    path: Annotated[Path, typer.Option("--out", help="A new folder; for smp a new file, NAME.npy.")],
-    store: StoreOption = None,
-) -> None:
-    """Take a model away.
-
-    merged: a plain checkpoint that from_pretrained reads, the mask baked into the weights.
-
-    subnetwork: a folder with mask bits, head and what differs from the backbone: far smaller. srnet.load_subnetwork
-    reads it.
-
-    smp: the mask bits alone, without weights or head, as the authors of static model pruning publish theirs. The mask
-    must cover the layers' matrices and nothing else.
-    """
-    from srnet import api
-
-    engine = Run(store=store, quiet=True).start()
-    out.print(f"{api.export_model(model, path, format=format, engine=engine)}", markup=False)
+    """Fit the bias model of a task and show how biased it is: high in distribution, poor out of it."""
+    spec, task = srnet.BiasSpec(**bias).resolved(Path()), task_of(Subject(**subject).task, data)
+    print_trained(srnet.bias_model(task, spec, engine=Run(**run).start()), as_json)
