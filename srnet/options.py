@@ -207,7 +207,7 @@ def options_of(cls: Any, default: Any = None) -> list[Option]:
     """
     if not dataclasses.is_dataclass(cls):
         return []
-    hints, docs, found = get_type_hints(cls), docs_of(cls), list[Option]()
+    hints, docs, found = get_type_hints(cls), docs_of(cls), list[Option]()  # type: ignore[arg-type]
     for field in dataclasses.fields(cls):
         if field.metadata.get("name", "") is None:
             continue

@@ -2,7 +2,6 @@
 
 # ruff: noqa: F401  what a user imports from here
 
-from srnet.api.exchange import export_model, import_mask, pretrain
 from srnet.api.experiments import claims, claims_until_answered, demo, reproduce, run, run_recipe
-from srnet.api.models import bias_model, evaluate, finetune, prune
+from srnet.api.models import bias_model, evaluate, export_model, finetune, import_mask, pretrain, prune
 from srnet.recipes.plan import plan

@@ -1,39 +1,39 @@
-"""Single models: train, prune, score; the bias model of a task."""
+"""Single models: train, prune, score, export and import them; the bias model of a task; the embedded backbone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from srnet.errors import UserError
-from srnet.experiment import (
-    BiasSpec,
-    Distilled,
-    Engine,
-    Evaluate,
-    FineTune,
-    ModelNode,
-    Objective,
-    Pretrained,
-    Prune,
-    Sources,
-    load_task,
-    make_objective,
-)
+from torch import nn
+
+from srnet.backbones import Head, has_language_model, keep_own_classifier, load_backbone
+from srnet.errors import UserError, choose
+from srnet.experiment import BiasSpec, Engine, Evaluate, FineTune, ModelNode, Objective, Pretrained, Prune, load_task
 from srnet.experiment.compute import score_splits
-from srnet.experiment.nodes import TaskSpec
+from srnet.experiment.nodes import TaskSpec, answer_of_spec, answers_of
+from srnet.experiment.objective import Sources, make_objective
 from srnet.experiment.rebuild import stored_model
-from srnet.files import read_json
+from srnet.export import save_merged
+from srnet.export.reference_masks import read_reference
+from srnet.export.shapes import linear_shapes, stack_shapes
+from srnet.export.smp_masks import read_smp, save_smp
+from srnet.files import read_json, require_new
+from srnet.masks import Mask
+from srnet.masks.parametrization import weight_name
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.options import option
+from srnet.progress import Reporter
 from srnet.pruners import Pruner
 from srnet.pruners.penalised import Penalised
 from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
+from srnet.tasks.synthetic.pretrain import PretrainSettings
+from srnet.tasks.synthetic.pretrain import pretrain as pretrain_backbone
 from srnet.training import TrainingSettings
 
 TOLERANCE = 0.002
@@ -72,43 +72,34 @@ class Needs:
     """How the shortcut is measured."""
 
 
-def _objective(
-    text: str, raw: Pretrained, full: TrainingSettings, engine: Engine, given: Mapping[str, Any]
-) -> Objective:
+def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engine, given: dict[str, Any]) -> Objective:
     """The objective that `text` names, with the needs that were given. Any that it does not read is an error.
 
     `full` is the training of full CE models, for objectives that learn from one.
     """
     given = {name: value for name, value in given.items() if value is not None}
-    needs, registered, distils = Needs(**given), get_objective(text), "distil" in given
-    taught = distils or "teacher" in registered.needs
-    if "temperature" in given and not distils:
+    needs = Needs(**given)
+    bias = needs.bias.resolved(Path())
+    if "temperature" in given and needs.distil is None:
         raise UserError("a temperature without distillation", "say how much of the loss imitates: --distil 0.5")
-    if "bias" in given and "bias" not in registered.needs:
-        raise UserError(f"objective '{text}' takes no bias model", "leave out --shortcut, --vectors and the like")
-    if "teacher" in given and not taught:
-        raise UserError(f"objective '{text}' takes no teacher", "to distil from it say how much: --distil 0.5")
-    if "teacher" not in given and taught:
-        what = "distillation" if distils else f"objective '{text}'"
-        raise UserError(f"{what} needs a teacher", "give the key of a model trained on the same task: --teacher")
+    if needs.teacher is None and "teacher" in get_objective(text).needs:
+        raise UserError(f"objective '{text}' needs a teacher", "give the key of a model trained with ce: --teacher")
     teacher = None if needs.teacher is None else stored_model(engine.store, needs.teacher)
-    made = make_objective(text, Sources(raw, lambda: FineTune(raw, training=full), needs.bias, teacher))
-    return (
-        made if teacher is None or needs.distil is None else Distilled(made, teacher, needs.distil, needs.temperature)
-    )
+    made = make_objective(text, Sources(raw, lambda: FineTune(raw, training=full), bias, teacher))
+    # the constructor refuses nodes that the objective does not read
+    nodes: dict[str, Any] = {} if teacher is None else {"teacher": answers_of(teacher)}
+    if "bias" in given:
+        nodes["bias"] = bias.node(raw.task, raw.backbone)
+    return replace(made, **nodes, distillation=needs.distil, temperature=needs.temperature)
 
 
-Settings = TrainingSettings | Mapping[str, Any] | None
-"""Settings of a training, or what differs from the default settings."""
-
-
-def _settings(default: TrainingSettings, given: Settings) -> TrainingSettings:
+def _settings(default: TrainingSettings, given: TrainingSettings | Mapping[str, Any] | None) -> TrainingSettings:
     if isinstance(given, TrainingSettings):
         return given
-    changes = dict(given or {})
-    if "steps" in changes and "epochs" in changes:
+    if given and "steps" in given and "epochs" in given:
         raise UserError("--steps and --epochs exclude each other", "keep one of them")
-    return replace(default, **({"steps": None} if "epochs" in changes else {}), **changes)
+    default = replace(default, steps=None) if given and "epochs" in given else default
+    return replace(default, **(given or {}))
 
 
 def finetune(
@@ -116,15 +107,15 @@ def finetune(
     objective: str = "ce",
     *,
     backbone: str = EMBEDDED,
-    training: Settings = None,
+    training: TrainingSettings | Mapping[str, Any] | None = None,
     words: tuple[str, ...] = (),
     engine: Engine | None = None,
     **needs: Any,
 ) -> Trained:
     """Fine-tune a backbone on a task; with `words`, the language-model head it brings.
 
-    `training` may be a dict of what differs from the default settings. `needs` are fields of `Needs`: bias, teacher,
-    distil, temperature.
+    `training` may be a dict of what differs from the defaults. `needs` are fields of `Needs`: bias, teacher, distil,
+    temperature.
     """
     engine = engine or Engine()
     settings = _settings(finetuning_for(backbone, task), training)
@@ -138,7 +129,7 @@ def prune(
     pruner: Pruner,
     objective: str = "ce",
     *,
-    training: Settings = None,
+    training: TrainingSettings | Mapping[str, Any] | None = None,
     engine: Engine | None = None,
     **needs: Any,
 ) -> Trained:
@@ -148,15 +139,13 @@ def prune(
     """
     engine = engine or Engine()
     node = stored_model(engine.store, model) if isinstance(model, str) else model
-    if not pruner.trains:
-        if objective != "ce" or training or any(each is not None for each in needs.values()):
-            raise UserError(
-                f"pruner '{pruner.name}' does not train", "leave out objective, teacher and training options"
-            )
-        return _trained(Prune(node, pruner), engine)
     raw = node.pretrained
     full = replace(finetuning_for(raw.backbone, raw.task), seed=raw.seed)
     made = _objective(objective, raw, full, engine, needs)
+    if not pruner.trains:
+        if training:
+            raise UserError(f"pruner '{pruner.name}' does not train", "leave out training options")
+        return _trained(Prune(node, pruner, made), engine)
     default = replace(pruning_for(raw.backbone, pruner.name, node.task_spec), seed=raw.seed)
     trained = _trained(Prune(node, pruner, made, _settings(default, training)), engine)
     if not isinstance(pruner, Penalised) or abs(trained.sparsity - pruner.sparsity) <= TOLERANCE:
@@ -197,11 +186,13 @@ def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine |
     shortcut = spec.shortcut or data.shortcut
     if shortcut == "unknown" and spec.backbone is None and not isinstance(task, SyntheticTask):
         raise UserError("weak models of which backbone?", "give --weak-backbone: the one you are going to debias")
-    node = spec.node(task, EMBEDDED)
+    node = spec.resolved(Path()).node(task, EMBEDDED)
     engine.execute([node])
     folder = engine.store.path(node.key)
     scores = read_json(folder / "scores.json")
-    remarks = [*data.notes, *([WITHOUT_VECTORS[shortcut]] if spec.vectors is None and shortcut != "unknown" else [])]
+    remarks = list(data.notes)
+    if spec.vectors is None and shortcut in WITHOUT_VECTORS:
+        remarks.append(WITHOUT_VECTORS[shortcut])
     own = scores[data.dev.name]
     gain = own["metrics"][data.metric] - own["majority"][data.metric]
     if gain < BIASED_BY:
@@ -210,3 +201,109 @@ def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine |
             "gets right, so debiasing with it will change little"
         )
     return Trained(node.key, folder, 0.0, scores, tuple(remarks))
+
+
+# --- what enters and leaves ----------------------------------------------------------------------------------------
+
+EXPORTS: dict[str, Callable[..., None]] = {"merged": save_merged, "subnetwork": Subnetwork.save, "smp": save_smp}
+"""What `export_model` can write, and what writes it."""
+
+
+def export_model(model: str | Path, out: Path | str, *, format: str, engine: Engine | None = None) -> Path:
+    """Write a model of the store (by key), or a saved subnetwork folder, in a format that others can use.
+
+    `merged`: a plain checkpoint for `from_pretrained`. `subnetwork`: a folder with mask bits, head and differences, for
+    `load_subnetwork`. `smp`: the mask bits alone, in one file as the authors of SMP publish theirs.
+    """
+    write = EXPORTS[choose("format", format, EXPORTS)]
+    out = Path(out) if format == "smp" else require_new(Path(out))
+    store = (engine or Engine()).store
+    folder = Path(model) if Path(model).is_dir() else store.path(stored_model(store, str(model)).key)
+    write(Subnetwork.load(folder), out)
+    return out
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A mask that others found, now a subnetwork of ours."""
+
+    folder: Path
+    mask: Mask
+    remarks: tuple[str, ...]
+    """What to know before one trusts its scores."""
+
+
+def import_mask(
+    file: Path | str,
+    out: Path | str,
+    *,
+    format: str,
+    backbone: str,
+    labels: Sequence[str] = (),
+    label_words: Sequence[str] = (),
+    task: TaskSpec | None = None,
+) -> Imported:
+    """Read a mask that others have published and write it, with the backbone's own weights, as a subnetwork folder.
+
+    `format` is `smp` (packed bits in a `.npy`) or `srnet-reference` (a `mask.pt`). Such files say nothing about labels:
+    give them in the order of the model's outputs, or a task that has them. `label_words` is for `smp`: one word a
+    label, whose logits of the language model are the model's outputs; a task may know its words. Without them the
+    checkpoint's own classifier is kept where its labels fit, and a remark says whether it was.
+    """
+    choose("format", format, ("smp", "srnet-reference"))
+    out = require_new(Path(out))
+    chosen, head = _outputs(format, backbone, tuple(labels), tuple(label_words), task)
+    base = load_backbone(backbone, chosen, seed=0, head=head)
+    mask, remarks = _read_mask(Path(file), format, base.model)
+    own = None if head.words else keep_own_classifier(base, chosen)
+    if own is not None and not own.kept:
+        remarks.append(f"the head is randomly initialised, for {own.why}: scores mean nothing until it is trained")
+    elif own is not None:
+        remarks.append(f"the checkpoint's own classifier was kept for {', '.join(chosen)}: {own.why}")
+        name = weight_name(own.name)
+        if name in mask:  # its rows are in the checkpoint's order, the labels may be in another
+            mask = Mask({**mask, name: mask[name][list(own.order)]})
+    Subnetwork.of(base, chosen, base.model.state_dict(), mask).save(out)
+    return Imported(out, mask, tuple(remarks))
+
+
+def _outputs(
+    format: str, backbone: str, labels: tuple[str, ...], words: tuple[str, ...], task: TaskSpec | None
+) -> tuple[tuple[str, ...], Head]:
+    """The labels that the model tells apart, and what gives their logits."""
+    if bool(labels) == (task is not None):
+        raise UserError("which labels does the model tell apart?", "give either labels or a task")
+    if len(set(labels)) != len(labels) or not all(labels) or len(labels) == 1:
+        raise UserError(f"{list(labels)} are no labels", "give at least two, each with a name of its own")
+    if words and format != "smp":
+        raise UserError(f"masks of format '{format}' go with a classifier", "leave the label words out")
+    if task is None:
+        return labels, Head(words)
+    # a description of files knows its labels itself, so the data need not be there
+    known: Any = task if hasattr(task, "labels") else load_task(task)
+    if not words and format == "smp" and has_language_model(backbone):
+        words = tuple(known.label_words)
+    return tuple(known.labels), Head(words, per_token=answer_of_spec(known).per_token)
+
+
+def _read_mask(file: Path, format: str, model: nn.Module) -> tuple[Mask, list[str]]:
+    """The mask, and what of the file or of the model it leaves out."""
+    if format == "smp":
+        return read_smp(file, stack_shapes(model)), []
+    mask, ignored = read_reference(file, linear_shapes(model))
+    remarks = [f"ignored in {file}, because it is no tensor: {', '.join(ignored)}"] if ignored else []
+    whole = [name for name in stack_shapes(model) if name not in mask]
+    if whole:
+        remarks.append(f"{len(whole)} matrices of the layers have no mask and stay whole, {whole[0]} the first")
+    return mask, remarks
+
+
+def pretrain(out: Path | str, settings: PretrainSettings | None = None, reporter: Reporter | None = None) -> Path:
+    """Make the embedded backbone again."""
+    out = require_new(Path(out))
+    reporter = reporter or Reporter()
+    with reporter.session():
+        step = reporter.begin(1, 1, f"pre-train {out.name}")
+        pretrain_backbone(out, settings, step.advance)
+        step.finish()
+    return out

@@ -11,32 +11,30 @@ import typer
 from rich.table import Table
 
 import srnet
-from srnet.cli.app import Data, Given, JsonOption, command_group, out, task_of
+from srnet.cli.app import Data, Given, Json, app, out
 from srnet.cli.options import Command, Fields
 
-data_app = command_group("data", "Look at data before you train on them.")
+group = typer.Typer(help="Look at data before you train on them.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(group, name="data")
 SHOWN = 10
 """Bad rows that are printed; --json has them all."""
-WRAPPED = ("labels", "scores", "end in . ! ?")
-"""Columns that may be wrapped on a narrow screen, and that some tasks do not have; numbers are never wrapped."""
+TEXTS = ("split", "labels", "scores", "end in . ! ?")
+"""Columns that may be wrapped on a narrow screen; numbers never are."""
 LAYOUT = ("text_a", "text_b", "label", "group", "labels", "answer", "metric", "columns", "shortcut")
 """Fields of `FilesTask` that say how files are read."""
 TASKS = "mnli, snli, qqp, fever, cola, sst2, mrpc, stsb, qnli, rte, squad"
+NewFolder = Annotated[Path, typer.Option("--out", help="A new folder for the csv files.")]
+TaskName = Annotated[str, typer.Argument(help=f"{TASKS}, a task of the embedded benchmark, or a YAML file.")]
 
 
-@data_app.command(cls=Command)
-def check(
-    *,
-    task: Annotated[str, typer.Argument(help=f"{TASKS}, a task of the embedded benchmark, or a YAML file.")],
-    data: Data,
-    as_json: JsonOption = False,
-) -> None:
+@group.command(cls=Command)
+def check(*, task: TaskName, data: Data, json: Json = False) -> None:
     """Rows, labels or scores, duplicates, lengths, bad rows with their lines, and the fingerprint of a task's data.
 
     Exit code 1 if the data cannot be trained on as they are.
     """
-    found = srnet.check_data(task_of(task, data))
-    if as_json:
+    found = srnet.check_data(srnet.DataOptions(**data).task(task))
+    if json:
         out.print_json(data=asdict(found))
     else:
         _print_check(found)
@@ -45,29 +43,24 @@ def check(
 
 
 def _print_check(found: Any) -> None:
-    out.print(_check_table(f"{found.task}: data as the files have them", [_cells(split) for split in found.splits]))
-    out.print("in train: rows that are also trained on, compared without case, spaces and punctuation")
-    out.print("words: the middle row/all but the longest twentieth/the longest; both texts together")
-    for split in found.splits:
-        for problem in split.problems[:SHOWN]:
-            out.print(f"{split.source}, line {problem.line}: {problem.what}")
-        if len(split.problems) > SHOWN:
-            out.print(f"{split.source}: {len(split.problems) - SHOWN:,} more bad rows (--json lists them)")
-    for note in found.notes or [f"{split.name}: {note}" for split in found.splits for note in split.notes]:
-        out.print(note)
-    out.print(f"fingerprint {found.fingerprint}" if found.obstacle is None else f"not ready: {found.obstacle}")
-
-
-def _check_table(title: str, rows: list[dict[str, str]]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for name in rows[0]:
-        if name in WRAPPED and any(row[name] for row in rows):
-            table.add_column(name)
-        elif name not in WRAPPED:
-            table.add_column(name, justify="left" if name == "split" else "right", no_wrap=True)
+    rows = [_cells(split) for split in found.splits]
+    names = [name for name in rows[0] if any(row[name] for row in rows)]
+    table = Table(title=f"{found.task}: data as the files have them", title_justify="left")
+    for name in names:
+        table.add_column(name, justify="left" if name in TEXTS else "right", no_wrap=name not in TEXTS)
     for row in rows:
-        table.add_row(*(row[str(column.header)] for column in table.columns))
-    return table
+        table.add_row(*(row[name] for name in names))
+    lines = [
+        "in train: rows that are also trained on, compared without case, spaces and punctuation",
+        "words: the middle row/all but the longest twentieth/the longest; both texts together",
+    ]
+    for split in found.splits:
+        lines += [f"{split.source}, line {problem.line}: {problem.what}" for problem in split.problems[:SHOWN]]
+        if len(split.problems) > SHOWN:
+            lines.append(f"{split.source}: {len(split.problems) - SHOWN:,} more bad rows (--json lists them)")
+    lines += found.notes or [f"{split.name}: {note}" for split in found.splits for note in split.notes]
+    lines.append(f"fingerprint {found.fingerprint}" if found.obstacle is None else f"not ready: {found.obstacle}")
+    out.print(table, *lines, sep="\n")
 
 
 def _cells(split: Any) -> dict[str, str]:
@@ -95,7 +88,7 @@ class Files:
     """OOD training data, for upper bounds."""
 
 
-@data_app.command(cls=Command)
+@group.command(cls=Command)
 def describe(
     *,
     train: Annotated[Path, typer.Option(help="Training examples: csv, tsv, txt, jsonl (.gz) or parquet.")],
@@ -120,15 +113,10 @@ def describe(
     out.print(f"{written}: now `srnet data check {shlex.quote(str(written))}`")
 
 
-@data_app.command(cls=Command)
-def write(
-    *,
-    task: Annotated[str, typer.Argument(help="As in `srnet data check`.")],
-    folder: Annotated[Path, typer.Option("--out", help="A new folder for the csv files.")],
-    data: Data,
-) -> None:
+@group.command(cls=Command)
+def write(*, task: TaskName, folder: NewFolder, data: Data) -> None:
     """Write a task's examples as csv files, one a split: to read them, or to start from."""
     from srnet.tasks.writing import write_csv
 
-    for path in write_csv(task_of(task, data).load(), folder):
+    for path in write_csv(srnet.DataOptions(**data).task(task).load(), folder):
         out.print(str(path))

@@ -1,8 +1,8 @@
-"""Commands about one model: train it, prune it, score it, take it away."""
+"""Commands about one model: train it, prune it, score it, bring it in and take it away."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,23 +10,66 @@ import typer
 from rich.table import Column, Table
 
 import srnet
-from srnet.cli.app import Data, Given, JsonOption, Model, Run, Subject, app, model_of, out, resolve_bias, task_of
+from srnet.cli.app import Data, Given, Json, Run, StoreFolder, app, out
 from srnet.cli.options import Choice, Command, Fields
 from srnet.errors import UserError
+from srnet.names import EMBEDDED
+from srnet.options import option
+from srnet.progress import Reporter
 
-KeyOption = Annotated[bool, typer.Option("--key", help="Print nothing but the key, for scripts.")]
+
+@dataclass(frozen=True)
+class Subject:
+    """What is trained, and on what."""
+
+    task: str = "inference"
+    """inference, paraphrase, verification (embedded); mnli, snli, qqp, fever; cola, mrpc, qnli, rte, sst2, stsb (the
+    rest of GLUE); squad; or a YAML file of your own."""
+    backbone: str = EMBEDDED
+    """A folder, a hub name (set SRNET_DOWNLOAD=1 to fetch it), srnet-tiny or srnet-small."""
+    words: tuple[str, ...] = option((), name="--label-words")
+    """Classify with the backbone's own masked-language-model head: one word a label, with commas, or 'task' for those
+    that the task names. Default: a classifier."""
+
+
+NewModel = Annotated[Given, Fields("Options", Subject)]
+OnTask = Annotated[Given, Fields("Options", Subject, only=("task",))]
+Model = Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")]
+Tuned = Annotated[str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")]
+Pruner = Annotated[Any, Choice("pruner", "srnet.pruners:PRUNERS", "mask")]
 Objective = Annotated[str, Choice("objective", "srnet.objectives:OBJECTIVES", "ce")]
 Needs = Annotated[Given, Fields("Objective", "srnet.api.models:Needs")]
+Bias = Annotated[Given, Fields("Bias model", "srnet.experiment:BiasSpec")]
 TRAINING = "Training (defaults depend on task, backbone and pruner)"
 Training = Annotated[Given, Fields(TRAINING, "srnet.training:TrainingSettings", show_defaults=False)]
 TrainingRun = Annotated[Given, Fields("Run", Run, only=("store", "report_to", "quiet"))]
 ShortRun = Annotated[Given, Fields("Run", Run, only=("store", "quiet"))]
+Task = Annotated[str | None, typer.Option(help="The task, for a folder: as in `srnet finetune`.")]
+Subcases = Annotated[bool, typer.Option(help="Also print the accuracy of every sub-case.")]
+Format = Annotated[str, typer.Option(help="merged, subnetwork or smp; see above.")]
+ExportPath = Annotated[Path, typer.Option("--out", help="A new folder; for smp a new file, NAME.npy.")]
+BackbonePath = Annotated[Path, typer.Option("--out", help="Where the backbone goes.")]
+PretrainOptions = Annotated[Given, Fields("Pre-training", "srnet.tasks.synthetic.pretrain:PretrainSettings")]
+QuietRun = Annotated[Given, Fields("Options", Run, only=("quiet",))]
+Key = Annotated[bool, typer.Option("--key", help="Print nothing but the key, for scripts.")]
 
 
-def print_trained(trained: Any, as_json: bool, only_key: bool = False) -> None:
-    if only_key:
+def new_model(subject: Given, data: Given) -> Given:
+    """Task, backbone and label words, as `srnet.finetune` and `srnet.Pretrained` take them."""
+    from srnet.experiment import load_task
+
+    chosen = Subject(**subject)
+    task = srnet.DataOptions(**data).task(chosen.task)
+    words = load_task(task).label_words if chosen.words == ("task",) else chosen.words
+    if chosen.words and not words:
+        raise UserError(f"task '{task.name}' names no label words", "write them: --label-words Yes,No")
+    return {"task": task, "backbone": chosen.backbone, "words": words}
+
+
+def print_trained(trained: Any, json: bool, key: bool = False) -> None:
+    if key:
         out.print(trained.key)
-    elif as_json:
+    elif json:
         out.print_json(data=asdict(trained), default=str)
     else:
         out.print(_scores_table(trained.scores))
@@ -51,8 +94,8 @@ def _subcases_table(split: str, groups: dict[str, float]) -> Table:
     """Accuracy by sub-case; where sub-cases have levels, each under its own."""
     from srnet.tasks.splits import LEVELS
 
-    title = f"{split}, accuracy by sub-case"
-    table = Table("sub-case", Column("accuracy", justify="right"), title=title, title_justify="left")
+    table = Table("sub-case", Column("accuracy", justify="right"), title_justify="left")
+    table.title = f"{split}, accuracy by sub-case"
     for name, value in groups.items():
         *above, last = name.split(LEVELS)
         table.add_row("  " * len(above) + last, f"{value:.1f}")
@@ -62,41 +105,34 @@ def _subcases_table(split: str, groups: dict[str, float]) -> Table:
 @app.command(cls=Command)
 def finetune(
     *,
-    subject: Annotated[Given, Fields("Options", Subject)],
+    subject: NewModel,
     objective: Objective,
     needs: Needs,
     data: Data,
     training: Training,
     run: TrainingRun,
-    as_json: JsonOption = False,
-    key: KeyOption = False,
+    json: Json = False,
+    key: Key = False,
 ) -> None:
     """Fine-tune a backbone on a task and print its key and scores."""
-    trained = srnet.finetune(
-        **model_of(subject, data),
-        objective=objective,
-        training=training,
-        engine=Run(**run).start(),
-        **resolve_bias(needs),
-    )
-    print_trained(trained, as_json, key)
+    model, engine = new_model(subject, data), Run(**run).start()
+    trained = srnet.finetune(**model, objective=objective, training=training, engine=engine, **needs)
+    print_trained(trained, json, key)
 
 
 @app.command(cls=Command)
 def prune(
     *,
-    model: Annotated[
-        str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")
-    ] = None,
+    model: Tuned = None,
     subject: Annotated[Given, Fields("Without a key", Subject)],
-    pruner: Annotated[Any, Choice("pruner", "srnet.pruners:PRUNERS", "mask")],
+    pruner: Pruner,
     objective: Objective,
     needs: Needs,
     data: Data,
     training: Training,
     run: TrainingRun,
-    as_json: JsonOption = False,
-    key: KeyOption = False,
+    json: Json = False,
+    key: Key = False,
 ) -> None:
     """Find a subnetwork in a model and print its key and scores.
 
@@ -108,46 +144,101 @@ def prune(
 
     if model is not None and (subject or data):
         raise UserError(
-            "a stored model has its own task, data and backbone",
-            "leave out --task, --data, --backbone, --label-words, ..., or the key",
+            "a stored model has its own task, data and backbone", "leave out --task, --data, ..., or the key"
         )
     if "words" in subject and pruner.name in STATIC and "learning_rate" in training:
         raise UserError(f"with label words nothing but scores trains under {pruner.name}", "give --score-rate instead")
-    start = srnet.Pretrained(**model_of(subject, data), seed=training.get("seed", 0)) if model is None else model
+    if model is None:
+        model = srnet.Pretrained(**new_model(subject, data), seed=training.get("seed", 0))
     engine = Run(**run).start()
-    trained = srnet.prune(start, pruner, objective, training=training, engine=engine, **resolve_bias(needs))
-    print_trained(trained, as_json, key)
+    trained = srnet.prune(model, pruner, objective, training=training, engine=engine, **needs)
+    print_trained(trained, json, key)
 
 
 @app.command(cls=Command)
 def evaluate(
-    *,
-    model: Model,
-    task: Annotated[str | None, typer.Option(help="The task, for a folder: as in `srnet finetune`.")] = None,
-    subcases: Annotated[bool, typer.Option(help="Also print the accuracy of every sub-case.")] = False,
-    data: Data,
-    run: ShortRun,
-    as_json: JsonOption = False,
+    *, model: Model, task: Task = None, subcases: Subcases = False, data: Data, run: ShortRun, json: Json = False
 ) -> None:
     """Score a model in and out of distribution."""
     if task is None and data:
         raise UserError("data without a task", "say which --task they belong to")
-    trained = srnet.evaluate(model, task=task_of(task, data) if task else None, engine=Run(**run).start())
-    print_trained(trained, as_json)
+    spec = srnet.DataOptions(**data).task(task) if task else None
+    trained = srnet.evaluate(model, task=spec, engine=Run(**run).start())
+    print_trained(trained, json)
     for split, report in trained.scores.items():
-        if subcases and report["groups"] and not as_json:
+        if subcases and report["groups"] and not json:
             out.print(_subcases_table(split, report["groups"]))
 
 
 @app.command(cls=Command)
-def bias(
-    *,
-    subject: Annotated[Given, Fields("Options", Subject, only=("task",))],
-    bias: Annotated[Given, Fields("Bias model", "srnet.experiment:BiasSpec")],
-    data: Data,
-    run: ShortRun,
-    as_json: JsonOption = False,
-) -> None:
+def bias(*, subject: OnTask, bias: Bias, data: Data, run: ShortRun, json: Json = False) -> None:
     """Fit the bias model of a task and show how biased it is: high in distribution, poor out of it."""
-    spec, task = srnet.BiasSpec(**bias).resolved(Path()), task_of(Subject(**subject).task, data)
-    print_trained(srnet.bias_model(task, spec, engine=Run(**run).start()), as_json)
+    task = srnet.DataOptions(**data).task(Subject(**subject).task)
+    print_trained(srnet.bias_model(task, srnet.BiasSpec(**bias), engine=Run(**run).start()), json)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The model that a mask belongs to, and where the result goes."""
+
+    backbone: str
+    """The model that the mask was found in: a folder, or a hub name (set SRNET_DOWNLOAD=1 to fetch it)."""
+    out: Path
+    """The new folder."""
+    labels: tuple[str, ...] = ()
+    """What the model tells apart, with commas, in the order of its outputs."""
+    task: str | None = None
+    """A task that has these labels, instead: as in `srnet finetune`."""
+    label_words: tuple[str, ...] = ()
+    """For smp: one word a label, with commas, e.g. Yes,Maybe,No. Default: the task's, if it has some."""
+
+
+@app.command("import", cls=Command, no_args_is_help=True)
+def import_mask(
+    *,
+    format: Annotated[str, typer.Argument(help="smp or srnet-reference; see above.")],
+    file: Annotated[Path, typer.Argument(help="smp: the .npy file, unpacked from its .zip. srnet-reference: mask.pt.")],
+    origin: Annotated[Given, Fields("Options", Origin)],
+) -> None:
+    """Bring in a mask that others have published: as a folder to evaluate and export like your own.
+
+    smp: a mask of static model pruning (SMP), one bit for each weight of the backbone's layers. SMP trains no head: a
+    label's logit is the one that the backbone's language model gives its label word at [CLS]. Without label words the
+    model has a classifier: the checkpoint's own where its labels fit, else a random one.
+
+    srnet-reference: a mask of the SRNet paper's code, a mask.pt with zeros and ones for each matrix, by name. A file
+    that holds anything but tensors is refused, and nothing in it is run. Masks of the pooler and the classifier are
+    taken over as well. The weights are those of --backbone: for a mask of a fine-tuned model, give that model's folder.
+    Its classifier is kept if it has as many labels, of the same names where it names them; otherwise the head is
+    randomly initialised. A remark says which.
+
+    Then: srnet evaluate DIR --task TASK.
+    """
+    if "task" in origin:
+        origin["task"] = srnet.DataOptions().task(origin["task"])
+    made = srnet.import_mask(file, format=format, **origin)
+    kept = f"{made.mask.kept:,} of {made.mask.total:,} weights kept in {len(made.mask)} matrices"
+    out.print(
+        str(made.folder), f"sparsity {made.mask.sparsity:.6f}, counted on the mask: {kept}", *made.remarks, sep="\n"
+    )
+
+
+@app.command(cls=Command)
+def export(*, model: Model, format: Format, path: ExportPath, folder: StoreFolder) -> None:
+    """Take a model away.
+
+    merged: a plain checkpoint that from_pretrained reads, the mask baked into the weights.
+
+    subnetwork: a folder with mask bits, head and what differs from the backbone: far smaller. srnet.load_subnetwork
+    reads it.
+
+    smp: the mask bits alone, without weights or head, as the authors of static model pruning publish theirs. The mask
+    must cover the layers' matrices and nothing else.
+    """
+    out.print(str(srnet.export_model(model, path, format=format, engine=Run(**folder, quiet=True).start())))
+
+
+@app.command(cls=Command)
+def pretrain(*, path: BackbonePath, settings: PretrainOptions, run: QuietRun) -> None:
+    """Make the embedded backbone again, from nothing but the grammar."""
+    out.print(str(srnet.pretrain(path, srnet.PretrainSettings(**settings), Reporter(**run))))

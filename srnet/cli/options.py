@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from itertools import pairwise
 from pkgutil import resolve_name
 from typing import Annotated, Any
@@ -24,9 +24,9 @@ class Group:
     heading: str
     options: list[Option]
     make: Callable[[Values], Any]
-    listing: Mapping[str, str] = field(default_factory=dict)
-    """What there is to choose from, by name; the help shows the first lines."""
-    explain: Callable[[str], None] = lambda name: None
+    entries: Mapping[str, Any] = field(default_factory=dict)
+    """What there is to choose from, by name, for the help."""
+    explain: Callable[[str], None] = lambda option: None
     """Called with the name of an option that the command does not have."""
 
 
@@ -44,13 +44,12 @@ class Fields:
     """False where a command has defaults of its own."""
 
     def group(self, args: list[str]) -> Group:
-        cls: type = resolve_name(self.where) if isinstance(self.where, str) else self.where
-        found = [each for each in options_of(cls) if self._includes(each.path[0])]
-        shown = found if self.show_defaults else [replace(each, default=None) for each in found]
-        return Group(self.heading, shown, lambda values: arguments(cls, values))
-
-    def _includes(self, name: str) -> bool:
-        return name not in self.without and (not self.only or name in self.only)
+        cls = resolve_name(self.where) if isinstance(self.where, str) else self.where
+        names = set(self.only or (each.path[0] for each in options_of(cls))) - set(self.without)
+        options = [each for each in options_of(cls) if each.path[0] in names]
+        if not self.show_defaults:
+            options = [replace(each, default=None) for each in options]
+        return Group(self.heading, options, partial(arguments, cls))
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,9 @@ class Choice:
         named = value_in(args, f"--{self.what}")
         name = choose(self.what, named or self.default, entries)
         options = options_of(classes[name])
+        heading = self.what.capitalize() + (f" {named}" if named and options else "")
         about = f"One of: {', '.join(entries)}. `--{self.what} NAME --help` shows the options of one."
+        selector = Option((), (f"--{self.what}",), TEXT, about, self.default)
 
         def make(values: Values) -> Any:
             entry, given = entries[name], arguments(classes[name], values)
@@ -83,46 +84,39 @@ class Choice:
                 fix = f"give --{self.what} {' or '.join(owners)}"
                 raise UserError(f"{self.what} '{name}' has no option {option}", fix)
 
-        return Group(
-            self.what.capitalize() + (f" {named}" if named and options else ""),
-            [Option((), (f"--{self.what}",), TEXT, about, self.default), *options],
-            make,
-            listing={} if named else {each: inspect.getdoc(cls) or "" for each, cls in classes.items()},
-            explain=explain,
-        )
+        return Group(heading, [selector, *options], make, {} if named else classes, explain)
 
 
 def value_in(args: list[str], option: str) -> str | None:
     """The value that `option` has on a command line which is not yet parsed."""
-    found = [after for word, after in pairwise(args) if word == option]
-    found += [word.partition("=")[2] for word in args if word.startswith(f"{option}=")]
+    words = [part for word in args for part in word.split("=", 1)]
+    found = [after for word, after in pairwise(words) if word == option]
     return found[-1] if found else None
 
 
-# --- commands ------------------------------------------------------------------------------------------------------
-
-
 class Command(TyperCommand):
-    """A function as a command: `@app.command(cls=Command)`. All parameters of the function are keyword-only.
+    """A function with keyword-only parameters as a command: `@app.command(cls=Command)`.
 
     Its options are made when it is parsed, and shown under headings.
     """
 
-    def make_options(self, args: list[str]) -> None:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         function = inspect.unwrap(self.callback)  # type: ignore[arg-type]
-        markers = [(each.name, marker) for each in parameters_of(function) if (marker := marker_of(each))]
-        self.groups = {name: marker.group(args) for name, marker in markers}
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+        self.groups = {
+            each.name: marker.group(args)
+            for each in parameters
+            for marker in getattr(each.annotation, "__metadata__", ())
+            if isinstance(marker, Fields | Choice)
+        }
         app = typer.Typer(add_completion=False)
-        app.command()(expanded(function, self.groups))
+        app.command()(expanded(function, parameters, self.groups))
         made = typer.main.get_command(app)
         self.params, self.callback = made.params, made.callback
         names = [name for each in self.params if each.param_type_name == "option" for name in each.opts]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise TypeError(f"two fields make the option {twice[0]}; give one of them another name: option(name=...)")
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        self.make_options(args)
         try:
             return super().parse_args(ctx, args)
         except typer.TyperException as error:
@@ -137,46 +131,36 @@ class Command(TyperCommand):
             heading = getattr(parameter, "rich_help_panel", None) or default
             sections.setdefault(heading, []).extend(filter(None, [parameter.get_help_record(ctx)]))
         for group in self.groups.values():
-            if group.listing:
-                rows = [(name, text.partition("\n")[0]) for name, text in group.listing.items()]
-                sections[f"{group.heading}s"] = rows
+            for name, entry in group.entries.items():
+                first_line = (inspect.getdoc(entry) or "").partition("\n")[0]
+                sections.setdefault(f"{group.heading}s", []).append((name, first_line))
         for heading, rows in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
 
 
-def parameters_of(function: Callable[..., Any]) -> Iterable[inspect.Parameter]:
-    return inspect.signature(function, eval_str=True).parameters.values()
-
-
-def marker_of(parameter: inspect.Parameter) -> Fields | Choice | None:
-    metadata = getattr(parameter.annotation, "__metadata__", ())
-    return next((each for each in metadata if isinstance(each, Fields | Choice)), None)
-
-
-def expanded(function: Callable[..., Any], groups: Mapping[str, Group]) -> Callable[..., None]:
+def expanded(
+    function: Callable[..., Any], parameters: Iterable[inspect.Parameter], groups: Mapping[str, Group]
+) -> Callable[..., None]:
     """The function with the options of each group as parameters instead of the group's one."""
+    keys = {name: {"__".join((name, *each.path)): each for each in group.options} for name, group in groups.items()}
 
     @wraps(function)
     def call(**given: Any) -> None:
         for name, group in groups.items():
-            found = [(option, given.pop(_key(name, option))) for option in group.options]
+            found = [(option, given.pop(key)) for key, option in keys[name].items()]
             given[name] = group.make({option.path: option.read(value) for option, value in found if value is not None})
         function(**given)
 
-    parameters: list[inspect.Parameter] = []
-    for own in parameters_of(function):
+    every: list[inspect.Parameter] = []
+    for own in parameters:
         group = groups.get(own.name)
-        parameters += [_parameter(own.name, each, group.heading) for each in group.options] if group else [own]
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        every += [_parameter(*each, group.heading) for each in keys[own.name].items()] if group else [own]
+    call.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     return call
 
 
-def _key(group: str, option: Option) -> str:
-    return "__".join((group, *option.path))
-
-
-def _parameter(group: str, option: Option, heading: str) -> inspect.Parameter:
+def _parameter(key: str, option: Option, heading: str) -> inspect.Parameter:
     flag = option.kind is FLAG
     settings = typer.Option(
         f"{option.name}/{option.negation}" if flag and not option.alone else option.name,
@@ -186,9 +170,6 @@ def _parameter(group: str, option: Option, heading: str) -> inspect.Parameter:
         rich_help_panel=option.heading or heading,
     )
     hint: Any = bool if flag else list[str] if option.kind.repeats else str
-    return inspect.Parameter(
-        _key(group, option),
-        inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if option.default is MISSING else None,
-        annotation=Annotated[hint | None, settings],
-    )
+    default = inspect.Parameter.empty if option.default is MISSING else None
+    kind, annotation = inspect.Parameter.KEYWORD_ONLY, Annotated[hint | None, settings]
+    return inspect.Parameter(key, kind, default=default, annotation=annotation)

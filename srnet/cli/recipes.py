@@ -5,38 +5,47 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 import srnet
-from srnet.cli.app import Given, JsonOption, Run, app, out, resolve_bias
+from srnet.cli.app import Given, Json, Run, app, out
 from srnet.cli.options import Command, Fields
 from srnet.errors import UserError
-
-CLAIM_SEEDS = 3
-"""Fewer prove nothing."""
-ORDER = "srnet.recipes:Order"
-RunOptions = Annotated[Given, Fields("Run", Run)]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be computed and how long, and stop.")]
-OutOption = Annotated[Path | None, typer.Option("--out", help="Default: srnet-NAME in this folder.")]
+from srnet.options import option
 
 
 @dataclass(frozen=True)
-class PoolRun(Run):
-    """As `Run`, but on all cores."""
+class Limits:
+    """How far claims are pursued."""
 
-    engine: Literal["local", "pool", "ray"] = "pool"
+    until_answered: bool = option(False, alone=True)
+    """Compute further seeds until each claim is answered or a limit is met."""
+    max_seeds: int = option(10, least=1)
+    """With --until-answered: at most so many seeds a figure."""
+    budget: str | None = None
+    """With --until-answered: begin nothing that would take longer; 90s, 60m, 2h."""
+
+
+FIGURES = "fig2 ... fig8, figA1, figA2, figA3, tab5, tab6, or all of these; smp, robust-smp. Several are fine."
+Figures = Annotated[list[str], typer.Argument(help=FIGURES)]
+OrderOptions = Annotated[Given, Fields("Options", "srnet.recipes:Order")]
+ClaimOptions = Annotated[Given, Fields("Options", "srnet.recipes:Order", without=("other_backbones", "lines"))]
+LimitOptions = Annotated[Given, Fields("Options", Limits)]
+Spec = Annotated[Path, typer.Argument(help="A YAML file with task, lines, seeds and settings.")]
+Demo = Annotated[Given, Fields("Options", "srnet.api.experiments:DemoSettings")]
+Benchmark = Annotated[Given, Fields("Data", "srnet.tasks.synthetic:SyntheticTask")]
+RunOptions = Annotated[Given, Fields("Run", Run, show_defaults=False)]
+ClaimRun = Annotated[Given, Fields("Run", Run, only=("engine", "workers", "store"), show_defaults=False)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be computed and how long, and stop.")]
+Out = Annotated[Path | None, typer.Option("--out", help="Default: srnet-NAME in this folder.")]
+DemoOut = Annotated[Path, typer.Option("--out", help="Where table, curves and report go.")]
 
 
 @app.command(cls=Command)
 def demo(
-    *,
-    out_folder: Annotated[Path, typer.Option("--out", help="Where table, curves and report go.")] = Path("srnet-demo"),
-    dry_run: DryRunOption = False,
-    settings: Annotated[Given, Fields("Options", "srnet.api.experiments:DemoSettings")],
-    data: Annotated[Given, Fields("Data", "srnet.tasks.synthetic:SyntheticTask")],
-    run: Annotated[Given, Fields("Run", PoolRun)],
+    *, folder: DemoOut = Path("srnet-demo"), dry_run: DryRun = False, settings: Demo, data: Benchmark, run: RunOptions
 ) -> None:
     """Find a sparse and robust subnetwork on the embedded benchmark: no network, no GPU, some minutes.
 
@@ -45,21 +54,15 @@ def demo(
     """
     from srnet.recipes import demo_recipe
 
-    engine, task = PoolRun(**run).start(), srnet.SyntheticTask(**data)
+    engine, task = Run(**{"engine": "pool", **run}).start(), srnet.SyntheticTask(**data)
     if dry_run:
         _print_plan(engine, [demo_recipe(task, **settings)])
     else:
-        _print_results([srnet.demo(out_folder, task=task, **settings, engine=engine)], out_folder)
+        _print_results([srnet.demo(folder, task=task, **settings, engine=engine)], folder)
 
 
 @app.command(cls=Command)
-def run(
-    *,
-    spec: Annotated[Path, typer.Argument(help="A YAML file with task, lines, seeds and settings.")],
-    out_folder: OutOption = None,
-    dry_run: DryRunOption = False,
-    run: RunOptions,
-) -> None:
+def run(*, spec: Spec, folder: Out = None, dry_run: DryRun = False, run: RunOptions) -> None:
     """Run your own recipe: which models, at which sparsities, with which seeds, on which data."""
     from srnet.recipes import load_recipe
 
@@ -67,23 +70,13 @@ def run(
     if dry_run:
         _print_plan(engine, [recipe])
     else:
-        folder = out_folder or Path(f"srnet-{recipe.name}")
+        folder = folder or Path(f"srnet-{recipe.name}")
         _print_results([srnet.run(spec, folder, engine=engine)], folder)
 
 
 @app.command(cls=Command)
 def reproduce(
-    *,
-    figures: Annotated[
-        list[str],
-        typer.Argument(
-            help="fig2 ... fig8, figA1, figA2, figA3, tab5, tab6, or all of these; smp, robust-smp. Several are fine."
-        ),
-    ],
-    out_folder: OutOption = None,
-    dry_run: DryRunOption = False,
-    order: Annotated[Given, Fields("Options", ORDER)],
-    run: RunOptions,
+    *, figures: Figures, folder: Out = None, dry_run: DryRun = False, order: OrderOptions, run: RunOptions
 ) -> None:
     """Reproduce figures and tables of "A Win-win Deal" and check its claims; compare the methods of the SMP paper.
 
@@ -97,7 +90,7 @@ def reproduce(
     smp: SMP-L, SMP-S, movement, soft movement, magnitude and L0 pruning, with and without distillation. robust-smp: SMP
     with debiasing objectives, in and out of distribution.
     """
-    engine, wanted = Run(**run).start(), srnet.Order(tuple(figures), **resolve_bias(order))
+    engine, wanted = Run(**run).start(), _order(order, tuple(figures))
     if dry_run:
         recipes = wanted.recipes()
         _print_plan(engine, recipes)
@@ -106,7 +99,7 @@ def reproduce(
             out.print(f"--line of {name}: {', '.join(map(shlex.quote, labels))}")
         out.print(wanted.command())
         return
-    folder = out_folder or Path(f"srnet-{'-'.join(figures)}")
+    folder = folder or Path(f"srnet-{'-'.join(figures)}")
     report = srnet.reproduce(wanted, folder, engine=engine)
     _print_results([section.results for section in report.sections], folder)
     for finding in report.findings:
@@ -117,22 +110,7 @@ def reproduce(
 
 
 @app.command(cls=Command)
-def claims(
-    *,
-    order: Annotated[Given, Fields("Options", ORDER, without=("other_backbones", "lines"))],
-    until_answered: Annotated[
-        bool,
-        typer.Option("--until-answered", help="Compute further seeds until each claim is answered or a limit is met."),
-    ] = False,
-    max_seeds: Annotated[
-        int | None, typer.Option(min=1, help="With --until-answered: at most so many seeds a figure. Default: 10.")
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option(help="With --until-answered: begin nothing that would take longer; 90s, 60m, 2h.")
-    ] = None,
-    run: Annotated[Given, Fields("Run", Run, only=("engine", "workers", "store"))],
-    as_json: JsonOption = False,
-) -> None:
+def claims(*, order: ClaimOptions, limits: LimitOptions, run: ClaimRun, json: Json = False) -> None:
     """Check the paper's claims on what the store holds: holds, does not hold, or not enough evidence.
 
     Nothing is computed: run `srnet reproduce all --seeds 3` first. A claim holds only if every interval it rests on
@@ -142,34 +120,41 @@ def claims(
     claim that needs the fewest. Looking repeatedly finds more by chance, so each look is tested at a level of 0.05
     divided by the number of planned looks (max seeds - seeds + 1). Whatever was computed stays in the store.
     """
+    from srnet.evaluation import MIN_SEEDS
     from srnet.experiment.estimate import seconds_of
     from srnet.report import findings_table
     from srnet.report.claims import plain_finding
 
-    limits = {"max_seeds": max_seeds, "budget": None if budget is None else seconds_of(budget)}
-    given = {name: limit for name, limit in limits.items() if limit is not None}
-    ignored = [] if until_answered else [name for name in (*given, *run) if name != "store"]
+    until_answered = limits.pop("until_answered", False)
+    ignored = [] if until_answered else [name for name in (*limits, *run) if name != "store"]
     if ignored:
         raise UserError(f"--{ignored[0].replace('_', '-')} is for --until-answered", "without it nothing is computed")
-    wanted = srnet.Order(**resolve_bias(order))
+    if "budget" in limits:
+        limits["budget"] = seconds_of(limits["budget"])
+    wanted = _order(order)
     if "seeds" not in order:
-        wanted = replace(wanted, seeds=tuple(range(max(CLAIM_SEEDS, len(wanted.seeds)))))
-    engine = Run(**run, quiet=as_json or not until_answered).start()
+        wanted = replace(wanted, seeds=tuple(range(max(MIN_SEEDS, len(wanted.seeds)))))
+    engine = Run(**run, quiet=json or not until_answered).start()
     compute = srnet.claims_until_answered if until_answered else srnet.claims
-    found = compute(wanted, engine=engine, **given)
-    if as_json:
+    found = compute(wanted, engine=engine, **limits)
+    if json:
         out.print_json(data=[plain_finding(finding) for finding in found])
     else:
         out.print(findings_table(found))
+
+
+def _order(given: Given, figures: tuple[str, ...] = ("all",)) -> Any:
+    """With absolute paths of word vectors, so that what is stored can be read from any folder."""
+    bias = {"bias": given["bias"].resolved(Path())} if "bias" in given else {}
+    return srnet.Order(figures, **{**given, **bias})
 
 
 def _print_results(results: list[Any], folder: Path) -> None:
     from srnet.report import results_table, verdict_line
 
     for each in results:
-        out.print(results_table(each))
         warnings = (f"Warning: {warning}." for warning in each.warnings)
-        out.print(verdict_line(each), *warnings, *each.notes, sep="\n")
+        out.print(results_table(each), verdict_line(each), *warnings, *each.notes, sep="\n")
     out.print(f"Report: {folder / 'report.html'}")
 
 

@@ -8,19 +8,20 @@ import typer
 from rich.table import Column, Table
 
 import srnet
-from srnet.cli.app import Given, Run, command_group, out
-from srnet.cli.options import Command, Fields
+from srnet.cli.app import Given, StoreFolder, app, out
+from srnet.cli.options import Command
 from srnet.errors import UserError
 
-store_app = command_group("store", "Look at, check and clean the store of results.")
-StoreFolder = Annotated[Given, Fields("Options", Run, only=("store",))]
+group = typer.Typer(help="Look at, check and clean the store of results.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(group, name="store")
+Days = Annotated[float | None, typer.Option(help="Also remove artifacts older than this many days.")]
 
 
-def _opened(given: Given) -> Any:
-    return srnet.Store(given.get("store")).require()
+def _opened(folder: Given) -> Any:
+    return srnet.Store(folder.get("store")).require()
 
 
-@store_app.command(cls=Command)
+@group.command(cls=Command)
 def ls(*, folder: StoreFolder) -> None:
     """List what has been computed, oldest first."""
     store = _opened(folder)
@@ -28,18 +29,17 @@ def ls(*, folder: StoreFolder) -> None:
     for entry in store.entries():
         size = f"{entry.bytes / 1e6:.1f} MB"
         table.add_row(entry.key, entry.type, entry.label, size, f"{entry.seconds:.0f}", entry.created)
-    out.print(table)
-    out.print(str(store.root))
+    out.print(table, str(store.root), sep="\n")
 
 
-@store_app.command(cls=Command)
+@group.command(cls=Command)
 def show(*, key: Annotated[str, typer.Argument(help="A key, or its beginning.")], folder: StoreFolder) -> None:
     """Print everything known about an artifact: its expression, files and checksums."""
     store = _opened(folder)
     out.print_json(data=store.manifest(store.find(key)))
 
 
-@store_app.command(cls=Command)
+@group.command(cls=Command)
 def verify(*, folder: StoreFolder) -> None:
     """Check every file against its checksum."""
     store = _opened(folder)
@@ -51,12 +51,8 @@ def verify(*, folder: StoreFolder) -> None:
     out.print(f"{total} artifacts, all whole")
 
 
-@store_app.command(cls=Command)
-def gc(
-    *,
-    older_than: Annotated[float | None, typer.Option(help="Also remove artifacts older than this many days.")] = None,
-    folder: StoreFolder,
-) -> None:
+@group.command(cls=Command)
+def gc(*, older_than: Days = None, folder: StoreFolder) -> None:
     """Remove leftovers of interrupted runs and damaged artifacts."""
     for path in _opened(folder).gc(older_than):
         out.print(f"removed {path}")
