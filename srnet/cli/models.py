@@ -143,9 +143,7 @@ def prune(
     from srnet.recipes.profiles.smp import STATIC
 
     if model is not None and (subject or data):
-        raise UserError(
-            "a stored model has its own task, data and backbone", "leave out --task, --data, ..., or the key"
-        )
+        raise UserError("a stored model has its own task, data and backbone", "leave out those options or the key")
     if "words" in subject and pruner.name in STATIC and "learning_rate" in training:
         raise UserError(f"with label words nothing but scores trains under {pruner.name}", "give --score-rate instead")
     if model is None:
@@ -200,7 +198,7 @@ def import_mask(
     file: Annotated[Path, typer.Argument(help="smp: the .npy file, unpacked from its .zip. srnet-reference: mask.pt.")],
     origin: Annotated[Given, Fields("Options", Origin)],
 ) -> None:
-    """Bring in a mask that others have published: as a folder to evaluate and export like your own.
+    """Bring in masks that others have published: each as a folder to evaluate and export like your own.
 
     smp: a mask of static model pruning (SMP), one bit for each weight of the backbone's layers. SMP trains no head: a
     label's logit is the one that the backbone's language model gives its label word at [CLS]. Without label words the
@@ -218,9 +216,8 @@ def import_mask(
         origin["task"] = srnet.DataOptions().task(origin["task"])
     made = srnet.import_mask(file, format=format, **origin)
     kept = f"{made.mask.kept:,} of {made.mask.total:,} weights kept in {len(made.mask)} matrices"
-    out.print(
-        str(made.folder), f"sparsity {made.mask.sparsity:.6f}, counted on the mask: {kept}", *made.remarks, sep="\n"
-    )
+    counted = f"sparsity {made.mask.sparsity:.6f}, counted on the mask: {kept}"
+    out.print(str(made.folder), counted, *made.remarks, sep="\n")
 
 
 @app.command(cls=Command)
