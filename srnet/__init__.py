@@ -21,11 +21,13 @@ _WHERE = {
     "TrainingSettings": "training",
     "Subnetwork": "subnetwork", "load_subnetwork": "subnetwork", "save_merged": "export",
     "UserError": "errors",
-    "Trajectory": "experiment", "Moment": "experiment", "Order": "recipes",
-    "demo": "api", "run": "api", "run_recipe": "api", "reproduce": "api", "claims": "api", "plan": "api",
-    "claims_until_answered": "api",
-    "finetune": "api", "prune": "api", "evaluate": "api",
-    "bias_model": "api", "pretrain": "api", "export_model": "api", "import_mask": "api",
+    "Trajectory": "experiment", "Moment": "experiment", "Order": "recipes", "DataOptions": "recipes",
+    "demo": "api.experiments", "run": "api.experiments", "run_recipe": "api.experiments",
+    "reproduce": "api.experiments", "claims": "api.experiments", "claims_until_answered": "api.experiments",
+    "plan": "recipes.plan",
+    "finetune": "api.models", "prune": "api.models", "evaluate": "api.models", "bias_model": "api.models",
+    "export_model": "api.models", "import_mask": "api.models",
+    "pretrain": "api.models", "PretrainSettings": "tasks.synthetic.pretrain",
 }  # fmt: skip
 
 __all__ = ["__version__", *_WHERE]

@@ -10,7 +10,7 @@ import ast
 import dataclasses
 import inspect
 import textwrap
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -200,14 +200,16 @@ def _check_twice(value: Any) -> None:
         raise UserError(f"'{twice[0]}' is given twice", "keep one of them")
 
 
-def options_of(cls: type, default: Any = None, only: Container[str] | None = None) -> list[Option]:
-    """Options for the fields of `cls`, or for some; those of a field that is a dataclass itself stand in its place.
+def options_of(cls: Any, default: Any = None) -> list[Option]:
+    """Options for the fields of `cls`, none if it is no dataclass. Those of a field that is one stand in its place.
 
     `default`: an instance whose values are the defaults, instead of the fields' own.
     """
-    hints, docs, found = get_type_hints(cls), docs_of(cls), list[Option]()
+    if not dataclasses.is_dataclass(cls):
+        return []
+    hints, docs, found = get_type_hints(cls), docs_of(cls), list[Option]()  # type: ignore[arg-type]
     for field in dataclasses.fields(cls):
-        if (only is not None and field.name not in only) or field.metadata.get("name", "") is None:
+        if field.metadata.get("name", "") is None:
             continue
         value = default_of(field) if default is None else getattr(default, field.name)
         hint, heading = hints[field.name], field.metadata.get("heading")
@@ -260,10 +262,9 @@ def _own_docs(cls: type) -> dict[str, str]:
 
 def arguments(cls: type, values: Values) -> dict[str, Any]:
     """Keyword arguments of `cls`. A field that is a dataclass keeps the rest of its default."""
-    fields = {field.name: field for field in dataclasses.fields(cls)}
     own = {path[0]: value for path, value in values.items() if len(path) == 1}
     for name in {path[0] for path in values if len(path) > 1}:
-        default = default_of(fields[name])
+        default = next(default_of(field) for field in dataclasses.fields(cls) if field.name == name)
         inner = {path[1:]: value for path, value in values.items() if path[:1] == (name,)}
         own[name] = dataclasses.replace(default, **arguments(type(default), inner))
     return own

@@ -215,9 +215,12 @@ def test_claims_teaches_what_it_needs(shell: Shell) -> None:
 def test_reproduce_can_say_what_it_would_do(shell: Shell) -> None:
     outcome = shell.reproduce("fig2", "fig8", "--seeds", 2, "--dry-run")
     assert (outcome.code, outcome.err) == (0, "")
-    *planned, first, second, last, command = outcome.out.splitlines()
+    *planned, first, second, last, lines, more, command = outcome.out.splitlines()
     assert command.startswith("srnet reproduce fig2 fig8 --profile toy ")
     assert "--seeds 2" in command
+    assert lines.startswith("--line of fig2: 'full model (CE)', ")
+    assert "'mask training (PoE)'" in lines
+    assert more.startswith("--line of fig8: ")
     keys = [line.split()[0] for line in planned]
     assert len(set(keys)) == len(keys), "each step once, whichever figures need it"
     assert all("  to do   " in line for line in planned)
@@ -238,7 +241,7 @@ def test_a_dry_run_imports_nothing_that_draws(shell: Shell) -> None:
     words = ("reproduce", "fig2", "--tasks", str(shell.task), "--dry-run")
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
     *planned, modules = done.stdout.splitlines()
-    assert "nothing was done" in planned[-2]
+    assert "nothing was done" in planned[-3]
     assert {"matplotlib", "plotly"}.isdisjoint(modules.split())
 
 
@@ -287,8 +290,8 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("finetune", "--task", "gone.yaml"), "gone.yaml cannot be read: No such file"),
         (("finetune", "--task", "task.yaml", "--objective", "mse"), "unknown objective 'mse'"),
         (("finetune", "--task", "task.yaml", "--objective", "confreg"), "needs a teacher"),
-        (("finetune", "--task", "task.yaml", "--steps", 0), "steps must be at least 1"),
-        (("finetune", "--task", "task.yaml", "--learning-rate", -1), "learning_rate must be positive"),
+        (("finetune", "--task", "task.yaml", "--steps", 0), "steps 0 is out of range"),
+        (("finetune", "--task", "task.yaml", "--learning-rate", -1), "learning_rate -1 is out of range"),
         (("finetune", "--task", "task.yaml", "--backbone", "gone"), "backbone 'gone' cannot be loaded"),
         (("prune", "--sparsity", "1.0"), "sparsity 1 is out of range"),
         (("prune", "--sparsity", "-0.1"), "sparsity -0.1 is out of range"),
@@ -347,7 +350,7 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("import", "smp", "m.npy", "--backbone", "b", "--out", "x"), "which labels does the model tell apart?"),
         (("import", "smp", "m.npy", "--backbone", "b", "--out", "x", "--labels", "a,a"), "['a', 'a'] are no labels"),
         (("import", "smp", "m.npy", "--backbone", "b", "--out", "task.yaml", "--labels", "a,b"), "exists already"),
-        (("store", "show", "0123"), "no artifact in"),
+        (("store", "show", "0123"), "there is no store at"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
 )

@@ -155,15 +155,16 @@ def test_a_figure_of_the_paper_and_its_claim(
     monkeypatch.setattr("srnet.experiment.compute_once.compute", refuse)
     assert run(monkeypatch, *command, "--dry-run") == 0
     planned = capsys.readouterr().out.splitlines()
-    assert all("  stored  " in line for line in planned[:-3])
-    assert planned[-3:] == [
+    assert all("  stored  " in line for line in planned[:-4])
+    assert planned[-4:] == [
         "fig8 on inference: 8 models, 8 trainings, 0 to do",
         "8 distinct trainings, 8 of them stored; 0 steps to compute; nothing was done",
+        "--line of fig8: 'full model (CE)', 'full model (PoE)', fixed, 'gradual, from 70 %'",
         "srnet reproduce fig8 --profile toy --tasks inference --seeds 1 --scale 0.02",
     ]
     assert run(monkeypatch, *command, "--as-published", "--dry-run") == 0
     published = capsys.readouterr().out.splitlines()
-    assert "8 distinct trainings, 2 of them stored" in published[-2], "only the full models are the same"
+    assert "8 distinct trainings, 2 of them stored" in published[-3], "only the full models are the same"
     assert published[-1].endswith("--scale 0.02 --as-published")
     assert (
         run(monkeypatch, "claims", "--tasks", "inference", "--scale", "0.02", "--seeds", "1", "--store", "store") == 0

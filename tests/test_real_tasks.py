@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from srnet.cli.app import app, bias_of
+from srnet.cli.app import app
+from srnet.cli.recipes import _order
 from srnet.errors import UserError
+from srnet.experiment import BiasSpec
 from srnet.recipes.files import bias_from
 from srnet.recipes.tasks import load_task_file
 from srnet.tasks.files import DataFile, FilesTask
@@ -136,7 +138,7 @@ def test_a_description_in_a_folder_may_be_named_from_elsewhere(snli: Path, monke
 def test_word_vectors_are_found_from_any_folder(snli: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (snli.parent / "words.vec").write_text("doctors 1 0\npilot 0 1\n")
     monkeypatch.chdir(snli.parent)
-    assert bias_of({"vectors": "words.vec"}).vectors == str(snli.parent / "words.vec")
+    assert _order({"bias": BiasSpec(vectors="words.vec")}).bias.vectors == str(snli.parent / "words.vec")
     assert bias_from({"vectors": "../words.vec"}, "x", Path("snli")).vectors == str(snli.parent / "words.vec")
 
 

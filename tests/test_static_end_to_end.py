@@ -102,7 +102,7 @@ def test_prune_with_label_words_and_a_teacher(
         (("--pruner", "smp-l", "--threshold", 0.1), "pruner 'smp-l' has no option --threshold"),
         (("--pruner", "smp-l", "--label-words", "perhaps"), "1 label words for 2 labels"),
         (("--pruner", "smp-l", "--label-words", "perhaps,xyzzy"), "label word 'xyzzy' is unknown to this tokenizer"),
-        (("--pruner", "smp-l", "--distil", 0.5), "distillation needs a teacher"),
+        (("--pruner", "smp-l", "--distil", 0.5), "needs a teacher"),
         (("--pruner", "smp-l", "--distil-temperature", 3), "a temperature without distillation"),
         (("--pruner", "movement", "--begin", 0.9), "begin 0.9 is out of range"),
         (("--pruner", "l0", "--penalty", -1), "penalty must be at least 0"),

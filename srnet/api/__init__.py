@@ -1,31 +1,7 @@
 """Every command as a function."""
 
-from srnet.api.exchange import EXPORTS, IMPORTS, Imported, export_model, import_mask, pretrain
-from srnet.api.experiments import claims, claims_until_answered, demo, folder_of, reproduce, run, run_recipe
-from srnet.api.models import Trained, bias_model, bias_remarks, evaluate, finetune, make_objective, prune
-from srnet.recipes.plan import Plan, plan
+# ruff: noqa: F401  what a user imports from here
 
-__all__ = [
-    "EXPORTS",
-    "IMPORTS",
-    "Imported",
-    "Plan",
-    "Trained",
-    "bias_model",
-    "bias_remarks",
-    "claims",
-    "claims_until_answered",
-    "demo",
-    "evaluate",
-    "export_model",
-    "finetune",
-    "folder_of",
-    "import_mask",
-    "make_objective",
-    "plan",
-    "pretrain",
-    "prune",
-    "reproduce",
-    "run",
-    "run_recipe",
-]
+from srnet.api.experiments import claims, claims_until_answered, demo, reproduce, run, run_recipe
+from srnet.api.models import bias_model, evaluate, export_model, finetune, import_mask, pretrain, prune
+from srnet.recipes.plan import plan

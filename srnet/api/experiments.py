@@ -4,36 +4,44 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from srnet.errors import UserError
 from srnet.experiment import Engine
+from srnet.options import as_cli_args, option
 from srnet.progress import is_secondary_rank
 from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
-from srnet.recipes.demo import SEEDS as DEMO_SEEDS
-from srnet.recipes.demo import SPARSITIES as DEMO_SPARSITIES
+from srnet.recipes.demo import SEEDS, SPARSITIES
 from srnet.tasks.synthetic import SyntheticTask
 
 if TYPE_CHECKING:  # reports import plotting libraries, which planning does not need
     from srnet.report import Evidence, Finding, Page, Results
 
 
+@dataclass(frozen=True)
+class DemoSettings:
+    """What the demo trains."""
+
+    seeds: int = option(SEEDS, least=1)
+    """How many seeds. With fewer than 3 there is no verdict."""
+    sparsities: tuple[float, ...] = SPARSITIES
+    """Shares to prune, with commas."""
+    steps: int | None = None
+    """Optimisation steps of each training."""
+
+
 def demo(
-    out: Path | str = "srnet-demo",
-    *,
-    task: SyntheticTask | None = None,
-    seeds: int = DEMO_SEEDS,
-    sparsities: Sequence[float] = DEMO_SPARSITIES,
-    steps: int | None = None,
-    engine: Engine | None = None,
+    out: Path | str = "srnet-demo", *, task: SyntheticTask | None = None, engine: Engine | None = None, **settings: Any
 ) -> Results:
-    """Find sparse and robust subnetworks on the embedded benchmark and write table, curves and report to `out`."""
-    task = task or SyntheticTask("inference")
-    options = f"--task {task.name} --seeds {seeds} --sparsities {','.join(str(each) for each in sparsities)}"
-    options += "" if task.noise is None else f" --noise {task.noise}"
-    options += f" --train-size {task.train_size}" + ("" if steps is None else f" --steps {steps}")
-    return run_recipe(demo_recipe(task, seeds, tuple(sparsities), steps), out, engine, f"srnet demo {options}")
+    """Find sparse and robust subnetworks on the embedded benchmark and write table, curves and report to `out`.
+
+    `settings` are fields of `DemoSettings`: seeds, sparsities, steps.
+    """
+    task, given = task or SyntheticTask("inference"), DemoSettings(**settings)
+    command = shlex.join(["srnet", "demo", *as_cli_args(task), *as_cli_args(given)])
+    return run_recipe(demo_recipe(task, given.seeds, tuple(given.sparsities), given.steps), out, engine, command)
 
 
 def run(spec: Path | str, out: Path | str | None = None, *, engine: Engine | None = None) -> Results:
@@ -53,11 +61,8 @@ def reproduce(order: Order, out: Path | str | None = None, *, engine: Engine | N
     """Run figures of the paper, check its claims on them, and write one report."""
     engine, recipes = engine or Engine(), order.recipes()
     title = f"{', '.join(order.figures)}, profile {order.profile}"
-    return _report(recipes, folder_of(order, out), engine, title, order.command(), order)
-
-
-def folder_of(order: Order, out: Path | str | None) -> Path:
-    return Path(out or f"srnet-{'-'.join(order.figures)}")
+    folder = Path(out or f"srnet-{'-'.join(order.figures)}")
+    return _report(recipes, folder, engine, title, order.command(), order)
 
 
 def _report(
@@ -69,14 +74,10 @@ def _report(
         raise UserError(f"{out} is a file", "choose another folder for the results")
     engine.execute([node for recipe in recipes for node in recipe.nodes()])
     evidence = [Evidence(recipe, engine.store) for recipe in recipes]
-    sections = [
-        Section(
-            results_of(each),
-            mask_pictures(each.recipe, engine.store),
-            command if order is None else order.command(each.recipe.name),
-        )
-        for each in evidence
-    ]
+    sections = []
+    for each in evidence:
+        pictures, name = mask_pictures(each.recipe, engine.store), each.recipe.name
+        sections.append(Section(results_of(each), pictures, command if order is None else order.command(name)))
     findings = [] if order is None else [found for found in _findings(evidence) if found.parts]
     page = Page(title, command, sections, findings)
     if not is_secondary_rank():

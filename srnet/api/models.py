@@ -1,38 +1,49 @@
-"""Single models: train, prune, score; the bias model of a task."""
+"""Single models: train, prune, score, export and import them; the bias model of a task; the embedded backbone."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from srnet.errors import UserError
-from srnet.experiment import (
-    Bias,
-    BiasSpec,
-    Distilled,
-    Engine,
-    Evaluate,
-    FineTune,
-    ModelNode,
-    Objective,
-    Pretrained,
-    Prune,
-    load_task,
-)
+from torch import nn
+
+from srnet.backbones import Head, has_language_model, keep_own_classifier, load_backbone
+from srnet.errors import UserError, choose
+from srnet.experiment import BiasSpec, Engine, Evaluate, FineTune, ModelNode, Objective, Pretrained, Prune, load_task
 from srnet.experiment.compute import score_splits
-from srnet.experiment.nodes import TaskSpec
-from srnet.experiment.objective import ObjectiveSources
-from srnet.experiment.objective import make_objective as objective_by_name
+from srnet.experiment.nodes import TaskSpec, answer_of_spec, answers_of
+from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.experiment.rebuild import stored_model
-from srnet.files import read_json
+from srnet.export import save_merged
+from srnet.export.reference_masks import read_reference
+from srnet.export.shapes import linear_shapes, stack_shapes
+from srnet.export.smp_masks import read_smp, save_smp
+from srnet.files import read_json, require_new
+from srnet.masks import Mask
+from srnet.masks.parametrization import weight_name
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
+from srnet.options import option
+from srnet.progress import Reporter
 from srnet.pruners import Pruner
+from srnet.pruners.penalised import Penalised
 from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
+from srnet.tasks.synthetic.pretrain import PretrainSettings
+from srnet.tasks.synthetic.pretrain import pretrain as pretrain_backbone
 from srnet.training import TrainingSettings
+
+TOLERANCE = 0.002
+"""How far a pruner without a budget may miss its sparsity before a remark says so."""
+BIASED_BY = 5.0
+"""Points above the majority class from which a bias model may be called one."""
+WITHOUT_VECTORS = {
+    "overlap": "words alone, no similarities: --vectors FILE adds them",
+    "claim": "a bag of words: --vectors FILE uses the paper's max-pooled word vectors instead",
+}
 
 
 @dataclass(frozen=True)
@@ -43,39 +54,52 @@ class Trained:
     folder: Path
     sparsity: float
     scores: dict[str, Any]
+    remarks: tuple[str, ...] = ()
+    """What to know before one relies on it."""
 
 
-def make_objective(
-    text: str,
-    model: ModelNode,
-    bias: BiasSpec | None = None,
-    teacher: ModelNode | None = None,
-    distil: float | None = None,
-    temperature: float | None = None,
-    training: TrainingSettings | None = None,
-) -> Objective:
-    """The objective that `text` names for `model`, with a bias model of its task where it needs one.
+@dataclass(frozen=True)
+class Needs:
+    """What an objective learns from beside the data: keyword arguments of `finetune` and `prune`."""
 
-    `distil` is the share of the loss that imitates `teacher`, whatever the objective. `training` is that of a full
-    model with CE, for objectives that learn from one.
+    teacher: str | None = None
+    """Key of a CE model, for objective confreg and for --distil."""
+    distil: float | None = None
+    """Share of the loss that imitates --teacher, e.g. 0.5."""
+    temperature: float = option(2.0, name="--distil-temperature")
+    """Temperature of the distillation."""
+    bias: BiasSpec = option(BiasSpec(), heading="Bias model")
+    """How the shortcut is measured."""
+
+
+def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engine, given: dict[str, Any]) -> Objective:
+    """The objective that `text` names, with the needs that were given. Any that it does not read is an error.
+
+    `full` is the training of full CE models, for objectives that learn from one.
     """
-    if distil is None and temperature is not None:
+    given = {name: value for name, value in given.items() if value is not None}
+    needs = Needs(**given)
+    bias = needs.bias.resolved(Path())
+    if "temperature" in given and needs.distil is None:
         raise UserError("a temperature without distillation", "say how much of the loss imitates: --distil 0.5")
-    if distil is not None and teacher is None:
-        raise UserError("distillation needs a teacher", "give the key of a model trained on the same task: --teacher")
-    needs = get_objective(text).needs
-    if "bias" not in needs and bias is not None:
-        raise UserError(f"objective '{text}' takes no bias model", "leave out --shortcut, --vectors and the like")
-    if "teacher" in needs and teacher is None:
-        raise UserError(f"objective '{text}' needs a teacher", "give the key of a model trained with ce")
-    if "teacher" not in needs and teacher is not None and distil is None:
-        raise UserError(f"objective '{text}' takes no teacher", "to distil from it say how much: --distil 0.5")
-    raw = model.pretrained
-    usual = training or replace(finetuning_for(raw.backbone, raw.task), seed=raw.seed)
-    plain = objective_by_name(text, ObjectiveSources(raw, lambda: FineTune(raw, training=usual), bias, teacher))
-    if distil is None or teacher is None:
-        return plain
-    return Distilled(plain, teacher, distil, 2.0 if temperature is None else temperature)
+    if needs.teacher is None and "teacher" in get_objective(text).needs:
+        raise UserError(f"objective '{text}' needs a teacher", "give the key of a model trained with ce: --teacher")
+    teacher = None if needs.teacher is None else stored_model(engine.store, needs.teacher)
+    made = make_objective(text, ObjectiveSources(raw, lambda: FineTune(raw, training=full), bias, teacher))
+    # the constructor refuses nodes that the objective does not read
+    nodes: dict[str, Any] = {} if teacher is None else {"teacher": answers_of(teacher)}
+    if "bias" in given:
+        nodes["bias"] = bias.node(raw.task, raw.backbone)
+    return replace(made, **nodes, distillation=needs.distil, temperature=needs.temperature)
+
+
+def _settings(default: TrainingSettings, given: TrainingSettings | Mapping[str, Any] | None) -> TrainingSettings:
+    if isinstance(given, TrainingSettings):
+        return given
+    if given and "steps" in given and "epochs" in given:
+        raise UserError("--steps and --epochs exclude each other", "keep one of them")
+    default = replace(default, steps=None) if given and "epochs" in given else default
+    return replace(default, **(given or {}))
 
 
 def finetune(
@@ -83,21 +107,21 @@ def finetune(
     objective: str = "ce",
     *,
     backbone: str = EMBEDDED,
-    training: TrainingSettings | None = None,
-    teacher: str | None = None,
-    bias: BiasSpec | None = None,
-    distil: float | None = None,
-    temperature: float | None = None,
+    training: TrainingSettings | Mapping[str, Any] | None = None,
     words: tuple[str, ...] = (),
     engine: Engine | None = None,
+    **needs: Any,
 ) -> Trained:
-    """Fine-tune a backbone on a task; with `words`, the language-model head it brings."""
+    """Fine-tune a backbone on a task; with `words`, the language-model head it brings.
+
+    `training` may be a dict of what differs from the defaults. `needs` are fields of `Needs`: bias, teacher, distil,
+    temperature.
+    """
     engine = engine or Engine()
-    training = training or finetuning_for(backbone, task)
-    raw = Pretrained(backbone, task, training.seed, words)
-    imitated = stored_model(engine.store, teacher) if teacher else None
-    made = make_objective(objective, raw, bias, imitated, distil, temperature, training)
-    return _trained(FineTune(raw, made, training), engine)
+    settings = _settings(finetuning_for(backbone, task), training)
+    raw = Pretrained(backbone, task, settings.seed, words)
+    made = _objective(objective, raw, settings, engine, needs)
+    return _trained(FineTune(raw, made, settings), engine)
 
 
 def prune(
@@ -105,27 +129,29 @@ def prune(
     pruner: Pruner,
     objective: str = "ce",
     *,
-    training: TrainingSettings | None = None,
-    teacher: str | None = None,
-    bias: BiasSpec | None = None,
-    distil: float | None = None,
-    temperature: float | None = None,
+    training: TrainingSettings | Mapping[str, Any] | None = None,
     engine: Engine | None = None,
+    **needs: Any,
 ) -> Trained:
-    """Prune a model: a key of the store, or an expression such as `Pretrained(...)`."""
+    """Prune a model: a key of the store, or an expression such as `Pretrained(...)`.
+
+    `training` and `needs` are as in `finetune`.
+    """
     engine = engine or Engine()
     node = stored_model(engine.store, model) if isinstance(model, str) else model
+    raw = node.pretrained
+    full = replace(finetuning_for(raw.backbone, raw.task), seed=raw.seed)
+    made = _objective(objective, raw, full, engine, needs)
     if not pruner.trains:
-        if objective != "ce" or any(each is not None for each in (training, teacher, bias, distil, temperature)):
-            raise UserError(
-                f"pruner '{pruner.name}' does not train", "leave out objective, teacher and training options"
-            )
-        return _trained(Prune(node, pruner), engine)
-    usual = pruning_for(node.pretrained.backbone, pruner.name, node.task_spec)
-    training = training or replace(usual, seed=node.pretrained.seed)
-    imitated = stored_model(engine.store, teacher) if teacher else None
-    made = make_objective(objective, node, bias, imitated, distil, temperature)
-    return _trained(Prune(node, pruner, made, training), engine)
+        if training:
+            raise UserError(f"pruner '{pruner.name}' does not train", "leave out training options")
+        return _trained(Prune(node, pruner, made), engine)
+    default = replace(pruning_for(raw.backbone, pruner.name, node.task_spec), seed=raw.seed)
+    trained = _trained(Prune(node, pruner, made, _settings(default, training)), engine)
+    if not isinstance(pruner, Penalised) or abs(trained.sparsity - pruner.sparsity) <= TOLERANCE:
+        return trained
+    aim = f"{pruner.aim} was requested" if pruner.penalty is None else "with lambda given, none was requested"
+    return replace(trained, remarks=(f"the penalty reached {100 * trained.sparsity:.2f} % sparsity; {aim}",))
 
 
 def _trained(node: ModelNode, engine: Engine) -> Trained:
@@ -151,36 +177,133 @@ def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine 
     return Trained("", Path(model), subnetwork.sparsity, scores)
 
 
-BIASED_BY = 5.0
-"""Points above the majority class from which a bias model may be called one."""
-
-
 def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine | None = None) -> Trained:
-    """Fit the bias model of a task and say how biased it is. The spec names the backbone of weak models."""
-    engine, spec = engine or Engine(), spec or BiasSpec()
-    weak = (spec.shortcut or load_task(task).shortcut) == "unknown"
-    if weak and spec.backbone is None and not isinstance(task, SyntheticTask):
+    """Fit the bias model of a task. Its remarks say whether it is biased; one that is not cannot debias.
+
+    The spec names the backbone of weak models.
+    """
+    engine, spec, data = engine or Engine(), spec or BiasSpec(), load_task(task)
+    shortcut = spec.shortcut or data.shortcut
+    if shortcut == "unknown" and spec.backbone is None and not isinstance(task, SyntheticTask):
         raise UserError("weak models of which backbone?", "give --weak-backbone: the one you are going to debias")
-    node: Bias = spec.node(task, EMBEDDED)
+    node = spec.resolved(Path()).node(task, EMBEDDED)
     engine.execute([node])
     folder = engine.store.path(node.key)
-    return Trained(node.key, folder, 0.0, read_json(folder / "scores.json"))
-
-
-def bias_remarks(task: TaskSpec, spec: BiasSpec, fitted: Trained) -> list[str]:
-    """What to think of a bias model: one that is not biased cannot debias."""
-    data = load_task(task)
+    scores = read_json(folder / "scores.json")
     remarks = list(data.notes)
-    shortcut = spec.shortcut or data.shortcut
-    if shortcut == "overlap" and spec.vectors is None:
-        remarks.append("words alone, no similarities: --vectors FILE adds them")
-    if shortcut == "claim" and spec.vectors is None:
-        remarks.append("a bag of words: --vectors FILE uses the paper's max-pooled word vectors instead")
-    own = fitted.scores[data.dev.name]
+    if spec.vectors is None and shortcut in WITHOUT_VECTORS:
+        remarks.append(WITHOUT_VECTORS[shortcut])
+    own = scores[data.dev.name]
     gain = own["metrics"][data.metric] - own["majority"][data.metric]
     if gain < BIASED_BY:
         remarks.append(
             f"only {gain:.1f} points above the majority class on {data.dev.name}: it can hardly tell what the shortcut "
             "gets right, so debiasing with it will change little"
         )
-    return remarks
+    return Trained(node.key, folder, 0.0, scores, tuple(remarks))
+
+
+# --- what enters and leaves ----------------------------------------------------------------------------------------
+
+EXPORTS: dict[str, Callable[..., None]] = {"merged": save_merged, "subnetwork": Subnetwork.save, "smp": save_smp}
+"""What `export_model` can write, and what writes it."""
+
+
+def export_model(model: str | Path, out: Path | str, *, format: str, engine: Engine | None = None) -> Path:
+    """Write a model of the store (by key), or a saved subnetwork folder, in a format that others can use.
+
+    `merged`: a plain checkpoint for `from_pretrained`. `subnetwork`: a folder with mask bits, head and differences, for
+    `load_subnetwork`. `smp`: the mask bits alone, in one file as the authors of SMP publish theirs.
+    """
+    write = EXPORTS[choose("format", format, EXPORTS)]
+    out = Path(out) if format == "smp" else require_new(Path(out))
+    store = (engine or Engine()).store
+    folder = Path(model) if Path(model).is_dir() else store.path(stored_model(store, str(model)).key)
+    write(Subnetwork.load(folder), out)
+    return out
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A mask that others found, now a subnetwork of ours."""
+
+    folder: Path
+    mask: Mask
+    remarks: tuple[str, ...]
+    """What to know before one trusts its scores."""
+
+
+def import_mask(
+    file: Path | str,
+    out: Path | str,
+    *,
+    format: str,
+    backbone: str,
+    labels: Sequence[str] = (),
+    label_words: Sequence[str] = (),
+    task: TaskSpec | None = None,
+) -> Imported:
+    """Read a mask that others have published and write it, with the backbone's own weights, as a subnetwork folder.
+
+    `format` is `smp` (packed bits in a `.npy`) or `srnet-reference` (a `mask.pt`). Such files say nothing about labels:
+    give them in the order of the model's outputs, or a task that has them. `label_words` is for `smp`: one word a
+    label, whose logits of the language model are the model's outputs; a task may know its words. Without them the
+    checkpoint's own classifier is kept where its labels fit, and a remark says whether it was.
+    """
+    choose("format", format, ("smp", "srnet-reference"))
+    out = require_new(Path(out))
+    chosen, head = _outputs(format, backbone, tuple(labels), tuple(label_words), task)
+    base = load_backbone(backbone, chosen, seed=0, head=head)
+    mask, remarks = _read_mask(Path(file), format, base.model)
+    own = None if head.words else keep_own_classifier(base, chosen)
+    if own is not None and not own.kept:
+        remarks.append(f"the head is randomly initialised, for {own.why}: scores mean nothing until it is trained")
+    elif own is not None:
+        remarks.append(f"the checkpoint's own classifier was kept for {', '.join(chosen)}: {own.why}")
+        name = weight_name(own.name)
+        if name in mask:  # its rows are in the checkpoint's order, the labels may be in another
+            mask = Mask({**mask, name: mask[name][list(own.order)]})
+    Subnetwork.of(base, chosen, base.model.state_dict(), mask).save(out)
+    return Imported(out, mask, tuple(remarks))
+
+
+def _outputs(
+    format: str, backbone: str, labels: tuple[str, ...], words: tuple[str, ...], task: TaskSpec | None
+) -> tuple[tuple[str, ...], Head]:
+    """The labels that the model tells apart, and what gives their logits."""
+    if bool(labels) == (task is not None):
+        raise UserError("which labels does the model tell apart?", "give either labels or a task")
+    if len(set(labels)) != len(labels) or not all(labels) or len(labels) == 1:
+        raise UserError(f"{list(labels)} are no labels", "give at least two, each with a name of its own")
+    if words and format != "smp":
+        raise UserError(f"masks of format '{format}' go with a classifier", "leave the label words out")
+    if task is None:
+        return labels, Head(words)
+    # a description of files knows its labels itself, so the data need not be there
+    known: Any = task if hasattr(task, "labels") else load_task(task)
+    if not words and format == "smp" and has_language_model(backbone):
+        words = tuple(known.label_words)
+    return tuple(known.labels), Head(words, per_token=answer_of_spec(known).per_token)
+
+
+def _read_mask(file: Path, format: str, model: nn.Module) -> tuple[Mask, list[str]]:
+    """The mask, and what of the file or of the model it leaves out."""
+    if format == "smp":
+        return read_smp(file, stack_shapes(model)), []
+    mask, ignored = read_reference(file, linear_shapes(model))
+    remarks = [f"ignored in {file}, because it is no tensor: {', '.join(ignored)}"] if ignored else []
+    whole = [name for name in stack_shapes(model) if name not in mask]
+    if whole:
+        remarks.append(f"{len(whole)} matrices of the layers have no mask and stay whole, {whole[0]} the first")
+    return mask, remarks
+
+
+def pretrain(out: Path | str, settings: PretrainSettings | None = None, reporter: Reporter | None = None) -> Path:
+    """Make the embedded backbone again."""
+    out = require_new(Path(out))
+    reporter = reporter or Reporter()
+    with reporter.session():
+        step = reporter.begin(1, 1, f"pre-train {out.name}")
+        pretrain_backbone(out, settings, step.advance)
+        step.finish()
+    return out

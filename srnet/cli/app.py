@@ -1,21 +1,25 @@
-"""The application, the parameters that several commands share, and the settings behind them."""
+"""The application: its entry point, and the parameters that several commands share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import os
+import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 from rich.console import Console
 
-from srnet.cli.options import Choice, Fields, Instance
-from srnet.errors import UserError
-from srnet.names import EMBEDDED
+import srnet
+from srnet.cli.options import Fields
+from srnet.errors import LONGEST, UserError, shortened
+from srnet.files import writing
 from srnet.options import TEXT, option, repeated
-from srnet.progress import is_secondary_rank
+from srnet.progress import Reporter, is_secondary_rank
 
-# transformers and torch take seconds to import, so commands import what they need when they run
+INTERRUPTED = 130
+# transformers and torch take seconds to import, so commands use names like `srnet.Engine`, imported when first used
 
 app = typer.Typer(
     name="srnet",
@@ -25,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-out = Console(highlight=False, soft_wrap=True, quiet=is_secondary_rank())
+out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True, quiet=is_secondary_rank())
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Run:
     """How a command runs and where it keeps results."""
 
     engine: Literal["local", "pool", "ray"] = "local"
-    """local (this process), pool (processes that share the cores) or ray."""
+    """local (this process), pool (processes that share the cores) or ray. Default: local, for the demo pool."""
     workers: int | None = None
     """Trainings at once, for pool and ray. Default: one a core."""
     store: Path | None = None
@@ -44,91 +48,51 @@ class Run:
     """No progress."""
 
     def start(self) -> Any:
-        from srnet.experiment import Engine, Store
-        from srnet.progress import Reporter
-
-        return Engine(Store(self.store), Reporter(self.quiet), self.report_to, self.engine, self.workers)
+        return srnet.Engine(srnet.Store(self.store), Reporter(self.quiet), self.report_to, self.engine, self.workers)
 
 
-@dataclass(frozen=True)
-class Subject:
-    """What is trained, and on what."""
-
-    task: str = "inference"
-    """inference, paraphrase, verification (embedded); mnli, snli, qqp, fever; cola, mrpc, qnli, rte, sst2, stsb (the
-    rest of GLUE); squad; or a YAML file of your own."""
-    backbone: str = EMBEDDED
-    """A folder, a hub name (set SRNET_DOWNLOAD=1 to fetch it), srnet-tiny or srnet-small."""
-    words: str | None = option(None, name="--label-words")
-    """Classify with the backbone's own masked-language-model head: one word a label, with commas, or 'task' for those
-    that the task names. Default: a classifier."""
-
-    def label_words(self, task: Any) -> tuple[str, ...]:
-        from srnet.experiment import load_task
-
-        if self.words != "task":
-            return listed(self.words)
-        words: tuple[str, ...] = load_task(task).label_words
-        if not words:
-            raise UserError(f"task '{task.name}' names no label words", "write them: --label-words Yes,No")
-        return words
+Given = dict[str, Any]
+"""Fields that were given on the command line."""
+Data = Annotated[Given, Fields("Data", "srnet.recipes:DataOptions")]
+StoreFolder = Annotated[Given, Fields("Options", Run, only=("store",))]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-@dataclass(frozen=True)
-class Distillation:
-    """What a teacher adds to an objective."""
-
-    teacher: str | None = None
-    """Key of a CE model, for objective confreg and for --distil."""
-    distil: float | None = None
-    """Share of the loss that imitates --teacher, e.g. 0.5."""
-    temperature: float | None = option(None, name="--distil-temperature")
-    """Temperature of the distillation. Default 2."""
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        out.print(srnet.__version__)
+        raise typer.Exit
 
 
-OnTask = Annotated[Any, Instance("Options", Subject, only=("task",))]
-Data = Annotated[Any, Fields("Data", "srnet.recipes:DataOptions")]
-Bias = Annotated[Any, Fields("Bias model", "srnet.experiment:BiasSpec")]
-Training = Annotated[
-    Any,
-    Fields(
-        "Training (defaults depend on task, backbone and pruner)",
-        "srnet.training:TrainingSettings",
-        show_defaults=False,
-    ),
-]
-Objective = Annotated[Any, Choice("objective", "srnet.objectives:OBJECTIVES", "ce")]
-Teacher = Annotated[Any, Fields("Objective", Distillation)]
-Pruner = Annotated[Any, Choice("pruner", "srnet.pruners:PRUNERS", "mask")]
-OneRun = Annotated[Any, Instance("Run", Run, only=("store", "report_to", "quiet"))]
-Reading = Annotated[Any, Instance("Run", Run, only=("store", "quiet"))]
-
-StoreOption = Annotated[Path | None, typer.Option("--store", help="Folder of results; also SRNET_STORE.")]
-KeyOption = Annotated[bool, typer.Option("--key", help="Print nothing but the key, for scripts.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+def main() -> None:
+    """Entry point: one line and exit code 2 for what a user can mend."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        with writing("the result"):
+            code = app(standalone_mode=False) or 0
+    except UserError as error:
+        _fail(str(error))
+    except typer.TyperException as error:
+        _fail_usage(error)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        Console(stderr=True).print("stopped; run the same command again to continue")
+    sys.exit(code)
 
 
-def task_of(name: str, data: dict[str, Any]) -> Any:
-    """The task called `name`, with what was given about its data."""
-    from srnet.recipes import DataOptions
-
-    return DataOptions(**data).task(name)
-
-
-def bias_of(given: dict[str, Any]) -> Any:
-    """What was given about the bias model; None if nothing was."""
-    from srnet.experiment import BiasSpec
-
-    return BiasSpec(**given).resolved(Path()) if given else None
+def _fail_usage(error: Any) -> NoReturn:
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
+        out.print(context.get_help())
+        sys.exit(2)
+    _fail(error.format_message(), f"{context.command_path} --help" if context is not None else "srnet --help")
 
 
-def changed(default: Any, **given: Any) -> Any:
-    """The default settings with what was given."""
-    if "steps" in given and "epochs" in given:
-        raise UserError("--steps and --epochs exclude each other", "keep one of them")
-    return replace(default, **({"steps": None} if "epochs" in given else {}), **given)
-
-
-def listed(text: str | None) -> tuple[str, ...]:
-    """What was written with commas."""
-    return () if text is None else tuple(each.strip() for each in text.split(","))
+def _fail(message: str, help: str | None = None) -> NoReturn:
+    text = shortened(" ".join(message.split()), 2 * LONGEST) + (f" (see `{help}`)" if help else "")
+    Console(stderr=True, soft_wrap=True, highlight=False, quiet=is_secondary_rank()).print(
+        f"srnet: {text}", markup=False
+    )
+    sys.exit(2)

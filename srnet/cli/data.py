@@ -2,78 +2,65 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from srnet.cli.app import Data, JsonOption, app, out, task_of
-from srnet.cli.options import Fields, command
+import srnet
+from srnet.cli.app import Data, Given, Json, app, out
+from srnet.cli.options import Command, Fields
 
-data_app = typer.Typer(help="Look at data before you train on them.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(data_app, name="data")
+group = typer.Typer(help="Look at data before you train on them.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(group, name="data")
 SHOWN = 10
 """Bad rows that are printed; --json has them all."""
+TEXTS = ("split", "labels", "scores", "end in . ! ?")
+"""Columns that may be wrapped on a narrow screen; numbers never are."""
+LAYOUT = ("text_a", "text_b", "label", "group", "labels", "answer", "metric", "columns", "shortcut")
+"""Fields of `FilesTask` that say how files are read."""
+TASKS = "mnli, snli, qqp, fever, cola, sst2, mrpc, stsb, qnli, rte, squad"
+NewFolder = Annotated[Path, typer.Option("--out", help="A new folder for the csv files.")]
+TaskName = Annotated[str, typer.Argument(help=f"{TASKS}, a task of the embedded benchmark, or a YAML file.")]
 
 
-@command(data_app)
-def check(
-    *,
-    task: Annotated[
-        str,
-        typer.Argument(
-            help="mnli, snli, qqp, fever, cola, sst2, mrpc, stsb, qnli, rte, squad, a task of the embedded "
-            "benchmark, or a YAML file."
-        ),
-    ],
-    data: Data,
-    as_json: JsonOption = False,
-) -> None:
+@group.command(cls=Command)
+def check(*, task: TaskName, data: Data, json: Json = False) -> None:
     """Rows, labels or scores, duplicates, lengths, bad rows with their lines, and the fingerprint of a task's data.
 
     Exit code 1 if the data cannot be trained on as they are.
     """
-    from srnet.tasks.check import check_data
-
-    found = check_data(task_of(task, data))
-    if as_json:
-        out.print_json(json.dumps(asdict(found)))
+    found = srnet.check_data(srnet.DataOptions(**data).task(task))
+    if json:
+        out.print_json(data=asdict(found))
     else:
         _print_check(found)
     if found.obstacle is not None:
         raise typer.Exit(1)
 
 
-_WRAPPED = ("labels", "scores", "end in . ! ?")
-"""Columns that may be wrapped on a narrow screen; numbers never are."""
-
-
 def _print_check(found: Any) -> None:
     rows = [_cells(split) for split in found.splits]
-    columns = [name for name in rows[0] if name not in _WRAPPED or any(row[name] for row in rows)]
-    table = Table(title=escape(f"{found.task}: data as the files have them"), title_justify="left")
-    for name in columns:
-        wrapped = name in _WRAPPED
-        table.add_column(name, justify="left" if wrapped or name == "split" else "right", no_wrap=not wrapped)
+    names = [name for name in rows[0] if any(row[name] for row in rows)]
+    table = Table(title=f"{found.task}: data as the files have them", title_justify="left")
+    for name in names:
+        table.add_column(name, justify="left" if name in TEXTS else "right", no_wrap=name not in TEXTS)
     for row in rows:
-        table.add_row(*(escape(row[name]) for name in columns))
-    out.print(table)
-    out.print("in train: rows that are also trained on, compared without case, spaces and punctuation")
-    out.print("words: the middle row/all but the longest twentieth/the longest; both texts together")
+        table.add_row(*(row[name] for name in names))
+    lines = [
+        "in train: rows that are also trained on, compared without case, spaces and punctuation",
+        "words: the middle row/all but the longest twentieth/the longest; both texts together",
+    ]
     for split in found.splits:
-        _print_problems(split)
-    unready = [f"{split.name}: {note}" for split in found.splits for note in split.notes]
-    for note in found.notes or unready:
-        out.print(note, markup=False)
-    if found.obstacle is not None:
-        out.print(f"not ready: {found.obstacle}", markup=False)
-    else:
-        out.print(f"fingerprint {found.fingerprint}", markup=False)
+        lines += [f"{split.source}, line {problem.line}: {problem.what}" for problem in split.problems[:SHOWN]]
+        if len(split.problems) > SHOWN:
+            lines.append(f"{split.source}: {len(split.problems) - SHOWN:,} more bad rows (--json lists them)")
+    lines += found.notes or [f"{split.name}: {note}" for split in found.splits for note in split.notes]
+    lines.append(f"fingerprint {found.fingerprint}" if found.obstacle is None else f"not ready: {found.obstacle}")
+    out.print(table, *lines, sep="\n")
 
 
 def _cells(split: Any) -> dict[str, str]:
@@ -91,13 +78,6 @@ def _cells(split: Any) -> dict[str, str]:
     }
 
 
-def _print_problems(split: Any) -> None:
-    for problem in split.problems[:SHOWN]:
-        out.print(f"{split.source}, line {problem.line}: {problem.what}", markup=False)
-    if len(split.problems) > SHOWN:
-        out.print(f"{split.source}: {len(split.problems) - SHOWN:,} more bad rows (--json lists them)", markup=False)
-
-
 @dataclass(frozen=True)
 class Files:
     """Files to describe besides the training and dev examples."""
@@ -108,49 +88,35 @@ class Files:
     """OOD training data, for upper bounds."""
 
 
-LAYOUT = ("text_a", "text_b", "label", "group", "labels", "answer", "metric", "columns", "shortcut")
-
-
-@command(data_app)
+@group.command(cls=Command)
 def describe(
     *,
     train: Annotated[Path, typer.Option(help="Training examples: csv, tsv, txt, jsonl (.gz) or parquet.")],
     dev: Annotated[Path, typer.Option(help="In-distribution examples that choose checkpoints.")],
     out_file: Annotated[Path, typer.Option("--out", help="The YAML file to write; its name is the task's.")],
-    files: Annotated[Any, Fields("Options", Files)],
-    layout: Annotated[Any, Fields("Columns and answers", "srnet.tasks.files:FilesTask", only=LAYOUT)],
+    files: Annotated[Given, Fields("Options", Files)],
+    layout: Annotated[Given, Fields("Columns and answers", "srnet.tasks.files:FilesTask", only=LAYOUT)],
 ) -> None:
     """Describe your own files once; every command then takes the YAML file as --task."""
     from srnet.tasks.answers import get_answer
-    from srnet.tasks.describe import describe_files
-
-    answer = get_answer(layout.get("answer", "class"))
-    usual = {"metric": next(iter(answer.metrics))}
-    single = {"text_b": None} if layout.get("text_b") == "" else {}
-    written = describe_files(out_file, train, dev, **files, **{**usual, **layout, **single})
-    if not answer.outputs:
-        _print_labels(str(train), layout)
-    out.print(f"{written}: now `srnet data check {shlex.quote(str(written))}`", markup=False)
-
-
-def _print_labels(train: str, layout: dict[str, Any]) -> None:
     from srnet.tasks.layout import label_counts
 
-    named = layout.get("labels")
-    counts = label_counts(train, layout.get("label", "label"), columns=layout.get("columns", ()))
-    shown = ", ".join(f"{name}: {count:,}" for name, count in sorted(counts.items()) if not named or name in named)
-    out.print(f"labels of the training file: {shown}", markup=False)
+    answer, named = get_answer(layout.get("answer", "class")), layout.get("labels")
+    options = {"metric": next(iter(answer.metrics)), **layout}
+    if options.get("text_b") == "":
+        options["text_b"] = None
+    written = srnet.describe_files(out_file, train, dev, **files, **options)
+    if not answer.outputs:
+        counts = label_counts(str(train), layout.get("label", "label"), columns=layout.get("columns", ()))
+        shown = (f"{name}: {count:,}" for name, count in sorted(counts.items()) if not named or name in named)
+        out.print(f"labels of the training file: {', '.join(shown)}")
+    out.print(f"{written}: now `srnet data check {shlex.quote(str(written))}`")
 
 
-@command(data_app)
-def write(
-    *,
-    task: Annotated[str, typer.Argument(help="As in `srnet data check`.")],
-    folder: Annotated[Path, typer.Option("--out", help="A new folder for the csv files.")],
-    data: Data,
-) -> None:
+@group.command(cls=Command)
+def write(*, task: TaskName, folder: NewFolder, data: Data) -> None:
     """Write a task's examples as csv files, one a split: to read them, or to start from."""
     from srnet.tasks.writing import write_csv
 
-    for path in write_csv(task_of(task, data).load(), folder):
-        out.print(str(path), markup=False)
+    for path in write_csv(srnet.DataOptions(**data).task(task).load(), folder):
+        out.print(str(path))

@@ -1,147 +1,138 @@
-"""Commands about one model: train it, prune it, score it, take it away."""
+"""Commands about one model: train it, prune it, score it, bring it in and take it away."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
-from srnet.cli.app import (
-    Bias,
-    Data,
-    JsonOption,
-    KeyOption,
-    Objective,
-    OneRun,
-    OnTask,
-    Pruner,
-    Reading,
-    Run,
-    StoreOption,
-    Subject,
-    Teacher,
-    Training,
-    app,
-    bias_of,
-    changed,
-    out,
-    task_of,
-)
-from srnet.cli.options import Fields, Instance, command
+import srnet
+from srnet.cli.app import Data, Given, Json, Run, StoreFolder, app, out
+from srnet.cli.options import Choice, Command, Fields
 from srnet.errors import UserError
+from srnet.names import EMBEDDED
+from srnet.options import option
+from srnet.progress import Reporter
 
-REMARKABLE = 0.002
-"""How far a method that promises no sparsity may miss it without a word."""
+
+@dataclass(frozen=True)
+class Subject:
+    """What is trained, and on what."""
+
+    task: str = "inference"
+    """inference, paraphrase, verification (embedded); mnli, snli, qqp, fever; cola, mrpc, qnli, rte, sst2, stsb (the
+    rest of GLUE); squad; or a YAML file of your own."""
+    backbone: str = EMBEDDED
+    """A folder, a hub name (set SRNET_DOWNLOAD=1 to fetch it), srnet-tiny or srnet-small."""
+    words: tuple[str, ...] = option((), name="--label-words")
+    """Classify with the backbone's own masked-language-model head: one word a label, with commas, or 'task' for those
+    that the task names. Default: a classifier."""
 
 
-def print_trained(trained: Any, as_json: bool, only_key: bool = False) -> None:
-    if only_key:
-        out.print(trained.key, markup=False)
-        return
-    if as_json:
-        facts = {
-            "key": trained.key,
-            "folder": str(trained.folder),
-            "sparsity": trained.sparsity,
-            "scores": trained.scores,
-        }
-        out.print_json(json.dumps(facts))
-        return
-    out.print(_scores_table(trained.scores))
-    if (trained.folder / "mask.bits").is_file():
-        out.print(f"sparsity {trained.sparsity:.6f}, counted on the mask", markup=False)
-    out.print(f"key {trained.key}" if trained.key else f"folder {trained.folder}", markup=False)
+NewModel = Annotated[Given, Fields("Options", Subject)]
+OnTask = Annotated[Given, Fields("Options", Subject, only=("task",))]
+Model = Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")]
+Tuned = Annotated[str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")]
+Pruner = Annotated[Any, Choice("pruner", "srnet.pruners:PRUNERS", "mask")]
+Objective = Annotated[str, Choice("objective", "srnet.objectives:OBJECTIVES", "ce")]
+Needs = Annotated[Given, Fields("Objective", "srnet.api.models:Needs")]
+Bias = Annotated[Given, Fields("Bias model", "srnet.experiment:BiasSpec")]
+TRAINING = "Training (defaults depend on task, backbone and pruner)"
+Training = Annotated[Given, Fields(TRAINING, "srnet.training:TrainingSettings", show_defaults=False)]
+TrainingRun = Annotated[Given, Fields("Run", Run, only=("store", "report_to", "quiet"))]
+ShortRun = Annotated[Given, Fields("Run", Run, only=("store", "quiet"))]
+Task = Annotated[str | None, typer.Option(help="The task, for a folder: as in `srnet finetune`.")]
+Subcases = Annotated[bool, typer.Option(help="Also print the accuracy of every sub-case.")]
+Format = Annotated[str, typer.Option(help="merged, subnetwork or smp; see above.")]
+ExportPath = Annotated[Path, typer.Option("--out", help="A new folder; for smp a new file, NAME.npy.")]
+BackbonePath = Annotated[Path, typer.Option("--out", help="Where the backbone goes.")]
+PretrainOptions = Annotated[Given, Fields("Pre-training", "srnet.tasks.synthetic.pretrain:PretrainSettings")]
+QuietRun = Annotated[Given, Fields("Options", Run, only=("quiet",))]
+Key = Annotated[bool, typer.Option("--key", help="Print nothing but the key, for scripts.")]
+
+
+def new_model(subject: Given, data: Given) -> Given:
+    """Task, backbone and label words, as `srnet.finetune` and `srnet.Pretrained` take them."""
+    from srnet.experiment import load_task
+
+    chosen = Subject(**subject)
+    task = srnet.DataOptions(**data).task(chosen.task)
+    words = load_task(task).label_words if chosen.words == ("task",) else chosen.words
+    if chosen.words and not words:
+        raise UserError(f"task '{task.name}' names no label words", "write them: --label-words Yes,No")
+    return {"task": task, "backbone": chosen.backbone, "words": words}
+
+
+def print_trained(trained: Any, json: bool, key: bool = False) -> None:
+    if key:
+        out.print(trained.key)
+    elif json:
+        out.print_json(data=asdict(trained), default=str)
+    else:
+        out.print(_scores_table(trained.scores))
+        if (trained.folder / "mask.bits").is_file():
+            out.print(f"sparsity {trained.sparsity:.6f}, counted on the mask")
+        out.print(f"key {trained.key}" if trained.key else f"folder {trained.folder}", *trained.remarks, sep="\n")
 
 
 def _scores_table(scores: dict[str, Any]) -> Table:
     """The metrics that all splits have; below each split what the most frequent class would score, if anything."""
     every = list(scores.values())
     metrics = [name for name in every[0]["metrics"] if all(name in each["metrics"] for each in every)]
-    table = Table("split", "kind")
-    for name in metrics:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = Table("split", "kind", *(Column(name, justify="right", no_wrap=True) for name in metrics))
     for split, each in scores.items():
         table.add_row(split, each["kind"], *(f"{each['metrics'][name]:.1f}" for name in metrics))
-        floors = [each["majority"][name] for name in metrics]
-        if any(floors):
-            table.add_row("  majority", "", *(f"{floor:.1f}" for floor in floors), style="dim")
+        if any(each["majority"][name] for name in metrics):
+            table.add_row("  majority", "", *(f"{each['majority'][name]:.1f}" for name in metrics), style="dim")
     return table
 
 
-def print_subcases(split: str, groups: dict[str, float]) -> None:
+def _subcases_table(split: str, groups: dict[str, float]) -> Table:
     """Accuracy by sub-case; where sub-cases have levels, each under its own."""
     from srnet.tasks.splits import LEVELS
 
-    if not groups:
-        return
-    table = Table(title=f"{split}, accuracy by sub-case", title_justify="left")
-    table.add_column("sub-case")
-    table.add_column("accuracy", justify="right")
+    table = Table("sub-case", Column("accuracy", justify="right"), title_justify="left")
+    table.title = f"{split}, accuracy by sub-case"
     for name, value in groups.items():
-        levels = name.split(LEVELS)
-        table.add_row("  " * (len(levels) - 1) + levels[-1], f"{value:.1f}")
-    out.print(table)
+        *above, last = name.split(LEVELS)
+        table.add_row("  " * len(above) + last, f"{value:.1f}")
+    return table
 
 
-def in_words(objective: tuple[str, dict[str, Any]]) -> str:
-    """As `parse_objective` reads it."""
-    from srnet.objectives import get_objective
-
-    name, options = objective
-    return get_objective(name).text(options)
-
-
-@command(app)
+@app.command(cls=Command)
 def finetune(
     *,
-    subject: Annotated[Any, Instance("Options", Subject)],
+    subject: NewModel,
     objective: Objective,
-    teacher: Teacher,
-    bias: Bias,
+    needs: Needs,
     data: Data,
     training: Training,
-    run: OneRun,
-    as_json: JsonOption = False,
-    key: KeyOption = False,
+    run: TrainingRun,
+    json: Json = False,
+    key: Key = False,
 ) -> None:
     """Fine-tune a backbone on a task and print its key and scores."""
-    from srnet import api
-    from srnet.recipes.profiles.defaults import finetuning_for
-
-    task = task_of(subject.task, data)
-    trained = api.finetune(
-        task,
-        in_words(objective),
-        backbone=subject.backbone,
-        training=changed(finetuning_for(subject.backbone, task), **training),
-        bias=bias_of(bias),
-        words=subject.label_words(task),
-        engine=run.start(),
-        **teacher,
-    )
-    print_trained(trained, as_json, key)
+    model, engine = new_model(subject, data), Run(**run).start()
+    trained = srnet.finetune(**model, objective=objective, training=training, engine=engine, **needs)
+    print_trained(trained, json, key)
 
 
-@command(app)
+@app.command(cls=Command)
 def prune(
     *,
-    model: Annotated[
-        str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")
-    ] = None,
-    subject: Annotated[Any, Fields("Without a key", Subject)],
+    model: Tuned = None,
+    subject: Annotated[Given, Fields("Without a key", Subject)],
     pruner: Pruner,
     objective: Objective,
-    teacher: Teacher,
-    bias: Bias,
+    needs: Needs,
     data: Data,
     training: Training,
-    run: OneRun,
-    as_json: JsonOption = False,
-    key: KeyOption = False,
+    run: TrainingRun,
+    json: Json = False,
+    key: Key = False,
 ) -> None:
     """Find a subnetwork in a model and print its key and scores.
 
@@ -149,110 +140,88 @@ def prune(
     head, or with its own on --label-words; --task, --backbone and --seed then say which. The default of --seed is the
     seed of the model.
     """
-    from srnet import api
-    from srnet.experiment.rebuild import stored_model
-    from srnet.pruners import get_pruner
-    from srnet.pruners.penalised import Penalised
-    from srnet.recipes.profiles.defaults import pruning_for
-
-    if model is not None and (subject or data):
-        raise UserError(
-            "a stored model has its own task, data and backbone",
-            "leave out --task, --data, --backbone, --label-words, ..., or the key",
-        )
-    method, engine = get_pruner(pruner[0])(**pruner[1]), run.start()
-    if "words" in subject:
-        _check_rates(method.name, training)
-    if model is None:
-        node = _pretrained(Subject(**subject), data, training.get("seed", 0))
-    else:
-        node = stored_model(engine.store, model)
-    default = replace(pruning_for(node.pretrained.backbone, method.name, node.task_spec), seed=node.pretrained.seed)
-    settings = changed(default, **training) if training else None
-    given = {"training": settings, "bias": bias_of(bias), **teacher}
-    trained = api.prune(node, method, in_words(objective), engine=engine, **given)
-    print_trained(trained, as_json, key)
-    if isinstance(method, Penalised) and not (as_json or key):
-        _print_reached(trained.sparsity, method.sparsity, steered=method.penalty is None)
-
-
-def _check_rates(pruner: str, training: dict[str, Any]) -> None:
     from srnet.recipes.profiles.smp import STATIC
 
-    if pruner in STATIC and "learning_rate" in training:
-        raise UserError(f"with label words nothing but scores trains under {pruner}", "give --score-rate instead")
+    if model is not None and (subject or data):
+        raise UserError("a stored model has its own task, data and backbone", "leave out those options or the key")
+    if "words" in subject and pruner.name in STATIC and "learning_rate" in training:
+        raise UserError(f"with label words nothing but scores trains under {pruner.name}", "give --score-rate instead")
+    if model is None:
+        model = srnet.Pretrained(**new_model(subject, data), seed=training.get("seed", 0))
+    engine = Run(**run).start()
+    trained = srnet.prune(model, pruner, objective, training=training, engine=engine, **needs)
+    print_trained(trained, json, key)
 
 
-def _pretrained(subject: Subject, data: dict[str, Any], seed: int) -> Any:
-    from srnet.experiment import Pretrained
-
-    task = task_of(subject.task, data)
-    return Pretrained(subject.backbone, task, seed, subject.label_words(task))
-
-
-def _print_reached(reached: float, wanted: float, *, steered: bool) -> None:
-    if abs(reached - wanted) > REMARKABLE:
-        asked = f"{100 * wanted:g} % was asked for" if steered else "with lambda given, none was asked for"
-        out.print(f"the penalty reached {100 * reached:.2f} % sparsity; {asked}", markup=False)
-
-
-@command(app)
+@app.command(cls=Command)
 def evaluate(
-    *,
-    model: Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")],
-    task: Annotated[str | None, typer.Option(help="The task, for a folder: as in `srnet finetune`.")] = None,
-    subcases: Annotated[bool, typer.Option(help="Also print the accuracy of every sub-case.")] = False,
-    data: Data,
-    run: Reading,
-    as_json: JsonOption = False,
+    *, model: Model, task: Task = None, subcases: Subcases = False, data: Data, run: ShortRun, json: Json = False
 ) -> None:
     """Score a model in and out of distribution."""
-    from srnet import api
-
     if task is None and data:
         raise UserError("data without a task", "say which --task they belong to")
-    trained = api.evaluate(model, task=task_of(task, data) if task else None, engine=run.start())
-    print_trained(trained, as_json)
-    if subcases and not as_json:
-        for split, report in trained.scores.items():
-            print_subcases(split, report["groups"])
+    spec = srnet.DataOptions(**data).task(task) if task else None
+    trained = srnet.evaluate(model, task=spec, engine=Run(**run).start())
+    print_trained(trained, json)
+    for split, report in trained.scores.items():
+        if subcases and report["groups"] and not json:
+            out.print(_subcases_table(split, report["groups"]))
 
 
-@command(app)
-def bias(*, subject: OnTask, bias: Bias, data: Data, run: Reading, as_json: JsonOption = False) -> None:
+@app.command(cls=Command)
+def bias(*, subject: OnTask, bias: Bias, data: Data, run: ShortRun, json: Json = False) -> None:
     """Fit the bias model of a task and show how biased it is: high in distribution, poor out of it."""
-    from srnet import api
-    from srnet.experiment import BiasSpec
-
-    spec, task = bias_of(bias) or BiasSpec(), task_of(subject.task, data)
-    made = api.bias_model(task, spec, engine=run.start())
-    print_trained(made, as_json)
-    if not as_json:
-        for line in api.bias_remarks(task, spec, made):
-            out.print(line, markup=False)
+    task = srnet.DataOptions(**data).task(Subject(**subject).task)
+    print_trained(srnet.bias_model(task, srnet.BiasSpec(**bias), engine=Run(**run).start()), json)
 
 
-@command(app)
-def pretrain(
+@dataclass(frozen=True)
+class Origin:
+    """The model that a mask belongs to, and where the result goes."""
+
+    backbone: str
+    """The model that the mask was found in: a folder, or a hub name (set SRNET_DOWNLOAD=1 to fetch it)."""
+    out: Path
+    """The new folder."""
+    labels: tuple[str, ...] = ()
+    """What the model tells apart, with commas, in the order of its outputs."""
+    task: str | None = None
+    """A task that has these labels, instead: as in `srnet finetune`."""
+    label_words: tuple[str, ...] = ()
+    """For smp: one word a label, with commas, e.g. Yes,Maybe,No. Default: the task's, if it has some."""
+
+
+@app.command("import", cls=Command, no_args_is_help=True)
+def import_mask(
     *,
-    out_folder: Annotated[Path, typer.Option("--out", help="Where the backbone goes.")],
-    settings: Annotated[Any, Instance("Pre-training", "srnet.tasks.synthetic.pretrain:PretrainSettings")],
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    format: Annotated[str, typer.Argument(help="smp or srnet-reference; see above.")],
+    file: Annotated[Path, typer.Argument(help="smp: the .npy file, unpacked from its .zip. srnet-reference: mask.pt.")],
+    origin: Annotated[Given, Fields("Options", Origin)],
 ) -> None:
-    """Make the embedded backbone again, from nothing but the grammar."""
-    from srnet import api
-    from srnet.progress import Reporter
+    """Bring in masks that others have published: each as a folder to evaluate and export like your own.
 
-    out.print(f"{api.pretrain(out_folder, settings, Reporter(quiet))}", markup=False)
+    smp: a mask of static model pruning (SMP), one bit for each weight of the backbone's layers. SMP trains no head: a
+    label's logit is the one that the backbone's language model gives its label word at [CLS]. Without label words the
+    model has a classifier: the checkpoint's own where its labels fit, else a random one.
+
+    srnet-reference: a mask of the SRNet paper's code, a mask.pt with zeros and ones for each matrix, by name. A file
+    that holds anything but tensors is refused, and nothing in it is run. Masks of the pooler and the classifier are
+    taken over as well. The weights are those of --backbone: for a mask of a fine-tuned model, give that model's folder.
+    Its classifier is kept if it has as many labels, of the same names where it names them; otherwise the head is
+    randomly initialised. A remark says which.
+
+    Then: srnet evaluate DIR --task TASK.
+    """
+    if "task" in origin:
+        origin["task"] = srnet.DataOptions().task(origin["task"])
+    made = srnet.import_mask(file, format=format, **origin)
+    kept = f"{made.mask.kept:,} of {made.mask.total:,} weights kept in {len(made.mask)} matrices"
+    counted = f"sparsity {made.mask.sparsity:.6f}, counted on the mask: {kept}"
+    out.print(str(made.folder), counted, *made.remarks, sep="\n")
 
 
-@app.command()
-def export(
-    model: Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")],
-    format: Annotated[str, typer.Option("--format", help="merged, subnetwork or smp; see above.")],
-    path: Annotated[Path, typer.Option("--out", help="A new folder; for smp a new file, NAME.npy.")],
-    store: StoreOption = None,
-) -> None:
+@app.command(cls=Command)
+def export(*, model: Model, format: Format, path: ExportPath, folder: StoreFolder) -> None:
     """Take a model away.
 
     merged: a plain checkpoint that from_pretrained reads, the mask baked into the weights.
@@ -263,7 +232,10 @@ def export(
     smp: the mask bits alone, without weights or head, as the authors of static model pruning publish theirs. The mask
     must cover the layers' matrices and nothing else.
     """
-    from srnet import api
+    out.print(str(srnet.export_model(model, path, format=format, engine=Run(**folder, quiet=True).start())))
 
-    engine = Run(store=store, quiet=True).start()
-    out.print(f"{api.export_model(model, path, format=format, engine=engine)}", markup=False)
+
+@app.command(cls=Command)
+def pretrain(*, path: BackbonePath, settings: PretrainOptions, run: QuietRun) -> None:
+    """Make the embedded backbone again, from nothing but the grammar."""
+    out.print(str(srnet.pretrain(path, srnet.PretrainSettings(**settings), Reporter(**run))))

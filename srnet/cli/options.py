@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
-from importlib import import_module
+from dataclasses import MISSING, dataclass, field, replace
+from functools import partial, wraps
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar
+from pkgutil import resolve_name
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -23,9 +24,9 @@ class Group:
     heading: str
     options: list[Option]
     make: Callable[[Values], Any]
-    listing: dict[str, str] = field(default_factory=dict)
-    """Further lines for the help."""
-    explain: Callable[[str], None] = lambda name: None
+    entries: Mapping[str, Any] = field(default_factory=dict)
+    """What there is to choose from, by name, for the help."""
+    explain: Callable[[str], None] = lambda option: None
     """Called with the name of an option that the command does not have."""
 
 
@@ -43,29 +44,20 @@ class Fields:
     """False where a command has defaults of its own."""
 
     def group(self, args: list[str]) -> Group:
-        cls = imported(self.where)
-        names = set(self.only or (each.name for each in fields(cls))) - set(self.without)
-        found = options_of(cls, only=names)
-        shown = found if self.show_defaults else [replace(each, default=None) for each in found]
-        return Group(self.heading, shown, lambda values: self.value(cls, values))
-
-    def value(self, cls: type, values: Values) -> Any:
-        return arguments(cls, values)
-
-
-class Instance(Fields):
-    """A parameter that stands for the fields of a dataclass. Its value is an instance."""
-
-    def value(self, cls: type, values: Values) -> Any:
-        return cls(**arguments(cls, values))
+        cls = resolve_name(self.where) if isinstance(self.where, str) else self.where
+        names = set(self.only or (each.path[0] for each in options_of(cls))) - set(self.without)
+        options = [each for each in options_of(cls) if each.path[0] in names]
+        if not self.show_defaults:
+            options = [replace(each, default=None) for each in options]
+        return Group(self.heading, options, partial(arguments, cls))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A parameter that stands for `--WHAT NAME` and the fields of what `registry` has under that name.
+    """A parameter that stands for `--WHAT NAME` and the fields of the entry that `registry` has under that name.
 
-    An entry of the registry is a dataclass, or has one as its attribute `options` (None: no options). The parameter's
-    value is the name and a dict of the fields that were given.
+    An entry is a dataclass, and the parameter's value an instance of it. Or its attribute `loss` has the fields, and
+    the value is the text that `entry.text` makes of them.
     """
 
     what: str
@@ -73,83 +65,58 @@ class Choice:
     default: str
 
     def group(self, args: list[str]) -> Group:
-        entries = imported(self.registry)
-        known = {name: options_class(entry) for name, entry in entries.items()}
+        entries = resolve_name(self.registry)
+        classes = {name: getattr(entry, "loss", entry) for name, entry in entries.items()}
         named = value_in(args, f"--{self.what}")
-        name = choose(self.what, named or self.default, known)
-        overview = named is None and "--help" in args and any(map(options_of, known.values()))
-        options = shared_options(known.values()) if overview else options_of(known[name])
-        return Group(
-            self.what.capitalize() + (f" {named}" if named and options else ""),
-            [self._selector(known, overview), *options],
-            lambda values: (name, arguments(known[name], values)),
-            listing={each: summary(entry) for each, entry in entries.items()} if overview else {},
-            explain=lambda option: self._explain(option, name, known),
-        )
+        name = choose(self.what, named or self.default, entries)
+        options = options_of(classes[name])
+        heading = self.what.capitalize() + (f" {named}" if named and options else "")
+        about = f"One of: {', '.join(entries)}. `--{self.what} NAME --help` shows the options of one."
+        selector = Option((), (f"--{self.what}",), TEXT, about, self.default)
 
-    def _selector(self, known: Iterable[str], overview: bool) -> Option:
-        more = f" `--{self.what} NAME --help` shows the options of one." if overview else ""
-        return Option((), (f"--{self.what}",), TEXT, f"One of: {', '.join(known)}.{more}", self.default)
+        def make(values: Values) -> Any:
+            entry, given = entries[name], arguments(classes[name], values)
+            return entry(**given) if isinstance(entry, type) else entry.text(given)
 
-    def _explain(self, option: str, name: str, known: Mapping[str, type]) -> None:
-        owners = [each for each, cls in known.items() if option in {own.name for own in options_of(cls)}]
-        if owners and name not in owners:
-            raise UserError(f"{self.what} '{name}' has no option {option}", f"give --{self.what} {' or '.join(owners)}")
+        def explain(option: str) -> None:
+            owners = [each for each, cls in classes.items() if option in {own.name for own in options_of(cls)}]
+            if owners and name not in owners:
+                fix = f"give --{self.what} {' or '.join(owners)}"
+                raise UserError(f"{self.what} '{name}' has no option {option}", fix)
 
-
-@dataclass(frozen=True)
-class NoOptions:
-    """"""
-
-
-def imported(where: Any) -> Any:
-    if not isinstance(where, str):
-        return where
-    module, _, name = where.partition(":")
-    return getattr(import_module(module), name)
-
-
-def options_class(entry: Any) -> type:
-    found: type | None = entry if isinstance(entry, type) else entry.options
-    return found or NoOptions
-
-
-def summary(entry: Any) -> str:
-    return (inspect.getdoc(entry if isinstance(entry, type) else entry.loss) or "").partition("\n")[0]
-
-
-def shared_options(classes: Iterable[type]) -> list[Option]:
-    """The options that all classes have. Where defaults differ, none is shown."""
-    first, *others = ({each.name: each for each in options_of(cls)} for cls in classes)
-    shared = [each for name, each in first.items() if all(name in other for other in others)]
-    return [
-        each if all(other[each.name].default == each.default for other in others) else replace(each, default=None)
-        for each in shared
-    ]
+        return Group(heading, [selector, *options], make, {} if named else classes, explain)
 
 
 def value_in(args: list[str], option: str) -> str | None:
     """The value that `option` has on a command line which is not yet parsed."""
-    found = [after for word, after in pairwise(args) if word == option]
-    found += [word.partition("=")[2] for word in args if word.startswith(f"{option}=")]
+    words = [part for word in args for part in word.split("=", 1)]
+    found = [after for word, after in pairwise(words) if word == option]
     return found[-1] if found else None
 
 
-# --- commands ------------------------------------------------------------------------------------------------------
-
-
 class Command(TyperCommand):
-    """Makes its options when it is parsed, and shows them under headings."""
+    """A function with keyword-only parameters as a command: `@app.command(cls=Command)`.
 
-    function: ClassVar[Callable[..., None]]
+    Its options are made when it is parsed, and shown under headings.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        self.groups = {p.name: marker.group(args) for p in parameters_of(self.function) if (marker := marker_of(p))}
+        function = inspect.unwrap(self.callback)  # type: ignore[arg-type]
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+        self.groups = {
+            each.name: marker.group(args)
+            for each in parameters
+            for marker in getattr(each.annotation, "__metadata__", ())
+            if isinstance(marker, Fields | Choice)
+        }
         app = typer.Typer(add_completion=False)
-        app.command()(expanded(self.function, self.groups))
+        app.command()(expanded(function, parameters, self.groups))
         made = typer.main.get_command(app)
         self.params, self.callback = made.params, made.callback
-        _check_names(self.params)
+        names = [name for each in self.params if each.param_type_name == "option" for name in each.opts]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise TypeError(f"two fields make the option {twice[0]}; give one of them another name: option(name=...)")
         try:
             return super().parse_args(ctx, args)
         except typer.TyperException as error:
@@ -160,92 +127,49 @@ class Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
-            usual = "Arguments" if parameter.param_type_name == "argument" else "Options"
-            heading = getattr(parameter, "rich_help_panel", None) or usual
+            default = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            heading = getattr(parameter, "rich_help_panel", None) or default
             sections.setdefault(heading, []).extend(filter(None, [parameter.get_help_record(ctx)]))
         for group in self.groups.values():
-            if group.listing:
-                sections[f"{group.heading}s"] = list(group.listing.items())
+            for name, entry in group.entries.items():
+                first_line = (inspect.getdoc(entry) or "").partition("\n")[0]
+                sections.setdefault(f"{group.heading}s", []).append((name, first_line))
         for heading, rows in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
 
 
-def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function as a command. `srnet --help` reads its docstring alone."""
-
-    def register(function: Callable[..., None]) -> Callable[..., None]:
-        def parsed() -> None:
-            """Replaced when the command is parsed."""
-
-        cls = type("Command", (Command,), {"function": staticmethod(function)})
-        app.command(name or function.__name__, cls=cls, help=inspect.getdoc(function))(parsed)
-        return function
-
-    return register
-
-
-def parameters_of(function: Callable[..., None]) -> Iterable[inspect.Parameter]:
-    return inspect.signature(function, eval_str=True).parameters.values()
-
-
-def marker_of(parameter: inspect.Parameter) -> Fields | Choice | None:
-    known = (each for each in getattr(parameter.annotation, "__metadata__", ()) if isinstance(each, Fields | Choice))
-    return next(known, None)
-
-
-def expanded(function: Callable[..., None], groups: Mapping[str, Group]) -> Callable[..., None]:
+def expanded(
+    function: Callable[..., Any], parameters: Iterable[inspect.Parameter], groups: Mapping[str, Group]
+) -> Callable[..., None]:
     """The function with the options of each group as parameters instead of the group's one."""
+    keys = {name: {"__".join((name, *each.path)): each for each in group.options} for name, group in groups.items()}
 
+    @wraps(function)
     def call(**given: Any) -> None:
-        made = {name: group.make(_values(name, group, given)) for name, group in groups.items()}
-        function(**given, **made)
+        for name, group in groups.items():
+            found = [(option, given.pop(key)) for key, option in keys[name].items()]
+            given[name] = group.make({option.path: option.read(value) for option, value in found if value is not None})
+        function(**given)
 
-    parameters = [
-        each
-        for own in parameters_of(function)
-        for each in (_parameters(own.name, groups[own.name]) if own.name in groups else [own])
-    ]
-    by_name = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
-    call.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
-    call.__annotations__ = {}
+    every: list[inspect.Parameter] = []
+    for own in parameters:
+        group = groups.get(own.name)
+        every += [_parameter(*each, group.heading) for each in keys[own.name].items()] if group else [own]
+    call.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     return call
 
 
-def _key(group: str, option: Option) -> str:
-    return "__".join((group, *option.path))
-
-
-def _values(name: str, group: Group, given: dict[str, Any]) -> Values:
-    """What was given for a group, taken out of `given`."""
-    found = [(option, given.pop(_key(name, option))) for option in group.options]
-    return {option.path: option.read(value) for option, value in found if value is not None}
-
-
-def _parameters(name: str, group: Group) -> list[inspect.Parameter]:
-    def parameter(option: Option) -> inspect.Parameter:
-        default = inspect.Parameter.empty if option.default is MISSING else None
-        hint = _annotation(option, group)
-        return inspect.Parameter(_key(name, option), inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-
-    return [parameter(each) for each in group.options]
-
-
-def _annotation(option: Option, group: Group) -> Any:
+def _parameter(key: str, option: Option, heading: str) -> inspect.Parameter:
     flag = option.kind is FLAG
-    long = f"{option.name}/{option.negation}" if flag and not option.alone else option.name
     settings = typer.Option(
-        long,
+        f"{option.name}/{option.negation}" if flag and not option.alone else option.name,
         *option.names[1:],
         metavar=None if flag else option.kind.metavar,
         help=option.help + (f" [default: {option.shown_default}]" if option.shown_default else ""),
-        rich_help_panel=option.heading or group.heading,
+        rich_help_panel=option.heading or heading,
     )
-    return Annotated[bool | None if flag else list[str] | None if option.kind.repeats else str | None, settings]  # type: ignore[misc]
-
-
-def _check_names(parameters: Iterable[Any]) -> None:
-    names = [name for each in parameters if each.param_type_name == "option" for name in each.opts]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise TypeError(f"two fields make the option {twice[0]}; give one of them another name: option(name=...)")
+    hint: Any = bool if flag else list[str] if option.kind.repeats else str
+    default = inspect.Parameter.empty if option.default is MISSING else None
+    kind, annotation = inspect.Parameter.KEYWORD_ONLY, Annotated[hint | None, settings]
+    return inspect.Parameter(key, kind, default=default, annotation=annotation)

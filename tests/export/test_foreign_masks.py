@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForSequenceClassification
 
 from srnet import api
-from srnet.api.exchange import _outputs
+from srnet.api.models import _outputs
 from srnet.backbones import Head, keep_own_classifier, load_backbone
 from srnet.cli import main
 from srnet.errors import UserError

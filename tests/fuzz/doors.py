@@ -149,6 +149,7 @@ def _commands() -> list[tuple[tuple[str, ...], list[tuple[str, bool]], int]]:
             for each, child in command.commands.items():
                 walk(child, (*name, each))
             return
+        command.make_context("", [], resilient_parsing=True)  # options are made when a command is parsed
         options = [(p.opts[0], not p.is_flag) for p in command.params if p.param_type_name == "option"]
         found.append((name, options, sum(p.param_type_name == "argument" for p in command.params)))
 
