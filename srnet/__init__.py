@@ -29,6 +29,7 @@ _WHERE = {
     "claims_until_answered": "api",
     "finetune": "api", "prune": "api", "evaluate": "api",
     "bias_model": "api", "pretrain": "api", "export_model": "api", "import_mask": "api",
+    "audit_models": "api", "AuditOptions": "audit",
 }  # fmt: skip
 
 __all__ = ["__version__", *_WHERE]

@@ -14,7 +14,7 @@ FOUNDATION = ("errors", "files", "names", "progress", "label_words", "backbones"
 """Open to all; these import nothing but each other."""
 ORDER = (
     *("tasks", "bias", "objectives", "masks", "subnetwork", "pruners", "training", "evaluation", "export"),
-    *("experiment", "recipes", "report", "rounds", "api", "cli"),
+    *("experiment", "recipes", "report", "rounds", "audit", "api", "cli"),
 )
 DOORS = ("__init__", "__main__")
 """The package's own front doors: `__init__` may show anything but the command line, `__main__` starts it."""

@@ -1,5 +1,6 @@
 """Every command as a function."""
 
+from srnet.api.audits import audit_models
 from srnet.api.exchange import EXPORTS, IMPORTS, Imported, export_model, import_mask, pretrain
 from srnet.api.experiments import claims, claims_until_answered, demo, folder_of, reproduce, run, run_recipe
 from srnet.api.models import Trained, bias_model, bias_remarks, evaluate, finetune, make_objective, prune
@@ -11,6 +12,7 @@ __all__ = [
     "Imported",
     "Plan",
     "Trained",
+    "audit_models",
     "bias_model",
     "bias_remarks",
     "claims",
