@@ -3,8 +3,8 @@
 from srnet.audit.classifiers import Classifier, Matched, Source, TorchClassifier, load_classifier, match
 from srnet.audit.contrast import FLIP, RULES, SAME, Changed, Row, Rule, register, rule
 from srnet.audit.disagreements import Found, disagreements, worst_first
+from srnet.audit.outcomes import RuleOutcome, apply_rule
 from srnet.audit.report import Audit, make_audit
-from srnet.audit.robustness import Robustness, robustness
 from srnet.audit.rows import Judged, Predictions, collect_logits, judge_split, predictions_of, word_overlap
 from srnet.audit.run import AuditOptions, load_models, measure_shortcut, predict_splits, run_audit
 from srnet.audit.tables import Table, tables_of
@@ -22,12 +22,13 @@ __all__ = [
     "Judged",
     "Matched",
     "Predictions",
-    "Robustness",
     "Row",
     "Rule",
+    "RuleOutcome",
     "Source",
     "Table",
     "TorchClassifier",
+    "apply_rule",
     "check_writable",
     "collect_logits",
     "disagreements",
@@ -40,7 +41,6 @@ __all__ = [
     "predict_splits",
     "predictions_of",
     "register",
-    "robustness",
     "rule",
     "run_audit",
     "tables_of",

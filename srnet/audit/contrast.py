@@ -151,9 +151,12 @@ def swap_names(row: Row) -> Changed | None:
 _SIGNS = ".!?"
 _NAME = re.compile(r"\b[A-Z][a-z]+(?: [A-Z][a-z]+)*\b")
 _NO_NAMES = frozenset(
-    "January February March April May June July August September October November December Monday Tuesday Wednesday "
-    "Thursday Friday Saturday Sunday Christmas Easter English French German Spanish American British God Internet "
-    "Mr Mrs Ms Dr Sir Lord Lady Saint President Prime Minister King Queen".split()
+    {
+        *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October"),
+        *("November", "December", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+        *("Christmas", "Easter", "English", "French", "German", "Spanish", "American", "British", "God", "Internet"),
+        *("Mr", "Mrs", "Ms", "Dr", "Sir", "Lord", "Lady", "Saint", "President", "Prime", "Minister", "King", "Queen"),
+    }
 )
 """Words with a capital letter that name nobody, or that the rest of a text may depend on."""
 
@@ -175,7 +178,7 @@ def decapitalised(text: str) -> str:
 
 
 def restyled(text: str) -> str:
-    """In lower case, or with a capital letter if it was so before; with a final stop if it had no sign, else without."""
+    """In lower case, or capitalised if it was so before; without its final sign, or with a stop if it had none."""
     lowered = text.lower()
     cased = lowered if lowered != text else text[:1].upper() + text[1:]
     bare = unended(cased)

@@ -15,6 +15,8 @@ class Found:
     """A row of a split. `blame`: the highest probability that a wrong model gave its answer; 0 if all are right."""
 
     judged: Judged
+    place: int
+    """The number of the split."""
     row: int
     blame: float
     disagree: bool
@@ -49,7 +51,7 @@ def worst_first(splits: Sequence[Judged]) -> Iterator[Found]:
     of, rows = (np.concatenate(parts) for parts in zip(*map(_places, range(len(splits)), splits), strict=True))
     blames, differ = (np.concatenate([measure(each) for each in splits]) for measure in (blame, disagree))
     for place in np.lexsort((-blames, ~differ)):
-        yield Found(splits[of[place]], int(rows[place]), float(blames[place]), bool(differ[place]))
+        yield Found(splits[of[place]], int(of[place]), int(rows[place]), float(blames[place]), bool(differ[place]))
 
 
 def _places(number: int, judged: Judged) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
@@ -11,8 +10,9 @@ from jinja2 import Environment
 
 from srnet import __version__
 from srnet.audit.disagreements import Found, worst_first
+from srnet.audit.outcomes import Failure
 from srnet.audit.report import Audit
-from srnet.audit.robustness import Failure
+from srnet.audit.rows import Judged
 from srnet.audit.tables import tables_of
 
 LARGEST = 6_000_000
@@ -33,7 +33,7 @@ def render_page(audit: Audit, largest: int = LARGEST) -> bytes:
     empty = _filled(audit, [], audit.rows)
     rows, room = [], largest - len(empty)
     for found in worst_first(audit.splits):
-        row = _script_safe(_row(audit, found))
+        row = _script_safe(_row(found))
         room -= len(row.encode(errors="replace")) + 1
         if room < 0:
             break
@@ -53,9 +53,7 @@ def _filled(audit: Audit, rows: list[str], left_out: int) -> bytes:
         most=TABLE_ROWS,
         failures=_failures(audit),
         left_out=left_out,
-        shortened=any(
-            len(text) > LONGEST for each in audit.splits for text in (*each.split.text_a, *each.split.text_b)
-        ),
+        shortened=any(map(_has_long_text, audit.splits)),
         longest=LONGEST,
         version=__version__,
     )
@@ -72,17 +70,21 @@ def _filled(audit: Audit, rows: list[str], left_out: int) -> bytes:
     return f"{before}{data}{after}".encode(errors="replace")
 
 
+def _has_long_text(judged: Judged) -> bool:
+    return any(len(text) > LONGEST for text in (*judged.split.text_a, *judged.split.text_b))
+
+
 def _script_safe(value: Any) -> str:
     """JSON in which nothing can end the script or begin a comment."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _row(audit: Audit, found: Found) -> list[Any]:
+def _row(found: Found) -> list[Any]:
     judged, row = found.judged, found.row
     split, bias = judged.split, judged.bias
     return [
-        audit.splits.index(judged),
+        found.place,
         split.ids[row],
         split.groups[row],
         shortened(split.text_a[row]),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,13 +13,14 @@ from srnet.audit.calibration import Calibration, calibrations
 from srnet.audit.classifiers import Matched
 from srnet.audit.disagreements import disagree
 from srnet.audit.loyalty import Loyalty, loyalty
-from srnet.audit.robustness import Robustness
+from srnet.audit.outcomes import RuleOutcome
 from srnet.audit.rows import Judged, judge_split
 from srnet.audit.scores import SplitScores, SubCase, split_scores, sub_cases
 from srnet.audit.shortcut import Dependence, ShortcutSides, over_bias_confidence, over_word_overlap, shortcut_sides
 from srnet.evaluation import Interval
 from srnet.tasks.base import Task
 
+T = TypeVar("T")
 FORMAT = 1
 EXAMPLES_ONLY = "intervals know the error of the examples alone: one model each says nothing about other seeds"
 
@@ -39,7 +40,7 @@ class Audit:
     sides: tuple[ShortcutSides, ...]
     loyalty: tuple[Loyalty, ...]
     calibration: tuple[Calibration, ...]
-    contrast: tuple[Robustness, ...] = ()
+    contrast: tuple[RuleOutcome, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -66,7 +67,7 @@ def make_audit(
     models: Sequence[Matched],
     logits: Mapping[str, Sequence[np.ndarray]],
     bias: Mapping[str, np.ndarray] | None = None,
-    contrast: Sequence[Robustness] = (),
+    contrast: Sequence[RuleOutcome] = (),
     notes: Sequence[str] = (),
 ) -> Audit:
     """Compare models by their logits, and by the bias model's log-probabilities, both by split."""
@@ -81,13 +82,17 @@ def make_audit(
         splits,
         tuple(split_scores(each, task.metric) for each in splits),
         tuple(case for each in splits for case in sub_cases(each)),
-        tuple(d for each in splits for d in (over_bias_confidence(each), over_word_overlap(each)) if d is not None),
-        tuple(found for each in splits if (found := shortcut_sides(each)) is not None),
-        tuple(found for each in splits if (found := loyalty(each)) is not None),
+        _those(over(each) for each in splits for over in (over_bias_confidence, over_word_overlap)),
+        _those(map(shortcut_sides, splits)),
+        _those(map(loyalty, splits)),
         tuple(table for each in splits for table in calibrations(each)),
         tuple(contrast),
         (*task.notes, *(each.note for each in models if each.note), EXAMPLES_ONLY, *notes),
     )
+
+
+def _those(found: Iterable[T | None]) -> tuple[T, ...]:
+    return tuple(each for each in found if each is not None)
 
 
 def _plain(value: Any) -> Any:

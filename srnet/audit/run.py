@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from srnet.audit.classifiers import Classifier, Matched, Source, load_classifier, match
-from srnet.audit.contrast import RULES
+from srnet.audit.contrast import RULES, Rule
+from srnet.audit.outcomes import ROWS, RuleOutcome, apply_rule
 from srnet.audit.report import Audit, make_audit
-from srnet.audit.robustness import ROWS, Robustness, robustness
 from srnet.audit.rows import collect_logits
 from srnet.audit.rule_files import load_rules
 from srnet.errors import UserError
@@ -59,16 +60,28 @@ def run_audit(
     shortcut, notes = measure_shortcut(spec, engine, bias)
     with engine.reporter.session():
         logits = predict_splits(task, loaded, engine)
-        found: list[Robustness] = []
-        if options.changes_rows:
-            rows = task.dev.drawn(0, options.contrast_rows)
-            before = [each[rows].argmax(axis=1) for each in logits[task.dev.name]]
-            step = engine.reporter.begin(1, 1, f"change {len(rows):,} rows by {len(rules)} rules")
-            for number, each in enumerate(rules):
-                found.append(robustness(each, task.dev.take(rows), task.labels, loaded, before))
-                step.advance(number + 1, len(rules), {})
-            step.finish()
-    return make_audit(task, loaded, logits, shortcut, found, notes)
+        outcomes = change_rows(task, loaded, logits, rules, options, engine) if options.changes_rows else []
+    return make_audit(task, loaded, logits, shortcut, outcomes, notes)
+
+
+def change_rows(
+    task: Task,
+    models: Sequence[Classifier],
+    logits: Mapping[str, Sequence[np.ndarray]],
+    rules: Sequence[Rule],
+    options: AuditOptions,
+    engine: Engine,
+) -> list[RuleOutcome]:
+    """Every rule on rows of ID dev. OOD rows may have classes of their own, which rules know nothing of."""
+    rows = task.dev.drawn(0, options.contrast_rows)
+    split, before = task.dev.take(rows), [each[rows].argmax(axis=1) for each in logits[task.dev.name]]
+    step = engine.reporter.begin(1, 1, f"{len(rules)} rules on {len(rows):,} rows")
+    found = []
+    for number, rule in enumerate(rules, start=1):
+        found.append(apply_rule(rule, split, task.labels, models, before))
+        step.advance(number, len(rules), {})
+    step.finish()
+    return found
 
 
 def load_models(
@@ -88,15 +101,13 @@ def load_models(
 def predict_splits(task: Task, models: Sequence[Classifier], engine: Engine) -> dict[str, list[np.ndarray]]:
     """The logits of each model, by split."""
     logits: dict[str, list[np.ndarray]] = {name: [] for name in task.scored}
-    total = len(models) * len(task.scored)
-    for number, model in enumerate(models):
-        for place, name in enumerate(task.scored):
-            split = task.splits[name]
-            step = engine.reporter.begin(number * len(task.scored) + place + 1, total, f"{'AB'[number]} on {name}")
-            logits[name].append(
-                collect_logits(model, split.text_a, split.text_b, lambda done, rows, s=step: s.advance(done, rows, {}))
-            )
-            step.finish()
+    work = [
+        (letter, model, task.splits[name]) for letter, model in zip("AB", models, strict=False) for name in task.scored
+    ]
+    for number, (letter, model, split) in enumerate(work, start=1):
+        step = engine.reporter.begin(number, len(work), f"{letter} on {split.name}")
+        logits[split.name].append(collect_logits(model, split.text_a, split.text_b, partial(step.advance, figures={})))
+        step.finish()
     return logits
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from srnet.audit.calibration import Reliability
 from srnet.audit.report import Audit
 from srnet.audit.shortcut import Bin, Dependence
 from srnet.evaluation import Interval
@@ -21,6 +22,14 @@ class Table:
     note: str = ""
     detail: bool = False
     """Shown on the page alone."""
+
+
+_OVER_BIAS = (
+    "Percent, over tenths of the bias model's confidence; equal values are never torn apart. follows: answers like the "
+    "bias model."
+)
+_OVER_WORDS = "Percent, over the share of the second text's words that occur in the first."
+_SHARES = "The last columns are the share of each label and of each answer."
 
 
 def tables_of(audit: Audit) -> list[Table]:
@@ -113,17 +122,8 @@ def dependence_table(audit: Audit, found: Dependence) -> Table:
         *(f"{who} {name}" for name in found.classes for who in ("gold:", *(f"{each}:" for each in audit.letters))),
     )
     rows = tuple((_range(each), f"{each.rows:,}", *_dependence_cells(each, bias)) for each in found.bins)
-    over = (
-        "tenths of the bias model's confidence; equal values are never torn apart. follows: answers like the bias model"
-        if bias
-        else "the share of the second text's words that occur in the first"
-    )
-    return Table(
-        f"{found.split}: over {found.over}",
-        columns,
-        rows,
-        f"Percent, over {over}. The last columns are the share of each label and of each answer.",
-    )
+    note = _OVER_BIAS if bias else _OVER_WORDS
+    return Table(f"{found.split}: over {found.over}", columns, rows, f"{note} {_SHARES}")
 
 
 def _dependence_cells(each: Bin, bias: bool) -> Iterable[str]:
@@ -167,19 +167,16 @@ def reliability_tables(audit: Audit) -> list[Table]:
         Table(
             f"{each.split}: reliability of {audit.letters[each.model]}",
             ("probability", "rows", "confidence", "accuracy"),
-            tuple(
-                (
-                    f"{100 * bin.low:.0f}-{100 * bin.high:.0f}",
-                    f"{bin.rows:,}",
-                    _percent(bin.confidence),
-                    _percent(bin.accuracy),
-                )
-                for bin in each.bins
-            ),
+            tuple(map(_reliability_cells, each.bins)),
             detail=True,
         )
         for each in audit.calibration
     ]
+
+
+def _reliability_cells(bin: Reliability) -> tuple[str, ...]:
+    bounds = f"{100 * bin.low:.0f} to {100 * bin.high:.0f}"
+    return bounds, _count(bin.rows), _percent(bin.confidence), _percent(bin.accuracy)
 
 
 # --- cells ---------------------------------------------------------------------------------------------------------
@@ -187,6 +184,10 @@ def reliability_tables(audit: Audit) -> list[Table]:
 
 def _examples_only() -> str:
     return "Intervals know the error of the examples alone: one model each says nothing about other seeds."
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
 
 
 def _percent(share: float | None) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from srnet.audit.disagreements import disagree
 from srnet.audit.page import render_page
 from srnet.audit.report import Audit
 from srnet.audit.rows import Judged
-from srnet.audit.disagreements import disagree
 from srnet.errors import UserError
 from srnet.files import new_folder, write_bytes, write_json, writing
 

@@ -19,6 +19,10 @@ TEXT = 160
 """Characters of a text that are printed."""
 
 
+Model = typer.Argument(metavar="A", help="A key of the store, a folder (subnetwork, checkpoint, ONNX) or a hub name.")
+Folder = typer.Option("--out", help="Folder for the page, the JSON and the csv.")
+
+
 @command(app)
 def audit(
     *,
@@ -40,8 +44,8 @@ def audit(
     """Compare any two classifiers on a task, or look at one.
 
     Scores in and out of distribution with paired intervals, sub-cases, how the answers depend on the shortcut and on
-    word overlap, loyalty of B to A, calibration, and the rows on which they disagree, worst first. Nothing needs to come
-    from srnet: labels are matched by name. Writes audit.html (offline), audit.json and examples.csv to --out.
+    word overlap, loyalty of B to A, calibration, and the rows on which they disagree, worst first. Nothing needs to
+    come from srnet: labels are matched by name. Writes audit.html (offline), audit.json and examples.csv to --out.
     """
     from srnet import api
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from srnet.audit.classifiers import Classifier
 from srnet.audit.contrast import FLIP, SAME, Changed, Expected, Row, Rule
-from srnet.audit.rows import ROWS_AT_ONCE, Advance, collect_logits
+from srnet.audit.rows import ROWS_AT_ONCE, collect_logits
 from srnet.errors import UserError
 from srnet.evaluation import Interval, paired_bootstrap
 from srnet.tasks.splits import Split
@@ -41,7 +41,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Robustness:
+class RuleOutcome:
     """A rule's outcome. A rule with no rows was not applicable."""
 
     rule: str
@@ -65,14 +65,13 @@ class _Case:
     changed: Changed
 
 
-def robustness(
+def apply_rule(
     rule: Rule,
     split: Split,
     labels: tuple[str, ...],
     models: Sequence[Classifier],
     before: Sequence[np.ndarray],
-    advance: Advance | None = None,
-) -> Robustness:
+) -> RuleOutcome:
     """Apply a rule to every row of a split. `before` are the models' answers to the rows as they are."""
     same: list[bool] = []
     fails: list[np.ndarray] = []
@@ -87,14 +86,12 @@ def robustness(
         fails.append(failed)
         places = np.flatnonzero(failed.any(axis=0))[: EXAMPLES - len(examples)]
         examples += [_failure(part[at], split, labels, earlier[:, at], after[:, at], failed[:, at]) for at in places]
-        if advance is not None:
-            advance(numbers[-1] + 1, len(split))
     together = np.concatenate(fails, axis=1) if fails else np.zeros((len(models), 0), dtype=bool)
     return _outcome(rule, np.array(same, dtype=bool), together, tuple(examples))
 
 
-def _outcome(rule: Rule, same: np.ndarray, fails: np.ndarray, examples: tuple[Failure, ...]) -> Robustness:
-    return Robustness(
+def _outcome(rule: Rule, same: np.ndarray, fails: np.ndarray, examples: tuple[Failure, ...]) -> RuleOutcome:
+    return RuleOutcome(
         rule.name,
         rule.says,
         _rates(fails[:, same]),
@@ -155,7 +152,8 @@ def _failed(
     """By model and case. `same`: another answer than before; `flip`: the old label; a label: another than that."""
     same, flip = (np.array([each is what for each in expected]) for what in (SAME, FLIP))
     wanted = np.array([labels.index(each) if each in labels else -1 for each in expected])
-    return np.where(same, before != after, np.where(flip, after == gold, after != wanted))
+    failed: np.ndarray = np.where(same, before != after, np.where(flip, after == gold, after != wanted))
+    return failed
 
 
 def _failure(
