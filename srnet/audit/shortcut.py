@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,7 +55,9 @@ def over_word_overlap(judged: Judged) -> Dependence | None:
     if judged.overlap is None:
         return None
     ranges = np.searchsorted(_OVERLAP_EDGES, judged.overlap, side="right")
-    return Dependence(judged.split.name, "word overlap", judged.classes, _bins(judged, judged.overlap, ranges))
+    return Dependence(
+        judged.split.name, "word overlap", judged.classes, _bins(replace(judged, bias=None), judged.overlap, ranges)
+    )
 
 
 def deciles(values: np.ndarray) -> np.ndarray:

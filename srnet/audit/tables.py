@@ -26,10 +26,10 @@ class Table:
 
 _OVER_BIAS = (
     "Percent, over tenths of the bias model's confidence; equal values are never torn apart. follows: answers like the "
-    "bias model."
+    "bias model, which is right so often."
 )
 _OVER_WORDS = "Percent, over the share of the second text's words that occur in the first."
-_SHARES = "The last columns are the share of each label and of each answer."
+_SHARES = "Percent of the rows: the share of each label, and of each answer."
 
 
 def tables_of(audit: Audit) -> list[Table]:
@@ -39,7 +39,7 @@ def tables_of(audit: Audit) -> list[Table]:
         sides_table(audit),
         loyalty_table(audit),
         contrast_table(audit),
-        *(dependence_table(audit, each) for each in audit.dependence),
+        *(table for each in audit.dependence for table in dependence_tables(audit, each)),
         *sub_case_tables(audit),
         calibration_table(audit),
         *reliability_tables(audit),
@@ -63,7 +63,7 @@ def scores_table(audit: Audit) -> Table:
     metric = audit.scores[0].metric if audit.scores else ""
     last = ("B minus A",) if compared else ()
     columns = ("split", "rows", *audit.letters, *last, "majority", *(("disagree",) if compared else ()))
-    return Table(f"Scores: {metric} in percent [95 %]", columns, rows, _examples_only())
+    return Table(f"Scores: {metric} in percent [95 % interval, of the examples alone]", columns, rows)
 
 
 def sides_table(audit: Audit) -> Table:
@@ -112,24 +112,33 @@ def contrast_table(audit: Audit) -> Table:
     return Table("Changed rows of ID dev: failure rates", columns, tuple(rows), note)
 
 
-def dependence_table(audit: Audit, found: Dependence) -> Table:
+def dependence_tables(audit: Audit, found: Dependence) -> tuple[Table, Table]:
+    """How accuracy depends on the shortcut, and how the answers do."""
     bias = found.over == "bias confidence"
-    columns = (
-        "range",
-        "rows",
-        *(f"{letter} accuracy" for letter in audit.letters),
-        *((*(f"{letter} follows" for letter in audit.letters), "bias right") if bias else ()),
-        *(f"{who} {name}" for name in found.classes for who in ("gold:", *(f"{each}:" for each in audit.letters))),
+    follows = (*(f"{letter} follows" for letter in audit.letters), "shortcut right") if bias else ()
+    shared = tuple((_range(each), _count(each.rows)) for each in found.bins)
+    rows = tuple((*begin, *_accuracies(each)) for begin, each in zip(shared, found.bins, strict=True))
+    answers = tuple((*begin, *_answers(each)) for begin, each in zip(shared, found.bins, strict=True))
+    who = ("label", *audit.letters)
+    named = (f"{each}: {name}" for name in found.classes for each in who)
+    return (
+        Table(
+            f"{found.split}: accuracy over {found.over}",
+            ("range", "rows", *audit.letters, *follows),
+            rows,
+            _OVER_BIAS if bias else _OVER_WORDS,
+        ),
+        Table(f"{found.split}: answers over {found.over}", ("range", "rows", *named), answers, _SHARES),
     )
-    rows = tuple((_range(each), f"{each.rows:,}", *_dependence_cells(each, bias)) for each in found.bins)
-    note = _OVER_BIAS if bias else _OVER_WORDS
-    return Table(f"{found.split}: over {found.over}", columns, rows, f"{note} {_SHARES}")
 
 
-def _dependence_cells(each: Bin, bias: bool) -> Iterable[str]:
+def _accuracies(each: Bin) -> Iterable[str]:
     yield from map(_percent, each.accuracy)
-    if bias:
+    if each.bias_accuracy is not None and each.follows:
         yield from map(_percent, (*each.follows, each.bias_accuracy))
+
+
+def _answers(each: Bin) -> Iterable[str]:
     for name in range(len(each.gold)):
         yield from map(_percent, (each.gold[name], *(answers[name] for answers in each.answers)))
 
@@ -151,7 +160,7 @@ def _sub_cases(audit: Audit, split: str) -> Table:
         if each.split == split
     )
     columns = ("sub-case", "rows", *audit.letters, *(("B minus A",) if compared else ()))
-    return Table(f"{split}: accuracy by sub-case", columns, rows, _examples_only() if compared else "")
+    return Table(f"{split}: accuracy by sub-case", columns, rows)
 
 
 def calibration_table(audit: Audit) -> Table:
@@ -180,10 +189,6 @@ def _reliability_cells(bin: Reliability) -> tuple[str, ...]:
 
 
 # --- cells ---------------------------------------------------------------------------------------------------------
-
-
-def _examples_only() -> str:
-    return "Intervals know the error of the examples alone: one model each says nothing about other seeds."
 
 
 def _count(number: int) -> str:

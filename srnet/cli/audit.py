@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
@@ -75,9 +76,13 @@ def _print_audit(found: Any) -> None:
 
 
 def _table(given: Any) -> Table:
-    table = Table(title=escape(given.title), title_justify="left")
+    table = Table(title=escape(given.title), title_justify="left", box=SIMPLE_HEAD)
     for number, name in enumerate(given.columns):
-        table.add_column(escape(name), justify="right" if number else "left", no_wrap=not number)
+        # wide enough for the longest number: a header may be folded, a number never
+        width = max((len(part) for row in given.rows for part in row[number].split()), default=1)
+        table.add_column(
+            escape(name), justify="right" if number else "left", no_wrap=not number, min_width=width, overflow="fold"
+        )
     for row in given.rows:
         table.add_row(*map(escape, row))
     return table
