@@ -3,7 +3,7 @@
 from srnet.audit.classifiers import Classifier, Matched, Source, TorchClassifier, load_classifier, match
 from srnet.audit.contrast import FLIP, RULES, SAME, Changed, Row, Rule, register, rule
 from srnet.audit.disagreements import Found, disagreements, worst_first
-from srnet.audit.outcomes import RuleOutcome, apply_rule
+from srnet.audit.outcomes import Failure, RuleOutcome, apply_rule
 from srnet.audit.report import Audit, make_audit
 from srnet.audit.rows import Judged, Predictions, collect_logits, judge_split, predictions_of, word_overlap
 from srnet.audit.run import AuditOptions, load_models, measure_shortcut, predict_splits, run_audit
@@ -18,6 +18,7 @@ __all__ = [
     "AuditOptions",
     "Changed",
     "Classifier",
+    "Failure",
     "Found",
     "Judged",
     "Matched",

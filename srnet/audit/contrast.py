@@ -7,7 +7,7 @@ A rule is a small function of a row that returns the changed row, or None where 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -115,7 +115,7 @@ def swap_texts(row: Row) -> Changed | None:
 def repeat_claim(row: Row) -> Changed | None:
     """Not for rows that may be contradictions: then the first text would contradict itself."""
     entailed = follows(row.labels)
-    if entailed is None or normalised(row.label) not in {normalised(entailed), *_OPEN}:
+    if not row.text_b.strip() or entailed is None or normalised(row.label) not in {normalised(entailed), *_OPEN}:
         return None
     return Changed(f"{ended(row.text_a)} {row.text_b}", row.text_b, entailed)
 
@@ -124,8 +124,10 @@ def repeat_claim(row: Row) -> Changed | None:
 @rule("shared-clause", "a clause is added that shares words but says nothing; the answer stays the same", pairs)
 def shared_clause(row: Row) -> Changed | None:
     """Where one text may follow from the other, the first asks about the second; else both get the same clause."""
+    question = unended(row.text_b)
+    if not question:
+        return None
     if asks_what_follows(row.labels):
-        question = unended(row.text_b)
         return Changed(f"{ended(row.text_a)} Somebody asked whether {decapitalised(question)}.", row.text_b)
     return Changed(f"{row.text_a} That is what was said.", f"{row.text_b} That is what was said.")
 
@@ -155,6 +157,26 @@ _NO_NAMES = frozenset(
         *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October"),
         *("November", "December", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
         *("Christmas", "Easter", "English", "French", "German", "Spanish", "American", "British", "God", "Internet"),
+        *("The", "An", "Is", "Are", "Was", "Do", "Does", "Did", "Can", "Will", "Should", "Has", "Have", "Be", "Not"),
+        *(
+            "What",
+            "How",
+            "Why",
+            "Which",
+            "Who",
+            "When",
+            "Where",
+            "If",
+            "And",
+            "Or",
+            "But",
+            "Of",
+            "To",
+            "In",
+            "On",
+            "At",
+        ),
+        *("For", "With", "From", "By", "It", "He", "She", "They", "We", "You", "My", "Your", "This", "That", "There"),
         *("Mr", "Mrs", "Ms", "Dr", "Sir", "Lord", "Lady", "Saint", "President", "Prime", "Minister", "King", "Queen"),
     }
 )
@@ -186,18 +208,22 @@ def restyled(text: str) -> str:
 
 
 def names_in(*texts: str) -> list[str]:
-    """Names in order: capitalised words inside a sentence. The first word of one counts if it stands inside another."""
-    inside: list[str] = []
-    for text in texts:
-        for found in _NAME.finditer(text):
-            before = text[: found.start()].rstrip()
-            starts = not before or before[-1] in f'{_SIGNS}:"'
-            if not starts and not _NO_NAMES & set(found.group().split()):
-                inside.append(found.group())
-    whole = list(dict.fromkeys(inside))
+    """Names in order: capitalised words inside a sentence. The first word of a sentence is none, for any has a capital.
+
+    It is found all the same if it also stands inside a sentence.
+    """
+    whole = list(dict.fromkeys(name for text in texts for name in _names(text)))
     # "Ann" beside "Ann Lee" may be the same person
     parts = {word for name in whole if " " in name for word in name.split()}
     return [name for name in whole if name not in parts]
+
+
+def _names(text: str) -> Iterator[str]:
+    for found in _NAME.finditer(text):
+        before, words = text[: found.start()].rstrip(), found.group().split()
+        inside = words[1:] if not before or before[-1] in f'{_SIGNS}:"' else words
+        if inside and not _NO_NAMES & set(inside):
+            yield " ".join(inside)
 
 
 def exchanged(text: str, one: str, other: str) -> str:
