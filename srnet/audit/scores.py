@@ -11,6 +11,9 @@ from srnet.audit.rows import Judged
 from srnet.evaluation import Interval, Term, contrast, paired_bootstrap, score
 from srnet.tasks.splits import LEVELS
 
+FEWEST = 10
+"""Rows of a sub-case from which on its difference has an interval: resamples of fewer say too little."""
+
 
 @dataclass(frozen=True)
 class SplitScores:
@@ -65,7 +68,7 @@ class SubCase:
     right: tuple[int, ...]
     """Rows that A, or A and B, answered correctly."""
     difference: Interval | None
-    """Accuracy of B minus that of A, in points."""
+    """Accuracy of B minus that of A, in points; None for fewer than `FEWEST` rows."""
 
     @property
     def accuracy(self) -> tuple[float, ...]:
@@ -85,4 +88,5 @@ def sub_cases(judged: Judged) -> list[SubCase]:
 def _sub_case(judged: Judged, name: str, rows: np.ndarray) -> SubCase:
     right = tuple(int(judged.right(model)[rows].sum()) for model in range(len(judged.models)))
     answers = [each.answers[rows] for each in judged.models]
-    return SubCase(judged.split.name, name, len(rows), right, _difference(answers, judged.labels[rows], "accuracy"))
+    difference = None if len(rows) < FEWEST else _difference(answers, judged.labels[rows], "accuracy")
+    return SubCase(judged.split.name, name, len(rows), right, difference)

@@ -102,7 +102,9 @@ def with_mark(expected: object) -> Rule:
 
 
 FIRST = Scripted(lambda a, b: np.eye(3)[0], NLI, "always entailment")
-FOOLED = Scripted(lambda a, b: np.eye(3)[int("!" in a and b != "one")], NLI, "neutral if there is a mark, except in row 1")
+FOOLED = Scripted(
+    lambda a, b: np.eye(3)[int("!" in a and b != "one")], NLI, "neutral if there is a mark, except in row 1"
+)
 
 
 def test_an_invariance_failure_is_another_answer_than_before() -> None:
