@@ -15,7 +15,7 @@ from transformers import AutoConfig
 
 from srnet.audit.encoding import encode_pairs
 from srnet.audit.labels import match_labels
-from srnet.backbones import folder_or_name, keep_own_classifier, load_backbone, load_language_model
+from srnet.backbones import folder_or_name, has_language_model, keep_own_classifier, load_backbone, load_language_model
 from srnet.errors import UserError
 from srnet.experiment import Store
 from srnet.experiment.rebuild import stored_model
@@ -170,15 +170,17 @@ def _config(name: str) -> Any:
         return AutoConfig.from_pretrained(
             folder_or_name(name), trust_remote_code=False, local_files_only=os.environ.get(DOWNLOAD_VARIABLE) != "1"
         )
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # a damaged config.json raises almost anything
         raise UserError(
-            f"{name} is no key of the store and cannot be loaded ({str(error).splitlines()[0]})",
-            f"give a key, a folder or a hub name; {DOWNLOAD_VARIABLE}=1 allows a download",
+            f"{name} cannot be loaded ({str(error).splitlines()[0]})",
+            f"give a key of the store, a folder or a hub name; {DOWNLOAD_VARIABLE}=1 allows a download",
         ) from error
 
 
 def _with_label_words(name: str, ids: Any, labels: tuple[str, ...]) -> Any:
     """A merged model whose answers are words of the vocabulary (`srnet export --format merged` writes such)."""
+    if not has_language_model(name):
+        raise UserError(f"{name} names label_words but brings no language model", "export the model again")
     model = load_language_model(name)
     embeddings: Any = model.get_output_embeddings()
     known = range(0 if embeddings is None else len(embeddings.weight))

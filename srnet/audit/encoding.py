@@ -18,9 +18,14 @@ def encode_pairs(text_a: Sequence[str], text_b: Sequence[str], tokenizer: Any, m
     `encode` reads a split without any second text as single texts. With the added row, a pair whose second text is
     empty is encoded the same way whichever rows come with it.
     """
-    first, second = (*text_a, "."), (*text_b, ".")
+    first, second = ((*map(_encodable, texts), ".") for texts in (text_a, text_b))
     if not pairs:
-        first, second = tuple(text_a), ("",) * len(text_a)
+        first, second = first[:-1], ("",) * len(text_a)
     ids = tuple(map(str, range(len(first))))
     labels = np.zeros(len(first), dtype=np.int64)
     return encode(Split("rows", "ID", ids, first, second, labels, ("",) * len(first)), tokenizer, max_length)
+
+
+def _encodable(text: str) -> str:
+    """Without lone surrogates, which JSON can hold and tokenizers refuse."""
+    return text if text.isascii() else text.encode(errors="replace").decode()

@@ -34,10 +34,14 @@ class AuditOptions:
     """Also change rows of ID dev by rules, and count wrong answers to the changed rows."""
     rules: Path | None = None
     """A Python file with further rules of your own; it is run. Implies --contrast."""
-    contrast_rows: int = option(ROWS, least=1)
-    """Rows of ID dev that are changed, drawn always alike."""
+    contrast_rows: int | None = option(None, least=1)
+    """Rows of ID dev that are changed, drawn always alike. Default: 1,000."""
     max_length: int | None = option(None, least=8)
     """Tokens that a pair is cut at. Default: as the model was trained, else 128."""
+
+    def __post_init__(self) -> None:
+        if self.contrast_rows is not None and not self.changes_rows:
+            raise UserError("a number of rows to change, and none is changed", "add --contrast")
 
     @property
     def changes_rows(self) -> bool:
@@ -73,7 +77,7 @@ def change_rows(
     engine: Engine,
 ) -> list[RuleOutcome]:
     """Every rule on rows of ID dev. OOD rows may have classes of their own, which rules know nothing of."""
-    rows = task.dev.drawn(0, options.contrast_rows)
+    rows = task.dev.drawn(0, options.contrast_rows or ROWS)
     split, before = task.dev.take(rows), [each[rows].argmax(axis=1) for each in logits[task.dev.name]]
     step = engine.reporter.begin(1, 1, f"{len(rules)} rules on {len(rows):,} rows")
     found = []

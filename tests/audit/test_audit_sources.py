@@ -139,7 +139,7 @@ def test_outputs_without_names_are_noted(merged: Path, engine: Engine, tiny_task
 
 
 def test_texts_are_answered_alike_alone_and_among_others(merged: Path, engine: Engine) -> None:
-    texts = [("the doctor slept", ""), ("", ""), ("🙂 <b>&", "word " * 10_000), ("a" * 50_000, "b"), ("the", "doctor")]
+    texts = [("the doctor slept", ""), ("", ""), ("🙂 <b>&", "word " * 10_000), ("a" * 50_000, "\ud800")]
     model = load_classifier(source(merged, engine))
     together = model.logits(*map(list, zip(*texts, strict=True)))
     assert np.isfinite(together).all()
@@ -170,6 +170,17 @@ def test_a_folder_without_a_model_or_a_classifier_is_refused(
         load_classifier(source(tmp_path, engine))
     with pytest.raises(UserError, match="no classifier"):
         load_classifier(source(tiny_backbone, engine))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"id2label": ["a"]}, {"num_labels": "x"}, {"hidden_size": "x"}, {"label_words": [1, 2]}, {"model_type": "new"}],
+)
+def test_a_damaged_configuration_is_one_line(merged: Path, engine: Engine, change: dict[str, Any]) -> None:
+    config = json.loads((merged / "config.json").read_text())
+    (merged / "config.json").write_text(json.dumps(config | change))
+    with pytest.raises(UserError):
+        load_classifier(source(merged, engine))
 
 
 def test_other_labels_are_refused(merged: Path, engine: Engine) -> None:
