@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoTokenizer
 
+from srnet.audit.cards import EXPORTED, read_card
 from srnet.audit.encoding import encode_pairs
 from srnet.audit.labels import match_labels
 from srnet.backbones import folder_or_name, has_language_model, keep_own_classifier, load_backbone, load_language_model
@@ -21,7 +22,7 @@ from srnet.experiment import Store
 from srnet.experiment.rebuild import stored_model
 from srnet.label_words import read_at_first_token, restrict_to
 from srnet.names import DOWNLOAD_VARIABLE
-from srnet.subnetwork import CARD, Subnetwork
+from srnet.subnetwork import CARD, Subnetwork, load_subnetwork
 from srnet.tasks.answers import CLASSES
 from srnet.training import predict
 
@@ -127,6 +128,8 @@ def _format_of(folder: Path) -> Callable[[Source], Classifier]:
         return _from_hugging_face
     if (folder / ONNX_MODEL).is_file():
         return _from_onnx
+    if (folder / EXPORTED).is_file():
+        return _from_export
     raise UserError(f"{folder} holds no model", f"it needs one of {CARD}, {', '.join(_CHECKPOINTS)}, {ONNX_MODEL}")
 
 
@@ -193,6 +196,14 @@ def _with_label_words(name: str, ids: Any, labels: tuple[str, ...]) -> Any:
 
 def _on_device(model: Any) -> Any:
     return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _from_export(source: Source) -> Classifier:
+    """A model that `from_pretrained` alone cannot read, such as one whose layers have different widths."""
+    card, model = read_card(source.folder), load_subnetwork(source.folder)
+    tokenizer = AutoTokenizer.from_pretrained(source.name, trust_remote_code=False, local_files_only=True)
+    length = source.length(card.max_length)
+    return TorchClassifier(source.name, card.labels or (), _on_device(model), tokenizer, length, source.pairs)
 
 
 def _from_onnx(source: Source) -> Classifier:

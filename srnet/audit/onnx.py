@@ -1,8 +1,8 @@
-"""A classifier in ONNX: a folder with `model.onnx`, a tokenizer and a `config.json`."""
+"""A classifier in ONNX: a folder with `model.onnx`, a tokenizer, and `srnet.json` or `config.json`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from srnet.audit.cards import Card, read_card
 from srnet.audit.encoding import encode_pairs
 from srnet.errors import UserError
-from srnet.files import read_json_object
-from srnet.tasks.answers import CLASSES
 from srnet.training.data import token_batches
 from srnet.training.predict import EVAL_TOKENS
+
+MODEL = "model.onnx"
 
 
 @dataclass(frozen=True)
@@ -44,18 +45,10 @@ class OnnxClassifier:
 
 
 def load_onnx(folder: Path, name: str, max_length: int | None = None, pairs: bool = True) -> OnnxClassifier:
-    config = read_json_object(folder / "config.json")
-    session = _session(folder / "model.onnx")
-    labels = _labels(config, session, folder)
-    tokenizer = _tokenizer(folder, config)
-    length = max_length or _number(config, "max_length", CLASSES.max_length)
-    positions = _number(config, "max_position_embeddings", length)
-    return OnnxClassifier(name, labels, session, tokenizer, min(length, positions), pairs)
-
-
-def _number(config: Mapping[str, Any], key: str, otherwise: int) -> int:
-    value = config.get(key)
-    return value if type(value) is int and value > 0 else otherwise
+    card = read_card(folder)
+    session = _session(folder / MODEL)
+    length = card.max_length if max_length is None else max_length
+    return OnnxClassifier(name, _labels(card, session, folder), session, _tokenizer(folder, card), length, pairs)
 
 
 def _session(path: Path) -> Any:
@@ -69,21 +62,19 @@ def _session(path: Path) -> Any:
         raise UserError(f"{path} cannot be loaded: {str(error).splitlines()[0]}", "export the model again") from error
 
 
-def _labels(config: Mapping[str, Any], session: Any, folder: Path) -> tuple[str, ...]:
-    """Those of `id2label`; outputs without names are numbered."""
-    named = config.get("id2label")
-    width = session.get_outputs()[0].shape[-1]
-    count = width if isinstance(width, int) else len(named) if isinstance(named, dict) else 0
-    if count < 1:
-        raise UserError(f"{folder / 'config.json'} names no labels", "give it id2label")
-    if not isinstance(named, dict):
-        return tuple(f"LABEL_{index}" for index in range(count))
-    if sorted(named) != sorted(map(str, range(count))):
-        raise UserError(f"{folder / 'config.json'}: id2label does not number the {count} outputs", "restore the file")
-    return tuple(str(named[str(index)]) for index in range(count))
+def _labels(card: Card, session: Any, folder: Path) -> tuple[str, ...]:
+    """Those of the card; outputs without names are numbered."""
+    width = session.get_outputs()[0].shape[-1]  # a graph may leave it open
+    if card.labels is None and isinstance(width, int):
+        return tuple(f"LABEL_{index}" for index in range(width))
+    if card.labels is None or (isinstance(width, int) and width != len(card.labels)):
+        raise UserError(
+            f"{folder} names {len(card.labels or ())} labels for {width} outputs", "give config.json id2label"
+        )
+    return card.labels
 
 
-def _tokenizer(folder: Path, config: Mapping[str, Any]) -> Any:
+def _tokenizer(folder: Path, card: Card) -> Any:
     try:
         if (folder / "tokenizer_config.json").is_file():
             tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
@@ -92,6 +83,5 @@ def _tokenizer(folder: Path, config: Mapping[str, Any]) -> Any:
     except Exception as error:  # the tokenizers library raises plain Exceptions
         raise UserError(f"{folder} has no usable tokenizer: {str(error).splitlines()[0]}", "restore it") from error
     if tokenizer.pad_token_id is None:
-        padding = config.get("pad_token_id") or 0
-        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(int(padding))
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(card.pad_token_id)
     return tokenizer

@@ -249,11 +249,42 @@ def test_an_onnx_folder_is_a_classifier(onnx_folder: Path, engine: Engine, tiny_
     assert [each.label for each in audit.loyalty] == [1.0, 1.0]
 
 
+def test_an_onnx_folder_of_an_export_needs_no_configuration(onnx_folder: Path, engine: Engine) -> None:
+    """Its tokenizer is one file, which pads and cuts by itself; its labels are in srnet.json."""
+    texts = ["the doctor slept", "the pilot"], ["the doctor", "slept " * 100]
+    before: Any = load_classifier(source(onnx_folder, engine))
+    tokenizer = before.tokenizer.backend_tokenizer
+    tokenizer.enable_padding(pad_id=before.tokenizer.pad_token_id, pad_token=before.tokenizer.pad_token)
+    tokenizer.enable_truncation(24)
+    tokenizer.save(str(onnx_folder / "tokenizer.json"))
+    for name in ("tokenizer_config.json", "config.json"):
+        (onnx_folder / name).unlink()
+    (onnx_folder / "srnet.json").write_text(json.dumps({"labels": ["no", "yes"], "max_length": 32}))
+    after = load_classifier(source(onnx_folder, engine))
+    assert after.labels == ("no", "yes")
+    np.testing.assert_allclose(after.logits(*texts), before.logits(*texts), rtol=1e-5)
+
+
+def test_other_exports_are_read_by_load_subnetwork(
+    merged: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder with a card and weights that `from_pretrained` does not know."""
+    plain: Any = load_classifier(source(merged, engine))
+    (merged / "model.safetensors").rename(merged / "weights.safetensors")
+    (merged / "srnet.json").write_text(json.dumps({"labels": list(LABELS), "max_length": 64}))
+    monkeypatch.setattr("srnet.audit.classifiers.load_subnetwork", lambda folder: plain.model)
+    model: Any = load_classifier(source(merged, engine))
+    assert (model.labels, model.max_length) == (LABELS, 64)
+    np.testing.assert_array_equal(model.logits(["the doctor"], ["slept"]), plain.logits(["the doctor"], ["slept"]))
+
+
 @pytest.mark.parametrize(
     ("file", "content", "told"),
     [
         ("model.onnx", "rubbish", "cannot be loaded"),
-        ("config.json", '{"id2label": {"0": "a"}}', "does not number the 2 outputs"),
+        ("config.json", '{"id2label": {"0": "a"}}', "names 1 labels for 2 outputs"),
+        ("config.json", '{"id2label": {"x": "a", "1": "b"}}', "does not number the outputs"),
+        ("srnet.json", '{"labels": [1, 2], "max_length": 32}', "names no labels"),
         ("config.json", "[]", "holds no JSON object"),
         ("tokenizer_config.json", "{", "no usable tokenizer"),
     ],
