@@ -206,3 +206,13 @@ def test_rules_come_from_python_files_alone(tmp_path: Path) -> None:
 def test_a_rule_that_goes_wrong_is_one_line(change: object, told: str) -> None:
     with pytest.raises(UserError, match=told):
         outcome(rule("bad", "goes wrong")(change), FIRST)  # type: ignore[arg-type]
+
+
+def test_the_rules_of_the_documentation_can_be_run(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
+    file = tmp_path / "documented.py"
+    file.write_text(text.split("```python\n")[1].split("```")[0])
+    negate, polite = load_rules(file)
+    assert negate.change(Row("a", "b", "neutral", NLI)) is None
+    assert negate.change(Row("a", "b", "entailment", NLI)) == Changed("a", "It is not true that b", FLIP)
+    assert (polite.applies(NLI), polite.applies(QQP)) == (False, True)
