@@ -10,11 +10,22 @@ import pytest
 import srnet
 
 PACKAGE = Path(srnet.__file__).parent
-FOUNDATION = ("errors", "files", "names", "progress", "label_words", "backbones", "options", "yaml_files", "arrays")
+FOUNDATION = (
+    "errors",
+    "files",
+    "names",
+    "progress",
+    "label_words",
+    "backbones",
+    "options",
+    "yaml_files",
+    "arrays",
+    "lazy",
+)
 """Open to all; these import nothing but each other."""
 ORDER = (
     *("tasks", "bias", "objectives", "masks", "subnetwork", "training", "pruners", "evaluation", "export"),
-    *("experiment", "recipes", "report", "rounds", "api", "cli"),
+    *("experiment", "recipes", "report", "rounds", "audit", "api", "cli"),
 )
 DOORS = ("__init__", "__main__")
 """The package's own front doors: `__init__` may show anything but the command line, `__main__` starts it."""

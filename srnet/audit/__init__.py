@@ -1,0 +1,51 @@
+"""Any two classifiers compared on a task: scores, sub-cases, dependence on the shortcut, loyalty, changed rows."""
+
+from srnet.audit.classifiers import Classifier, Matched, Source, TorchClassifier, load_classifier, match
+from srnet.audit.contrast import FLIP, RULES, SAME, Changed, Row, Rule, register, rule
+from srnet.audit.disagreements import Found, disagreements, worst_first
+from srnet.audit.outcomes import Failure, RuleOutcome, apply_rule
+from srnet.audit.report import Audit, make_audit
+from srnet.audit.rows import Judged, Predictions, collect_logits, judge_split, predictions_of, word_overlap
+from srnet.audit.run import AuditOptions, load_models, measure_shortcut, predict_splits, run_audit
+from srnet.audit.tables import Table, tables_of
+from srnet.audit.writing import check_writable, write_audit
+
+__all__ = [
+    "FLIP",
+    "RULES",
+    "SAME",
+    "Audit",
+    "AuditOptions",
+    "Changed",
+    "Classifier",
+    "Failure",
+    "Found",
+    "Judged",
+    "Matched",
+    "Predictions",
+    "Row",
+    "Rule",
+    "RuleOutcome",
+    "Source",
+    "Table",
+    "TorchClassifier",
+    "apply_rule",
+    "check_writable",
+    "collect_logits",
+    "disagreements",
+    "judge_split",
+    "load_classifier",
+    "load_models",
+    "make_audit",
+    "match",
+    "measure_shortcut",
+    "predict_splits",
+    "predictions_of",
+    "register",
+    "rule",
+    "run_audit",
+    "tables_of",
+    "word_overlap",
+    "worst_first",
+    "write_audit",
+]

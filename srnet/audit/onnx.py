@@ -1,0 +1,87 @@
+"""A classifier in ONNX: a folder with `model.onnx`, a tokenizer, and `srnet.json` or `config.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from srnet.audit.cards import Card, read_card
+from srnet.audit.encoding import encode_pairs
+from srnet.errors import UserError
+from srnet.training.data import token_batches
+from srnet.training.predict import EVAL_TOKENS
+
+MODEL = "model.onnx"
+
+
+@dataclass(frozen=True)
+class OnnxClassifier:
+    name: str
+    labels: tuple[str, ...]
+    session: Any
+    tokenizer: Any
+    max_length: int
+    pairs: bool = True
+
+    def logits(self, text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
+        result = np.empty((len(text_a) + self.pairs, len(self.labels)), dtype=np.float32)
+        if not text_a:
+            return result[:0]
+        data = encode_pairs(text_a, text_b, self.tokenizer, self.max_length, self.pairs)
+        wanted = [each.name for each in self.session.get_inputs()]
+        for rows in token_batches(data.lengths, EVAL_TOKENS):
+            batch = {name: tensor.numpy() for name, tensor in data.collate(rows).items()}
+            missing = [name for name in wanted if name not in batch]
+            if missing:
+                raise UserError(f"{self.name} wants the input '{missing[0]}'", f"it can have {', '.join(batch)}")
+            result[rows] = self.session.run(None, {name: batch[name] for name in wanted})[0]
+        return result[: len(text_a)]
+
+
+def load_onnx(folder: Path, name: str, max_length: int | None = None, pairs: bool = True) -> OnnxClassifier:
+    card = read_card(folder)
+    session = _session(folder / MODEL)
+    length = card.max_length if max_length is None else max_length
+    return OnnxClassifier(name, _labels(card, session, folder), session, _tokenizer(folder, card), length, pairs)
+
+
+def _session(path: Path) -> Any:
+    try:
+        runtime = import_module("onnxruntime")
+    except ImportError as error:
+        raise UserError(f"{path} needs onnxruntime, which is not installed", "pip install onnxruntime") from error
+    try:
+        return runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime raises classes of its own that share no base
+        raise UserError(f"{path} cannot be loaded: {str(error).splitlines()[0]}", "export the model again") from error
+
+
+def _labels(card: Card, session: Any, folder: Path) -> tuple[str, ...]:
+    """Those of the card; outputs without names are numbered."""
+    width = session.get_outputs()[0].shape[-1]  # a graph may leave it open
+    if card.labels is None and isinstance(width, int):
+        return tuple(f"LABEL_{index}" for index in range(width))
+    if card.labels is None or (isinstance(width, int) and width != len(card.labels)):
+        raise UserError(
+            f"{folder} names {len(card.labels or ())} labels for {width} outputs", "give config.json id2label"
+        )
+    return card.labels
+
+
+def _tokenizer(folder: Path, card: Card) -> Any:
+    try:
+        if (folder / "tokenizer_config.json").is_file():
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
+        else:
+            tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+    except Exception as error:  # the tokenizers library raises plain Exceptions
+        raise UserError(f"{folder} has no usable tokenizer: {str(error).splitlines()[0]}", "restore it") from error
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(card.pad_token_id)
+    return tokenizer

@@ -1,0 +1,146 @@
+"""From names of models to an audit: load, predict, measure the shortcut, change rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from srnet.audit.classifiers import Classifier, Matched, Source, load_classifier, match
+from srnet.audit.contrast import RULES, Rule
+from srnet.audit.outcomes import ROWS, RuleOutcome, apply_rule
+from srnet.audit.report import Audit, make_audit
+from srnet.audit.rows import collect_logits
+from srnet.audit.rule_files import load_rules
+from srnet.errors import UserError
+from srnet.experiment import Bias, BiasSpec, Engine, load_task
+from srnet.experiment.artifacts import bias_predictions
+from srnet.experiment.nodes import TaskSpec
+from srnet.files import DiskFull
+from srnet.names import EMBEDDED
+from srnet.options import option
+from srnet.tasks.base import Task
+from srnet.tasks.synthetic import SyntheticTask
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """What an audit looks at beyond the task's own rows, and how models read texts."""
+
+    contrast: bool = option(False, alone=True)
+    """Also change rows of ID dev by rules, and count wrong answers to the changed rows."""
+    rules: Path | None = None
+    """A Python file with further rules of your own; it is run. Implies --contrast."""
+    contrast_rows: int | None = option(None, least=1)
+    """Rows of ID dev that are changed, drawn always alike. Default: 1,000."""
+    max_length: int | None = option(None, least=8)
+    """Tokens that a pair is cut at. Default: as the model was trained, else 128."""
+
+    def __post_init__(self) -> None:
+        if self.contrast_rows is not None and not self.changes_rows:
+            raise UserError("a number of rows to change, and none is changed", "add --contrast")
+
+    @property
+    def changes_rows(self) -> bool:
+        return self.contrast or self.rules is not None
+
+
+def run_audit(
+    models: Sequence[str | Path | Classifier],
+    spec: TaskSpec,
+    engine: Engine,
+    options: AuditOptions | None = None,
+    bias: BiasSpec | None = None,
+) -> Audit:
+    """Audit one model, or compare two, on all scored splits of a task."""
+    options = options or AuditOptions()
+    rules = [*RULES.values(), *(load_rules(options.rules) if options.rules else [])]
+    task = load_task(spec)
+    task.need_classes("an audit")
+    loaded = load_models(models, spec, engine, options.max_length)
+    shortcut, notes = measure_shortcut(spec, engine, bias)
+    with engine.reporter.session():
+        logits = predict_splits(task, loaded, engine)
+        outcomes = change_rows(task, loaded, logits, rules, options, engine) if options.changes_rows else []
+    return make_audit(task, loaded, logits, shortcut, outcomes, notes)
+
+
+def change_rows(
+    task: Task,
+    models: Sequence[Classifier],
+    logits: Mapping[str, Sequence[np.ndarray]],
+    rules: Sequence[Rule],
+    options: AuditOptions,
+    engine: Engine,
+) -> list[RuleOutcome]:
+    """Every rule on rows of ID dev. OOD rows may have classes of their own, which rules know nothing of."""
+    rows = task.dev.shuffled_rows(0, options.contrast_rows or ROWS)
+    split, before = task.dev.take(rows), [each[rows].argmax(axis=1) for each in logits[task.dev.name]]
+    step = engine.reporter.begin(1, 1, f"{len(rules)} rules on {len(rows):,} rows")
+    found = []
+    for number, rule in enumerate(rules, start=1):
+        found.append(apply_rule(rule, split, task.labels, models, before))
+        step.advance(number, len(rules), {})
+    step.finish()
+    return found
+
+
+def load_models(
+    models: Sequence[str | Path | Classifier], spec: TaskSpec, engine: Engine, max_length: int | None = None
+) -> list[Matched]:
+    """Classifiers whose logits stand in the order of the task's labels."""
+    task = load_task(spec)
+    pairs = any(any(split.text_b) for split in task.splits.values())
+    spellings = dict(getattr(spec, "spellings", ()))
+    classifiers = [
+        load_classifier(Source(str(each), engine.store, pairs, max_length)) if isinstance(each, (str, Path)) else each
+        for each in models
+    ]
+    return [match(each, task.labels, spellings) for each in classifiers]
+
+
+def predict_splits(task: Task, models: Sequence[Classifier], engine: Engine) -> dict[str, list[np.ndarray]]:
+    """The logits of each model, by split."""
+    logits: dict[str, list[np.ndarray]] = {name: [] for name in task.scored}
+    work = [
+        (letter, model, task.splits[name]) for letter, model in zip("AB", models, strict=False) for name in task.scored
+    ]
+    for number, (letter, model, split) in enumerate(work, start=1):
+        step = engine.reporter.begin(number, len(work), f"{letter} on {split.name}")
+        logits[split.name].append(collect_logits(model, split.text_a, split.text_b, partial(step.advance, figures={})))
+        step.finish()
+    return logits
+
+
+def measure_shortcut(
+    spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None
+) -> tuple[Mapping[str, np.ndarray] | None, list[str]]:
+    """Log-probabilities of the task's bias model by split, or a note that says why there are none.
+
+    What the user asked for in `bias` must be possible; what the task suspects by itself may fail with a note.
+    """
+    task = load_task(spec)
+    if bias is None and (task.shortcut == "unknown" or not any(task.train.text_b)):
+        return None, ["no bias model: the task suspects no shortcut by name; --shortcut overlap or claim measures one"]
+    try:
+        node = _bias_node(spec, bias or BiasSpec())
+        engine.execute([node])
+    except DiskFull:
+        raise
+    except UserError as error:
+        if bias is not None:
+            raise
+        return None, [f"no bias model: {error}"]
+    return {name: bias_predictions(engine.store, node, name).for_ids(task.splits[name].ids) for name in task.scored}, [
+        f"shortcut: {node.features}"
+    ]
+
+
+def _bias_node(spec: TaskSpec, bias: BiasSpec) -> Bias:
+    weak = (bias.shortcut or load_task(spec).shortcut) == "unknown"
+    if weak and bias.backbone is None and not isinstance(spec, SyntheticTask):
+        raise UserError("weak models of which backbone?", "give --weak-backbone")
+    return bias.node(spec, EMBEDDED)

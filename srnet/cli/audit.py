@@ -1,0 +1,109 @@
+"""The command that compares any two classifiers."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+import srnet
+from srnet.cli.app import Data, Given, Json, Run, app, out
+from srnet.cli.models import Bias, ShortRun
+from srnet.cli.options import Command, Fields
+from srnet.errors import shortened
+
+SHOWN = 5
+"""Disagreements that are printed; the page and the csv have the others."""
+TEXT = 160
+"""Characters of a text that are printed."""
+First = Annotated[
+    str, typer.Argument(metavar="A", help="A key of the store, a folder (subnetwork, checkpoint, ONNX) or a hub name.")
+]
+Second = Annotated[str | None, typer.Argument(metavar="[B]", help="The model to compare with A.")]
+Task = Annotated[str, typer.Option(help="The task: as in `srnet finetune`.")]
+Folder = Annotated[Path, typer.Option("--out", help="Folder for the page, the JSON and the csv.")]
+Options = Annotated[Given, Fields("Audit", "srnet.audit:AuditOptions")]
+
+
+@app.command(cls=Command)
+def audit(
+    *,
+    a: First,
+    b: Second = None,
+    task: Task,
+    folder: Folder = Path("srnet-audit"),
+    options: Options,
+    bias: Bias,
+    data: Data,
+    run: ShortRun,
+    json: Json = False,
+) -> None:
+    """Compare any two classifiers on a task, or look at one.
+
+    Scores in and out of distribution with paired intervals, sub-cases, how the answers depend on the shortcut and on
+    word overlap, loyalty of B to A, calibration, and the rows on which they disagree, worst first. Nothing needs to
+    come from srnet: labels are matched by name. Writes audit.html (offline), audit.json and examples.csv to --out.
+    """
+    found = srnet.audit_models(
+        a,
+        b,
+        task=srnet.DataOptions(**data).task(task),
+        options=srnet.AuditOptions(**options),
+        bias=srnet.BiasSpec(**bias).resolved(Path()) if bias else None,
+        out=folder,
+        engine=Run(**run).start(),
+    )
+    if json:
+        out.print_json(data=found.to_json())
+        return
+    _print_audit(found)
+    out.print(str(folder / "audit.html"))
+
+
+def _print_audit(found: Any) -> None:
+    from srnet.audit import tables_of
+
+    for letter, name in zip(found.letters, found.models, strict=True):
+        out.print(f"{letter}: {name}")
+    for each in tables_of(found):
+        if not each.detail:
+            out.print(_table(each))
+            if each.note:
+                out.print(each.note, style="dim")
+    _print_worst(found)
+    for note in found.notes:
+        out.print(f"note: {note}")
+
+
+def _table(given: Any) -> Table:
+    table = Table(title=given.title, title_justify="left", box=SIMPLE_HEAD)
+    for number, name in enumerate(given.columns):
+        # wide enough for the longest number: a header may be folded, a number never
+        width = max((len(part) for row in given.rows for part in row[number].split()), default=1)
+        table.add_column(
+            name, justify="right" if number else "left", no_wrap=not number, min_width=width, overflow="fold"
+        )
+    for row in given.rows:
+        table.add_row(*row)
+    return table
+
+
+def _print_worst(found: Any) -> None:
+    from srnet.audit import disagreements
+
+    total = sum(found.disagreements.values())
+    what = "disagreements" if len(found.models) > 1 else "errors"
+    out.print(f"{total:,} {what}; the worst:" if total else f"no {what}")
+    for each in islice(disagreements(found.splits), SHOWN):
+        split, classes = each.judged.split, each.judged.classes
+        answers = ", ".join(
+            f"{letter} {classes[model.answers[each.row]]} {100 * model.confidence[each.row]:.1f} %"
+            for letter, model in zip(found.letters, each.judged.models, strict=True)
+        )
+        out.print(f"  {split.name} {split.ids[each.row]}: {classes[split.labels[each.row]]}; {answers}")
+        for text in filter(None, (split.text_a[each.row], split.text_b[each.row])):
+            out.print(f"    {shortened(text, TEXT)}", style="dim")

@@ -1,0 +1,219 @@
+"""Loyalty, calibration, deciles, overlap and disagreements, each against values computed by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from audited import judged, split_of, task_of
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from srnet.audit.calibration import calibration_error, reliability
+from srnet.audit.disagreements import disagreements, worst_first
+from srnet.audit.loyalty import label_loyalty, probability_loyalty
+from srnet.audit.rows import judge_split, predictions_of, word_overlap
+from srnet.audit.scores import split_scores, sub_cases
+from srnet.audit.shortcut import deciles, over_bias_confidence, over_word_overlap, shortcut_sides
+from srnet.tasks.splits import Coarse, Split
+
+# --- loyalty -------------------------------------------------------------------------------------------------------
+
+
+def test_label_loyalty_is_the_share_of_equal_answers() -> None:
+    assert label_loyalty(np.array([0, 1, 2, 1]), np.array([0, 2, 2, 1])) == 0.75
+
+
+def test_probability_loyalty_by_hand() -> None:
+    """m = (3/4, 1/4); KL(p|m) = (log2(2/3) + 1)/2, KL(q|m) = log2(4/3)."""
+    p, q = np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]])
+    divergence = ((math.log2(2 / 3) + 1.0) / 2 + math.log2(4 / 3)) / 2
+    assert probability_loyalty(p, q) == pytest.approx(1.0 - math.sqrt(divergence), abs=1e-12)
+    opposite = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
+    assert probability_loyalty(*opposite) == 0.0
+    both = np.concatenate([p, opposite[0]]), np.concatenate([q, opposite[1]])
+    assert probability_loyalty(*both) == pytest.approx((1.0 - math.sqrt(divergence)) / 2, abs=1e-12)
+
+
+LOGITS = arrays.arrays(np.float64, (7, 3), elements=st.floats(-30, 30, width=32))
+
+
+@given(LOGITS, LOGITS)
+def test_loyalty_is_a_share_and_a_model_is_loyal_to_itself(one: np.ndarray, other: np.ndarray) -> None:
+    split = split_of([("a", "b")] * 7, [0] * 7)
+    a, b = predictions_of(split, one), predictions_of(split, other)
+    assert 0.0 <= probability_loyalty(a.probabilities, b.probabilities) <= 1.0
+    assert probability_loyalty(a.probabilities, b.probabilities) == pytest.approx(
+        probability_loyalty(b.probabilities, a.probabilities), abs=1e-12
+    )
+    assert probability_loyalty(a.probabilities, a.probabilities) == 1.0
+    assert label_loyalty(a.answers, a.answers) == 1.0
+
+
+# --- calibration ---------------------------------------------------------------------------------------------------
+
+
+def test_calibration_error_by_hand() -> None:
+    """Bins of 1, 2 and 1 rows with gaps 0.45, 0.35 and 0.05: (0.45 + 0.70 + 0.05) / 4."""
+    table = reliability(np.array([0.55, 0.85, 0.85, 0.95]), np.array([True, False, True, True]))
+    assert [(each.low, each.high, each.rows, each.accuracy) for each in table] == [
+        (0.5, 0.6, 1, 1.0),
+        (0.8, 0.9, 2, 0.5),
+        (0.9, 1.0, 1, 1.0),
+    ]
+    assert calibration_error(table) == pytest.approx(0.3, abs=1e-12)
+
+
+def test_a_value_on_an_edge_belongs_to_the_bin_below() -> None:
+    (bin,) = reliability(np.array([0.6]), np.array([True]))
+    assert (bin.low, bin.high) == (0.5, 0.6)
+
+
+@given(arrays.arrays(np.float64, 20, elements=st.floats(0.01, 1.0)), arrays.arrays(np.bool_, 20))
+def test_calibration_error_is_a_share_and_all_rows_are_in_a_bin(confidence: np.ndarray, right: np.ndarray) -> None:
+    table = reliability(confidence, right)
+    assert sum(each.rows for each in table) == 20
+    assert 0.0 <= calibration_error(table) <= 1.0
+
+
+# --- dependence on the shortcut ------------------------------------------------------------------------------------
+
+
+def test_deciles_of_twenty_different_values_have_two_each() -> None:
+    values = np.random.default_rng(0).permutation(20).astype(float)
+    assert deciles(values).tolist() == (values // 2).tolist()
+
+
+def test_equal_values_share_a_decile() -> None:
+    assert deciles(np.array([1.0] * 15 + [2.0] * 5)).tolist() == [0] * 15 + [1] * 5
+
+
+@given(arrays.arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1, width=16)))
+def test_deciles_keep_the_order_and_never_tear_values_apart(values: np.ndarray) -> None:
+    numbers = deciles(values)
+    assert numbers.max() < 10
+    order = np.argsort(values, kind="stable")
+    assert (np.diff(numbers[order]) >= 0).all()
+    for value in values:
+        assert len(set(numbers[values == value].tolist())) == 1
+
+
+def test_over_bias_confidence_by_hand() -> None:
+    """The shortcut says 1 with 0.9 twice, and with 0.6 twice; A follows it, B knows the labels."""
+    bias = np.array([[0.1, 0.9], [0.1, 0.9], [0.4, 0.6], [0.4, 0.6]])
+    labels = [1, 0, 0, 0]
+    follows, knows = [[0.2, 0.8]] * 4, [[0.2, 0.8], [0.8, 0.2], [0.8, 0.2], [0.8, 0.2]]
+    found = over_bias_confidence(judged(labels, follows, knows, bias=bias))
+    assert found is not None
+    low, high = found.bins
+    assert (low.rows, low.low, low.accuracy, low.follows, low.bias_accuracy) == (2, 0.6, (0.0, 1.0), (1.0, 0.0), 0.0)
+    assert (high.rows, high.accuracy, high.follows, high.bias_accuracy) == (2, (0.5, 1.0), (1.0, 0.5), 0.5)
+    assert (high.gold, high.answers) == ((0.5, 0.5), ((0.0, 1.0), (0.5, 0.5)))
+    sides = shortcut_sides(judged(labels, follows, knows, bias=bias))
+    assert sides is not None
+    assert (sides.rows_right, sides.where_right, sides.where_wrong) == (1, (1.0, 1.0), (0.0, 1.0))
+
+
+def test_where_the_shortcut_is_never_wrong_there_is_no_accuracy() -> None:
+    sides = shortcut_sides(judged([1], [[0.2, 0.8]], bias=np.array([[0.1, 0.9]])))
+    assert sides is not None
+    assert sides.where_wrong == (None,)
+
+
+PAIRS = [
+    ("the cat sat on the mat", "the dog sat"),  # 2 of 3
+    ("the cat", "The CAT!"),  # all, whatever their case
+    ("the cat", "a dog"),
+    ("", "a dog"),
+    ("the cat", ""),
+    ("one two three four five six seven eight nine ten", "one b c d e f g h i j"),  # 1 of 10
+]
+
+
+def test_word_overlap_by_hand() -> None:
+    a, b = zip(*PAIRS, strict=True)
+    assert word_overlap(a, b).tolist() == [2 / 3, 1.0, 0.0, 0.0, 0.0, 0.1]
+
+
+def test_over_word_overlap_has_the_low_end_and_full_overlap_apart() -> None:
+    split = split_of(PAIRS, [0] * 6)
+    logits = np.array([[1.0, 0.0], [0.0, 1.0]] * 3)
+    found = over_word_overlap(judge_split(task_of(split), split, [logits]))
+    assert found is not None
+    assert [(each.low, each.rows) for each in found.bins] == [(0.0, 3), (0.1, 1), (2 / 3, 1), (1.0, 1)]
+    assert [each.accuracy for each in found.bins] == [(2 / 3,), (0.0,), (1.0,), (0.0,)]
+
+
+def test_single_texts_have_no_overlap() -> None:
+    split = split_of([("a", "")] * 2, [0, 1])
+    assert over_word_overlap(judge_split(task_of(split), split, [np.eye(2)])) is None
+
+
+# --- answers and scores --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("decision", "answer"), [("argmax", 0), ("sum", 1)])
+def test_three_way_answers_on_a_two_way_set_follow_its_decision(decision: str, answer: int) -> None:
+    coarse = Coarse(("entailment", "non-entailment"), (0, 1, 1), decision)  # type: ignore[arg-type]
+    split = Split("hans", "OOD", ("1",), ("a",), ("b",), np.array([1]), ("",), coarse)
+    found = predictions_of(split, np.log([[0.4, 0.3, 0.3]]))
+    assert found.answers.tolist() == [answer]
+    np.testing.assert_allclose(found.probabilities, [[0.4, 0.6]])
+    np.testing.assert_allclose(found.confidence, [(0.4, 0.6)[answer]])
+
+
+def test_scores_and_their_difference() -> None:
+    right, wrong = [0.1, 0.9], [0.9, 0.1]
+    found = split_scores(judged([1] * 10, [wrong] * 5 + [right] * 5, [right] * 10), "accuracy")
+    assert [each.difference for each in found.scores] == [50.0, 100.0]
+    assert found.difference is not None
+    assert found.difference.difference == 50.0
+    assert found.difference.low > 0.0
+    assert found.difference.seeds == 1
+    assert found.majority == 100.0
+    assert split_scores(judged([1, 0], [right, right]), "accuracy").difference is None
+
+
+def test_sub_cases_count_every_level() -> None:
+    split = split_of([("a", "b")] * 4, [0, 0, 1, 1], groups=["x > one", "x > two", "x > two", "y"])
+    logits = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
+    found = sub_cases(judge_split(task_of(split), split, [logits]))
+    assert [(each.name, each.rows, each.right) for each in found] == [
+        ("x", 3, (2,)),
+        ("x > one", 1, (1,)),
+        ("x > two", 2, (1,)),
+        ("y", 1, (1,)),
+    ]
+
+
+# --- disagreements -------------------------------------------------------------------------------------------------
+
+
+def test_disagreements_are_ranked_by_how_confidently_one_is_wrong() -> None:
+    a = [[0.3, 0.7], [0.9, 0.1], [0.45, 0.55], [0.05, 0.95]]
+    b = [[0.8, 0.2], [0.2, 0.8], [0.6, 0.4], [0.04, 0.96]]
+    found = [(each.row, each.blame, each.wrong) for each in disagreements([judged([1, 1, 0, 0], a, b)])]
+    assert found == [(1, 0.9, (True, False)), (0, 0.8, (False, True)), (2, 0.55, (True, False))]
+    everything = [each.row for each in worst_first([judged([1, 1, 0, 0], a, b)])]
+    assert everything == [1, 0, 2, 3]  # row 3: both are wrong, and agree
+
+
+def test_one_model_disagrees_with_the_labels() -> None:
+    found = list(disagreements([judged([1, 0], [[0.9, 0.1], [0.8, 0.2]])]))
+    assert [(each.row, each.blame) for each in found] == [(0, 0.9)]
+
+
+TABLES = arrays.arrays(np.float64, (12, 2), elements=st.floats(-5, 5, width=32))
+
+
+@given(TABLES, TABLES, st.lists(st.integers(0, 1), min_size=12, max_size=12))
+def test_the_order_is_by_blame_and_holds_each_row_once(a: np.ndarray, b: np.ndarray, labels: list[int]) -> None:
+    split = split_of([("a", "b")] * 12, labels)
+    one, other = (judge_split(task_of(split), split, [a, b]) for _ in range(2))
+    found = list(worst_first([one, other]))
+    assert sorted((each.place, each.row) for each in found) == [(n, row) for n in (0, 1) for row in range(12)]
+    differ = [each.blame for each in found if each.disagree]
+    assert differ == sorted(differ, reverse=True)
+    assert [each.disagree for each in found] == sorted((each.disagree for each in found), reverse=True)

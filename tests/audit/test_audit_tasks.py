@@ -1,0 +1,66 @@
+"""Audits of tasks that have no second text, no named shortcut, or no classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from audited import Scripted
+
+import srnet
+from srnet.errors import UserError
+from srnet.experiment import BiasSpec, Engine
+from srnet.tasks.files import FilesTask
+
+BY_LENGTH = Scripted(lambda a, b: (1.0, float(len(a) % 3)), name="by length")
+
+
+def files_task(folder: Path, **options: object) -> FilesTask:
+    for name, rows in (("train", 40), ("dev", 20), ("hard", 20)):
+        lines = [f"{name} text {row},second {row % 7},{('no', 'yes')[row % 2]}" for row in range(rows)]
+        (folder / f"{name}.csv").write_text("\n".join(["text_a,text_b,label", *lines]) + "\n")
+    files = {name: str(folder / f"{name}.csv") for name in ("train", "dev")}
+    ood = (("hard", str(folder / "hard.csv")),)
+    return FilesTask("mine", **{"labels": ("no", "yes"), "ood": ood, **files, **options})  # type: ignore[arg-type]
+
+
+def test_single_texts_have_neither_overlap_nor_a_bias_model(tmp_path: Path, engine: Engine) -> None:
+    options = srnet.AuditOptions(contrast=True)
+    task = files_task(tmp_path, text_b=None)
+    audit = srnet.audit_models(BY_LENGTH, task=task, options=options, out=tmp_path / "out", engine=engine)
+    assert audit.dependence == ()
+    assert audit.sides == ()
+    assert any(note.startswith("no bias model") for note in audit.notes)
+    assert [each.rule for each in audit.contrast if each.invariance_rows] == ["case-and-punctuation"]
+
+
+def test_a_shortcut_without_a_name_is_noted_and_can_be_named(tmp_path: Path, engine: Engine) -> None:
+    task = files_task(tmp_path, shortcut="unknown")
+    plain = srnet.audit_models(BY_LENGTH, task=task, engine=engine)
+    assert {each.over for each in plain.dependence} == {"word overlap"}
+    named = srnet.audit_models(BY_LENGTH, task=task, bias=BiasSpec("claim"), engine=engine)
+    assert {each.over for each in named.dependence} == {"word overlap", "bias confidence"}
+    with pytest.raises(UserError, match="--weak-backbone"):
+        srnet.audit_models(BY_LENGTH, task=task, bias=BiasSpec("unknown"), engine=engine)
+
+
+def test_a_bias_model_that_cannot_be_fitted_is_a_note_unless_it_was_asked_for(tmp_path: Path, engine: Engine) -> None:
+    task = files_task(tmp_path, rows=(("train", 4),))
+    audit = srnet.audit_models(BY_LENGTH, task=task, engine=engine)
+    assert any("no bias model: 5 folds do not fit" in note for note in audit.notes)
+    with pytest.raises(UserError, match="folds do not fit"):
+        srnet.audit_models(BY_LENGTH, task=task, bias=BiasSpec("overlap"), engine=engine)
+
+
+def test_numbers_are_no_classes(tmp_path: Path, engine: Engine) -> None:
+    task = files_task(tmp_path)
+    for name in ("train", "dev", "hard"):
+        file = tmp_path / f"{name}.csv"
+        file.write_text(file.read_text().replace("yes", "1.5").replace("no", "0.5"))
+    scored = files_task_of_scores(task)
+    with pytest.raises(UserError, match="an audit needs a task with classes"):
+        srnet.audit_models(BY_LENGTH, task=scored, engine=engine)
+
+
+def files_task_of_scores(task: FilesTask) -> FilesTask:
+    return FilesTask("scores", (), task.train, task.dev, task.ood, answer="score", metric="pearson")
