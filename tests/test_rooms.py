@@ -13,7 +13,7 @@ PACKAGE = Path(srnet.__file__).parent
 FOUNDATION = ("errors", "files", "names", "progress", "label_words", "backbones", "options", "yaml_files", "arrays")
 """Open to all; these import nothing but each other."""
 ORDER = (
-    *("tasks", "bias", "objectives", "masks", "subnetwork", "pruners", "training", "evaluation", "export"),
+    *("tasks", "bias", "objectives", "masks", "subnetwork", "bank", "pruners", "training", "evaluation", "export"),
     *("experiment", "recipes", "report", "rounds", "api", "cli"),
 )
 DOORS = ("__init__", "__main__")

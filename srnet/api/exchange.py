@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from srnet.experiment import Engine, load_task
 from srnet.experiment.nodes import TaskSpec, answer_of_spec
 from srnet.experiment.rebuild import stored_model
 from srnet.export import save_merged
+from srnet.export.coded import EXACT, SENTENCES, Sample, save_coded
 from srnet.export.reference_masks import read_reference
 from srnet.export.shapes import linear_shapes, stack_shapes
 from srnet.export.smp_masks import read_smp, save_smp
@@ -38,30 +39,45 @@ def pretrain(out: Path | str, settings: PretrainSettings | None = None, reporter
     return out
 
 
-EXPORTS: dict[str, Callable[[Subnetwork, Path], None]] = {
+EXPORTS: dict[str, Callable[..., None]] = {
     "merged": save_merged,
-    "subnetwork": Subnetwork.save,
+    "subnetwork": save_coded,
     "smp": save_smp,
 }
 """What `export_model` can write, and what writes it."""
 
 
-def export_model(model: str | Path, out: Path | str, *, format: str, engine: Engine | None = None) -> Path:
+SAMPLE_ROWS = 32
+
+
+def export_model(
+    model: str | Path, out: Path | str, *, format: str, dtype: str = EXACT, engine: Engine | None = None
+) -> Path:
     """Write a model of the store (by key), or a saved subnetwork folder, in a format that others can use.
 
-    `merged`: a plain checkpoint for `from_pretrained`. `subnetwork`: a folder with mask bits, head and differences, for
-    `load_subnetwork`. `smp`: the mask bits alone, in one file as the authors of SMP publish theirs.
+    `merged`: a plain checkpoint for `from_pretrained`. `subnetwork`: a folder with a coded mask, head and differences,
+    for `load_subnetwork` and `MaskBank`; `dtype` float16 or bfloat16 rounds the differences. `smp`: the mask bits
+    alone, in one file as the authors of SMP publish theirs.
     """
     write = EXPORTS[choose("format", format, EXPORTS)]
+    if dtype != EXACT and format != "subnetwork":
+        raise UserError(f"format '{format}' has no dtype", "leave --dtype out, or choose --format subnetwork")
     out = Path(out) if format == "smp" else require_new(Path(out))
-    write(_saved(model, engine or Engine()), out)
+    saved, sample = _saved(model, engine or Engine())
+    options: dict[str, Any] = {"dtype": dtype, "sample": sample} if format == "subnetwork" else {}
+    write(saved, out, **options)
     return out
 
 
-def _saved(model: str | Path, engine: Engine) -> Subnetwork:
+def _saved(model: str | Path, engine: Engine) -> tuple[Subnetwork, Sample]:
+    """The model, and texts that its logits can be compared on."""
     if Path(model).is_dir():
-        return Subnetwork.load(Path(model))
-    return Subnetwork.load(engine.store.path(stored_model(engine.store, str(model)).key))
+        return Subnetwork.load(Path(model)), SENTENCES
+    node = stored_model(engine.store, str(model))
+    dev = load_task(node.task_spec).dev
+    pairs = list(zip(dev.text_a, dev.text_b, strict=True))[:SAMPLE_ROWS]
+    saved = replace(Subnetwork.load(engine.store.path(node.key)), max_length=node.max_length)
+    return saved, Sample(f"{len(pairs)} rows of {dev.name}", pairs)
 
 
 IMPORTS = ("smp", "srnet-reference")

@@ -33,6 +33,7 @@ from srnet.cli.app import (
 )
 from srnet.cli.options import Fields, Instance, command
 from srnet.errors import UserError
+from srnet.files import read_json
 
 REMARKABLE = 0.002
 """How far a method that promises no sparsity may miss it without a word."""
@@ -251,14 +252,17 @@ def export(
     model: Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")],
     format: Annotated[str, typer.Option("--format", help="merged, subnetwork or smp; see above.")],
     path: Annotated[Path, typer.Option("--out", help="A new folder; for smp a new file, NAME.npy.")],
+    dtype: Annotated[
+        str, typer.Option("--dtype", help="Of a subnetwork's differences: float32 (exact), float16 or bfloat16.")
+    ] = "float32",
     store: StoreOption = None,
 ) -> None:
     """Take a model away.
 
     merged: a plain checkpoint that from_pretrained reads, the mask baked into the weights.
 
-    subnetwork: a folder with mask bits, head and what differs from the backbone: far smaller. srnet.load_subnetwork
-    reads it.
+    subnetwork: a folder that holds only what the backbone does not: the mask, coded, the head and what differs.
+    srnet.load_subnetwork and srnet.MaskBank read it.
 
     smp: the mask bits alone, without weights or head, as the authors of static model pruning publish theirs. The mask
     must cover the layers' matrices and nothing else.
@@ -266,4 +270,8 @@ def export(
     from srnet import api
 
     engine = Run(store=store, quiet=True).start()
-    out.print(f"{api.export_model(model, path, format=format, engine=engine)}", markup=False)
+    made = api.export_model(model, path, format=format, dtype=dtype, engine=engine)
+    out.print(f"{made}", markup=False)
+    if dtype != "float32":
+        moved = read_json(made / "subnetwork.json")["logits_moved"]
+        out.print(f"logits move by at most {moved['by']:.2g} ({moved['on']})", markup=False)

@@ -16,6 +16,8 @@ PLAIN, CODED = 1, 2
 """The formats: mask bits as they are, which the store keeps; and what only a receiver with the backbone can read."""
 WEIGHTS = "weights.safetensors"
 MASKS = {PLAIN: "mask.bits", CODED: "mask.coded"}
+FILES = (CARD, *MASKS.values(), WEIGHTS, "README.md")
+"""What a folder may hold."""
 _TYPES: dict[str, Any] = {
     "backbone": str, "backbone_sha256": str, "labels": list, "files": dict, "label_words": list, "per_token": bool,
     "max_length": (int, type(None)),

@@ -57,7 +57,7 @@ def pack(weights: Tensors, mask: Mapping[str, torch.Tensor], base: LoadedBackbon
     kind, original, packed = DTYPES[choose("dtype", dtype, DTYPES)], base.pretrained(), Tensors()
     for name, tensor in weights.items():
         tensor = tensor.float()
-        where = _changed(tensor, mask.get(name), original.get(name))
+        where = stored_entries(tensor, mask.get(name), original.get(name))
         values = tensor[where]
         if kind != torch.float32 and name in original:
             values = (values - original[name][where]).to(kind)
@@ -89,19 +89,20 @@ def unpack(packed: Tensors, mask: Mapping[str, torch.Tensor], base: LoadedBackbo
     return weights
 
 
-_Index = torch.Tensor | EllipsisType
+Index = torch.Tensor | EllipsisType
 """Which entries of a tensor are stored: the kept ones, some rows, or all."""
-_ALL = ...
+ALL = ...
 
 
-def _changed(tensor: torch.Tensor, keep: torch.Tensor | None, original: torch.Tensor | None) -> _Index:
+def stored_entries(tensor: torch.Tensor, keep: torch.Tensor | None, original: torch.Tensor | None) -> Index:
+    """Which entries of a tensor are stored, for whoever has the backbone."""
     if keep is not None:
         return keep
     if original is None or tensor.dim() < 2 or tensor.shape != original.shape:
-        return _ALL
+        return ALL
     differs = tensor.contiguous().view(torch.int32) != original.contiguous().view(torch.int32)  # -0.0 is not 0.0
     rows = differs.flatten(1).any(1)
-    return _ALL if bool(rows.all()) else rows.nonzero()[:, 0]
+    return ALL if bool(rows.all()) else rows.nonzero()[:, 0]
 
 
 def _where(
@@ -111,13 +112,13 @@ def _where(
     original: torch.Tensor | None,
     shape: torch.Size,
     path: Path,
-) -> tuple[_Index, tuple[int, ...]]:
+) -> tuple[Index, tuple[int, ...]]:
     """Which entries of a tensor are stored, and the shape of what is."""
     rows = packed.get(name + _ROWS)
     if name in mask and rows is None:
         return mask[name], (int(mask[name].sum()),)
     if rows is None:
-        return _ALL, tuple(shape)
+        return ALL, tuple(shape)
     rising = rows.dtype == torch.int32 and rows.dim() == 1 and bool((rows[1:] > rows[:-1]).all())
     inside = rising and (not len(rows) or 0 <= int(rows[0]) <= int(rows[-1]) < (shape[0] if shape else 0))
     if original is None or not inside:
