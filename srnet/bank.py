@@ -51,10 +51,11 @@ class _Change:
 
     def apply(self, tensor: torch.Tensor) -> None:
         """`tensor` holds the backbone's values."""
-        if self.bits is None:
-            tensor[self.where] = self.values
-        elif self.values is None:
+        if self.values is None:
+            assert self.bits is not None
             _zero_pruned(tensor, self.bits)
+        elif self.bits is None:
+            tensor[self.where] = self.values
         else:
             keep = np.unpackbits(self.bits, count=tensor.numel()).view(bool)
             tensor.zero_().view(-1)[torch.from_numpy(keep)] = self.values
@@ -250,7 +251,7 @@ class MaskBank:
     def save(self, folder: Path | str) -> None:
         """Write every task's folder, and a JSON that names them, whole or not at all."""
         kept = Path(self._folder.name)
-        tasks = {name: sha256(kept / name / CARD) for name in self.names}
+        tasks = [[name, sha256(kept / name / CARD)] for name in self.names]
         card = {"format": _FORMAT, "backbone": self.backbone, "tasks": tasks}
         with new_folder(require_new(Path(folder))) as staging:
             for name in self.names:
@@ -263,7 +264,7 @@ class MaskBank:
         folder = Path(folder)
         card = _checked_card(folder)
         bank = cls(backbone or card["backbone"])
-        for name in card["tasks"]:
+        for name, _ in card["tasks"]:
             bank.add(name, folder / name)
         return bank
 
@@ -294,8 +295,10 @@ def _checked_card(folder: Path) -> dict[str, Any]:
         raise UserError(f"{path} has an unknown format", "it was written by another version of srnet")
     if card.pop("sha256", None) != _hash(card):
         raise UserError(f"{path} was altered: its checksum does not match", "restore the file")
-    check_types(path, card, backbone=str, tasks=dict)
-    for name, digest in card["tasks"].items():
+    check_types(path, card, backbone=str, tasks=list)
+    if not all(isinstance(each, list) and [type(part) for part in each] == [str, str] for each in card["tasks"]):
+        raise UserError(f"{path} names its tasks in another way than a bank does", "restore the file")
+    for name, digest in card["tasks"]:
         task = folder / file_name("a task", name) / CARD
         if not task.is_file() or sha256(task) != digest:
             raise UserError(f"{task} is missing or altered: its checksum does not match", "restore the file")
