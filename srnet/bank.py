@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from srnet.backbones import LoadedBackbone, load_backbone
+from srnet.backbones import Head, LoadedBackbone, load_backbone
 from srnet.errors import UserError
 from srnet.files import check_types, new_folder, read_json_object, require_new, sha256, write_json, writing
 from srnet.names import file_name
@@ -130,6 +130,8 @@ class MaskBank:
         self.current: str | None = None
         """The task in use."""
         self._tasks: dict[str, _Task] = {}
+        self._tokenizers: dict[Head, Any] = {}
+        """One for all tasks with the same head: a vocabulary takes megabytes."""
         self._changed: set[str] = set()
         """Tensors that do not hold the backbone's own values."""
         self._folder = tempfile.TemporaryDirectory(prefix="srnet-bank-")
@@ -232,8 +234,10 @@ class MaskBank:
             self._originals.keep(each, self._shared[each].data)
         model = subnetwork.model(base).requires_grad_(False)
         _replace(model, {id(own[n]): self._shared[n] for n in same})
+        _detach_from_checkpoint(model, same)
         model.register_forward_pre_hook(lambda *_: self._check_in_use(name, model))
-        return _Task(model, base.tokenizer, changes)
+        tokenizer = self._tokenizers.setdefault(subnetwork.head, base.tokenizer)
+        return _Task(model, tokenizer, changes)
 
     def _changes(self, subnetwork: Subnetwork, same: set[str], twins: dict[str, str]) -> dict[str, _Change]:
         mask, weights = (
@@ -275,6 +279,13 @@ def _replace(model: nn.Module, parameters: dict[int, nn.Parameter]) -> None:
         for name, own in list(module.named_parameters(recurse=False, remove_duplicate=False)):
             if id(own) in parameters:
                 setattr(module, name, parameters[id(own)])
+
+
+def _detach_from_checkpoint(model: nn.Module, shared: set[str]) -> None:
+    """Copy what the model has for itself: small tensors that lie in the mapped checkpoint keep all of it in memory."""
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if name not in shared:
+            tensor.data = tensor.data.clone()
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
