@@ -45,13 +45,11 @@ Weights = Mapping[str, torch.Tensor]
 
 def encode_mask(mask: Mask, weights: Weights, backbone_sha256: str) -> bytes:
     """The file for receivers who have `weights`."""
-    bins = {name: _coarsened(_bins_of(weights[name]), keep) for name, keep in mask.items()}
-    depths = {name: depth for name, (depth, _) in bins.items()}
-    coded = [_Matrix.of(*bins[name], _flat(keep)) for name, keep in mask.items()]
-    header = zlib.compress(json.dumps(depths).encode(), 9)
-    counts = b"".join(matrix.counts_as_bytes() for matrix in coded)
+    matrices = {name: _Matrix.of(_bins_of(weights[name]), _flat(keep)) for name, keep in mask.items()}
+    header = zlib.compress(json.dumps({name: matrix.depth for name, matrix in matrices.items()}).encode(), 9)
+    counts = b"".join(matrix.counts_as_bytes() for matrix in matrices.values())
     content = bytes.fromhex(backbone_sha256) + len(header).to_bytes(4, "little") + header + counts
-    content += _encoded([block for matrix in coded for block in matrix.blocks()])
+    content += _encoded([block for matrix in matrices.values() for block in matrix.blocks()])
     return _MAGIC + hashlib.sha256(content).digest() + content
 
 
@@ -84,13 +82,10 @@ def _bins_of(weight: torch.Tensor) -> np.ndarray:
     return ((smaller << _FINEST) // max(len(bits), 1)).astype(np.uint8)[magnitudes]
 
 
-def _coarsened(bins: np.ndarray, keep: torch.Tensor) -> tuple[int, np.ndarray]:
-    """How fine the bins should be so that counts and bits together are shortest, and these bins."""
-    sizes = np.bincount(bins, minlength=1 << _FINEST)
-    kept = np.bincount(bins[_flat(keep)], minlength=1 << _FINEST)
-    costs = {depth: _cost(_merged(sizes, depth), _merged(kept, depth)) for depth in range(_FINEST + 1)}
-    depth = min(costs, key=lambda each: costs[each])
-    return depth, bins >> (_FINEST - depth)
+def _best_depth(sizes: np.ndarray, kept: np.ndarray) -> int:
+    """How fine bins should be so that counts and bits together are shortest: there are 2 ** depth of them."""
+    costs = [_cost(_merged(sizes, depth), _merged(kept, depth)) for depth in range(_FINEST + 1)]
+    return costs.index(min(costs))
 
 
 def _merged(counts: np.ndarray, depth: int) -> np.ndarray:
@@ -134,9 +129,10 @@ class _Matrix:
     bits: np.ndarray | None = None
 
     @classmethod
-    def of(cls, depth: int, bins: np.ndarray, bits: np.ndarray) -> _Matrix:
-        sizes, kept = (np.bincount(each, minlength=1 << depth) for each in (bins, bins[bits]))
-        return cls(depth, bins, sizes, kept, bits)
+    def of(cls, finest: np.ndarray, bits: np.ndarray) -> _Matrix:
+        sizes, kept = (np.bincount(each, minlength=1 << _FINEST) for each in (finest, finest[bits]))
+        depth = _best_depth(sizes, kept)
+        return cls(depth, finest >> (_FINEST - depth), _merged(sizes, depth), _merged(kept, depth), bits)
 
     @classmethod
     def from_counts(cls, depth: int, bins: np.ndarray, data: bytes, source: str) -> tuple[_Matrix, bytes]:
