@@ -29,6 +29,7 @@ from srnet.files import write_json
 from srnet.masks import LAYERS, Mask
 from srnet.masks.coding import decode_mask, encode_mask, entropy
 from srnet.masks.parametrization import raw_weights
+from srnet.names import EMBEDDED
 from srnet.subnetwork import Subnetwork
 
 LABELS = ("no", "yes")
@@ -102,6 +103,7 @@ def write_tasks(base: LoadedBackbone, folder: Path) -> None:
 
 def bank_of_raw_masks(folder: Path) -> list[Measured]:
     """In a process of its own, whose memory is the bank's."""
+    load_backbone(EMBEDDED, LABELS, seed=0)  # imports what loading a model imports
     gc.collect()
     before = status("VmRSS")
     bank = MaskBank(str(folder / "backbone"))
