@@ -19,7 +19,7 @@ _WHERE = {
     "published_task": "tasks.published", "SquadTask": "tasks.squad", "squad_task": "tasks.squad",
     "check_data": "tasks.check", "describe_files": "tasks.describe",
     "TrainingSettings": "training",
-    "Subnetwork": "subnetwork", "load_subnetwork": "subnetwork", "save_merged": "export",
+    "Subnetwork": "subnetwork", "load_subnetwork": "subnetwork", "MaskBank": "bank", "save_merged": "export",
     "UserError": "errors",
     "Trajectory": "experiment", "Moment": "experiment", "Order": "recipes", "DataOptions": "recipes",
     "demo": "api.experiments", "run": "api.experiments", "run_recipe": "api.experiments",

@@ -24,7 +24,7 @@ FOUNDATION = (
 )
 """Open to all; these import nothing but each other."""
 ORDER = (
-    *("tasks", "bias", "objectives", "masks", "subnetwork", "training", "pruners", "evaluation", "export"),
+    *("tasks", "bias", "objectives", "masks", "subnetwork", "bank", "training", "pruners", "evaluation", "export"),
     *("experiment", "recipes", "report", "rounds", "audit", "api", "cli"),
 )
 DOORS = ("__init__", "__main__")

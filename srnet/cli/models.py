@@ -226,8 +226,8 @@ def export(*, model: Model, format: Format, path: ExportPath, folder: StoreFolde
 
     merged: a plain checkpoint that from_pretrained reads, the mask baked into the weights.
 
-    subnetwork: a folder with mask bits, head and what differs from the backbone: far smaller. srnet.load_subnetwork
-    reads it.
+    subnetwork: a folder that holds only what the backbone does not: the mask, coded, the head and what differs.
+    srnet.load_subnetwork and srnet.MaskBank read it.
 
     smp: the mask bits alone, without weights or head, as the authors of static model pruning publish theirs. The mask
     must cover the layers' matrices and nothing else.

@@ -181,7 +181,7 @@ def test_a_failed_save_leaves_what_was_there(folder: Path, tiny_backbone: str, m
     def fail(*args: object) -> None:
         raise RuntimeError("killed")
 
-    monkeypatch.setattr("srnet.subnetwork.write_json", fail)
+    monkeypatch.setattr("srnet.subnetwork.card.write_json", fail)
     with pytest.raises(RuntimeError):
         make(tiny_backbone, 0.5, trained=False).save(folder)
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -1,0 +1,264 @@
+"""A mask as few bytes, for a receiver who has the backbone: its bits are coded given the backbone's own magnitudes.
+
+Mask training moves few weights across the cut, so that the magnitude of a weight says much about its bit. Of each
+matrix the weights are put into bins of about equally many, by magnitude. The header has, for every bin, how many of its
+weights are kept; given that, its bits are coded at their entropy.
+
+    magic | sha256 of what follows | sha256 of the backbone | size of the header | header | counts | coded bits
+
+Decoding gives the same bits on every machine: bins are made from the bit patterns of the magnitudes and probabilities
+from whole numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import constriction
+import numpy as np
+import torch
+
+from srnet.errors import UserError
+from srnet.masks.mask import Mask
+
+_MAGIC = b"SRNETMASK2\n"
+_DIGEST = 32
+_FINEST = 8
+"""Bins of a matrix: at most 2 ** 8. Each costs a count of two or three bytes."""
+_LONGEST_HEADER = 1 << 22
+_PRECISION = 24
+"""Bits of a probability, as `constriction` has them."""
+_BYTEWISE = 1024
+"""Eight bits are one symbol, which decodes four times as fast, unless fewer than one in so many differs from the rest:
+of 256 symbols each gets a probability of at least 2 ** -24, and that would be too much for the rare ones."""
+_ONES = np.array([value.bit_count() for value in range(256)])
+
+Weights = Mapping[str, torch.Tensor]
+"""What the receiver has, by name. A matrix of which only the shape is known is all zeros."""
+
+
+def encode_mask(mask: Mask, weights: Weights, backbone_sha256: str) -> bytes:
+    """The file for receivers who have `weights`."""
+    matrices = {name: _Matrix.of(_bins_of(weights[name]), _flat(keep)) for name, keep in mask.items()}
+    header = zlib.compress(json.dumps({name: matrix.depth for name, matrix in matrices.items()}).encode(), 9)
+    counts = b"".join(matrix.counts_as_bytes() for matrix in matrices.values())
+    content = bytes.fromhex(backbone_sha256) + len(header).to_bytes(4, "little") + header + counts
+    content += _encoded([block for matrix in matrices.values() for block in matrix.blocks()])
+    return _MAGIC + hashlib.sha256(content).digest() + content
+
+
+def decode_mask(data: bytes, weights: Weights, backbone_sha256: str, source: str = "mask") -> Mask:
+    """The mask in a file. Nothing is allocated that `weights` do not ask for."""
+    depths, rest = _opened(data, weights, backbone_sha256, source)
+    matrices = []
+    for name, depth in depths.items():
+        matrix, rest = _Matrix.from_counts(depth, _bins_of(weights[name]) >> (_FINEST - depth), rest, source)
+        matrices.append(matrix)
+    coder = _decoder(rest, source)
+    tensors = {
+        name: matrix.decoded(coder, source).reshape(weights[name].shape)
+        for name, matrix in zip(depths, matrices, strict=True)
+    }
+    if not coder.is_empty():
+        raise _damaged(source, "has coded bits that belong to no weight")
+    return Mask(tensors)
+
+
+# --- bins ----------------------------------------------------------------------------------------------------------
+
+
+def _bins_of(weight: torch.Tensor) -> np.ndarray:
+    """The finest bin of each weight. Equal magnitudes share one; the others are about equally full."""
+    bits = _flat(weight.float()).view(np.uint32)
+    magnitudes = ((bits & 0x7FFFFFFF) >> 15).astype(np.uint16)  # exponent and 8 bits: steps of 0.4 %
+    counts = np.bincount(magnitudes, minlength=1 << 16)
+    smaller = np.cumsum(counts) - counts
+    return ((smaller << _FINEST) // max(len(bits), 1)).astype(np.uint8)[magnitudes]
+
+
+def _best_depth(sizes: np.ndarray, kept: np.ndarray) -> int:
+    """How fine bins should be so that counts and bits together are shortest: there are 2 ** depth of them."""
+    costs = [_cost(_merged(sizes, depth), _merged(kept, depth)) for depth in range(_FINEST + 1)]
+    return costs.index(min(costs))
+
+
+def _merged(counts: np.ndarray, depth: int) -> np.ndarray:
+    return np.asarray(counts.reshape(1 << depth, -1).sum(axis=1))
+
+
+def _cost(sizes: np.ndarray, kept: np.ndarray) -> float:
+    """Bits that the counts and, at their entropy, the mask's bits take."""
+    headers = sum(8 * _width(int(size)) for size in sizes)
+    return headers + sum(entropy(int(size), int(ones)) for size, ones in zip(sizes, kept, strict=True))
+
+
+def entropy(size: int, ones: int) -> float:
+    """Bits that `size` independent bits have of which `ones` are set."""
+    if ones in (0, size):
+        return 0.0
+    share = ones / size
+    return -size * (share * math.log2(share) + (1 - share) * math.log2(1 - share))
+
+
+def _width(size: int) -> int:
+    """Bytes of a count from 0 to `size`."""
+    return (size.bit_length() + 7) // 8
+
+
+def _flat(tensor: torch.Tensor) -> np.ndarray:
+    return np.asarray(tensor.detach().cpu().contiguous().numpy().reshape(-1))
+
+
+# --- one matrix ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """Which weight is in which bin, and how many of each bin are kept; when encoding, also the bits."""
+
+    depth: int
+    bins: np.ndarray
+    sizes: np.ndarray
+    kept: np.ndarray
+    bits: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, finest: np.ndarray, bits: np.ndarray) -> _Matrix:
+        sizes, kept = (np.bincount(each, minlength=1 << _FINEST) for each in (finest, finest[bits]))
+        depth = _best_depth(sizes, kept)
+        return cls(depth, finest >> (_FINEST - depth), _merged(sizes, depth), _merged(kept, depth), bits)
+
+    @classmethod
+    def from_counts(cls, depth: int, bins: np.ndarray, data: bytes, source: str) -> tuple[_Matrix, bytes]:
+        """Read the counts at the beginning of `data`; the rest is returned."""
+        sizes, kept, start = np.bincount(bins, minlength=1 << depth), [], 0
+        for size in map(int, sizes):
+            end = start + _width(size)
+            kept.append(int.from_bytes(data[start:end], "little"))
+            if end > len(data) or kept[-1] > size:
+                raise _damaged(source, "counts more weights than there are")
+            start = end
+        return cls(depth, bins, sizes, np.array(kept)), data[start:]
+
+    def counts_as_bytes(self) -> bytes:
+        pairs = zip(map(int, self.sizes), map(int, self.kept), strict=True)
+        return b"".join(kept.to_bytes(_width(size), "little") for size, kept in pairs)
+
+    def blocks(self) -> Iterator[tuple[np.ndarray, Any]]:
+        """What is coded, bin by bin: symbols and their model."""
+        assert self.bits is not None
+        ordered, start = self.bits[self._order()], 0
+        for size, kept in zip(map(int, self.sizes), map(int, self.kept), strict=True):
+            bits, start = ordered[start : start + size], start + size
+            whole = 8 * _bytes_in(size, kept)
+            if whole:
+                yield np.packbits(bits[:whole]).astype(np.int32), _byte_model(size, kept)
+            if whole < size and 0 < kept < size:
+                yield bits[whole:].astype(np.int32), _bit_model(size, kept)
+
+    def decoded(self, coder: Any, source: str) -> torch.Tensor:
+        pairs = zip(map(int, self.sizes), map(int, self.kept), strict=True)
+        parts = [_decoded_bin(coder, size, kept) for size, kept in pairs]
+        if any(int(part.sum()) != kept for part, kept in zip(parts, self.kept, strict=True)):
+            raise _damaged(source, "has other bits than it counts")
+        bits = np.empty(len(self.bins), dtype=bool)
+        bits[self._order()] = np.concatenate(parts)
+        return torch.from_numpy(bits)
+
+    def _order(self) -> Any:
+        """Weights bin by bin, each in its order."""
+        return slice(None) if self.depth == 0 else np.argsort(self.bins, kind="stable")
+
+
+def _decoded_bin(coder: Any, size: int, kept: int) -> np.ndarray:
+    if kept in (0, size):
+        return np.full(size, kept > 0)
+    count = _bytes_in(size, kept)
+    bits = np.empty(size, dtype=bool)
+    if count:
+        symbols = coder.decode(_byte_model(size, kept), count)
+        bits[: 8 * count] = np.unpackbits(symbols.astype(np.uint8)).view(bool)
+    if 8 * count < size:
+        bits[8 * count :] = coder.decode(_bit_model(size, kept), size - 8 * count)
+    return bits
+
+
+# --- the entropy coder ---------------------------------------------------------------------------------------------
+
+
+def _bytes_in(size: int, kept: int) -> int:
+    """How many symbols of eight bits a bin is coded in; what remains is coded bit by bit."""
+    return size // 8 if min(kept, size - kept) * _BYTEWISE >= size else 0
+
+
+def _bit_model(size: int, kept: int) -> Any:
+    return _model(np.array([size - kept, kept]))
+
+
+def _byte_model(size: int, kept: int) -> Any:
+    """Eight independent bits: a product, rounded to a whole number of 2 ** -24 so that it is the same everywhere."""
+    products = [((kept**ones * (size - kept) ** (8 - ones)) << _PRECISION) // size**8 for ones in range(9)]
+    return _model(np.array(products)[_ONES])
+
+
+def _model(weights: np.ndarray) -> Any:
+    return constriction.stream.model.Categorical(weights.astype(np.float64), perfect=False)
+
+
+def _encoded(blocks: list[tuple[np.ndarray, Any]]) -> bytes:
+    coder = constriction.stream.stack.AnsCoder()
+    for symbols, model in reversed(blocks):  # a stack: what is decoded first goes in last
+        coder.encode_reverse(symbols, model)
+    return bytes(coder.get_compressed().astype("<u4").tobytes())
+
+
+def _decoder(data: bytes, source: str) -> Any:
+    try:
+        return constriction.stream.stack.AnsCoder(np.frombuffer(data, "<u4").astype(np.uint32))
+    except ValueError as error:  # no whole number of words, or a last one that no encoder writes
+        raise _damaged(source, "has coded bits that cannot be read") from error
+
+
+# --- the file ------------------------------------------------------------------------------------------------------
+
+
+def _opened(data: bytes, weights: Weights, backbone_sha256: str, source: str) -> tuple[dict[str, int], bytes]:
+    """How fine the bins of each matrix are, and what follows the header."""
+    if not data.startswith(_MAGIC):
+        raise UserError(f"{source} is not a coded mask", "restore the file")
+    start = len(_MAGIC) + _DIGEST
+    content = data[start:]
+    if hashlib.sha256(content).digest() != data[len(_MAGIC) : start]:
+        raise UserError(f"{source} is truncated or altered: its checksum does not match", "restore the file")
+    needed = content[:_DIGEST].hex()
+    if needed != backbone_sha256:
+        raise UserError(
+            f"{source} was coded for the backbone {needed[:12]}, not for {backbone_sha256[:12]}",
+            "give the folder of the original backbone",
+        )
+    end = _DIGEST + 4 + int.from_bytes(content[_DIGEST : _DIGEST + 4], "little")
+    return _checked_header(content[_DIGEST + 4 : end], weights, source), content[end:]
+
+
+def _checked_header(packed: bytes, weights: Weights, source: str) -> dict[str, int]:
+    unpacker = zlib.decompressobj()
+    try:
+        depths = json.loads(unpacker.decompress(packed, _LONGEST_HEADER))
+    except (zlib.error, ValueError, RecursionError) as error:
+        raise _damaged(source, "has an unreadable header") from error
+    if not isinstance(depths, dict) or not all(type(each) is int and 0 <= each <= _FINEST for each in depths.values()):
+        raise _damaged(source, "has a header that is no list of matrices")
+    unknown = [name for name in depths if name not in weights or not weights[name].is_floating_point()]
+    if unknown or list(depths) != sorted(depths):
+        raise _damaged(source, f"has a mask for '{''.join(unknown[:1])[:80]}', and the backbone has no such matrix")
+    return depths
+
+
+def _damaged(source: str, problem: str) -> UserError:
+    return UserError(f"{source} {problem}", "restore the file")

@@ -1,0 +1,299 @@
+"""A bank: whatever was in use before, the task in use has the weights and logits of a freshly loaded subnetwork."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import PreTrainedModel
+
+import srnet
+from srnet.backbones import Head, load_backbone
+from srnet.bank import MaskBank
+from srnet.errors import UserError
+from srnet.masks import LAYERS
+from srnet.pruners import OneShot
+from srnet.subnetwork import Subnetwork, load_subnetwork
+
+TWO, THREE = ("no", "yes"), ("no", "yes", "maybe")
+KINDS = ("raw", "other raw", "three labels", "words", "tuned", "tuned half", "full", "format 1")
+Tensors = dict[str, torch.Tensor]
+
+
+def moved(state: Tensors, seed: int) -> Tensors:
+    generator = torch.Generator().manual_seed(seed)
+    made = {name: t + 0.05 * torch.randn(t.shape, generator=generator) for name, t in state.items()}
+    rows = made["bert.embeddings.word_embeddings.weight"]
+    rows[20:] = state["bert.embeddings.word_embeddings.weight"][20:]
+    return made
+
+
+def make(backbone: str, kind: str, folder: Path) -> None:
+    """A subnetwork of every sort: of the raw model, with other labels, with label words, of a fine-tuned model, ..."""
+    labels = THREE if kind == "three labels" else TWO
+    base = load_backbone(backbone, labels, seed=KINDS.index(kind), head=Head(("lawyer", "doctor") * (kind == "words")))
+    state = base.model.state_dict()
+    if kind in ("tuned", "tuned half", "full"):
+        state = moved(state, KINDS.index(kind))
+    pruner = OneShot(0.3 if kind == "raw" else 0.6, targets=LAYERS if kind in ("raw", "words") else srnet.Targets())
+    mask = None if kind == "full" else pruner.mask(base.model)
+    subnetwork = Subnetwork.of(base, labels, state, mask)
+    if kind == "format 1":
+        subnetwork.save(folder)
+    else:
+        subnetwork.save_coded(folder, dtype="float16" if kind == "tuned half" else "float32")
+
+
+def state_of(model: PreTrainedModel) -> Tensors:
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+@torch.no_grad()
+def logits(model: PreTrainedModel) -> torch.Tensor:
+    return model(input_ids=torch.tensor([[2, 7, 9, 3, 11, 3], [2, 20, 21, 3, 22, 3]])).logits
+
+
+@pytest.fixture(scope="module")
+def folders(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("tasks")
+    for kind in KINDS:
+        make(tiny_backbone, kind, root / kind)
+    return {kind: root / kind for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def fresh(folders: dict[str, Path]) -> dict[str, tuple[Tensors, torch.Tensor]]:
+    """What each task must be, whatever the bank did before."""
+    models = {kind: load_subnetwork(folder) for kind, folder in folders.items()}
+    return {kind: (state_of(model), logits(model)) for kind, model in models.items()}
+
+
+@pytest.fixture(scope="module")
+def bank(tiny_backbone: str, folders: dict[str, Path]) -> MaskBank:
+    made = srnet.MaskBank(tiny_backbone)
+    for name, folder in folders.items():
+        made.add(name, folder)
+    return made
+
+
+def check(bank: MaskBank, fresh: dict[str, tuple[Tensors, torch.Tensor]]) -> None:
+    assert bank.current is not None
+    state, expected = fresh[bank.current]
+    found = bank.model.state_dict()
+    assert found.keys() == state.keys()
+    for name, tensor in state.items():
+        same = torch.equal(found[name].view(-1).view(torch.uint8), tensor.view(-1).view(torch.uint8))
+        assert same, f"{name} of {bank.current}"
+    assert torch.equal(logits(bank.model), expected)
+
+
+@settings(deadline=None, max_examples=25)
+@given(sequence=st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS)), min_size=1, max_size=6))
+def test_any_sequence_of_switches(sequence: list[tuple[str, str]], bank: MaskBank, fresh: dict) -> None:
+    for one, other in sequence:
+        assert bank.use(one) is bank.model
+        with bank.using(other) as model:
+            assert model is bank.model
+            check(bank, fresh)
+        assert bank.current == one
+        check(bank, fresh)
+
+
+def test_adding_and_removing_while_one_is_in_use(tiny_backbone: str, folders: dict[str, Path], fresh: dict) -> None:
+    bank = MaskBank(tiny_backbone)
+    bank.add("tuned", folders["tuned"])
+    bank.use("tuned")
+    bank.add("raw", folders["raw"])
+    check(bank, fresh)
+    bank.remove("raw")
+    check(bank, fresh)
+    bank.add("raw", folders["raw"])
+    bank.remove("tuned")
+    assert (bank.names, bank.current) == (("raw",), None)
+    bank.use("raw")
+    check(bank, fresh)
+
+
+def test_removing_the_task_of_a_block(tiny_backbone: str, folders: dict[str, Path]) -> None:
+    bank = MaskBank(tiny_backbone)
+    bank.add("raw", folders["raw"])
+    bank.use("raw")
+    bank.add("full", folders["full"])
+    with bank.using("full"):
+        bank.remove("raw")
+    assert bank.current is None
+
+
+def test_the_models_share_their_tensors(bank: MaskBank) -> None:
+    """One backbone in memory: whatever the task, the encoder's tensors lie in the same place."""
+    places = {kind: {n: p.data_ptr() for n, p in bank.use(kind).named_parameters()} for kind in KINDS}
+    shared = {name for name in places["raw"] if name.startswith("bert.") and not name.startswith("bert.pooler.")}
+    for kind in KINDS:
+        assert all(places[kind][name] == places["raw"][name] for name in shared), kind
+    assert len({places[kind].get("classifier.weight") for kind in KINDS}) == len(KINDS), "each has its own head"
+
+
+def test_a_raw_mask_costs_its_bits(bank: MaskBank) -> None:
+    changes = bank._tasks["raw"].changes
+    assert all(change.values is None and change.bits is not None for change in changes.values())
+    weights = sum(bank._shared[name].numel() for name in changes)
+    assert sum(change.bits.nbytes for change in changes.values() if change.bits is not None) == weights / 8
+
+
+def test_a_tuned_mask_costs_its_kept_values(bank: MaskBank, folders: dict[str, Path]) -> None:
+    subnetwork, changes = Subnetwork.load(folders["tuned"]), bank._tasks["tuned"].changes
+    assert subnetwork.mask is not None
+    for name in changes.keys() & subnetwork.mask.keys():
+        values = changes[name].values
+        assert values is not None
+        assert values.shape == (int(subnetwork.mask[name].sum()),)
+    rows = changes["bert.embeddings.word_embeddings.weight"].values
+    assert rows is not None
+    assert rows.shape[0] == 20
+
+
+def test_labels_and_tokenizer(bank: MaskBank) -> None:
+    assert bank.use("three labels").config.id2label == dict(enumerate(THREE))
+    tokens = bank.tokenizer("the lawyer saw the doctor", "the doctor", return_tensors="pt")
+    assert bank.model(**tokens).logits.shape == (1, 3)
+
+
+def test_an_interrupted_switch_can_be_repeated(bank: MaskBank, fresh: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    bank.use("tuned")
+    restore, calls = bank._originals.restore, []
+
+    def fail(name: str, tensor: torch.Tensor) -> None:
+        calls.append(name)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        restore(name, tensor)
+
+    monkeypatch.setattr(bank._originals, "restore", fail)
+    with pytest.raises(KeyboardInterrupt):
+        bank.use("raw")
+    monkeypatch.undo()
+    assert bank.current is None
+    for kind in ("raw", "full", "tuned"):
+        bank.use(kind)
+        check(bank, fresh)
+
+
+# --- folders -------------------------------------------------------------------------------------------------------
+
+
+def test_save_and_load(bank: MaskBank, fresh: dict, tmp_path: Path) -> None:
+    bank.save(tmp_path / "bank")
+    again = MaskBank.load(tmp_path / "bank")
+    assert again.names == bank.names
+    for kind in KINDS:
+        again.use(kind)
+        check(again, fresh)
+
+
+def test_the_folders_of_the_tasks_may_be_gone(tiny_backbone: str, folders: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(folders["raw"], tmp_path / "raw")
+    bank = MaskBank(tiny_backbone)
+    bank.add("raw", tmp_path / "raw")
+    shutil.rmtree(tmp_path / "raw")
+    bank.save(tmp_path / "bank")
+    assert MaskBank.load(tmp_path / "bank", backbone=tiny_backbone).names == ("raw",)
+
+
+@pytest.fixture
+def saved(tiny_backbone: str, folders: dict[str, Path], tmp_path: Path) -> Path:
+    bank = MaskBank(tiny_backbone)
+    bank.add("raw", folders["raw"])
+    bank.save(tmp_path / "bank")
+    return tmp_path / "bank"
+
+
+@pytest.mark.parametrize("name", ["bank.json", "raw/subnetwork.json", "raw/mask.coded", "raw/weights.safetensors"])
+def test_a_flipped_bit_in_any_file_is_refused(name: str, saved: Path) -> None:
+    data = (saved / name).read_bytes()
+    for place in range(0, len(data), max(1, len(data) // 7)):
+        damaged = bytearray(data)
+        damaged[place] ^= 4
+        (saved / name).write_bytes(damaged)
+        with pytest.raises(UserError, match=Path(name).name):
+            MaskBank.load(saved)
+
+
+def forged(folder: Path, **changes: object) -> None:
+    card = json.loads((folder / "bank.json").read_text()) | changes
+    del card["sha256"]
+    card["sha256"] = hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
+    (folder / "bank.json").write_text(json.dumps(card))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"format": 9}, "unknown format"),
+        ({"tasks": {"raw": "0"}}, "'tasks' is missing or of the wrong type"),
+        ({"tasks": ["raw"]}, "names its tasks in another way"),
+        ({"tasks": [["raw", 3]]}, "names its tasks in another way"),
+        ({"tasks": [["../raw", "0"]]}, r"a task cannot be called '\.\./raw'"),
+        ({"tasks": [["gone", "0"]]}, r"gone/subnetwork\.json is missing or altered"),
+        ({"backbone": 3}, "'backbone' is missing or of the wrong type"),
+    ],
+)
+def test_a_forged_bank_is_refused(changes: dict[str, object], said: str, saved: Path) -> None:
+    forged(saved, **changes)
+    with pytest.raises(UserError, match=said):
+        MaskBank.load(saved)
+
+
+# --- refused -------------------------------------------------------------------------------------------------------
+
+
+def model_of_another_task(bank: MaskBank) -> None:
+    model = bank.use("raw")
+    bank.use("full")
+    model(input_ids=torch.tensor([[2, 3]]))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        (lambda bank: bank.use("sts"), "the bank has no task 'sts'; its tasks: raw, other raw"),
+        (lambda bank: bank.remove("sts"), "the bank has no task 'sts'"),
+        (lambda bank: bank.add("raw", "."), "the bank has a task 'raw' already"),
+        (lambda bank: bank.add("../x", "."), "a task cannot be called"),
+        (lambda bank: bank.add("new", "nowhere"), r"nowhere holds no subnetwork\.json"),
+        (lambda bank: MaskBank.load("nowhere"), r"nowhere holds no bank\.json"),
+        (lambda bank: MaskBank("nowhere"), "backbone 'nowhere' cannot be loaded"),
+        (model_of_another_task, r"the task 'raw' of the bank is not in use; call use\('raw'\) first"),
+    ],
+)
+def test_mistakes_are_one_line(mistake: Callable[[MaskBank], None], said: str, bank: MaskBank, fresh: dict) -> None:
+    bank.use("tuned")
+    with pytest.raises(UserError, match=said):
+        mistake(bank)
+    bank.use("tuned")
+    check(bank, fresh)
+
+
+def test_nothing_is_in_use_at_first(tiny_backbone: str) -> None:
+    bank = MaskBank(tiny_backbone)
+    for ask in (lambda: bank.model, lambda: bank.tokenizer):
+        with pytest.raises(UserError, match="no task of the bank is in use"):
+            ask()
+    with pytest.raises(UserError, match="none yet: add one"):
+        bank.use("nli")
+
+
+def test_a_subnetwork_of_another_backbone_is_refused(bank: MaskBank, tmp_path: Path, fresh: dict) -> None:
+    base = load_backbone("srnet-tiny", TWO, seed=0)
+    Subnetwork.of(base, TWO, base.model.state_dict(), OneShot(0.5).mask(base.model)).save_coded(tmp_path / "sub")
+    bank.use("raw")
+    with pytest.raises(UserError, match="the subnetwork needs"):
+        bank.add("new", tmp_path / "sub")
+    assert "new" not in bank.names
+    check(bank, fresh)
