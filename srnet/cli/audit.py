@@ -31,7 +31,7 @@ def audit(
         str,
         typer.Argument(metavar="A", help="A key of the store, a folder (subnetwork, checkpoint, ONNX), a hub name."),
     ],
-    b: Annotated[str | None, typer.Argument(metavar="[B]", help="The model to compare with A.")] = None,
+    b: Annotated[str | None, typer.Argument(metavar="B", help="The model to compare with A.")] = None,
     task: Annotated[str, typer.Option(help="The task: as in `srnet finetune`.")],
     folder: Annotated[Path, typer.Option("--out", help="Folder for the page, the JSON and the csv.")] = Path(
         "srnet-audit"
