@@ -23,7 +23,7 @@ TEXT = 160
 First = Annotated[
     str, typer.Argument(metavar="A", help="A key of the store, a folder (subnetwork, checkpoint, ONNX) or a hub name.")
 ]
-Second = Annotated[str | None, typer.Argument(metavar="[B]", help="The model to compare with A.")]
+Second = Annotated[str | None, typer.Argument(metavar="B", help="The model to compare with A.")]
 Task = Annotated[str, typer.Option(help="The task: as in `srnet finetune`.")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the page, the JSON and the csv.")]
 Options = Annotated[Given, Fields("Audit", "srnet.audit:AuditOptions")]
