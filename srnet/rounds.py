@@ -105,7 +105,7 @@ class Rounds:
         if left <= 0.0:
             self.engine.reporter.say(f"{what}: not begun, the budget is used up")
             return False
-        takes = estimate(self.engine.plan(recipe.nodes()), self.engine.store).seconds
+        takes = estimate(self.engine.plan(recipe.nodes()), self.engine.store).seconds or 0.0
         if takes > left:
             said = f"about {duration_text(takes)}, and {duration_text(left)} of the budget are left"
             self.engine.reporter.say(f"{what}: not begun, it would take {said}")

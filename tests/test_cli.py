@@ -229,7 +229,7 @@ def test_reproduce_can_say_what_it_would_do(shell: Shell) -> None:
     assert first == "fig2 on inference: 30 models, 22 trainings, 22 to do"
     assert second == "fig8 on inference: 16 models, 16 trainings, 16 to do"
     assert last.startswith("32 distinct trainings, 0 of them stored; ")
-    assert "by a few steps measured just now; nothing was done" in last
+    assert "no stored training gives their pace: --measure times a few; nothing was done" in last
     trainings = ("fine-tune (", "mask (", "imp (poe), every level", "imp (ce), every level")
     assert sum(line.split("  ")[2].strip().startswith(trainings) for line in planned) == 32
     assert not shell.store.exists()

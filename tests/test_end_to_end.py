@@ -87,7 +87,7 @@ def test_a_dry_run_does_nothing(
     tiny_demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("srnet.experiment.compute_once.compute", refuse)
-    assert run(monkeypatch, "demo", "--dry-run", "--steps", "10", "--store", "store") == 0
+    assert run(monkeypatch, "demo", "--measure", "--steps", "10", "--store", "store") == 0
     planned = capsys.readouterr().out.splitlines()
     # a seed: the full model and its control, a mask with CE, masks with PoE; their evaluations; raw; one bias model
     models = SEEDS * (2 + 1 + len(SPARSITIES))

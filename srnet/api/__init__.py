@@ -1,8 +1,12 @@
 """Every command as a function."""
 
-# ruff: noqa: F401  what a user imports from here
+from srnet.lazy import exports
 
-from srnet.api.audits import audit_models
-from srnet.api.experiments import claims, claims_until_answered, demo, reproduce, run, run_recipe
-from srnet.api.models import bias_model, evaluate, export_model, finetune, import_mask, pretrain, prune
-from srnet.recipes.plan import plan
+_EXPERIMENTS = ("claims", "claims_until_answered", "demo", "reproduce", "run", "run_recipe")
+_MODELS = ("bias_model", "evaluate", "export_model", "finetune", "import_mask", "pretrain", "prune")
+
+# imported at first use: plans do without torch
+__getattr__ = exports(
+    __name__,
+    dict.fromkeys(_EXPERIMENTS, "experiments") | dict.fromkeys(_MODELS, "models") | {"audit_models": "audits"},
+)

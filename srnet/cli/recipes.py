@@ -39,13 +39,22 @@ Benchmark = Annotated[Given, Fields("Data", "srnet.tasks.synthetic:SyntheticTask
 RunOptions = Annotated[Given, Fields("Run", Run, show_defaults=False)]
 ClaimRun = Annotated[Given, Fields("Run", Run, only=("engine", "workers", "store"), show_defaults=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be computed and how long, and stop.")]
+Measure = Annotated[
+    bool, typer.Option("--measure", help="As --dry-run, and time a few steps where no stored training gives the pace.")
+]
 Out = Annotated[Path | None, typer.Option("--out", help="Default: srnet-NAME in this folder.")]
 DemoOut = Annotated[Path, typer.Option("--out", help="Where table, curves and report go.")]
 
 
 @app.command(cls=Command)
 def demo(
-    *, folder: DemoOut = Path("srnet-demo"), dry_run: DryRun = False, settings: Demo, data: Benchmark, run: RunOptions
+    *,
+    folder: DemoOut = Path("srnet-demo"),
+    dry_run: DryRun = False,
+    measure: Measure = False,
+    settings: Demo,
+    data: Benchmark,
+    run: RunOptions,
 ) -> None:
     """Find a sparse and robust subnetwork on the embedded benchmark: no network, no GPU, some minutes.
 
@@ -55,20 +64,20 @@ def demo(
     from srnet.recipes import demo_recipe
 
     engine, task = Run(**{"engine": "pool", **run}).start(), srnet.SyntheticTask(**data)
-    if dry_run:
-        _print_plan(engine, [demo_recipe(task, **settings)])
+    if dry_run or measure:
+        _print_plan(engine, [demo_recipe(task, **settings)], measure)
     else:
         _print_results([srnet.demo(folder, task=task, **settings, engine=engine)], folder)
 
 
 @app.command(cls=Command)
-def run(*, spec: Spec, folder: Out = None, dry_run: DryRun = False, run: RunOptions) -> None:
+def run(*, spec: Spec, folder: Out = None, dry_run: DryRun = False, measure: Measure = False, run: RunOptions) -> None:
     """Run your own recipe: which models, at which sparsities, with which seeds, on which data."""
     from srnet.recipes import load_recipe
 
     recipe, engine = load_recipe(spec), Run(**run).start()
-    if dry_run:
-        _print_plan(engine, [recipe])
+    if dry_run or measure:
+        _print_plan(engine, [recipe], measure)
     else:
         folder = folder or Path(f"srnet-{recipe.name}")
         _print_results([srnet.run(spec, folder, engine=engine)], folder)
@@ -76,7 +85,13 @@ def run(*, spec: Spec, folder: Out = None, dry_run: DryRun = False, run: RunOpti
 
 @app.command(cls=Command)
 def reproduce(
-    *, figures: Figures, folder: Out = None, dry_run: DryRun = False, order: OrderOptions, run: RunOptions
+    *,
+    figures: Figures,
+    folder: Out = None,
+    dry_run: DryRun = False,
+    measure: Measure = False,
+    order: OrderOptions,
+    run: RunOptions,
 ) -> None:
     """Reproduce figures and tables of "A Win-win Deal" and check its claims; compare the methods of the SMP paper.
 
@@ -91,9 +106,9 @@ def reproduce(
     with debiasing objectives, in and out of distribution.
     """
     engine, wanted = Run(**run).start(), _order(order, tuple(figures))
-    if dry_run:
+    if dry_run or measure:
         recipes = wanted.recipes()
-        _print_plan(engine, recipes)
+        _print_plan(engine, recipes, measure)
         for name, recipe in {each.name: each for each in recipes}.items():
             labels = dict.fromkeys(point.label for point in recipe.figure(recipe.profile))
             out.print(f"--line of {name}: {', '.join(map(shlex.quote, labels))}")
@@ -158,8 +173,8 @@ def _print_results(results: list[Any], folder: Path) -> None:
     out.print(f"Report: {folder / 'report.html'}")
 
 
-def _print_plan(engine: Any, recipes: list[Any]) -> None:
-    plan = srnet.plan(recipes, engine)
+def _print_plan(engine: Any, recipes: list[Any], measure: bool) -> None:
+    plan = srnet.plan(recipes, engine, measure=measure)
     for node, stored in plan.steps:
         out.print(f"{node.key}  {'stored' if stored else 'to do '}  {node.label}:  {node.formula}")
     out.print(*plan.figures, f"{plan.summary}; nothing was done", sep="\n")

@@ -27,11 +27,14 @@ class Estimate:
 
     trainings: int
     steps: int
-    seconds: float
+    seconds: float | None
+    """None if no stored training gives the pace and nothing was measured."""
     stored: int
     """How many stored trainings the estimate uses; 0 if the speed was measured now."""
 
     def __str__(self) -> str:
+        if self.seconds is None:
+            return f"{self.steps:,} training steps, and no stored training gives their pace: --measure times a few"
         basis = f"the pace of {self.stored} stored trainings" if self.stored else "a few steps measured just now"
         return f"about {duration_text(self.seconds)} for {self.steps:,} training steps, by {basis}"
 
@@ -53,20 +56,23 @@ def seconds_of(text: str) -> float:
     return float(number) * _UNITS[unit]
 
 
-def estimate(nodes: Sequence[Node], store: Store) -> Estimate:
+def estimate(nodes: Sequence[Node], store: Store, *, measure: bool = True) -> Estimate:
+    """From the pace of stored trainings; where there are none, from a few steps, unless `measure` is off."""
     trainings: list[Any] = [node for node in nodes if node.trains]
     paces = _stored_paces(store)
     measured: dict[tuple[str, int], float] = {}
-    seconds, total, used = 0.0, 0, set()
+    seconds, total, used = 0.0, sum(node.planned_steps for node in trainings), set()
     for node in trainings:
         setting = (node.pretrained.backbone, node.training.batch_size)
         if setting in paces:
             used.add(setting)
             pace = median(paces[setting])
+        elif not measure:
+            return Estimate(len(trainings), total, None, 0)
         else:
             pace = measured.setdefault(setting, 0.0) or measure_step(node.pretrained, node.training)
             measured[setting] = pace
-        seconds, total = seconds + node.planned_steps * pace, total + node.planned_steps
+        seconds += node.planned_steps * pace
     return Estimate(len(trainings), total, seconds, sum(len(paces[setting]) for setting in used))
 
 

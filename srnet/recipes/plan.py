@@ -28,15 +28,16 @@ class Plan:
         return f"{counted}, {self.estimate}" if self.estimate.trainings else counted
 
 
-def plan(recipes: Sequence[Recipe], engine: Engine | None = None) -> Plan:
+def plan(recipes: Sequence[Recipe], engine: Engine | None = None, *, measure: bool = False) -> Plan:
     """What the recipes need, what the store has of it, and how long the rest would take."""
     engine = engine or Engine()
     wanted = [every_node(recipe.nodes()) for recipe in recipes]
     every = {key: node for nodes in wanted for key, node in nodes.items()}
     missing = engine.plan(list(every.values()))
     todo = {node.key for node in missing}
+    takes = estimate(missing, engine.store, measure=measure)
     figures = [_figure_line(recipe, nodes, todo) for recipe, nodes in zip(recipes, wanted, strict=True)]
-    return Plan([(node, key not in todo) for key, node in every.items()], figures, estimate(missing, engine.store))
+    return Plan([(node, key not in todo) for key, node in every.items()], figures, takes)
 
 
 def _figure_line(recipe: Recipe, nodes: dict[str, Node], todo: set[str]) -> str:
