@@ -14,6 +14,7 @@ import shutil
 import struct
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from .rubbish import NAMES, TEXTS, changed, damage, rewrite, value
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "format-1"
 BACKBONE, SUBNETWORK = FIXTURE / "backbone", FIXTURE / "subnetwork"
+CODED = [FIXTURE.parent / "format-2" / dtype for dtype in ("float32", "bfloat16")]
 ROWS = [("a b c", "a b", "yes"), ("b c", "c d", "no"), ("d a", "a d", "yes"), ("c c", "d", "no"), ("e a b", "b", "yes")]
 
 
@@ -283,7 +285,10 @@ def _header(rng: random.Random) -> Any:
 def subnetworks(rng: random.Random, folder: Path) -> list[str]:
     """Folders of saved subnetworks, with checksums that fit what was forged."""
     made = folder / "subnetwork"
-    shutil.copytree(SUBNETWORK, made)
+    source, mask, forge = rng.choice(
+        [(SUBNETWORK, "mask.bits", _forged_mask), (rng.choice(CODED), "mask.coded", _forged_coded_mask)]
+    )
+    shutil.copytree(source, made)
     card = json.loads((made / "subnetwork.json").read_text())
     card["backbone"] = str(BACKBONE)
     kind = rng.randrange(4)
@@ -291,13 +296,11 @@ def subnetworks(rng: random.Random, folder: Path) -> list[str]:
         forged = changed(rng, card)
         card = forged if isinstance(forged, dict) else {"format": 1}
     elif kind == 1:
-        (made / "mask.bits").write_bytes(_forged_mask(rng, (made / "mask.bits").read_bytes()))
+        (made / mask).write_bytes(forge(rng, (made / mask).read_bytes()))
     elif kind == 2:
         _forge_weights(rng, made / "weights.safetensors")
     else:
-        rewrite(
-            made / rng.choice(["mask.bits", "weights.safetensors", "subnetwork.json"]), functools.partial(damage, rng)
-        )
+        rewrite(made / rng.choice([mask, "weights.safetensors", "subnetwork.json"]), functools.partial(damage, rng))
     if rng.random() < 0.9 and isinstance(card.get("files"), dict):
         card["files"] |= {
             n: hashlib.sha256((made / n).read_bytes()).hexdigest() for n in card["files"] if n in os.listdir(made)
@@ -325,6 +328,20 @@ def _forged_mask(rng: random.Random, data: bytes) -> bytes:
     header = json.dumps(shapes).encode() if rng.random() < 0.9 else b"[" * 5000
     length = len(header) if rng.random() < 0.8 else rng.choice([0, 2**63, 2**64 - 1, len(header) - 1])
     body = length.to_bytes(8, "little") + header + body[8 + size :]
+    return magic + hashlib.sha256(body).digest() + body
+
+
+def _forged_coded_mask(rng: random.Random, data: bytes) -> bytes:
+    magic, backbone, body = data[:11], data[43:75], data[75:]
+    size = int.from_bytes(body[:4], "little")
+    header, rest = body[4 : 4 + size], body[4 + size :]
+    if rng.random() < 0.5:
+        depths = changed(rng, json.loads(zlib.decompress(header)))
+        header = zlib.compress(json.dumps(depths).encode() if rng.random() < 0.9 else b"[" * 5000)
+    else:
+        rest = damage(rng, rest)
+    length = len(header) if rng.random() < 0.8 else rng.choice([0, 2**31, 2**32 - 1, max(0, len(header) - 1)])
+    body = backbone + length.to_bytes(4, "little") + header + rest
     return magic + hashlib.sha256(body).digest() + body
 
 
