@@ -347,8 +347,11 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
             ("export", "0123", "--format", "pickle", "--out", "x"),
             "unknown format 'pickle'; choose one of: merged, smp, subnetwork",
         ),
-        (("import", "smp", "m.npy", "--backbone", "b", "--out", "x"), "which labels does the model tell apart?"),
-        (("import", "smp", "m.npy", "--backbone", "b", "--out", "x", "--labels", "a,a"), "['a', 'a'] are no labels"),
+        (("import", "smp", "m.npy", "--backbone", "b", "--out", "x"), "the labels of the model are unclear"),
+        (
+            ("import", "smp", "m.npy", "--backbone", "b", "--out", "x", "--labels", "a,a"),
+            "['a', 'a'] are not labels of a model",
+        ),
         (("import", "smp", "m.npy", "--backbone", "b", "--out", "task.yaml", "--labels", "a,b"), "exists already"),
         (("store", "show", "0123"), "there is no store at"),
     ],

@@ -55,7 +55,7 @@ class Trained:
     sparsity: float
     scores: dict[str, Any]
     remarks: tuple[str, ...] = ()
-    """What to know before one relies on it."""
+    """What to know before relying on the scores."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engin
     needs = Needs(**given)
     bias = needs.bias.resolved(Path())
     if "temperature" in given and needs.distil is None:
-        raise UserError("a temperature without distillation", "say how much of the loss imitates: --distil 0.5")
+        raise UserError("a temperature without distillation", "give the share of the loss as well: --distil 0.5")
     if needs.teacher is None and "teacher" in get_objective(text).needs:
         raise UserError(f"objective '{text}' needs a teacher", "give the key of a model trained with ce: --teacher")
     teacher = None if needs.teacher is None else stored_model(engine.store, needs.teacher)
@@ -185,7 +185,7 @@ def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine |
     engine, spec, data = engine or Engine(), spec or BiasSpec(), load_task(task)
     shortcut = spec.shortcut or data.shortcut
     if shortcut == "unknown" and spec.backbone is None and not isinstance(task, SyntheticTask):
-        raise UserError("weak models of which backbone?", "give --weak-backbone: the one you are going to debias")
+        raise UserError("weak models need a backbone", "give --weak-backbone: the one that is to be debiased")
     node = spec.resolved(Path()).node(task, EMBEDDED)
     engine.execute([node])
     folder = engine.store.path(node.key)
@@ -225,12 +225,12 @@ def export_model(model: str | Path, out: Path | str, *, format: str, engine: Eng
 
 @dataclass(frozen=True)
 class Imported:
-    """A mask that others found, now a subnetwork of ours."""
+    """An imported mask and the folder of its subnetwork."""
 
     folder: Path
     mask: Mask
     remarks: tuple[str, ...]
-    """What to know before one trusts its scores."""
+    """What to know before relying on its scores."""
 
 
 def import_mask(
@@ -246,7 +246,7 @@ def import_mask(
     """Read a mask that others have published and write it, with the backbone's own weights, as a subnetwork folder.
 
     `format` is `smp` (packed bits in a `.npy`) or `srnet-reference` (a `mask.pt`). Such files say nothing about labels:
-    give them in the order of the model's outputs, or a task that has them. `label_words` is for `smp`: one word a
+    give them in the order of the model's outputs, or a task that has them. `label_words` is for `smp`: one word per
     label, whose logits of the language model are the model's outputs; a task may know its words. Without them the
     checkpoint's own classifier is kept where its labels fit, and a remark says whether it was.
     """
@@ -256,13 +256,13 @@ def import_mask(
     base = load_backbone(backbone, chosen, seed=0, head=head)
     mask, remarks = _read_mask(Path(file), format, base.model)
     own = None if head.words else keep_own_classifier(base, chosen)
-    if own is not None and not own.kept:
-        remarks.append(f"the head is randomly initialised, for {own.why}: scores mean nothing until it is trained")
-    elif own is not None:
+    if own and own.kept:
         remarks.append(f"the checkpoint's own classifier was kept for {', '.join(chosen)}: {own.why}")
         name = weight_name(own.name)
         if name in mask:  # its rows are in the checkpoint's order, the labels may be in another
             mask = Mask({**mask, name: mask[name][list(own.order)]})
+    elif own:
+        remarks.append(f"the head is randomly initialised, for {own.why}: scores mean nothing until it is trained")
     Subnetwork.of(base, chosen, base.model.state_dict(), mask).save(out)
     return Imported(out, mask, tuple(remarks))
 
@@ -270,11 +270,11 @@ def import_mask(
 def _outputs(
     format: str, backbone: str, labels: tuple[str, ...], words: tuple[str, ...], task: TaskSpec | None
 ) -> tuple[tuple[str, ...], Head]:
-    """The labels that the model tells apart, and what gives their logits."""
+    """The labels of the model, and the head that gives their logits."""
     if bool(labels) == (task is not None):
-        raise UserError("which labels does the model tell apart?", "give either labels or a task")
+        raise UserError("the labels of the model are unclear", "give either labels or a task")
     if len(set(labels)) != len(labels) or not all(labels) or len(labels) == 1:
-        raise UserError(f"{list(labels)} are no labels", "give at least two, each with a name of its own")
+        raise UserError(f"{list(labels)} are not labels of a model", "give at least two different names")
     if words and format != "smp":
         raise UserError(f"masks of format '{format}' go with a classifier", "leave the label words out")
     if task is None:
@@ -299,9 +299,8 @@ def _read_mask(file: Path, format: str, model: nn.Module) -> tuple[Mask, list[st
 
 
 def pretrain(out: Path | str, settings: PretrainSettings | None = None, reporter: Reporter | None = None) -> Path:
-    """Make the embedded backbone again."""
-    out = require_new(Path(out))
-    reporter = reporter or Reporter()
+    """Pre-train the embedded backbone again."""
+    out, reporter = require_new(Path(out)), reporter or Reporter()
     with reporter.session():
         step = reporter.begin(1, 1, f"pre-train {out.name}")
         pretrain_backbone(out, settings, step.advance)

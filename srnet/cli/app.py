@@ -37,9 +37,9 @@ class Run:
     """How a command runs and where it keeps results."""
 
     engine: Literal["local", "pool", "ray"] = "local"
-    """local (this process), pool (processes that share the cores) or ray. Default: local, for the demo pool."""
+    """local (this process), pool (processes that share the cores) or ray. Default: local; pool for the demo."""
     workers: int | None = None
-    """Trainings at once, for pool and ray. Default: one a core."""
+    """Trainings at once, for pool and ray. Default: one per core."""
     store: Path | None = None
     """Folder of results; also SRNET_STORE. Default: your cache folder."""
     report_to: tuple[str, ...] = option((), kind=repeated(TEXT))
@@ -66,7 +66,7 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 
 def main() -> None:
-    """Entry point: one line and exit code 2 for what a user can mend."""
+    """Entry point: a user's mistake is answered with one line and exit code 2."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         with writing("the result"):

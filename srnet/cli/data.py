@@ -115,7 +115,7 @@ def describe(
 
 @group.command(cls=Command)
 def write(*, task: TaskName, folder: NewFolder, data: Data) -> None:
-    """Write a task's examples as csv files, one a split: to read them, or to start from."""
+    """Write a task's examples as csv files, one per split: to read them, or to start from."""
     from srnet.tasks.writing import write_csv
 
     for path in write_csv(srnet.DataOptions(**data).task(task).load(), folder):

@@ -1,4 +1,4 @@
-"""Commands about one model: train it, prune it, score it, bring it in and take it away."""
+"""Commands about one model: train, prune, score, import and export it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from srnet.progress import Reporter
 
 
 @dataclass(frozen=True)
-class Subject:
-    """What is trained, and on what."""
+class NewModel:
+    """A model that is not yet in the store."""
 
     task: str = "inference"
     """inference, paraphrase, verification (embedded); mnli, snli, qqp, fever; cola, mrpc, qnli, rte, sst2, stsb (the
@@ -28,14 +28,14 @@ class Subject:
     backbone: str = EMBEDDED
     """A folder, a hub name (set SRNET_DOWNLOAD=1 to fetch it), srnet-tiny or srnet-small."""
     words: tuple[str, ...] = option((), name="--label-words")
-    """Classify with the backbone's own masked-language-model head: one word a label, with commas, or 'task' for those
-    that the task names. Default: a classifier."""
+    """Classify with the backbone's own masked-language-model head: one word per label, with commas, or 'task' for
+    those of the task. Default: a classifier."""
 
 
-NewModel = Annotated[Given, Fields("Options", Subject)]
-OnTask = Annotated[Given, Fields("Options", Subject, only=("task",))]
+NewModelOptions = Annotated[Given, Fields("Options", NewModel)]
+TaskOption = Annotated[Given, Fields("Options", NewModel, only=("task",))]
 Model = Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")]
-Tuned = Annotated[str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")]
+ModelKey = Annotated[str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")]
 Pruner = Annotated[Any, Choice("pruner", "srnet.pruners:PRUNERS", "mask")]
 Objective = Annotated[str, Choice("objective", "srnet.objectives:OBJECTIVES", "ce")]
 Needs = Annotated[Given, Fields("Objective", "srnet.api.models:Needs")]
@@ -51,18 +51,18 @@ ExportPath = Annotated[Path, typer.Option("--out", help="A new folder; for smp a
 BackbonePath = Annotated[Path, typer.Option("--out", help="Where the backbone goes.")]
 PretrainOptions = Annotated[Given, Fields("Pre-training", "srnet.tasks.synthetic.pretrain:PretrainSettings")]
 QuietRun = Annotated[Given, Fields("Options", Run, only=("quiet",))]
-Key = Annotated[bool, typer.Option("--key", help="Print nothing but the key, for scripts.")]
+Key = Annotated[bool, typer.Option("--key", help="Print the key alone, for scripts.")]
 
 
-def new_model(subject: Given, data: Given) -> Given:
+def model_arguments(new: Given, data: Given) -> Given:
     """Task, backbone and label words, as `srnet.finetune` and `srnet.Pretrained` take them."""
     from srnet.experiment import load_task
 
-    chosen = Subject(**subject)
+    chosen = NewModel(**new)
     task = srnet.DataOptions(**data).task(chosen.task)
     words = load_task(task).label_words if chosen.words == ("task",) else chosen.words
     if chosen.words and not words:
-        raise UserError(f"task '{task.name}' names no label words", "write them: --label-words Yes,No")
+        raise UserError(f"task '{task.name}' names no label words", "give them: --label-words Yes,No")
     return {"task": task, "backbone": chosen.backbone, "words": words}
 
 
@@ -105,7 +105,7 @@ def _subcases_table(split: str, groups: dict[str, float]) -> Table:
 @app.command(cls=Command)
 def finetune(
     *,
-    subject: NewModel,
+    new: NewModelOptions,
     objective: Objective,
     needs: Needs,
     data: Data,
@@ -115,7 +115,7 @@ def finetune(
     key: Key = False,
 ) -> None:
     """Fine-tune a backbone on a task and print its key and scores."""
-    model, engine = new_model(subject, data), Run(**run).start()
+    model, engine = model_arguments(new, data), Run(**run).start()
     trained = srnet.finetune(**model, objective=objective, training=training, engine=engine, **needs)
     print_trained(trained, json, key)
 
@@ -123,8 +123,8 @@ def finetune(
 @app.command(cls=Command)
 def prune(
     *,
-    model: Tuned = None,
-    subject: Annotated[Given, Fields("Without a key", Subject)],
+    model: ModelKey = None,
+    new: Annotated[Given, Fields("Without a key", NewModel)],
     pruner: Pruner,
     objective: Objective,
     needs: Needs,
@@ -142,14 +142,13 @@ def prune(
     """
     from srnet.recipes.profiles.smp import STATIC
 
-    if model is not None and (subject or data):
+    if model is not None and (new or data):
         raise UserError("a stored model has its own task, data and backbone", "leave out those options or the key")
-    if "words" in subject and pruner.name in STATIC and "learning_rate" in training:
+    if "words" in new and pruner.name in STATIC and "learning_rate" in training:
         raise UserError(f"with label words nothing but scores trains under {pruner.name}", "give --score-rate instead")
     if model is None:
-        model = srnet.Pretrained(**new_model(subject, data), seed=training.get("seed", 0))
-    engine = Run(**run).start()
-    trained = srnet.prune(model, pruner, objective, training=training, engine=engine, **needs)
+        model = srnet.Pretrained(**model_arguments(new, data), seed=training.get("seed", 0))
+    trained = srnet.prune(model, pruner, objective, training=training, engine=Run(**run).start(), **needs)
     print_trained(trained, json, key)
 
 
@@ -159,7 +158,7 @@ def evaluate(
 ) -> None:
     """Score a model in and out of distribution."""
     if task is None and data:
-        raise UserError("data without a task", "say which --task they belong to")
+        raise UserError("data without a task", "give the --task they belong to")
     spec = srnet.DataOptions(**data).task(task) if task else None
     trained = srnet.evaluate(model, task=spec, engine=Run(**run).start())
     print_trained(trained, json)
@@ -169,9 +168,9 @@ def evaluate(
 
 
 @app.command(cls=Command)
-def bias(*, subject: OnTask, bias: Bias, data: Data, run: ShortRun, json: Json = False) -> None:
+def bias(*, new: TaskOption, bias: Bias, data: Data, run: ShortRun, json: Json = False) -> None:
     """Fit the bias model of a task and show how biased it is: high in distribution, poor out of it."""
-    task = srnet.DataOptions(**data).task(Subject(**subject).task)
+    task = srnet.DataOptions(**data).task(NewModel(**new).task)
     print_trained(srnet.bias_model(task, srnet.BiasSpec(**bias), engine=Run(**run).start()), json)
 
 
@@ -184,11 +183,11 @@ class Origin:
     out: Path
     """The new folder."""
     labels: tuple[str, ...] = ()
-    """What the model tells apart, with commas, in the order of its outputs."""
+    """Labels of the model, with commas, in the order of its outputs."""
     task: str | None = None
     """A task that has these labels, instead: as in `srnet finetune`."""
     label_words: tuple[str, ...] = ()
-    """For smp: one word a label, with commas, e.g. Yes,Maybe,No. Default: the task's, if it has some."""
+    """For smp: one word per label, with commas, e.g. Yes,Maybe,No. Default: the task's, if it has some."""
 
 
 @app.command("import", cls=Command, no_args_is_help=True)
@@ -198,7 +197,7 @@ def import_mask(
     file: Annotated[Path, typer.Argument(help="smp: the .npy file, unpacked from its .zip. srnet-reference: mask.pt.")],
     origin: Annotated[Given, Fields("Options", Origin)],
 ) -> None:
-    """Bring in masks that others have published: each as a folder to evaluate and export like your own.
+    """Import masks that others have published, each as a folder to evaluate and export like your own.
 
     smp: a mask of static model pruning (SMP), one bit for each weight of the backbone's layers. SMP trains no head: a
     label's logit is the one that the backbone's language model gives its label word at [CLS]. Without label words the
@@ -206,7 +205,7 @@ def import_mask(
 
     srnet-reference: a mask of the SRNet paper's code, a mask.pt with zeros and ones for each matrix, by name. A file
     that holds anything but tensors is refused, and nothing in it is run. Masks of the pooler and the classifier are
-    taken over as well. The weights are those of --backbone: for a mask of a fine-tuned model, give that model's folder.
+    imported as well. The weights are those of --backbone: for a mask of a fine-tuned model, give that model's folder.
     Its classifier is kept if it has as many labels, of the same names where it names them; otherwise the head is
     randomly initialised. A remark says which.
 
@@ -222,7 +221,7 @@ def import_mask(
 
 @app.command(cls=Command)
 def export(*, model: Model, format: Format, path: ExportPath, folder: StoreFolder) -> None:
-    """Take a model away.
+    """Export a model for use elsewhere.
 
     merged: a plain checkpoint that from_pretrained reads, the mask baked into the weights.
 
@@ -237,5 +236,5 @@ def export(*, model: Model, format: Format, path: ExportPath, folder: StoreFolde
 
 @app.command(cls=Command)
 def pretrain(*, path: BackbonePath, settings: PretrainOptions, run: QuietRun) -> None:
-    """Make the embedded backbone again, from nothing but the grammar."""
+    """Pre-train the embedded backbone again, on the grammar alone."""
     out.print(str(srnet.pretrain(path, srnet.PretrainSettings(**settings), Reporter(**run))))

@@ -18,12 +18,12 @@ from srnet.options import option
 
 @dataclass(frozen=True)
 class Limits:
-    """How far claims are pursued."""
+    """What `srnet claims` may compute."""
 
     until_answered: bool = option(False, alone=True)
     """Compute further seeds until each claim is answered or a limit is met."""
     max_seeds: int = option(10, least=1)
-    """With --until-answered: at most so many seeds a figure."""
+    """With --until-answered: at most so many seeds per figure."""
     budget: str | None = None
     """With --until-answered: begin nothing that would take longer; 90s, 60m, 2h."""
 
@@ -58,7 +58,7 @@ def demo(
 ) -> None:
     """Find a sparse and robust subnetwork on the embedded benchmark: no network, no GPU, some minutes.
 
-    The full model is fine-tuned on data with a shortcut and falls for it, however long it trains. Pruning it with a
+    The full model is fine-tuned on data with a shortcut and relies on it, however long it trains. Pruning it with a
     debiasing objective finds a subnetwork that does not. Run it again and it continues where it was.
     """
     from srnet.recipes import demo_recipe

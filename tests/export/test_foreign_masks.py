@@ -510,7 +510,7 @@ def test_the_help_teaches(run: Callable[..., str]) -> None:
     def taught(*words: str) -> str:
         return " ".join(run(*words, "--help").split())
 
-    assert "Bring in masks that others have published" in taught()
+    assert "Import masks that others have published" in taught()
     assert "smp" in taught("import")
     assert "srnet-reference" in taught("import")
     for word in ("--backbone", "--labels", "--task", "--label-words", "[CLS]", "srnet evaluate DIR"):

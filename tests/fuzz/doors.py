@@ -125,6 +125,7 @@ _SHORT = {
     ("demo",): ["--dry-run"],
     ("run",): ["--dry-run"],
     ("reproduce",): ["--dry-run"],
+    ("claims",): ["--until-answered", "--budget", "1s"],
     ("finetune",): ["--backbone", str(BACKBONE), "--task", "task.yaml", "--steps", "1"],
     ("prune",): ["--backbone", str(BACKBONE), "--task", "task.yaml", "--steps", "1"],
     ("pretrain",): ["--mlm-steps", "1", "--pair-steps", "1", "--compare-steps", "1", "--hidden-size", "32"],
