@@ -1,41 +1,65 @@
-"""A profile: a task, a backbone, seeds, every training setting, and the models that follow from them."""
+"""A profile: a task, a backbone, seeds, every training setting, and the full models that follow from them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from srnet.errors import UserError
-from srnet.experiment import (
-    Bias,
-    BiasSpec,
-    Distilled,
-    FineTune,
-    ModelNode,
-    Moment,
-    Objective,
-    Pretrained,
-    Prune,
-    Rewind,
-    Trajectory,
-    load_task,
-)
+from srnet.experiment import Bias, BiasSpec, Distilled, FineTune, ModelNode, Objective, Pretrained, Prune
 from srnet.experiment.nodes import TaskSpec
 from srnet.experiment.objective import Sources, make_objective
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
-from srnet.pruners import Pruner
+from srnet.pruners import Pruner, get_pruner
 from srnet.recipes.points import Start
+from srnet.recipes.values import build
 from srnet.tasks.base import TrainingData
 from srnet.training import TrainingSettings
 
-Options = tuple[tuple[str, Any], ...]
+Options = dict[str, Any]
 """Fields of a pruner with their values."""
-OptionsAt = tuple[tuple[float, Options], ...]
-"""Options at one sparsity each."""
-LengthsAt = tuple[tuple[float, float], ...]
-"""How much longer a search trains, at one sparsity each."""
+OF_WEIGHTS, OF_SCORES = ("finetuning", "finetuning_of", "stopping", "pruning_of"), ("pruning", "with_ood")
+"""The fields of a profile with settings for training weights, and for training the scores of masks."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Which masks are searched for, and how."""
+
+    pruner: str
+    prune: str | None = None
+    """The objective; None for a pruner that does not train."""
+    sparsities: tuple[float, ...] = ()
+    options: Options = field(default_factory=dict)
+    """Further options of the pruner."""
+    options_at: dict[float, Options] = field(default_factory=dict)
+    """Those at one sparsity each."""
+    lengths: tuple[float, ...] = (1.0,)
+    """Of the search, relative to the profile's."""
+    lengths_at: dict[float, float] = field(default_factory=dict)
+    """Factors at one sparsity each."""
+    data: TrainingData = "id"
+    """`id+ood` gives an upper bound."""
+    distil: bool = False
+    """Whether the search also imitates the full CE model of the same seed."""
+
+    def check(self) -> None:
+        if not all(0.0 < length < math.inf for length in (*self.lengths, *self.lengths_at.values())):
+            raise UserError("lengths must be positive and finite")
+        trains = get_pruner(self.pruner).trains
+        if trains != (self.prune is not None):
+            raise UserError(f"pruner '{self.pruner}' {'needs an' if trains else 'takes no'} objective")
+        if not trains and (self.data, self.lengths, self.lengths_at, self.distil) != ("id", (1.0,), {}, False):
+            raise UserError(f"pruner '{self.pruner}' does not train", "leave out data, lengths and distil")
+
+    def at(self, sparsity: float) -> Pruner:
+        options = {**self.options, **self.options_at.get(sparsity, {})}
+        if "sparsity" in options:
+            raise UserError("the sparsity is no option", "list it under sparsities")
+        return build(get_pruner(self.pruner), {**options, "sparsity": sparsity})
 
 
 @dataclass(frozen=True)
@@ -45,9 +69,9 @@ class Profile:
     seeds: tuple[int, ...] = (0,)
     finetuning: TrainingSettings = field(default_factory=TrainingSettings)
     pruning: TrainingSettings = field(default_factory=TrainingSettings)
-    finetuning_of: tuple[tuple[str, TrainingSettings], ...] = ()
+    finetuning_of: dict[str, TrainingSettings] = field(default_factory=dict)
     """By objective, where it differs from `finetuning`."""
-    pruning_of: tuple[tuple[str, TrainingSettings], ...] = ()
+    pruning_of: dict[str, TrainingSettings] = field(default_factory=dict)
     """By pruner, where it differs from `pruning`."""
     stopping: TrainingSettings | None = None
     """The fine-tuning before a search that starts `auto`: with `patience`."""
@@ -69,38 +93,24 @@ class Profile:
     """Of the searches in the ablation of initialisation and schedule."""
     high_sparsity: float = 0.9
     other_backbones: tuple[str, ...] = ()
-    mask_options: Options = ()
-    """Of every mask training."""
-    gradual_options: Options = ()
-    """Further ones where the sparsity is gradual."""
-    options_of: dict[str, Options] = field(default_factory=dict)
-    """Of the other pruners, by name."""
-    options_at: dict[str, OptionsAt] = field(default_factory=dict)
-    undistilled_at: dict[str, OptionsAt] = field(default_factory=dict)
-    """Those that apply without distillation only."""
-    lengths_at: LengthsAt = ()
-    """Of static pruning."""
-    ood_lengths_at: LengthsAt = ()
-    """Of the pruning of a fine-tuned model with OOD training data."""
+    searches: dict[str, Search] = field(default_factory=dict)
+    """By pruner or by kind of search, such as `gradual`: options, and how much longer it trains."""
 
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise UserError("at least one seed is needed, each once", f"not {list(self.seeds)}")
 
-    def shown(self, figure: str) -> tuple[float, ...]:
-        return self.sparsities_of.get(figure, self.sparsities)
+    def each_training(
+        self, change: Callable[[TrainingSettings], TrainingSettings], fields: tuple[str, ...] = OF_WEIGHTS + OF_SCORES
+    ) -> Profile:
+        """With other settings for every training, or for those of some fields."""
 
-    def each_training(self, change: Callable[[TrainingSettings], TrainingSettings]) -> Profile:
-        """With other settings for every training."""
-        return replace(
-            self,
-            finetuning=change(self.finetuning),
-            pruning=change(self.pruning),
-            finetuning_of=tuple((name, change(each)) for name, each in self.finetuning_of),
-            pruning_of=tuple((name, change(each)) for name, each in self.pruning_of),
-            stopping=self.stopping and change(self.stopping),
-            with_ood=self.with_ood and change(self.with_ood),
-        )
+        def changed(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {name: change(each) for name, each in value.items()}
+            return value and change(value)
+
+        return replace(self, **{name: changed(getattr(self, name)) for name in fields})
 
     # --- models ----------------------------------------------------------------------------------------------------
 
@@ -108,75 +118,50 @@ class Profile:
         return Pretrained(backbone or self.backbone, self.task, seed, self.words)
 
     def full(self, seed: int, objective: str = "ce", backbone: str | None = None) -> FineTune:
-        raw = self.raw(seed, backbone)
-        return FineTune(raw, self.objective(objective, raw), self._finetuning(objective, seed))
+        return self.fine_tuned(self.raw(seed, backbone), objective)
 
-    def started(self, raw: Pretrained, objective: str, start: Start, starts: tuple[Start, ...]) -> ModelNode:
-        """The model that a search starts from. Intermediate `starts` share one fine-tuning."""
-        made = self.objective(objective, raw)
-        if start == "auto":
-            if self.stopping is None or self.stopping.patience is None:
-                raise UserError("a search starts auto, but nothing says when", "set stopping: patience")
-            return FineTune(raw, made, _selected(replace(self.stopping, seed=raw.seed), objective))
-        training = self._finetuning(objective, raw.seed)
-        steps = {s: self._step(s, training) for s in starts if s != "auto" and 0.0 < s < 1.0}
-        if start in steps:
-            return Moment(Trajectory(raw, made, training, tuple(sorted(set(steps.values())))), steps[start])
-        return FineTune(raw, made, training) if start == 1.0 else raw
+    def fine_tuned(self, model: ModelNode, objective: str, settings: TrainingSettings | None = None) -> FineTune:
+        """`model`, fine-tuned with the settings for the objective, or with others."""
+        settings = settings or self.finetuning_of.get(objective, self.finetuning)
+        return FineTune(model, self.objective(objective, model), _of_run(settings, objective, model))
 
-    def pruned(
-        self,
-        model: ModelNode,
-        pruner: Pruner,
-        objective: str | None,
-        data: TrainingData = "id",
-        length: float = 1.0,
-        longer: float = 1.0,
-        distil: bool = False,
-    ) -> Prune:
-        """`longer` is the factor at this sparsity: it leaves the steps of the warm-up as they are."""
-        if objective is None:
-            return Prune(model, pruner)
+    def objective(self, name: str, model: ModelNode) -> Objective:
         raw = model.pretrained
-        made = self.objective(objective, raw)
-        if distil:
-            made = Distilled(made, self.full(raw.seed, backbone=raw.backbone))
-        training = self._pruning(pruner, objective, data, length * longer)
-        training = replace(training, seed=raw.seed, warmup=training.warmup / max(1.0, longer))
-        return Prune(model, pruner, made, training, data)
-
-    def isolated(self, subnetwork: ModelNode, objective: str) -> FineTune:
-        """The subnetwork's mask on the raw weights, fine-tuned."""
-        raw = subnetwork.pretrained
-        return FineTune(Rewind(subnetwork, raw), self.objective(objective, raw), self._finetuning(objective, raw.seed))
-
-    def objective(self, name: str, raw: Pretrained) -> Objective:
         return make_objective(name, Sources(raw, lambda: self.full(raw.seed, backbone=raw.backbone), self.bias))
 
     def bias_model(self, backbone: str | None = None) -> Bias:
         return self.bias.node(self.task, backbone or self.backbone)
 
-    # --- settings --------------------------------------------------------------------------------------------------
+    def search(self, pruner: str, prune: str, kind: str = "", **changes: Any) -> Search:
+        """A search as the profile has it for that kind, or else for the pruner."""
+        usual = self.searches.get(kind) or self.searches.get(pruner) or Search(pruner)
+        options = usual.options | changes.pop("options", {})
+        return replace(usual, **{"prune": prune, "sparsities": self.sparsities, **changes, "options": options})
 
-    def _step(self, share: float, training: TrainingSettings) -> int:
-        return max(1, round(share * training.total_steps(len(load_task(self.task).train))))
-
-    def _finetuning(self, objective: str, seed: int) -> TrainingSettings:
-        settings = dict(self.finetuning_of).get(objective, self.finetuning)
-        return _selected(replace(settings, seed=seed), objective)
-
-    def _pruning(self, pruner: Pruner, objective: str, data: TrainingData, length: float) -> TrainingSettings:
-        settings = dict(self.pruning_of).get(pruner.name, self.pruning)
-        settings = self.with_ood or settings if data == "id+ood" else settings
-        if settings.steps is not None:
-            settings = replace(settings, steps=max(1, round(length * settings.steps)))
-        else:
-            settings = replace(settings, epochs=length * settings.epochs)
+    def pruned(self, model: ModelNode, search: Search, sparsity: float, length: float) -> Prune:
+        """The subnetwork that a search finds in `model`."""
+        pruner, raw, longer = search.at(sparsity), model.pretrained, search.lengths_at.get(sparsity, 1.0)
+        if search.prune is None:
+            return Prune(model, pruner)
+        objective = self.objective(search.prune, model)
+        if search.distil:
+            objective = Distilled(objective, self.full(raw.seed, backbone=raw.backbone))
+        settings = self.pruning_of.get(pruner.name, self.pruning)
+        settings = self.with_ood or settings if search.data == "id+ood" else settings
         # `pruning` is for several pruners, and not all of them have scores
-        rate = settings.score_rate if pruner.has_scores else None
-        return _selected(replace(settings, score_rate=rate), objective)
+        settings = settings if pruner.has_scores else replace(settings, score_rate=None)
+        # where only this sparsity trains longer, it warms up for as many steps as the others
+        settings = replace(lengthened(settings, length * longer), warmup=settings.warmup / max(1.0, longer))
+        return Prune(model, pruner, objective, _of_run(settings, search.prune, model), search.data)
 
 
-def _selected(settings: TrainingSettings, objective: str) -> TrainingSettings:
-    """With the default `selection` where it has no effect, so that the same training has the same key."""
-    return settings if get_objective(objective).debiases else replace(settings, selection="late")
+def lengthened(settings: TrainingSettings, factor: float) -> TrainingSettings:
+    if settings.steps is None:
+        return replace(settings, epochs=factor * settings.epochs)
+    return replace(settings, steps=max(1, round(factor * settings.steps)))
+
+
+def _of_run(settings: TrainingSettings, objective: str, model: ModelNode) -> TrainingSettings:
+    """With the model's seed, and with the default `selection` where it has no effect: the same training has one key."""
+    selection = settings.selection if get_objective(objective).debiases else TrainingSettings.selection
+    return replace(settings, seed=model.pretrained.seed, selection=selection)

@@ -12,8 +12,6 @@ FINETUNING = TrainingSettings(learning_rate=1e-4, steps=500, warmup=0.06, eval_e
 PRUNING = TrainingSettings(learning_rate=2e-4, steps=500, warmup=0.06, eval_every=100, dev_rows=2000, trace=200)
 """The learning rate of the scores goes with the length of the run: the paper's 5e-5 is for 60,000 steps."""
 
-_OF_WEIGHTS = replace(PRUNING, learning_rate=FINETUNING.learning_rate)
-
 
 def cpu_profile(task: TaskSpec, backbone: str) -> Profile:
     return Profile(
@@ -22,8 +20,7 @@ def cpu_profile(task: TaskSpec, backbone: str) -> Profile:
         finetuning=FINETUNING,
         pruning=PRUNING,
         stopping=replace(FINETUNING, eval_every=50, patience=3, min_gain=0.5),
-        with_ood=PRUNING,
-        pruning_of=tuple((name, _OF_WEIGHTS) for name in ("imp", "imp-rw")),
+        pruning_of=dict.fromkeys(("imp", "imp-rw"), replace(PRUNING, learning_rate=FINETUNING.learning_rate)),
         sparsities=(0.5, 0.7),
         sparsities_of={"fig2": (0.5, 0.7, 0.9)},
     )
