@@ -27,7 +27,7 @@ def demo_recipe(
     profile = toy_profile(task or SyntheticTask("inference"))
     profile = replace(profile, seeds=tuple(range(seeds)), sparsities=sparsities)
     if steps is not None:
-        profile = profile.each_training(lambda each: replace(each, steps=steps, eval_every=max(1, steps // 5)))
+        profile = profile.each_training(steps=steps, eval_every=max(1, steps // 5))
     return Recipe("demo", profile, _points)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from srnet.recipes.paradigms import full, in_isolation, of_fine_tuned, of_raw
@@ -13,16 +14,16 @@ from srnet.recipes.recipe import FULL_CE, Recipe
 
 # labels, most of which claims look up
 FULL_POE = "full model (PoE)"
-MASK_CE, MASK_POE = "mask training (CE)", "mask training (PoE)"
-MASK_REWEIGHT, MASK_CONFREG = "mask training (reweighting)", "mask training (confidence reg.)"
-IMP_CE, IMP_POE = "IMP (CE)", "IMP (PoE)"
+OBJECTIVES = {"ce": "CE", "poe": "PoE", "reweight": "reweighting", "confreg": "confidence reg."}
+MASK, IMP = "mask training ({})", "IMP ({})"
+MASK_CE, MASK_POE, MASK_REWEIGHT, MASK_CONFREG = map(MASK.format, OBJECTIVES.values())
+IMP_CE, IMP_POE = IMP.format("CE"), IMP.format("PoE")
 ISOLATED_IMP_CE, ISOLATED_IMP_POE = "IMP (PoE), then fine-tuned (CE)", "IMP (PoE), then fine-tuned (PoE)"
 ISOLATED_MASK_CE, ISOLATED_MASK_POE = "mask (PoE), then fine-tuned (CE)", "mask (PoE), then fine-tuned (PoE)"
-RAW_CE, RAW_POE = "mask training (CE) of the raw model", "mask training (PoE) of the raw model"
+RAW_CE, RAW_POE = f"{MASK_CE} of the raw model", f"{MASK_POE} of the raw model"
 OOD_A, OOD_B, OOD_C = "fine-tuned subnetwork", "raw subnetwork, then fine-tuned", "raw subnetwork"
-START, AUTO_START = "mask training (PoE)", "mask training (PoE), start found by early stopping"
+START, AUTO_START = MASK_POE, f"{MASK_POE}, start found by early stopping"
 FIXED, GRADUAL = "fixed", "gradual, from 70 %"
-OBJECTIVES = {"ce": "CE", "poe": "PoE", "reweight": "reweighting", "confreg": "confidence reg."}
 STATIC = {"smp-l": "SMP-L", "smp-s": "SMP-S"}
 FAMILY = {"movement": "movement", "soft-movement": "soft movement", "magnitude": "magnitude", "l0": "L0"}
 
@@ -57,7 +58,13 @@ FIGURES: dict[str, Figure] = {}
 """In the order of the papers."""
 
 
-# --- what several figures share ------------------------------------------------------------------------------------
+def _both(profile: Profile) -> list[Point]:
+    return [*full(profile, FULL_CE), *full(profile, FULL_POE, finetune="poe")]
+
+
+def _searches(profile: Profile, label: str, pruner: str, *objectives: str, kind: str = "") -> dict[str, Search]:
+    """A search with each objective, by its label."""
+    return {label.format(OBJECTIVES[each]): profile.search(pruner, each, kind) for each in objectives}
 
 
 def _gradual(profile: Profile, start: float, end: float, **more: Any) -> Search:
@@ -65,44 +72,29 @@ def _gradual(profile: Profile, start: float, end: float, **more: Any) -> Search:
     return profile.search("mask", "poe", "gradual", sparsities=(end,), options=options, **more)
 
 
-def _full_models(profile: Profile) -> list[Point]:
-    return [*full(profile, FULL_CE), *full(profile, FULL_POE, finetune="poe")]
-
-
-def _pruned(profile: Profile, searches: dict[str, Search], **more: Any) -> list[Point]:
-    """A fine-tuned model, pruned by each search; by the labels of the searches."""
-    series = [of_fine_tuned(profile, label, search, **more) for label, search in searches.items()]
-    return [point for points in series for point in points]
-
-
-def _masks(profile: Profile, *objectives: str) -> list[Point]:
-    """Mask training of the fine-tuned model."""
-    return _pruned(profile, {f"mask training ({OBJECTIVES[o]})": profile.search("mask", o) for o in objectives})
-
-
-# --- the figures ---------------------------------------------------------------------------------------------------
+def _series(profile: Profile, searches: dict[str, Search], paradigm: Any = of_fine_tuned, **more: Any) -> list[Point]:
+    return [point for label, search in searches.items() for point in paradigm(profile, label, search, **more)]
 
 
 @Figure("fig2", "Subnetworks of the CE-fine-tuned model")
 def _fig2(profile: Profile) -> list[Point]:
-    imp = {IMP_CE: profile.search("imp", "ce"), IMP_POE: profile.search("imp", "poe")}
-    return [*_full_models(profile), *_masks(profile, "ce", "poe"), *_pruned(profile, imp)]
+    mask, imp = (_searches(profile, label, pruner, "ce", "poe") for label, pruner in ((MASK, "mask"), (IMP, "imp")))
+    return _both(profile) + _series(profile, mask | imp)
 
 
 @Figure("fig3", "Subnetworks of the PoE-fine-tuned model")
 def _fig3(profile: Profile) -> list[Point]:
-    of_poe_model = {
-        "mask training (PoE) of the PoE model": profile.search("mask", "poe"),
-        "IMP (PoE) of the PoE model": profile.search("imp", "poe"),
-    }
-    return [*_full_models(profile), *_pruned(profile, of_poe_model, finetune="poe"), *_masks(profile, "poe")]
+    mask = _searches(profile, MASK, "mask", "poe")
+    of_poe_model = _searches(profile, f"{MASK} of the PoE model", "mask", "poe")
+    of_poe_model |= _searches(profile, f"{IMP} of the PoE model", "imp", "poe")
+    return _both(profile) + _series(profile, of_poe_model, finetune="poe") + _series(profile, mask)
 
 
 @Figure("fig4", "Subnetworks fine-tuned in isolation")
 def _fig4(profile: Profile) -> list[Point]:
     imp, mask = profile.search("imp-rw", "poe"), profile.search("mask", "poe")
     return [
-        *_full_models(profile),
+        *_both(profile),
         *in_isolation(profile, ISOLATED_IMP_CE, imp, isolated="ce"),
         *in_isolation(profile, ISOLATED_IMP_POE, imp, isolated="poe"),
         *in_isolation(profile, ISOLATED_MASK_CE, mask, isolated="ce"),
@@ -112,12 +104,8 @@ def _fig4(profile: Profile) -> list[Point]:
 
 @Figure("fig5", "Subnetworks without fine-tuning")
 def _fig5(profile: Profile) -> list[Point]:
-    return [
-        *_full_models(profile),
-        *of_raw(profile, RAW_CE, profile.search("mask", "ce")),
-        *of_raw(profile, RAW_POE, profile.search("mask", "poe")),
-        *_masks(profile, "poe"),
-    ]
+    raw = _searches(profile, f"{MASK} of the raw model", "mask", "ce", "poe")
+    return _both(profile) + _series(profile, raw, of_raw) + _series(profile, _searches(profile, MASK, "mask", "poe"))
 
 
 @Figure("fig6", "With OOD training data: the upper bound", tasks="main")
@@ -135,7 +123,7 @@ def _fig6(profile: Profile) -> list[Point]:
 def _fig7(profile: Profile) -> list[Point]:
     search = profile.search("mask", "poe", sparsities=(profile.timing_sparsity,))
     steps = tuple(start for start in profile.starts if start != "auto")
-    points = [*full(profile, FULL_CE), *of_fine_tuned(profile, START, search, starts=steps)]
+    points = full(profile, FULL_CE) + of_fine_tuned(profile, START, search, starts=steps)
     return points + of_fine_tuned(profile, AUTO_START, search, starts=("auto",)) * ("auto" in profile.starts)
 
 
@@ -144,12 +132,12 @@ def _fig8(profile: Profile) -> list[Point]:
     high, lengths = profile.high_sparsity, profile.lengths
     fixed = profile.search("mask", "poe", sparsities=(high,), lengths=lengths)
     gradual = _gradual(profile, 0.7, high, lengths=lengths)
-    return [*full(profile, FULL_CE), *_pruned(profile, {FIXED: fixed, GRADUAL: gradual})]
+    return full(profile, FULL_CE) + _series(profile, {FIXED: fixed, GRADUAL: gradual})
 
 
 @Figure("figA1", "Reweighting and confidence regularisation")
 def _fig_a1(profile: Profile) -> list[Point]:
-    return [*full(profile, FULL_CE), *_masks(profile, *OBJECTIVES)]
+    return full(profile, FULL_CE) + _series(profile, _searches(profile, MASK, "mask", *OBJECTIVES))
 
 
 Figure("figA2", "With OOD training data: the upper bound (appendix)", tasks="others", same_as="fig6")(_fig6)
@@ -165,7 +153,7 @@ def _tab5(profile: Profile) -> list[Point]:
     }
     for start in (0.2, 0.5, 0.7):
         searches[f"gradual, from {100 * start:g} %"] = _gradual(profile, start, high, lengths=lengths)
-    return [*full(profile, FULL_CE), *_pruned(profile, searches)]
+    return full(profile, FULL_CE) + _series(profile, searches)
 
 
 @Figure("tab6", "Other backbones", tasks="main")
@@ -177,33 +165,25 @@ def _tab6(profile: Profile) -> list[Point]:
         points += full(profile, f"{short}: {FULL_CE}", backbone=backbone)
         points += full(profile, f"{short}: {FULL_POE}", finetune="poe", backbone=backbone)
         searches = {f"{short}: {MASK_POE}": mask, f"{short}: gradual, from 50 %": gradual}
-        points += _pruned(profile, searches, backbone=backbone)
+        points += _series(profile, searches, backbone=backbone)
     return points
 
 
-@Figure(
-    "smp",
-    "Static model pruning and its family, with and without distillation",
-    axis="kept",
-    tasks="main",
-    family="smp",
-    needs_ood=False,
-)
+_static = partial(Figure, axis="kept", family="smp")
+
+
+@_static("smp", "Static model pruning and its family, with and without distillation", tasks="main", needs_ood=False)
 def _smp(profile: Profile) -> list[Point]:
     methods = {**STATIC, **FAMILY}.items()
-    points = full(profile, FULL_CE)
-    for pruner, name in methods:
-        points += of_raw(profile, name, profile.search(pruner, "ce", f"{pruner} without distillation"))
-    for pruner, name in methods:
-        points += of_raw(profile, f"{name} + distillation", profile.search(pruner, "ce", distil=True))
-    return points
+    plain = {name: profile.search(pruner, "ce", f"{pruner} without distillation") for pruner, name in methods}
+    distilled = {f"{name} + distillation": profile.search(pruner, "ce", distil=True) for pruner, name in methods}
+    return full(profile, FULL_CE) + _series(profile, plain | distilled, of_raw)
 
 
-@Figure("robust-smp", "Static model pruning with debiasing objectives", axis="kept", family="smp")
+@_static("robust-smp", "Static model pruning with debiasing objectives")
 def _robust_smp(profile: Profile) -> list[Point]:
-    points = _full_models(profile)
+    points = _both(profile)
     for pruner, name in STATIC.items():
-        for objective, short in OBJECTIVES.items():
-            search = profile.search(pruner, objective, f"{pruner} without distillation")
-            points += of_raw(profile, f"{name} ({short})", search)
+        searches = _searches(profile, f"{name} ({{}})", pruner, *OBJECTIVES, kind=f"{pruner} without distillation")
+        points += _series(profile, searches, of_raw)
     return points

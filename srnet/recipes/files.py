@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from srnet.recipes.values import arguments_of, build, located
 from srnet.training import TrainingSettings
 from srnet.yaml_files import read_yaml
 
+Line = dict[str, Any]
 Settings = dict[str, Any]
 """Some settings of a training. The defaults of the others depend on the task, the backbone and the pruner."""
 
@@ -33,13 +34,13 @@ class RecipeFile:
     """The keys of a recipe."""
 
     task: Any
-    lines: tuple[dict[str, Any], ...]
+    lines: tuple[Line, ...]
     name: str | int = ""
     backbone: str = EMBEDDED
     seeds: int | tuple[int, ...] = 1
     finetuning: Settings = field(default_factory=dict)
-    pruning: Settings = field(default_factory=dict)
     finetuning_of: dict[str, Settings] = field(default_factory=dict)
+    pruning: Settings = field(default_factory=dict)
     pruning_of: dict[str, Settings] = field(default_factory=dict)
     stopping: Settings | None = None
     with_ood: Settings | None = None
@@ -55,45 +56,11 @@ def load_recipe(path: Path) -> Recipe:
     values = read_yaml(path)
     with located(path):
         file = build(RecipeFile, values)
-        series = [_series(number, line) for number, line in enumerate(file.lines, start=1)]
-        if not series or len({line["label"] for line in file.lines}) != len(series):
-            raise UserError("lines must be a list of at least one line, each with a label of its own")
-        recipe = Recipe(
-            str(file.name) or path.stem,
-            _profile(file, path.parent),
-            lambda profile: [point for each in series for point in each(profile)],
-            file.axis,
-            file.title,
-            file.control,
-        )
-        recipe.figure(recipe.profile)  # what an expression refuses is an error of the file
+        name, profile = str(file.name) or path.stem, _profile(file, path.parent)
+        recipe = Recipe(name, profile, partial(_points, file.lines), file.axis, file.title, file.control)
+        if not recipe.figure(profile):  # also because what an expression refuses is an error of the file
+            raise UserError("lines: at least one is needed")
     return recipe
-
-
-def _series(number: int, line: dict[str, Any]) -> Callable[[Profile], list[Point]]:
-    """A line as a function of a profile."""
-    label, paradigm = line.get("label"), line.get("paradigm", "full")
-    place = f"line {number} '{label!s:.80}', paradigm {paradigm!s:.80}"
-    with located(place):
-        if "as_long" in line:
-            raise UserError("'as_long' is gone: every recipe has controls", "control: false leaves them out")
-        make = PARADIGMS[choose("paradigm", paradigm, PARADIGMS)]
-        known = tuple(name for name in inspect.signature(make).parameters if name not in ("profile", "search"))
-        own = {"label": None} | {key: value for key, value in line.items() if key in known or paradigm == "full"}
-        own.pop("paradigm", None)
-        arguments = arguments_of(make, own, only=known)
-        if paradigm != "full":
-            rest = {key: value for key, value in line.items() if key not in ("paradigm", *known)}
-            search = arguments["search"] = build(Search, rest)
-            for sparsity in {**search.options_at, **search.lengths_at}:
-                if sparsity not in search.sparsities:
-                    raise UserError(f"options_at or lengths_at names {sparsity:g}, which is none of the sparsities")
-
-    def series(profile: Profile) -> list[Point]:
-        with located(place):
-            return make(profile, **arguments)
-
-    return series
 
 
 def _profile(file: RecipeFile, folder: Path) -> Profile:
@@ -101,7 +68,7 @@ def _profile(file: RecipeFile, folder: Path) -> Profile:
     finetuning = _changed(finetuning_for(file.backbone, task), "finetuning", file.finetuning)
     trained = [name for name, pruner in PRUNERS.items() if pruner.trains]
     usual = {name: _changed(pruning_for(file.backbone, name, task), "pruning", file.pruning) for name in trained}
-    own = {name: _changed(usual[name], f"pruning_of: {name}", file.pruning_of.get(name, {})) for name in trained}
+    of_pruner = {n: _changed(usual[n], f"pruning_of: {n}", file.pruning_of.get(n, {})) for n in trained}
     for name in file.pruning_of:
         choose("pruner that trains", name, trained)
     for name in file.finetuning_of:
@@ -113,11 +80,11 @@ def _profile(file: RecipeFile, folder: Path) -> Profile:
         finetuning=finetuning,
         finetuning_of={n: _changed(finetuning, f"finetuning_of: {n}", each) for n, each in file.finetuning_of.items()},
         pruning=usual["mask"],
-        pruning_of={name: settings for name, settings in own.items() if settings != usual["mask"]},
-        with_ood=None if file.with_ood is None else _changed(usual["mask"], "with_ood", file.with_ood),
+        pruning_of={name: settings for name, settings in of_pruner.items() if settings != usual["mask"]},
         stopping=None if file.stopping is None else _changed(finetuning, "stopping", file.stopping),
-        words=file.words,
+        with_ood=None if file.with_ood is None else _changed(usual["mask"], "with_ood", file.with_ood),
         bias=file.bias.resolved(folder),
+        words=file.words,
     )
 
 
@@ -129,6 +96,35 @@ def _changed(default: TrainingSettings, place: str, given: Settings) -> Training
             raise UserError("epochs and steps exclude each other", "keep one of them")
         default = replace(default, steps=None) if "epochs" in given else default
         return replace(default, **arguments_of(TrainingSettings, given))
+
+
+def _points(lines: tuple[Line, ...], profile: Profile) -> list[Point]:
+    points, labels = [], [line.get("label") for line in lines]
+    for number, (line, label) in enumerate(zip(lines, labels, strict=True), start=1):
+        with located(f"line {number} '{label!s:.80}'"):
+            if not isinstance(label, str) or labels.count(label) > 1:
+                raise UserError("a label of its own is needed, as text (quote it)")
+            points += _series(profile, line)
+    return points
+
+
+def _series(profile: Profile, line: Line) -> list[Point]:
+    """A line is a call of its paradigm: some keys are the function's own parameters, the others are of its search."""
+    if "as_long" in line:
+        raise UserError("'as_long' is gone: every recipe has controls", "control: false leaves them out")
+    given = dict(line)
+    paradigm = choose("paradigm", given.pop("paradigm", "full"), PARADIGMS)
+    make = PARADIGMS[paradigm]
+    known = tuple(name for name in inspect.signature(make).parameters if name not in ("profile", "search"))
+    with located(f"paradigm {paradigm}"):
+        if paradigm == "full":
+            return make(profile, **arguments_of(make, given, known))
+        own = arguments_of(make, {key: given.pop(key) for key in known if key in given})
+        search = build(Search, given)
+        for sparsity in {**search.options_at, **search.lengths_at}:
+            if sparsity not in search.sparsities:
+                raise UserError(f"options_at or lengths_at names {sparsity:g}, which is none of the sparsities")
+        return make(profile, search=search, **own)
 
 
 def bias_from(values: Any, where: str, folder: Path = Path()) -> BiasSpec:

@@ -12,7 +12,7 @@ from srnet.experiment import BiasSpec, load_task
 from srnet.experiment.nodes import TaskSpec
 from srnet.options import COUNT, TEXT, as_cli_args, option, repeated
 from srnet.recipes.figures import FIGURES, Figure
-from srnet.recipes.profile import OF_SCORES, OF_WEIGHTS, Profile, Search, lengthened
+from srnet.recipes.profile import OF_SCORES, OF_WEIGHTS, Options, Profile, Search
 from srnet.recipes.profiles.cpu import cpu_profile
 from srnet.recipes.profiles.paper import PUBLISHED, paper_profile
 from srnet.recipes.profiles.smp import STATIC, cpu_smp, paper_smp, toy_smp
@@ -20,17 +20,13 @@ from srnet.recipes.profiles.toy import toy_profile
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import DATASETS, DataOptions
 from srnet.tasks.synthetic import FAMILIES
-from srnet.training import TrainingSettings
 from srnet.training.settings import Precision
 
 PROFILES: dict[str, dict[str, Callable[..., Profile]]] = {
-    "toy": {"srnet": toy_profile, "smp": toy_smp},
-    "cpu": {"srnet": cpu_profile, "smp": cpu_smp},
-    "paper": {"srnet": paper_profile, "smp": paper_smp},
+    "srnet": {"toy": toy_profile, "cpu": cpu_profile, "paper": paper_profile},
+    "smp": {"toy": toy_smp, "cpu": cpu_smp, "paper": paper_smp},
 }
-"""By name and by the family of a figure."""
-SEEDS = {"toy": 1, "cpu": 1, "paper": 4}
-"""The default number of seeds of a profile; the paper's tables are over four."""
+"""By the family of a figure."""
 SMP_TASKS = {"smp": ("mnli", "qqp", "squad"), "robust-smp": ("mnli", "qqp")}
 """Where the authors compare the methods, and where there is an OOD set for it."""
 ALL = "all"
@@ -84,19 +80,18 @@ class Order:
     debiased full model."""
 
     def __post_init__(self) -> None:
-        choose("profile", self.profile, PROFILES)
+        choose("profile", self.profile, PROFILES["srnet"])
         for name in self.figures:
             choose("recipe", name, (ALL, *FIGURES))
         if not 0.0 < self.scale <= 100.0:
             raise UserError(f"scale {self.scale:g} is out of range", "it multiplies the length of every training")
-        if self.profile == "cpu" and not self.backbone:
-            raise UserError("profile 'cpu' needs a backbone", "give --backbone FOLDER or a hub name")
-        if self.profile == "cpu" and not self.tasks:
-            raise UserError("profile 'cpu' needs data", f"give --tasks {', '.join(DATASETS)} or a YAML file")
+        if self.profile == "cpu" and not (self.backbone and self.tasks):
+            fix = f"give --backbone with a folder or a hub name, and --tasks with {', '.join(DATASETS)} or a YAML file"
+            raise UserError("profile 'cpu' needs a backbone and data", fix)
         if self.without_vectors and self.bias.vectors is not None:
             raise UserError("--vectors and --without-vectors exclude each other", "keep one of them")
-        if not self.seeds:
-            object.__setattr__(self, "seeds", tuple(range(SEEDS[self.profile])))
+        if not self.seeds:  # the paper's tables are over four
+            object.__setattr__(self, "seeds", tuple(range(4 if self.profile == "paper" else 1)))
 
     def command(self, figure: str | None = None) -> str:
         """The command that reproduces this, or one figure of it."""
@@ -105,17 +100,15 @@ class Order:
 
     def recipes(self) -> list[Recipe]:
         """Every figure on every task it is shown on, figures in the paper's order."""
-        paper = [figure.name for figure in FIGURES.values() if figure.family == "srnet"]
+        paper = [name for name, figure in FIGURES.items() if figure.family == "srnet"]
         names = paper if ALL in self.figures else dict.fromkeys(self.figures)
-        made = [self._recipe(FIGURES[name], task) for name in names for task in self._tasks(FIGURES[name])]
+        shown = [(FIGURES[name], task) for name in names for task in self._tasks(FIGURES[name])]
+        made = [figure.recipe(self._profile(figure, task), self.sparsities, self.lines) for figure, task in shown]
         recipes = [recipe for recipe in made if recipe.name != "tab6" or recipe.profile.other_backbones]
         if not recipes:
             raise UserError(f"profile '{self.profile}' knows no other backbones", "give --other-backbones")
         self._check_bias([recipe for recipe in recipes if recipe.bias_models], recipes[0].name)
         return recipes
-
-    def _recipe(self, figure: Figure, task: TaskSpec) -> Recipe:
-        return figure.recipe(self._profile(figure, task), self.sparsities, self.lines)
 
     def _tasks(self, figure: Figure) -> list[TaskSpec]:
         """Those that the user names; otherwise those on which the paper shows the figure."""
@@ -123,32 +116,29 @@ class Order:
         shown = {"all": usual, "main": usual[:1], "others": usual[1:]}[figure.tasks]
         names = self.tasks or (self.profile == "paper" and SMP_TASKS.get(figure.name)) or shown
         tasks = [self.data.task(name, alone=len(names) == 1) for name in names]
-        for task in tasks:
-            if figure.needs_ood and not load_task(task).ood:
-                fix = "give one: --ood NAME=FILE, or ood in its YAML file"
-                raise UserError(f"task '{task.name}' has no OOD set", fix)
+        without = [task.name for task in tasks if figure.needs_ood and not load_task(task).ood]
+        if without:
+            fix = "give one: --ood NAME=FILE, or ood in its YAML file"
+            raise UserError(f"task '{without[0]}' has no OOD set", fix)
         return tasks
 
     def _profile(self, figure: Figure, task: TaskSpec) -> Profile:
-        make, rate, score_rate = PROFILES[self.profile][figure.family], self.learning_rate, self.score_rate
+        make = PROFILES[figure.family][self.profile]
         profile = make(task, self.backbone) if self.backbone else make(task)
-        if rate is not None:
-            profile = profile.each_training(lambda settings: replace(settings, learning_rate=rate), OF_WEIGHTS)
-        if score_rate is not None and figure.family == "smp":
+        if self.learning_rate is not None:
+            profile = profile.each_training(OF_WEIGHTS, learning_rate=self.learning_rate)
+        if self.score_rate is not None and figure.family == "smp":
             raise UserError(f"{figure.name} has a score rate for each method", "leave out --score-rate")
-        if score_rate is not None:
-            profile = profile.each_training(lambda settings: replace(settings, learning_rate=score_rate), OF_SCORES)
+        if self.score_rate is not None:
+            profile = profile.each_training(OF_SCORES, learning_rate=self.score_rate)
         profile = replace(
-            profile.each_training(self._trained),
+            profile.each_training(scale=self.scale, precision=self.precision, compile=self.compile),
             seeds=self.seeds,
             other_backbones=self.other_backbones or profile.other_backbones,
             bias=self.bias,
             words=profile.words if self.words is None else self.words,
         )
         return as_published(profile) if self.as_published else profile
-
-    def _trained(self, settings: TrainingSettings) -> TrainingSettings:
-        return scaled(replace(settings, precision=self.precision, compile=self.compile), self.scale)
 
     def _check_bias(self, debiased: list[Recipe], first: str) -> None:
         """The paper's bias models read word vectors: where ours do not, the user must say so."""
@@ -166,19 +156,10 @@ class Order:
 
 def as_published(profile: Profile) -> Profile:
     """With every switch for what the published code does and our defaults do not: docs/reproduce.md lists them."""
-    switches = {
-        "mask": {"cut": "kth", "refresh_every": profile.pruning.eval_every},
-        **{name: {"penalty_until": "end"} for name in STATIC},
-    }
+    switches: dict[str, Options] = {name: {"penalty_until": "end"} for name in STATIC}
+    switches["mask"] = {"cut": "kth", "refresh_every": profile.pruning.eval_every}
     usual = {**{name: Search(name) for name in switches}, **profile.searches}
     usual["gradual"] = replace(usual["mask"], options=usual["mask"].options | {"ramp": 1.0})
-    searches = {
-        name: replace(each, options=each.options | switches.get(each.pruner, {})) for name, each in usual.items()
-    }
-    profile = profile.each_training(lambda settings: replace(settings, selection="published"))
-    return replace(profile, searches=searches)
-
-
-def scaled(settings: TrainingSettings, scale: float) -> TrainingSettings:
-    """`scale` times as long, with as many evaluations."""
-    return replace(lengthened(settings, scale), eval_every=max(1, round(scale * settings.eval_every)))
+    changed = {name: each.options | switches.get(each.pruner, {}) for name, each in usual.items()}
+    searches = {name: replace(each, options=changed[name]) for name, each in usual.items()}
+    return replace(profile.each_training(selection="published"), searches=searches)

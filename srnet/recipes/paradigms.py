@@ -6,7 +6,7 @@ parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from srnet.errors import UserError
@@ -32,34 +32,32 @@ def of_fine_tuned(
     """(a) Prune the model as it is after each of `starts`, shares of its fine-tuning with `finetune`."""
     search.check()
     if not (search.sparsities and search.lengths and starts):
-        raise UserError(f"'{label}' has no models", "name sparsities, and starts and lengths or none of them")
+        raise UserError(
+            f"no model of '{label}' is named", "sparsities, lengths and starts have at least one value each"
+        )
     if not all(start == "auto" or 0.0 <= start <= 1.0 for start in starts):
         raise UserError("starts are shares of the fine-tuning, from 0 to 1, or auto")
     return [
         Point(label, Place(sparsity, start, length), seed, profile.pruned(model, search, sparsity, length))
         for seed in profile.seeds
-        for start, model in _started(profile, profile.raw(seed, backbone), finetune, starts)
+        for start in starts
+        for model in [_started(profile, profile.raw(seed, backbone), finetune, start, starts)]
         for sparsity in search.sparsities
         for length in search.lengths
     ]
 
 
-def _started(
-    profile: Profile, raw: Pretrained, objective: str, starts: tuple[Start, ...]
-) -> Iterator[tuple[Start, ModelNode]]:
-    """The model that each search starts from. Those in the course of the fine-tuning share one run."""
+def _started(profile: Profile, raw: Pretrained, objective: str, start: Start, starts: tuple[Start, ...]) -> ModelNode:
+    """The model that a search starts from. Those in the course of the fine-tuning share one run."""
     full = profile.fine_tuned(raw, objective)
-    steps = {start: max(1, round(start * full.length)) for start in starts if start != "auto" and 0.0 < start < 1.0}
-    for start in starts:
-        if start in steps:
-            run = Trajectory(raw, full.objective, full.training, tuple(sorted(set(steps.values()))))
-            yield start, Moment(run, steps[start])
-        elif start != "auto":
-            yield start, full if start == 1.0 else raw
-        elif profile.stopping is None or profile.stopping.patience is None:
-            raise UserError("a search starts auto, but nothing says when", "set stopping: patience")
-        else:
-            yield start, profile.fine_tuned(raw, objective, profile.stopping)
+    if start in (0.0, 1.0):
+        return full if start else raw
+    if start != "auto":
+        steps = {each: max(1, round(each * full.length)) for each in starts if each != "auto" and 0.0 < each < 1.0}
+        return Moment(Trajectory(raw, full.objective, full.training, tuple(sorted({*steps.values()}))), steps[start])
+    if profile.stopping is None or profile.stopping.patience is None:
+        raise UserError("a search starts auto, but nothing says when", "set stopping: patience")
+    return profile.fine_tuned(raw, objective, profile.stopping)
 
 
 def in_isolation(
@@ -75,26 +73,21 @@ def in_isolation(
 
     IMP with rewinding trains from the raw weights. Other pruners learn the structure from the fine-tuned model.
     """
-    from_raw = search.pruner == "imp-rw"
-    if from_raw and finetune != "ce":
+    start = 0.0 if search.pruner == "imp-rw" else 1.0
+    if start == 0.0 and finetune != "ce":
         raise UserError("imp-rw in paradigm b starts from the raw model", "leave finetune out")
-    starts = (0.0,) if from_raw else (1.0,)
-    return [
-        Point(label, point.place._replace(start=None), point.seed, profile.fine_tuned(rewound, isolated))
-        for point in of_fine_tuned(profile, label, search, finetune=finetune, starts=starts, backbone=backbone)
-        for rewound in [Rewind(point.node, point.node.pretrained)]
-    ]
+    found = of_fine_tuned(profile, label, search, finetune=finetune, starts=(start,), backbone=backbone)
+    rewound = [(point, Rewind(point.node, point.node.pretrained)) for point in found]
+    return [_without_start(replace(point, node=profile.fine_tuned(node, isolated))) for point, node in rewound]
 
 
 def of_raw(profile: Profile, label: str, search: Search, *, backbone: str | None = None) -> list[Point]:
     """(c) Prune the raw model; nothing is fine-tuned."""
-    points = of_fine_tuned(profile, label, search, starts=(0.0,), backbone=backbone)
-    return [replace(point, place=point.place._replace(start=None)) for point in points]
+    return [_without_start(point) for point in of_fine_tuned(profile, label, search, starts=(0.0,), backbone=backbone)]
 
 
-PARADIGMS: dict[str, Callable[..., list[Point]]] = {
-    "full": full,
-    "a": of_fine_tuned,
-    "b": in_isolation,
-    "c": of_raw,
-}
+def _without_start(point: Point) -> Point:
+    return replace(point, place=point.place._replace(start=None))
+
+
+PARADIGMS: dict[str, Callable[..., list[Point]]] = {"full": full, "a": of_fine_tuned, "b": in_isolation, "c": of_raw}

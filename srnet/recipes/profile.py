@@ -1,10 +1,9 @@
-"""A profile: a task, a backbone, seeds, every training setting, and the full models that follow from them."""
+"""A profile: a task, a backbone, seeds and every training setting, and the models that follow from them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from srnet.errors import UserError
@@ -15,7 +14,7 @@ from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.pruners import Pruner, get_pruner
 from srnet.recipes.points import Start
-from srnet.recipes.values import build
+from srnet.recipes.values import arguments_of
 from srnet.tasks.base import TrainingData
 from srnet.training import TrainingSettings
 
@@ -56,10 +55,9 @@ class Search:
             raise UserError(f"pruner '{self.pruner}' does not train", "leave out data, lengths and distil")
 
     def at(self, sparsity: float) -> Pruner:
-        options = {**self.options, **self.options_at.get(sparsity, {})}
-        if "sparsity" in options:
-            raise UserError("the sparsity is no option", "list it under sparsities")
-        return build(get_pruner(self.pruner), {**options, "sparsity": sparsity})
+        make, options = get_pruner(self.pruner), {**self.options, **self.options_at.get(sparsity, {})}
+        known = tuple(each.name for each in fields(make) if each.name != "sparsity")
+        return make(sparsity, **arguments_of(make, options, known))
 
 
 @dataclass(frozen=True)
@@ -101,18 +99,25 @@ class Profile:
             raise UserError("at least one seed is needed, each once", f"not {list(self.seeds)}")
 
     def each_training(
-        self, change: Callable[[TrainingSettings], TrainingSettings], fields: tuple[str, ...] = OF_WEIGHTS + OF_SCORES
+        self, names: tuple[str, ...] = OF_WEIGHTS + OF_SCORES, scale: float = 1.0, **changes: Any
     ) -> Profile:
-        """With other settings for every training, or for those of some fields."""
+        """With changes of every training, or of those in some fields; `scale` times as long, with as many evaluations."""
 
         def changed(value: Any) -> Any:
             if isinstance(value, dict):
-                return {name: change(each) for name, each in value.items()}
-            return value and change(value)
+                return {name: changed(each) for name, each in value.items()}
+            if value is None:
+                return None
+            eval_every = max(1, round(scale * value.eval_every))
+            return replace(lengthened(value, scale), **{"eval_every": eval_every, **changes})
 
-        return replace(self, **{name: changed(getattr(self, name)) for name in fields})
+        return replace(self, **{name: changed(getattr(self, name)) for name in names})
 
-    # --- models ----------------------------------------------------------------------------------------------------
+    def search(self, pruner: str, prune: str, kind: str = "", **changes: Any) -> Search:
+        """A search as the profile has it for that kind, or else for the pruner."""
+        usual = self.searches.get(kind) or self.searches.get(pruner) or Search(pruner)
+        options = usual.options | changes.pop("options", {})
+        return replace(usual, **{"prune": prune, "sparsities": self.sparsities, **changes, "options": options})
 
     def raw(self, seed: int, backbone: str | None = None) -> Pretrained:
         return Pretrained(backbone or self.backbone, self.task, seed, self.words)
@@ -124,19 +129,6 @@ class Profile:
         """`model`, fine-tuned with the settings for the objective, or with others."""
         settings = settings or self.finetuning_of.get(objective, self.finetuning)
         return FineTune(model, self.objective(objective, model), _of_run(settings, objective, model))
-
-    def objective(self, name: str, model: ModelNode) -> Objective:
-        raw = model.pretrained
-        return make_objective(name, Sources(raw, lambda: self.full(raw.seed, backbone=raw.backbone), self.bias))
-
-    def bias_model(self, backbone: str | None = None) -> Bias:
-        return self.bias.node(self.task, backbone or self.backbone)
-
-    def search(self, pruner: str, prune: str, kind: str = "", **changes: Any) -> Search:
-        """A search as the profile has it for that kind, or else for the pruner."""
-        usual = self.searches.get(kind) or self.searches.get(pruner) or Search(pruner)
-        options = usual.options | changes.pop("options", {})
-        return replace(usual, **{"prune": prune, "sparsities": self.sparsities, **changes, "options": options})
 
     def pruned(self, model: ModelNode, search: Search, sparsity: float, length: float) -> Prune:
         """The subnetwork that a search finds in `model`."""
@@ -153,6 +145,13 @@ class Profile:
         # where only this sparsity trains longer, it warms up for as many steps as the others
         settings = replace(lengthened(settings, length * longer), warmup=settings.warmup / max(1.0, longer))
         return Prune(model, pruner, objective, _of_run(settings, search.prune, model), search.data)
+
+    def objective(self, name: str, model: ModelNode) -> Objective:
+        raw = model.pretrained
+        return make_objective(name, Sources(raw, lambda: self.full(raw.seed, backbone=raw.backbone), self.bias))
+
+    def bias_model(self, backbone: str | None = None) -> Bias:
+        return self.bias.node(self.task, backbone or self.backbone)
 
 
 def lengthened(settings: TrainingSettings, factor: float) -> TrainingSettings:

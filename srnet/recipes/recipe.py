@@ -30,10 +30,6 @@ class Reference:
     def control_label(self) -> str:
         return f"{self.label}, trained as long"
 
-    @property
-    def models(self) -> list[FineTune]:
-        return [*self.full.values(), *self.controls.values()]
-
 
 @dataclass(frozen=True)
 class Recipe:
@@ -69,11 +65,9 @@ class Recipe:
         Without a control, what a search finds cannot be told from what longer training finds.
         """
         points = list(self._chosen)
-        for reference in self.references.values():
-            shown = [n for n, point in enumerate(points) if point.node in reference.full.values()]
-            place = shown[-1] + 1 if shown else 0
-            controls = reference.controls.items()
-            points[place:place] = [Point(reference.control_label, Place(), *control) for control in controls]
+        for each in self.references.values():
+            place = max((n for n, point in enumerate(points, start=1) if point.node in each.full.values()), default=0)
+            points[place:place] = [Point(each.control_label, Place(), *control) for control in each.controls.items()]
         return tuple(points)
 
     @cached_property
@@ -96,9 +90,7 @@ class Recipe:
         unshown = FULL_CE if backbone == self.profile.backbone else f"{FULL_CE} on {backbone}"
         label = next((p.label for p in self._chosen if p.node in full.values()), unshown)
         searches = [planned_steps(p.node) for p in self._chosen if p.is_pruned and p.backbone == backbone]
-        if not (self.control and searches):
-            return Reference(label, full, {})
-        controls = {seed: _as_long(model, max(searches)) for seed, model in full.items()}
+        controls = {seed: _as_long(model, max(searches)) for seed, model in full.items() if self.control and searches}
         return Reference(label, full, {seed: model for seed, model in controls.items() if model != full[seed]})
 
     @cached_property
@@ -109,7 +101,8 @@ class Recipe:
     def nodes(self) -> list[Node]:
         """Everything that a report on the recipe reads: every point, the models it is compared with, bias models."""
         nodes: list[Node] = [node for point in self.points for node in (point.node, Evaluate(point.node))]
-        nodes += [Evaluate(model) for reference in self.references.values() for model in reference.models]
+        for each in self.references.values():
+            nodes += [Evaluate(model) for model in (*each.full.values(), *each.controls.values())]
         return [*nodes, *self.bias_models.values()]
 
 

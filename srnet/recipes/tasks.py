@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from srnet.tasks.squad import SQUAD, SquadTask, squad_task
 from srnet.tasks.synthetic import FAMILIES, SyntheticTask
 from srnet.yaml_files import read_yaml
 
-Files = dict[str, str] | None
 DATASETS = (*PUBLISHED_TASKS, SQUAD)
 """What can be read from a folder or the Hub by its name alone."""
 CHANGEABLE = {FilesTask: PUBLISHED_OPTIONS, SquadTask: ("metric", "rows", "bad_rows")}
@@ -31,41 +31,25 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
     """
     with located(where):
         if isinstance(values, str):
-            return named_task(values)
-        if isinstance(values, Mapping) and "dataset" in values:
-            return _changed_dataset(values, folder)
-        if isinstance(values, Mapping) and values.get("answer") == SquadTask.answer:
-            files = {key: value for key, value in values.items() if key != "answer"}
-            return build(SquadTask, files).resolved(folder)
-        if isinstance(values, Mapping) and "train" in values:
-            return build(FilesTask, values).resolved(folder)
-        return build(SyntheticTask, values)
+            choose("task", values, (*FAMILIES, *DATASETS))
+            values = {"dataset" if values in DATASETS else "name": values}
+        keys = values if isinstance(values, Mapping) else ()
+        if "dataset" in keys:
+            return _dataset(values, folder)
+        if "train" in keys and values.get("answer") == SquadTask.answer:
+            return build(SquadTask, {key: values[key] for key in keys if key != "answer"}).resolved(folder)
+        return build(FilesTask, values).resolved(folder) if "train" in keys else build(SyntheticTask, values)
 
 
-def named_task(name: str) -> TaskSpec:
-    """A task of the embedded benchmark, or a published dataset from the Hub."""
-    choose("task", name, (*FAMILIES, *DATASETS))
-    return dataset(name) if name in DATASETS else SyntheticTask(name)
-
-
-def dataset(
-    dataset: str, data: str | None = None, ood: Files = None, ood_train: Files = None, folder: Path = Path()
-) -> FilesTask | SquadTask:
-    """A published dataset: from the folder `data`, or from the Hub, with OOD files by name."""
-    source = None if data is None else (folder / data).resolve()
-    if dataset != SQUAD:
-        return published_task(dataset, source, ood, ood_train).resolved(folder)
-    if ood_train:
-        raise UserError("squad has no OOD training data", "leave it out")
-    return squad_task(source, ood).resolved(folder)
-
-
-def _changed_dataset(values: Mapping[str, Any], folder: Path) -> FilesTask | SquadTask:
-    """`dataset: snli` with `data`, `ood`, `ood_train` and other options of files."""
-    sources = {key: value for key, value in values.items() if key in ("dataset", "data", "ood", "ood_train")}
-    task = dataset(**arguments_of(dataset, sources), folder=folder)
-    options = {key: value for key, value in values.items() if key not in sources}
-    return dataclasses.replace(task, **arguments_of(type(task), options, only=CHANGEABLE[type(task)]))
+def _dataset(values: Mapping[str, Any], folder: Path) -> FilesTask | SquadTask:
+    """A published dataset: from the folder `data`, or from the Hub, with OOD files by name, and with changes."""
+    name, data = values["dataset"], values.get("data")
+    source = None if data is None else (folder / str(data)).resolve()
+    make, keys = (squad_task, ("ood",)) if name == SQUAD else (partial(published_task, name), ("ood", "ood_train"))
+    files = arguments_of(published_task, {key: values[key] for key in keys if key in values})
+    task = make(folder=source, **files).resolved(folder)
+    changes = {key: value for key, value in values.items() if key not in ("dataset", "data", *keys)}
+    return dataclasses.replace(task, **arguments_of(type(task), changes, only=CHANGEABLE[type(task)]))
 
 
 def load_task_file(path: Path) -> TaskSpec:
@@ -99,7 +83,7 @@ class DataOptions:
         given = {key: dict(value) if isinstance(value, tuple) else value for key, value in vars(self).items() if value}
         if name in DATASETS:
             return task_from({"dataset": name, **given}, name)
-        task = load_task_file(Path(name)) if name.endswith((".yaml", ".yml")) else named_task(name)
+        task = load_task_file(Path(name)) if name.endswith((".yaml", ".yml")) else task_from(name, "task")
         for key in given:
             if not isinstance(task, (FilesTask, SquadTask)) or key not in CHANGEABLE[type(task)]:
                 problem = f"--{key.replace('_', '-')}: '{name}' brings its own data"

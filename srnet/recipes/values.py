@@ -53,7 +53,7 @@ def convert(value: Any, hint: Any) -> Any:
         return value if isinstance(value, hint) else build(hint, value)
     if origin in (Union, UnionType):
         return _first_that_fits(value, arguments)
-    if origin is dict:
+    if origin in (dict, Mapping):
         return _dict(value, *arguments)
     if origin is tuple and get_origin(arguments[0]) is tuple:  # pairs are written as a mapping
         return tuple(_dict(value, *get_args(arguments[0])).items())

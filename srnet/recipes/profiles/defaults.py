@@ -7,23 +7,26 @@ from dataclasses import replace
 from srnet.experiment.nodes import TaskSpec, answer_of_spec
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.pruners import get_pruner
-from srnet.recipes.profiles.smp import single_training
+from srnet.recipes.profiles import smp
 from srnet.recipes.profiles.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS
 from srnet.training import TrainingSettings
 
 
 def finetuning_for(backbone: str, task: TaskSpec | None = None) -> TrainingSettings:
     embedded = backbone in (EMBEDDED, EMBEDDED_OTHER)
-    return _as_long_texts(FINETUNING if embedded else TrainingSettings(epochs=3), task)
+    return _long_enough(FINETUNING if embedded else TrainingSettings(epochs=3), task)
 
 
 def pruning_for(backbone: str, pruner: str = "mask", task: TaskSpec | None = None) -> TrainingSettings:
     embedded = backbone in (EMBEDDED, EMBEDDED_OTHER)
-    small = PRUNING if get_pruner(pruner).has_scores else PRUNING_WEIGHTS
-    usual = small if embedded else TrainingSettings(epochs=5)
-    return _as_long_texts(single_training(pruner, embedded=embedded) or usual, task)
+    settings = PRUNING if get_pruner(pruner).has_scores else PRUNING_WEIGHTS
+    if pruner in (*smp.STATIC, *smp.FAMILY):
+        settings = (smp.small(smp.TOY) if embedded else smp.PUBLISHED["mnli"]).of(pruner)
+    elif not embedded:
+        settings = TrainingSettings(epochs=5)
+    return _long_enough(settings, task)
 
 
-def _as_long_texts(settings: TrainingSettings, task: TaskSpec | None) -> TrainingSettings:
-    """Truncated where the task's kind of answer needs it: contexts are longer than sentences."""
+def _long_enough(settings: TrainingSettings, task: TaskSpec | None) -> TrainingSettings:
+    """For the task's kind of answer: contexts are longer than sentences."""
     return settings if task is None else replace(settings, max_length=answer_of_spec(task).max_length)
