@@ -4,8 +4,8 @@ from srnet.recipes.demo import demo_recipe
 from srnet.recipes.figures import FIGURES
 from srnet.recipes.files import load_recipe
 from srnet.recipes.order import Order
+from srnet.recipes.paradigms import Profile
 from srnet.recipes.points import Point
-from srnet.recipes.profile import Profile
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import DataOptions, task_from
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from srnet.recipes.figures import MASK_CE, MASK_POE
-from srnet.recipes.paradigms import full, of_fine_tuned
+from srnet.recipes.paradigms import Profile, full, of_fine_tuned
 from srnet.recipes.points import Point
-from srnet.recipes.profile import Profile
 from srnet.recipes.profiles.toy import toy_profile
 from srnet.recipes.recipe import FULL_CE, Recipe
 from srnet.tasks.synthetic import SyntheticTask

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from srnet.recipes.paradigms import full, in_isolation, of_fine_tuned, of_raw
+from srnet.recipes.paradigms import Profile, Search, full, in_isolation, of_fine_tuned, of_raw
 from srnet.recipes.points import Axis, Point
-from srnet.recipes.profile import Profile, Search
 from srnet.recipes.recipe import FULL_CE, Recipe
 
 # labels, most of which claims look up
@@ -25,7 +24,7 @@ OOD_A, OOD_B, OOD_C = "fine-tuned subnetwork", "raw subnetwork, then fine-tuned"
 START, AUTO_START = MASK_POE, f"{MASK_POE}, start found by early stopping"
 FIXED, GRADUAL = "fixed", "gradual, from 70 %"
 STATIC = {"smp-l": "SMP-L", "smp-s": "SMP-S"}
-FAMILY = {"movement": "movement", "soft-movement": "soft movement", "magnitude": "magnitude", "l0": "L0"}
+METHODS = STATIC | {"movement": "movement", "soft-movement": "soft movement", "magnitude": "magnitude", "l0": "L0"}
 
 
 @dataclass(frozen=True)
@@ -174,9 +173,8 @@ _static = partial(Figure, axis="kept", family="smp")
 
 @_static("smp", "Static model pruning and its family, with and without distillation", tasks="main", needs_ood=False)
 def _smp(profile: Profile) -> list[Point]:
-    methods = {**STATIC, **FAMILY}.items()
-    plain = {name: profile.search(pruner, "ce", f"{pruner} without distillation") for pruner, name in methods}
-    distilled = {f"{name} + distillation": profile.search(pruner, "ce", distil=True) for pruner, name in methods}
+    plain = {name: profile.search(each, "ce", f"{each} without distillation") for each, name in METHODS.items()}
+    distilled = {f"{name} + distillation": profile.search(each, "ce", distil=True) for each, name in METHODS.items()}
     return full(profile, FULL_CE) + _series(profile, plain | distilled, of_raw)
 
 

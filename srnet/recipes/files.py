@@ -14,9 +14,8 @@ from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.options import first_seeds
 from srnet.pruners import PRUNERS
-from srnet.recipes.paradigms import PARADIGMS
-from srnet.recipes.points import Axis, Point
-from srnet.recipes.profile import Profile, Search
+from srnet.recipes.paradigms import PARADIGMS, Profile, Search
+from srnet.recipes.points import Axis, Point, labels_of
 from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import task_from
@@ -24,7 +23,6 @@ from srnet.recipes.values import arguments_of, build, located
 from srnet.training import TrainingSettings
 from srnet.yaml_files import read_yaml
 
-Line = dict[str, Any]
 Settings = dict[str, Any]
 """Some settings of a training. The defaults of the others depend on the task, the backbone and the pruner."""
 
@@ -34,7 +32,7 @@ class RecipeFile:
     """The keys of a recipe."""
 
     task: Any
-    lines: tuple[Line, ...]
+    lines: tuple[dict[str, Any], ...]
     name: str | int = ""
     backbone: str = EMBEDDED
     seeds: int | tuple[int, ...] = 1
@@ -58,8 +56,8 @@ def load_recipe(path: Path) -> Recipe:
         file = build(RecipeFile, values)
         name, profile = str(file.name) or path.stem, _profile(file, path.parent)
         recipe = Recipe(name, profile, partial(_points, file.lines), file.axis, file.title, file.control)
-        if not recipe.figure(profile):  # also because what an expression refuses is an error of the file
-            raise UserError("lines: at least one is needed")
+        if len(labels_of(recipe.shown)) != len(file.lines):  # reading them also finds what expressions refuse
+            raise UserError("lines: each needs a label of its own")
     return recipe
 
 
@@ -98,29 +96,26 @@ def _changed(default: TrainingSettings, place: str, given: Settings) -> Training
         return replace(default, **arguments_of(TrainingSettings, given))
 
 
-def _points(lines: tuple[Line, ...], profile: Profile) -> list[Point]:
-    points, labels = [], [line.get("label") for line in lines]
-    for number, (line, label) in enumerate(zip(lines, labels, strict=True), start=1):
-        with located(f"line {number} '{label!s:.80}'"):
-            if not isinstance(label, str) or labels.count(label) > 1:
-                raise UserError("a label of its own is needed, as text (quote it)")
-            points += _series(profile, line)
+def _points(lines: tuple[dict[str, Any], ...], profile: Profile) -> list[Point]:
+    points = []
+    for number, line in enumerate(lines, start=1):
+        with located(f"line {number} '{line.get('label')!s:.80}'"):
+            points += _series(profile, {"label": None, "paradigm": "full", **line})
     return points
 
 
-def _series(profile: Profile, line: Line) -> list[Point]:
+def _series(profile: Profile, line: dict[str, Any]) -> list[Point]:
     """A line is a call of its paradigm: some keys are the function's own parameters, the others are of its search."""
     if "as_long" in line:
         raise UserError("'as_long' is gone: every recipe has controls", "control: false leaves them out")
-    given = dict(line)
-    paradigm = choose("paradigm", given.pop("paradigm", "full"), PARADIGMS)
+    paradigm = choose("paradigm", line.pop("paradigm"), PARADIGMS)
     make = PARADIGMS[paradigm]
     known = tuple(name for name in inspect.signature(make).parameters if name not in ("profile", "search"))
     with located(f"paradigm {paradigm}"):
         if paradigm == "full":
-            return make(profile, **arguments_of(make, given, known))
-        own = arguments_of(make, {key: given.pop(key) for key in known if key in given})
-        search = build(Search, given)
+            return make(profile, **arguments_of(make, line, known))
+        own = arguments_of(make, {key: line.pop(key) for key in known if key in line})
+        search = build(Search, line)
         for sparsity in {**search.options_at, **search.lengths_at}:
             if sparsity not in search.sparsities:
                 raise UserError(f"options_at or lengths_at names {sparsity:g}, which is none of the sparsities")

@@ -12,7 +12,7 @@ from srnet.experiment import BiasSpec, load_task
 from srnet.experiment.nodes import TaskSpec
 from srnet.options import COUNT, TEXT, as_cli_args, option, repeated
 from srnet.recipes.figures import FIGURES, Figure
-from srnet.recipes.profile import OF_SCORES, OF_WEIGHTS, Options, Profile, Search
+from srnet.recipes.paradigms import OF_SCORES, OF_WEIGHTS, Options, Profile, Search
 from srnet.recipes.profiles.cpu import cpu_profile
 from srnet.recipes.profiles.paper import PUBLISHED, paper_profile
 from srnet.recipes.profiles.smp import STATIC, cpu_smp, paper_smp, toy_smp

@@ -1,18 +1,172 @@
-"""Full models and the paper's three paradigms: functions from a profile to the points of one series.
+"""A profile, with every setting, and what it makes: full models and the paper's three paradigms, as series of points.
 
-A line of a YAML recipe is a call of one of these functions. Its keys are the fields of `Search` and the function's own
-parameters.
+A line of a YAML recipe is a call of a function in `PARADIGMS`. Its keys are the fields of `Search` and the function's
+own parameters.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from srnet.errors import UserError
-from srnet.experiment import ModelNode, Moment, Pretrained, Rewind, Trajectory
+from srnet.experiment import Bias, BiasSpec, Distilled, ModelNode, Objective
+from srnet.experiment.nodes import FineTune, Moment, Pretrained, Prune, Rewind, TaskSpec, Trajectory
+from srnet.experiment.objective import Sources, make_objective
+from srnet.names import EMBEDDED
+from srnet.objectives import get_objective
+from srnet.pruners import Pruner, get_pruner
 from srnet.recipes.points import Place, Point, Start
-from srnet.recipes.profile import Profile, Search
+from srnet.recipes.values import arguments_of
+from srnet.tasks.base import TrainingData
+from srnet.training import TrainingSettings
+
+Options = dict[str, Any]
+"""Fields of a pruner with their values."""
+OF_WEIGHTS, OF_SCORES = ("finetuning", "finetuning_of", "stopping", "pruning_of"), ("pruning", "with_ood")
+"""The fields of a profile with settings for training weights, and for training the scores of masks."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Which masks are searched for, and how."""
+
+    pruner: str
+    prune: str | None = None
+    """The objective; None for a pruner that does not train."""
+    sparsities: tuple[float, ...] = ()
+    options: Options = field(default_factory=dict)
+    """Further options of the pruner."""
+    options_at: dict[float, Options] = field(default_factory=dict)
+    """Those at one sparsity each."""
+    lengths: tuple[float, ...] = (1.0,)
+    """Of the search, relative to the profile's."""
+    lengths_at: dict[float, float] = field(default_factory=dict)
+    """Factors at one sparsity each."""
+    data: TrainingData = "id"
+    """`id+ood` gives an upper bound."""
+    distil: bool = False
+    """Whether the search also imitates the full CE model of the same seed."""
+
+    def check(self) -> None:
+        if not all(0.0 < length < math.inf for length in (*self.lengths, *self.lengths_at.values())):
+            raise UserError("lengths must be positive and finite")
+        trains = get_pruner(self.pruner).trains
+        if trains != (self.prune is not None):
+            raise UserError(f"pruner '{self.pruner}' {'needs an' if trains else 'takes no'} objective")
+        if not trains and (self.data, self.lengths, self.lengths_at, self.distil) != ("id", (1.0,), {}, False):
+            raise UserError(f"pruner '{self.pruner}' does not train", "leave out data, lengths and distil")
+
+    def at(self, sparsity: float) -> Pruner:
+        make, options = get_pruner(self.pruner), {**self.options, **self.options_at.get(sparsity, {})}
+        known = tuple(each.name for each in fields(make) if each.name != "sparsity")
+        return make(sparsity, **arguments_of(make, options, known))
+
+
+@dataclass(frozen=True)
+class Profile:
+    task: TaskSpec
+    backbone: str = EMBEDDED
+    seeds: tuple[int, ...] = (0,)
+    finetuning: TrainingSettings = field(default_factory=TrainingSettings)
+    pruning: TrainingSettings = field(default_factory=TrainingSettings)
+    finetuning_of: dict[str, TrainingSettings] = field(default_factory=dict)
+    """By objective, where it differs from `finetuning`."""
+    pruning_of: dict[str, TrainingSettings] = field(default_factory=dict)
+    """By pruner, where it differs from `pruning`."""
+    stopping: TrainingSettings | None = None
+    """The fine-tuning before a search that starts `auto`: with `patience`."""
+    with_ood: TrainingSettings | None = None
+    """The pruning with OOD training data, where it differs from `pruning`."""
+    bias: BiasSpec = field(default_factory=BiasSpec)
+    """How the shortcut is measured. Default: what the task suspects, on words alone."""
+    words: tuple[str, ...] = ()
+    """One word a label: models have the backbone's own language-model head instead of a classifier."""
+
+    # what the figures of the papers vary
+    sparsities: tuple[float, ...] = (0.2, 0.5, 0.7, 0.9)
+    sparsities_of: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """By figure, where it shows others."""
+    starts: tuple[Start, ...] = (0.0, 0.25, 0.5, 0.75, 1.0, "auto")
+    timing_sparsity: float = 0.7
+    lengths: tuple[float, ...] = (1 / 3, 2 / 3, 1.0)
+    ablation_length: float = 1.0
+    """Of the searches in the ablation of initialisation and schedule."""
+    high_sparsity: float = 0.9
+    other_backbones: tuple[str, ...] = ()
+    searches: dict[str, Search] = field(default_factory=dict)
+    """By pruner or by kind of search, such as `gradual`: options, and how much longer it trains."""
+
+    def __post_init__(self) -> None:
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise UserError("at least one seed is needed, each once", f"not {list(self.seeds)}")
+
+    def each_training(
+        self, names: tuple[str, ...] = OF_WEIGHTS + OF_SCORES, scale: float = 1.0, **changes: Any
+    ) -> Profile:
+        """With changes of every training, or of those in some fields; `scale`: longer, with as many evaluations."""
+
+        def changed(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {name: changed(each) for name, each in value.items()}
+            every = value and max(1, round(scale * value.eval_every))
+            return value and replace(lengthened(value, scale), **{"eval_every": every, **changes})
+
+        return replace(self, **{name: changed(getattr(self, name)) for name in names})
+
+    def search(self, pruner: str, prune: str, kind: str = "", **changes: Any) -> Search:
+        """A search as the profile has it for that kind, or else for the pruner."""
+        usual = self.searches.get(kind) or self.searches.get(pruner) or Search(pruner)
+        options = usual.options | changes.pop("options", {})
+        return replace(usual, **{"prune": prune, "sparsities": self.sparsities, **changes, "options": options})
+
+    def raw(self, seed: int, backbone: str | None = None) -> Pretrained:
+        return Pretrained(backbone or self.backbone, self.task, seed, self.words)
+
+    def full(self, seed: int, objective: str = "ce", backbone: str | None = None) -> FineTune:
+        return self.fine_tuned(self.raw(seed, backbone), objective)
+
+    def fine_tuned(self, model: ModelNode, objective: str, settings: TrainingSettings | None = None) -> FineTune:
+        """`model`, fine-tuned with the settings for the objective, or with others."""
+        settings = settings or self.finetuning_of.get(objective, self.finetuning)
+        return FineTune(model, self.objective(objective, model), _of_run(settings, objective, model))
+
+    def pruned(self, model: ModelNode, search: Search, sparsity: float, length: float) -> Prune:
+        """The subnetwork that a search finds in `model`."""
+        pruner, raw, longer = search.at(sparsity), model.pretrained, search.lengths_at.get(sparsity, 1.0)
+        if search.prune is None:
+            return Prune(model, pruner)
+        objective = self.objective(search.prune, model)
+        if search.distil:
+            objective = Distilled(objective, self.full(raw.seed, backbone=raw.backbone))
+        settings = self.pruning_of.get(pruner.name, self.pruning)
+        settings = self.with_ood or settings if search.data == "id+ood" else settings
+        # `pruning` is for several pruners, and not all of them have scores
+        settings = settings if pruner.has_scores else replace(settings, score_rate=None)
+        # where only this sparsity trains longer, it warms up for as many steps as the others
+        settings = replace(lengthened(settings, length * longer), warmup=settings.warmup / max(1.0, longer))
+        return Prune(model, pruner, objective, _of_run(settings, search.prune, model), search.data)
+
+    def objective(self, name: str, model: ModelNode) -> Objective:
+        raw = model.pretrained
+        return make_objective(name, Sources(raw, lambda: self.full(raw.seed, backbone=raw.backbone), self.bias))
+
+    def bias_model(self, backbone: str | None = None) -> Bias:
+        return self.bias.node(self.task, backbone or self.backbone)
+
+
+def lengthened(settings: TrainingSettings, factor: float) -> TrainingSettings:
+    if settings.steps is None:
+        return replace(settings, epochs=factor * settings.epochs)
+    return replace(settings, steps=max(1, round(factor * settings.steps)))
+
+
+def _of_run(settings: TrainingSettings, objective: str, model: ModelNode) -> TrainingSettings:
+    """With the model's seed, and with the default `selection` where it has no effect: the same training has one key."""
+    selection = settings.selection if get_objective(objective).debiases else TrainingSettings.selection
+    return replace(settings, seed=model.pretrained.seed, selection=selection)
 
 
 def full(profile: Profile, label: str, *, finetune: str = "ce", backbone: str | None = None) -> list[Point]:
@@ -32,9 +186,7 @@ def of_fine_tuned(
     """(a) Prune the model as it is after each of `starts`, shares of its fine-tuning with `finetune`."""
     search.check()
     if not (search.sparsities and search.lengths and starts):
-        raise UserError(
-            f"no model of '{label}' is named", "sparsities, lengths and starts have at least one value each"
-        )
+        raise UserError(f"'{label}' needs sparsities, lengths and starts, at least one of each")
     if not all(start == "auto" or 0.0 <= start <= 1.0 for start in starts):
         raise UserError("starts are shares of the fine-tuning, from 0 to 1, or auto")
     return [

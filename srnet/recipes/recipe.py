@@ -11,8 +11,8 @@ from srnet.experiment import Bias, Evaluate, FineTune, ModelNode, Node
 from srnet.experiment.cost import planned_steps
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import file_name
+from srnet.recipes.paradigms import Profile
 from srnet.recipes.points import Axis, Place, Point, labels_of
-from srnet.recipes.profile import Profile
 
 FULL_CE = "full model (CE)"
 
@@ -64,17 +64,19 @@ class Recipe:
 
         Without a control, what a search finds cannot be told from what longer training finds.
         """
-        points = list(self._chosen)
+        points = list(self.shown)
         for each in self.references.values():
             place = max((n for n, point in enumerate(points, start=1) if point.node in each.full.values()), default=0)
             points[place:place] = [Point(each.control_label, Place(), *control) for control in each.controls.items()]
         return tuple(points)
 
     @cached_property
-    def _chosen(self) -> list[Point]:
+    def shown(self) -> list[Point]:
+        """The points of the figure's lines, without controls."""
         points = self.figure(self.profile)
         if not points or len({(p.label, p.place, p.seed) for p in points}) != len(points):
-            raise UserError(f"recipe '{self.name}' needs models, each with a label or a place of its own")
+            fix = "name each line, sparsity, start and length once"
+            raise UserError(f"recipe '{self.name}' needs models, each with a label or a place of its own", fix)
         for label in self.lines:
             choose(f"line of {self.name}", label, labels_of(points))
         wanted = self.lines or labels_of(points)
@@ -83,13 +85,13 @@ class Recipe:
     @cached_property
     def references(self) -> dict[str, Reference]:
         """By backbone, for all that have points."""
-        return {backbone: self._reference(backbone) for backbone in dict.fromkeys(p.backbone for p in self._chosen)}
+        return {backbone: self._reference(backbone) for backbone in dict.fromkeys(p.backbone for p in self.shown)}
 
     def _reference(self, backbone: str) -> Reference:
         full = {seed: self.profile.full(seed, backbone=backbone) for seed in self.seeds}
         unshown = FULL_CE if backbone == self.profile.backbone else f"{FULL_CE} on {backbone}"
-        label = next((p.label for p in self._chosen if p.node in full.values()), unshown)
-        searches = [planned_steps(p.node) for p in self._chosen if p.is_pruned and p.backbone == backbone]
+        label = next((p.label for p in self.shown if p.node in full.values()), unshown)
+        searches = [planned_steps(p.node) for p in self.shown if p.is_pruned and p.backbone == backbone]
         controls = {seed: _as_long(model, max(searches)) for seed, model in full.items() if self.control and searches}
         return Reference(label, full, {seed: model for seed, model in controls.items() if model != full[seed]})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from srnet.experiment.nodes import TaskSpec
-from srnet.recipes.profile import Profile
+from srnet.recipes.paradigms import Profile
 from srnet.recipes.profiles.toy import small_profile
 from srnet.training import TrainingSettings
 

@@ -11,18 +11,19 @@ from srnet.recipes.profiles import smp
 from srnet.recipes.profiles.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS
 from srnet.training import TrainingSettings
 
+BACKBONES = (EMBEDDED, EMBEDDED_OTHER)
+
 
 def finetuning_for(backbone: str, task: TaskSpec | None = None) -> TrainingSettings:
-    embedded = backbone in (EMBEDDED, EMBEDDED_OTHER)
-    return _long_enough(FINETUNING if embedded else TrainingSettings(epochs=3), task)
+    return _long_enough(FINETUNING if backbone in BACKBONES else TrainingSettings(epochs=3), task)
 
 
 def pruning_for(backbone: str, pruner: str = "mask", task: TaskSpec | None = None) -> TrainingSettings:
-    embedded = backbone in (EMBEDDED, EMBEDDED_OTHER)
-    settings = PRUNING if get_pruner(pruner).has_scores else PRUNING_WEIGHTS
     if pruner in (*smp.STATIC, *smp.FAMILY):
-        settings = (smp.small(smp.TOY) if embedded else smp.PUBLISHED["mnli"]).of(pruner)
-    elif not embedded:
+        settings = (smp.small(smp.TOY) if backbone in BACKBONES else smp.PUBLISHED["mnli"]).of(pruner)
+    elif backbone in BACKBONES:
+        settings = PRUNING if get_pruner(pruner).has_scores else PRUNING_WEIGHTS
+    else:
         settings = TrainingSettings(epochs=5)
     return _long_enough(settings, task)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from srnet.errors import choose
 from srnet.experiment.nodes import TaskSpec, load_task
-from srnet.recipes.profile import Profile, Search
+from srnet.recipes.paradigms import Profile, Search
 from srnet.training import TrainingSettings
 
 BACKBONE = "bert-base-uncased"

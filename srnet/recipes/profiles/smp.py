@@ -12,7 +12,7 @@ from srnet.backbones import has_language_model
 from srnet.errors import choose
 from srnet.experiment.nodes import TaskSpec, answer_of_spec, load_task
 from srnet.names import EMBEDDED
-from srnet.recipes.profile import Options, Profile, Search
+from srnet.recipes.paradigms import Options, Profile, Search
 from srnet.recipes.profiles.paper import BACKBONE
 from srnet.tasks.files import FilesTask
 from srnet.training import TrainingSettings

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
-from srnet.recipes.profile import Profile
+from srnet.recipes.paradigms import Profile
 from srnet.training import TrainingSettings
 
 FINETUNING = TrainingSettings(learning_rate=5e-4, steps=700, warmup=0.05, eval_every=100, dev_rows=1000)
