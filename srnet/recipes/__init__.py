@@ -3,22 +3,10 @@
 from srnet.recipes.demo import demo_recipe
 from srnet.recipes.figures import FIGURES
 from srnet.recipes.files import load_recipe
-from srnet.recipes.order import PROFILES, Order
-from srnet.recipes.points import Place, Point
-from srnet.recipes.profile import Profile
+from srnet.recipes.order import Order
+from srnet.recipes.paradigms import Profile
+from srnet.recipes.points import Point
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import DataOptions, task_from
 
-__all__ = [
-    "FIGURES",
-    "PROFILES",
-    "DataOptions",
-    "Order",
-    "Place",
-    "Point",
-    "Profile",
-    "Recipe",
-    "demo_recipe",
-    "load_recipe",
-    "task_from",
-]
+__all__ = ["FIGURES", "DataOptions", "Order", "Point", "Profile", "Recipe", "demo_recipe", "load_recipe", "task_from"]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from srnet.recipes.figures import MASK_CE, MASK_POE, mask_search
-from srnet.recipes.paradigms import FULL_CE, full, of_fine_tuned
+from srnet.recipes.figures import MASK_CE, MASK_POE
+from srnet.recipes.paradigms import Profile, full, of_fine_tuned
 from srnet.recipes.points import Point
-from srnet.recipes.profile import Profile
 from srnet.recipes.profiles.toy import toy_profile
-from srnet.recipes.recipe import Recipe
+from srnet.recipes.recipe import FULL_CE, Recipe
 from srnet.tasks.synthetic import SyntheticTask
 
 SPARSITIES = (0.5, 0.7)
@@ -24,16 +23,15 @@ def demo_recipe(
     steps: int | None = None,
 ) -> Recipe:
     """`steps` shortens (or lengthens) every training alike."""
-    profile = replace(toy_profile(task or SyntheticTask("inference")), seeds=tuple(range(seeds)))
+    profile = toy_profile(task or SyntheticTask("inference"))
+    profile = replace(profile, seeds=tuple(range(seeds)), sparsities=sparsities)
     if steps is not None:
-        profile = profile.each_training(lambda each: replace(each, steps=steps, eval_every=max(1, steps // 5)))
+        profile = profile.each_training(steps=steps, eval_every=max(1, steps // 5))
+    return Recipe("demo", profile, _points)
 
-    def points(profile: Profile) -> list[Point]:
-        return [
-            *full(profile, FULL_CE),
-            # one sparsity is enough to tell the effect of the objective from that of pruning
-            *of_fine_tuned(profile, MASK_CE, mask_search(profile, "ce", sparsities[:1])),
-            *of_fine_tuned(profile, MASK_POE, mask_search(profile, "poe", sparsities)),
-        ]
 
-    return Recipe("demo", profile, points)
+def _points(profile: Profile) -> list[Point]:
+    # one sparsity is enough to tell the effect of the objective from that of pruning
+    ce = profile.search("mask", "ce", sparsities=profile.sparsities[:1])
+    poe = profile.search("mask", "poe")
+    return [*full(profile, FULL_CE), *of_fine_tuned(profile, MASK_CE, ce), *of_fine_tuned(profile, MASK_POE, poe)]

@@ -1,26 +1,32 @@
-"""Full models and the paper's three paradigms: functions from a profile to the points of one series.
+"""A profile, with every setting, and what it makes: full models and the paper's three paradigms, as series of points.
 
-A line of a YAML recipe is a call of one of these functions. Its keys are the fields of `Search` and the function's own
-parameters.
+A line of a YAML recipe is a call of a function in `PARADIGMS`. Its keys are the fields of `Search` and the function's
+own parameters.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
-from srnet.errors import UserError, choose
-from srnet.experiment import FineTune, ModelNode
-from srnet.experiment.cost import planned_steps
+from srnet.errors import UserError
+from srnet.experiment import Bias, BiasSpec, Distilled, ModelNode, Objective
+from srnet.experiment.nodes import FineTune, Moment, Pretrained, Prune, Rewind, TaskSpec, Trajectory
+from srnet.experiment.objective import ObjectiveSources, make_objective
+from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.pruners import Pruner, get_pruner
 from srnet.recipes.points import Place, Point, Start
-from srnet.recipes.profile import LengthsAt, Options, OptionsAt, Profile
+from srnet.recipes.values import arguments_of
 from srnet.tasks.base import TrainingData
+from srnet.training import TrainingSettings
 
-FULL_CE, FULL_POE = "full model (CE)", "full model (PoE)"
-CONTROL = "{}, trained as long"
+Options = dict[str, Any]
+"""Fields of a pruner with their values."""
+OF_WEIGHTS, OF_SCORES = ("finetuning", "finetuning_of", "stopping", "pruning_of"), ("pruning", "with_ood")
+"""The fields of a profile with settings for training weights, and for training the scores of masks."""
 
 
 @dataclass(frozen=True)
@@ -31,70 +37,138 @@ class Search:
     prune: str | None = None
     """The objective; None for a pruner that does not train."""
     sparsities: tuple[float, ...] = ()
-    options: Options = ()
+    options: Options = field(default_factory=dict)
     """Further options of the pruner."""
-    options_at: OptionsAt = ()
+    options_at: dict[float, Options] = field(default_factory=dict)
+    """Those at one sparsity each."""
     lengths: tuple[float, ...] = (1.0,)
     """Of the search, relative to the profile's."""
-    lengths_at: LengthsAt = ()
+    lengths_at: dict[float, float] = field(default_factory=dict)
     """Factors at one sparsity each."""
     data: TrainingData = "id"
     """`id+ood` gives an upper bound."""
     distil: bool = False
     """Whether the search also imitates the full CE model of the same seed."""
 
-    def __post_init__(self) -> None:
-        if not self.sparsities:
-            raise UserError("no sparsities are named", "add e.g. sparsities: [0.5, 0.7]")
-        choose("training data", self.data, ("id", "id+ood"))
-        each_once("sparsities", self.sparsities)
-        each_once("lengths", self.lengths)
-        if not all(0.0 < length < math.inf for length in (*self.lengths, *dict(self.lengths_at).values())):
+    def check(self) -> None:
+        if not all(0.0 < length < math.inf for length in (*self.lengths, *self.lengths_at.values())):
             raise UserError("lengths must be positive and finite")
-        for name in ("options_at", "lengths_at"):
-            unknown = [sparsity for sparsity, _ in getattr(self, name) if sparsity not in self.sparsities]
-            if unknown:
-                raise UserError(f"{name} names {unknown[0]:g}, which is none of the sparsities")
-        self._check_objective()
-        for sparsity in self.sparsities:
-            self.at(sparsity)
-
-    def _check_objective(self) -> None:
         trains = get_pruner(self.pruner).trains
         if trains != (self.prune is not None):
-            raise UserError(f"pruner '{self.pruner}' {'needs' if trains else 'takes no'} objective")
-        if self.prune is not None:
-            get_objective(self.prune)
-        elif self.data != "id" or self.lengths != (1.0,) or self.lengths_at or self.distil:
+            raise UserError(f"pruner '{self.pruner}' {'needs an' if trains else 'takes no'} objective")
+        if not trains and (self.data, self.lengths, self.lengths_at, self.distil) != ("id", (1.0,), {}, False):
             raise UserError(f"pruner '{self.pruner}' does not train", "leave out data, lengths and distil")
 
     def at(self, sparsity: float) -> Pruner:
-        try:
-            options = {**dict(self.options), **dict(dict(self.options_at).get(sparsity, ()))}
-            return get_pruner(self.pruner)(sparsity=sparsity, **options)
-        except TypeError as error:
-            raise UserError(str(error).split("() ")[-1]) from None
-
-    def of(self, profile: Profile, model: ModelNode) -> dict[Place, ModelNode]:
-        """The subnetworks of `model`, by place."""
-        longer = dict(self.lengths_at)
-        return {
-            Place(sparsity, None, length): profile.pruned(
-                model, self.at(sparsity), self.prune, self.data, length, longer.get(sparsity, 1.0), self.distil
-            )
-            for sparsity in self.sparsities
-            for length in self.lengths
-        }
+        make, options = get_pruner(self.pruner), {**self.options, **self.options_at.get(sparsity, {})}
+        known = tuple(each.name for each in fields(make) if each.name != "sparsity")
+        return make(sparsity, **arguments_of(make, options, known))
 
 
-def each_once(name: str, values: Sequence[object]) -> None:
-    if not values:
-        raise UserError(f"no {name} are named", "leave them out for the usual ones")
-    if len(set(values)) != len(values):
-        raise UserError(f"{name} has a value twice: {list(values)}")
+@dataclass(frozen=True)
+class Profile:
+    task: TaskSpec
+    backbone: str = EMBEDDED
+    seeds: tuple[int, ...] = (0,)
+    finetuning: TrainingSettings = field(default_factory=TrainingSettings)
+    pruning: TrainingSettings = field(default_factory=TrainingSettings)
+    finetuning_of: dict[str, TrainingSettings] = field(default_factory=dict)
+    """By objective, where it differs from `finetuning`."""
+    pruning_of: dict[str, TrainingSettings] = field(default_factory=dict)
+    """By pruner, where it differs from `pruning`."""
+    stopping: TrainingSettings | None = None
+    """The fine-tuning before a search that starts `auto`: with `patience`."""
+    with_ood: TrainingSettings | None = None
+    """The pruning with OOD training data, where it differs from `pruning`."""
+    bias: BiasSpec = field(default_factory=BiasSpec)
+    """How the shortcut is measured. Default: what the task suspects, on words alone."""
+    words: tuple[str, ...] = ()
+    """One word a label: models have the backbone's own language-model head instead of a classifier."""
+
+    # what the figures of the papers vary
+    sparsities: tuple[float, ...] = (0.2, 0.5, 0.7, 0.9)
+    sparsities_of: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """By figure, where it shows others."""
+    starts: tuple[Start, ...] = (0.0, 0.25, 0.5, 0.75, 1.0, "auto")
+    timing_sparsity: float = 0.7
+    lengths: tuple[float, ...] = (1 / 3, 2 / 3, 1.0)
+    ablation_length: float = 1.0
+    """Of the searches in the ablation of initialisation and schedule."""
+    high_sparsity: float = 0.9
+    other_backbones: tuple[str, ...] = ()
+    searches: dict[str, Search] = field(default_factory=dict)
+    """By pruner or by kind of search, such as `gradual`: options, and how much longer it trains."""
+
+    def __post_init__(self) -> None:
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise UserError("at least one seed is needed, each once", f"not {list(self.seeds)}")
+
+    def each_training(
+        self, names: tuple[str, ...] = OF_WEIGHTS + OF_SCORES, scale: float = 1.0, **changes: Any
+    ) -> Profile:
+        """With changes of every training, or of those in some fields; `scale`: longer, with as many evaluations."""
+
+        def changed(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {name: changed(each) for name, each in value.items()}
+            every = value and max(1, round(scale * value.eval_every))
+            return value and replace(lengthened(value, scale), **{"eval_every": every, **changes})
+
+        return replace(self, **{name: changed(getattr(self, name)) for name in names})
+
+    def search(self, pruner: str, prune: str, kind: str = "", **changes: Any) -> Search:
+        """A search as the profile has it for that kind, or else for the pruner."""
+        usual = self.searches.get(kind) or self.searches.get(pruner) or Search(pruner)
+        options = usual.options | changes.pop("options", {})
+        return replace(usual, **{"prune": prune, "sparsities": self.sparsities, **changes, "options": options})
+
+    def raw(self, seed: int, backbone: str | None = None) -> Pretrained:
+        return Pretrained(backbone or self.backbone, self.task, seed, self.words)
+
+    def full(self, seed: int, objective: str = "ce", backbone: str | None = None) -> FineTune:
+        return self.fine_tuned(self.raw(seed, backbone), objective)
+
+    def fine_tuned(self, model: ModelNode, objective: str, settings: TrainingSettings | None = None) -> FineTune:
+        """`model`, fine-tuned with the settings for the objective, or with others."""
+        settings = settings or self.finetuning_of.get(objective, self.finetuning)
+        return FineTune(model, self.objective(objective, model), _of_run(settings, objective, model))
+
+    def pruned(self, model: ModelNode, search: Search, sparsity: float, length: float) -> Prune:
+        """The subnetwork that a search finds in `model`."""
+        pruner, raw, longer = search.at(sparsity), model.pretrained, search.lengths_at.get(sparsity, 1.0)
+        if search.prune is None:
+            return Prune(model, pruner)
+        objective = self.objective(search.prune, model)
+        if search.distil:
+            objective = Distilled(objective, self.full(raw.seed, backbone=raw.backbone))
+        settings = self.pruning_of.get(pruner.name, self.pruning)
+        settings = self.with_ood or settings if search.data == "id+ood" else settings
+        # `pruning` is for several pruners, and not all of them have scores
+        settings = settings if pruner.has_scores else replace(settings, score_rate=None)
+        # where only this sparsity trains longer, it warms up for as many steps as the others
+        settings = replace(lengthened(settings, length * longer), warmup=settings.warmup / max(1.0, longer))
+        return Prune(model, pruner, objective, _of_run(settings, search.prune, model), search.data)
+
+    def objective(self, name: str, model: ModelNode) -> Objective:
+        raw = model.pretrained
+        return make_objective(
+            name, ObjectiveSources(raw, lambda: self.full(raw.seed, backbone=raw.backbone), self.bias)
+        )
+
+    def bias_model(self, backbone: str | None = None) -> Bias:
+        return self.bias.node(self.task, backbone or self.backbone)
 
 
-# --- series --------------------------------------------------------------------------------------------------------
+def lengthened(settings: TrainingSettings, factor: float) -> TrainingSettings:
+    if settings.steps is None:
+        return replace(settings, epochs=factor * settings.epochs)
+    return replace(settings, steps=max(1, round(factor * settings.steps)))
+
+
+def _of_run(settings: TrainingSettings, objective: str, model: ModelNode) -> TrainingSettings:
+    """With the model's seed, and with the default `selection` where it has no effect: the same training has one key."""
+    selection = settings.selection if get_objective(objective).debiases else TrainingSettings.selection
+    return replace(settings, seed=model.pretrained.seed, selection=selection)
 
 
 def full(profile: Profile, label: str, *, finetune: str = "ce", backbone: str | None = None) -> list[Point]:
@@ -112,17 +186,34 @@ def of_fine_tuned(
     backbone: str | None = None,
 ) -> list[Point]:
     """(a) Prune the model as it is after each of `starts`, shares of its fine-tuning with `finetune`."""
-    each_once("starts", starts)
+    search.check()
+    if not (search.sparsities and search.lengths and starts):
+        raise UserError(f"'{label}' needs sparsities, lengths and starts, at least one of each")
     if not all(start == "auto" or 0.0 <= start <= 1.0 for start in starts):
         raise UserError("starts are shares of the fine-tuning, from 0 to 1, or auto")
     return [
-        Point(label, place._replace(start=start), seed, node)
+        Point(label, Place(sparsity, start, length), seed, profile.pruned(model, search, sparsity, length))
         for seed in profile.seeds
         for start in starts
-        for place, node in search.of(
-            profile, profile.started(profile.raw(seed, backbone), finetune, start, starts)
-        ).items()
+        for model in [_started(profile, profile.raw(seed, backbone), finetune, start, starts)]
+        for sparsity in search.sparsities
+        for length in search.lengths
     ]
+
+
+def _started(profile: Profile, raw: Pretrained, objective: str, start: Start, starts: tuple[Start, ...]) -> ModelNode:
+    """The model that a search starts from. Those in the course of the fine-tuning share one run."""
+    full = profile.fine_tuned(raw, objective)
+    if start in (0.0, 1.0):
+        return full if start else raw
+    if start != "auto":
+        steps = {
+            each: max(1, round(each * full.planned_steps)) for each in starts if each != "auto" and 0.0 < each < 1.0
+        }
+        return Moment(Trajectory(raw, full.objective, full.training, tuple(sorted({*steps.values()}))), steps[start])
+    if profile.stopping is None or profile.stopping.patience is None:
+        raise UserError("a search starts auto, but nothing says when", "set stopping: patience")
+    return profile.fine_tuned(raw, objective, profile.stopping)
 
 
 def in_isolation(
@@ -138,71 +229,21 @@ def in_isolation(
 
     IMP with rewinding trains from the raw weights. Other pruners learn the structure from the fine-tuned model.
     """
-    from_raw = search.pruner == "imp-rw"
-    if from_raw and finetune != "ce":
+    start = 0.0 if search.pruner == "imp-rw" else 1.0
+    if start == 0.0 and finetune != "ce":
         raise UserError("imp-rw in paradigm b starts from the raw model", "leave finetune out")
-    found = of_raw(profile, label, search, backbone=backbone) if from_raw else of_fine_tuned(
-        profile, label, search, finetune=finetune, backbone=backbone
-    )  # fmt: skip
-    return [
-        replace(point, place=point.place._replace(start=None), node=profile.isolated(point.node, isolated))
-        for point in found
-    ]
+    found = of_fine_tuned(profile, label, search, finetune=finetune, starts=(start,), backbone=backbone)
+    rewound = [(point, Rewind(point.node, point.node.pretrained)) for point in found]
+    return [_without_start(replace(point, node=profile.fine_tuned(node, isolated))) for point, node in rewound]
 
 
 def of_raw(profile: Profile, label: str, search: Search, *, backbone: str | None = None) -> list[Point]:
     """(c) Prune the raw model; nothing is fine-tuned."""
-    return [
-        Point(label, place, seed, node)
-        for seed in profile.seeds
-        for place, node in search.of(profile, profile.raw(seed, backbone)).items()
-    ]
+    return [_without_start(point) for point in of_fine_tuned(profile, label, search, starts=(0.0,), backbone=backbone)]
 
 
-PARADIGMS: dict[str, Callable[..., list[Point]]] = {
-    "full": full,
-    "a": of_fine_tuned,
-    "b": in_isolation,
-    "c": of_raw,
-}
+def _without_start(point: Point) -> Point:
+    return replace(point, place=point.place._replace(start=None))
 
 
-# --- controls ------------------------------------------------------------------------------------------------------
-
-
-def with_controls(profile: Profile, points: Sequence[Point]) -> list[Point]:
-    """Beside the full CE model of each backbone, the same model trained as long as the longest search.
-
-    Without this control, what a search finds cannot be told from what longer training finds.
-    """
-    found = list(points)
-    for backbone in dict.fromkeys(point.backbone for point in points if point.is_pruned):
-        models = {seed: profile.full(seed, backbone=backbone) for seed in profile.seeds}
-        shown = [n for n, point in enumerate(found) if point.node in models.values()]
-        label = found[shown[0]].label if shown else _full_label(profile, backbone)
-        longest = longest_search(points, backbone)
-        controls = [
-            Point(CONTROL.format(label), Place(), seed, control)
-            for seed, model in models.items()
-            if (control := as_long(model, longest)) != model
-        ]
-        place = shown[-1] + 1 if shown else 0
-        found[place:place] = controls
-    return found
-
-
-def _full_label(profile: Profile, backbone: str) -> str:
-    return FULL_CE + ("" if backbone == profile.backbone else f" on {backbone}")
-
-
-def longest_search(points: Sequence[Point], backbone: str) -> int:
-    """Optimisation steps from the raw model to the subnetwork of this backbone that takes most of them."""
-    return max(planned_steps(p.node) for p in points if p.is_pruned and p.backbone == backbone)
-
-
-def as_long(model: FineTune, steps: int) -> FineTune:
-    """Trained for `steps`, without `patience`, which would end it early; `model` itself if it is that long already."""
-    if steps <= planned_steps(model) and model.training.patience is None:
-        return model
-    training = replace(model.training, patience=None)
-    return replace(model, training=training if steps <= planned_steps(model) else replace(training, steps=steps))
+PARADIGMS: dict[str, Callable[..., list[Point]]] = {"full": full, "a": of_fine_tuned, "b": in_isolation, "c": of_raw}

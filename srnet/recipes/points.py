@@ -10,10 +10,8 @@ from srnet.experiment import FineTune, ModelNode, Prune, Rewind
 
 Axis = Literal["sparsity", "kept", "start", "length"]
 """What a figure varies. `kept` is 100 % minus the sparsity, on a logarithmic scale."""
-
 Start = float | Literal["auto"]
 """When the search begins: after this share of the fine-tuning, or `auto`: when the ID dev score stops rising."""
-
 Paradigm = Literal["full", "a", "b", "c"]
 """`full`: no pruning. (a) prune a fine-tuned model. (b) prune, rewind, fine-tune in isolation. (c) no fine-tuning."""
 

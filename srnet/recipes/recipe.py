@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from srnet.errors import UserError
+from srnet.errors import UserError, choose
 from srnet.experiment import Bias, Evaluate, FineTune, ModelNode, Node
+from srnet.experiment.cost import planned_steps
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import file_name
-from srnet.recipes.paradigms import CONTROL, FULL_CE, as_long, longest_search, with_controls
-from srnet.recipes.points import Axis, Point
-from srnet.recipes.profile import Profile
+from srnet.recipes.paradigms import Profile
+from srnet.recipes.points import Axis, Place, Point, labels_of
 
-Figure = Callable[[Profile], Sequence[Point]]
+FULL_CE = "full model (CE)"
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,21 @@ class Reference:
 
     @property
     def control_label(self) -> str:
-        return CONTROL.format(self.label)
-
-    @property
-    def models(self) -> list[FineTune]:
-        return [*self.full.values(), *self.controls.values()]
+        return f"{self.label}, trained as long"
 
 
 @dataclass(frozen=True)
 class Recipe:
     name: str
     profile: Profile
-    figure: Figure
+    figure: Callable[[Profile], Sequence[Point]]
     axis: Axis = "sparsity"
     title: str = ""
     """What the figure shows, in a few words."""
     control: bool = True
     """Whether full CE models trained as long as the longest search are shown."""
+    lines: tuple[str, ...] = ()
+    """Only these lines of the figure, by their labels, and the full CE models; all if none is named."""
 
     def __post_init__(self) -> None:
         file_name("a recipe", self.name)
@@ -62,25 +60,40 @@ class Recipe:
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
+        """Those of the figure. The control of a backbone follows its full CE model, or comes first without one.
+
+        Without a control, what a search finds cannot be told from what longer training finds.
+        """
+        points = list(self.shown)
+        for each in self.references.values():
+            place = max((n for n, point in enumerate(points, start=1) if point.node in each.full.values()), default=0)
+            points[place:place] = [Point(each.control_label, Place(), *control) for control in each.controls.items()]
+        return tuple(points)
+
+    @cached_property
+    def shown(self) -> list[Point]:
+        """The points of the figure's lines, without controls."""
         points = self.figure(self.profile)
-        places = {(point.label, point.place, point.seed) for point in points}
-        if not points or len(places) != len(points):
-            raise UserError(f"recipe '{self.name}' needs models, each with a label or a place of its own")
-        return tuple(with_controls(self.profile, points) if self.control else points)
+        if not points or len({(p.label, p.place, p.seed) for p in points}) != len(points):
+            fix = "name each line, sparsity, start and length once"
+            raise UserError(f"recipe '{self.name}' needs models, each with a label or a place of its own", fix)
+        for label in self.lines:
+            choose(f"line of {self.name}", label, labels_of(points))
+        wanted = self.lines or labels_of(points)
+        return [p for p in points if p.label in wanted or p.node == self.profile.full(p.seed, backbone=p.backbone)]
 
     @cached_property
     def references(self) -> dict[str, Reference]:
         """By backbone, for all that have points."""
-        return {backbone: self._reference(backbone) for backbone in dict.fromkeys(p.backbone for p in self.points)}
+        return {backbone: self._reference(backbone) for backbone in dict.fromkeys(p.backbone for p in self.shown)}
 
     def _reference(self, backbone: str) -> Reference:
         full = {seed: self.profile.full(seed, backbone=backbone) for seed in self.seeds}
-        label = next((p.label for p in self.points if p.node in full.values()), FULL_CE)
-        if not self.control or not any(p.is_pruned and p.backbone == backbone for p in self.points):
-            return Reference(label, full, {})
-        longest = longest_search(self.points, backbone)
-        longer = {seed: as_long(model, longest) for seed, model in full.items()}
-        return Reference(label, full, {seed: model for seed, model in longer.items() if model != full[seed]})
+        unshown = FULL_CE if backbone == self.profile.backbone else f"{FULL_CE} on {backbone}"
+        label = next((p.label for p in self.shown if p.node in full.values()), unshown)
+        searches = [planned_steps(p.node) for p in self.shown if p.is_pruned and p.backbone == backbone]
+        controls = {seed: _as_long(model, max(searches)) for seed, model in full.items() if self.control and searches}
+        return Reference(label, full, {seed: model for seed, model in controls.items() if model != full[seed]})
 
     @cached_property
     def bias_models(self) -> dict[str, Bias]:
@@ -90,8 +103,15 @@ class Recipe:
     def nodes(self) -> list[Node]:
         """Everything that a report on the recipe reads: every point, the models it is compared with, bias models."""
         nodes: list[Node] = [node for point in self.points for node in (point.node, Evaluate(point.node))]
-        nodes += [Evaluate(model) for reference in self.references.values() for model in reference.models]
+        for each in self.references.values():
+            nodes += [Evaluate(model) for model in (*each.full.values(), *each.controls.values())]
         return [*nodes, *self.bias_models.values()]
+
+
+def _as_long(model: FineTune, steps: int) -> FineTune:
+    """Trained for at least `steps`, and without `patience`, which would end the training early."""
+    training = replace(model.training, patience=None)
+    return replace(model, training=training if steps <= planned_steps(model) else replace(training, steps=steps))
 
 
 def _bias_models(node: ModelNode) -> list[Bias]:

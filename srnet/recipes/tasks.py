@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from srnet.errors import UserError, choose
 from srnet.experiment.nodes import TaskSpec
-from srnet.recipes.values import build, check_keys, convert_fields, located
+from srnet.recipes.values import arguments_of, build, located
 from srnet.tasks.files import BadRows, FilesTask, Leaks
 from srnet.tasks.published import PUBLISHED_OPTIONS, PUBLISHED_TASKS, published_task
 from srnet.tasks.splits import Decision
@@ -19,48 +20,36 @@ from srnet.yaml_files import read_yaml
 
 DATASETS = (*PUBLISHED_TASKS, SQUAD)
 """What can be read from a folder or the Hub by its name alone."""
-SQUAD_OPTIONS = ("metric", "rows", "bad_rows")
+CHANGEABLE = {FilesTask: PUBLISHED_OPTIONS, SquadTask: ("metric", "rows", "bad_rows")}
+"""What may be said about a task from files that is already described."""
 
 
 def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
-    """A name, a mapping of the embedded benchmark's dials, a published dataset with options, or files described."""
-    if isinstance(values, str):
-        return located(where, lambda: named_task(values))
-    if isinstance(values, Mapping) and "dataset" in values:
-        return located(where, lambda: _published(values, where, folder))
-    if isinstance(values, Mapping) and "train" in values:
-        if values.get("answer") == SquadTask.answer:
-            said = {key: value for key, value in values.items() if key != "answer"}
-            return build(SquadTask, said, where).resolved(folder)
-        return build(FilesTask, values, where).resolved(folder)
-    return build(SyntheticTask, values, where)
+    """A name, a mapping of the embedded benchmark's dials, a published dataset with options, or files described.
+
+    Errors begin with `where`. Relative paths start from `folder`.
+    """
+    with located(where):
+        if isinstance(values, str):
+            choose("task", values, (*FAMILIES, *DATASETS))
+            values = {"dataset" if values in DATASETS else "name": values}
+        keys = values if isinstance(values, Mapping) else ()
+        if "dataset" in keys:
+            return _dataset(values, folder)
+        if "train" in keys and values.get("answer") == SquadTask.answer:
+            return build(SquadTask, {key: values[key] for key in keys if key != "answer"}).resolved(folder)
+        return build(FilesTask, values).resolved(folder) if "train" in keys else build(SyntheticTask, values)
 
 
-def named_task(name: str) -> TaskSpec:
-    """A task of the embedded benchmark, or a published dataset from the Hub."""
-    choose("task", name, (*FAMILIES, *DATASETS))
-    if name == SQUAD:
-        return squad_task()
-    return published_task(name) if name in PUBLISHED_TASKS else SyntheticTask(name)
-
-
-def _squad(options: dict[str, Any], data: Any, where: str, folder: Path) -> SquadTask:
-    ood = {str(name): str(file) for name, file in dict(options.pop("ood", None) or {}).items()}
-    plain = squad_task(None if data is None else (folder / str(data)).resolve(), ood)
-    check_keys(options, SQUAD_OPTIONS, where)
-    return dataclasses.replace(plain, **convert_fields(SquadTask, options, where)).resolved(folder)
-
-
-def _published(values: Mapping[str, Any], where: str, folder: Path) -> FilesTask | SquadTask:
-    """`dataset: snli` with `data`, `ood`, `ood_train` and other options of files."""
-    options = dict(values)
-    name, data = options.pop("dataset"), options.pop("data", None)
-    if name == SQUAD:
-        return _squad(options, data, where, folder)
-    ood, ood_train = (dict(options.pop(key, None) or {}) for key in ("ood", "ood_train"))
-    plain = published_task(str(name), None if data is None else (folder / str(data)).resolve(), ood, ood_train)
-    check_keys(options, PUBLISHED_OPTIONS, where)
-    return dataclasses.replace(plain, **convert_fields(FilesTask, options, where)).resolved(folder)
+def _dataset(values: Mapping[str, Any], folder: Path) -> FilesTask | SquadTask:
+    """A published dataset: from the folder `data`, or from the Hub, with OOD files by name, and with changes."""
+    name, data = values["dataset"], values.get("data")
+    source = None if data is None else (folder / str(data)).resolve()
+    make, keys = (squad_task, ("ood",)) if name == SQUAD else (partial(published_task, name), ("ood", "ood_train"))
+    files = arguments_of(published_task, {key: values[key] for key in keys if key in values})
+    task = make(folder=source, **files).resolved(folder)
+    changes = {key: value for key, value in values.items() if key not in ("dataset", "data", *keys)}
+    return dataclasses.replace(task, **arguments_of(type(task), changes, only=CHANGEABLE[type(task)]))
 
 
 def load_task_file(path: Path) -> TaskSpec:
@@ -70,7 +59,7 @@ def load_task_file(path: Path) -> TaskSpec:
 
 @dataclasses.dataclass(frozen=True)
 class DataOptions:
-    """What a command line says about data: where a published dataset lies, and how any files are read."""
+    """Options about data: where a published dataset is, and how files are read."""
 
     data: str | None = None
     """Folder of a published dataset (mnli, ..., squad), or of several such folders. Default: the Hub."""
@@ -88,31 +77,15 @@ class DataOptions:
     """Three-way answers on a two-way set such as HANS: argmax or sum. Default: argmax."""
 
     def task(self, name: str, alone: bool = True) -> TaskSpec:
-        """The task called `name`, or described in the YAML file of that name."""
+        """The task called `name`, or described in the YAML file of that name; `alone`: the only one of a command."""
         if not alone and (self.ood or self.ood_train):
             raise UserError("--ood and --ood-train are for one task", "describe several in YAML files")
-        is_file = name.endswith((".yaml", ".yml"))
-        if not is_file:
-            choose("task", name, (*FAMILIES, *DATASETS))
-        if is_file or name not in DATASETS:
-            for option in ("data", "ood", "ood_train"):
-                if getattr(self, option):
-                    what = "a file says where its data lie" if is_file else f"'{name}' brings its own data"
-                    raise UserError(f"--{option.replace('_', '-')}: {what}", f"use it with {', '.join(DATASETS)}")
-            task = load_task_file(Path(name)) if is_file else task_from(name, "--task")
-        else:
-            task = self._dataset(name, None if self.data is None else Path(self.data)).resolved(Path())
-        changes = {key: value for key in ("rows", "leaks", "bad_rows", "decision") if (value := getattr(self, key))}
-        unused = [key for key in changes if isinstance(task, SquadTask) and key not in SQUAD_OPTIONS]
-        if unused:
-            raise UserError(f"--{unused[0].replace('_', '-')}: it has no meaning for '{name}'", "leave it out")
-        if changes and not isinstance(task, (FilesTask, SquadTask)):
-            raise UserError(f"--{next(iter(changes)).replace('_', '-')}: '{name}' brings its own data", "leave it out")
-        return dataclasses.replace(task, **changes) if changes else task  # type: ignore[type-var]
-
-    def _dataset(self, name: str, folder: Path | None) -> FilesTask | SquadTask:
-        if name != SQUAD:
-            return published_task(name, folder, dict(self.ood), dict(self.ood_train))
-        if self.ood_train:
-            raise UserError("--ood-train: it has no meaning for 'squad'", "leave it out")
-        return squad_task(folder, dict(self.ood))
+        given = {key: dict(value) if isinstance(value, tuple) else value for key, value in vars(self).items() if value}
+        if name in DATASETS:
+            return task_from({"dataset": name, **given}, name)
+        task = load_task_file(Path(name)) if name.endswith((".yaml", ".yml")) else task_from(name, "task")
+        for key in given:
+            if not isinstance(task, (FilesTask, SquadTask)) or key not in CHANGEABLE[type(task)]:
+                problem = f"--{key.replace('_', '-')}: '{name}' brings its own data"
+                raise UserError(problem, "leave it out, or name a published dataset")
+        return dataclasses.replace(task, **arguments_of(type(task), given)) if given else task  # type: ignore[type-var]

@@ -1,97 +1,94 @@
-"""Checked values from YAML: every key and every value is checked, and an error names the file and the place."""
+"""Checked values from YAML: every key and every value is checked, and an error says where it is."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import inspect
-import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from srnet.errors import UserError
 
 T = TypeVar("T")
+_SCALARS = {int: "a whole number", float: "a number", str: "text (quote it)", bool: "true or false"}
 
 
-def build(make: Callable[..., T], values: Any, where: str, **defaults: Any) -> T:
-    """Call `make`, a dataclass or a function, with a mapping; each value is converted to its parameter's type."""
-    parameters = inspect.signature(make).parameters
-    if not isinstance(values, Mapping):
-        raise UserError(f"{where}: a mapping is needed, not {values!r}")
-    check_keys(values, parameters, where)
-    for name, parameter in parameters.items():
-        if parameter.default is parameter.empty and name not in values and name not in defaults:
-            raise UserError(f"{where}: key '{name}' is missing")
-    given = convert_fields(make, values, where)
-    return located(where, lambda: make(**{**defaults, **given}))
-
-
-def convert_fields(make: Callable[..., Any], values: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Each value as the type of the field or parameter of its name."""
-    hints = get_type_hints(make)
-    return {key: convert(value, hints[key], f"{where}: {key}") for key, value in values.items()}
-
-
-def located(where: str, make: Callable[[], T]) -> T:
-    """Whatever `make` objects to is said with its place."""
+@contextlib.contextmanager
+def located(place: object) -> Iterator[None]:
+    """Errors raised inside begin with their place: a file, a line, a key."""
     try:
-        return make()
+        yield
     except UserError as error:
-        message = str(error)
-        raise UserError(message if message.startswith(where) else f"{where}: {message}") from None
+        raise UserError(f"{place}: {error}") from None
 
 
-def check_keys(values: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    unknown = [str(key) for key in values if key not in known]
-    if unknown:
-        raise UserError(f"{where}: unknown key '{unknown[0]}'", f"known: {', '.join(known)}")
+def build(make: Callable[..., T], values: Any) -> T:
+    """Call `make`, a dataclass or a function, with a mapping of its arguments."""
+    given = arguments_of(make, values)
+    for name, parameter in inspect.signature(make).parameters.items():
+        if parameter.default is parameter.empty and name not in given:
+            raise UserError(f"key '{name}' is missing")
+    return make(**given)
 
 
-def convert(value: Any, hint: Any, where: str) -> Any:
-    """`value`, as YAML gave it, as the type a field asks for."""
+def arguments_of(make: Callable[..., Any], values: Any, only: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The values of a mapping, each converted to the type of the parameter of its name, or of `only` some of these."""
+    hints, known, found = get_type_hints(make), only or tuple(inspect.signature(make).parameters), {}
+    for key, value in _mapping(values).items():
+        if key not in known:
+            raise UserError(f"unknown key '{key}'", f"known: {', '.join(known)}")
+        with located(key):
+            found[key] = convert(value, hints[key])
+    return found
+
+
+def convert(value: Any, hint: Any) -> Any:
+    """`value`, as YAML gave it, as the type `hint`. Instances of dataclasses stay as they are."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if hint is Any or (origin is Literal and value in arguments):
+    if hint is Any:
         return value
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return build(hint, value, where)
-    if origin in (Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        return _first_that_fits(value, [a for a in arguments if a is not type(None)], where)
-    if origin is tuple:
-        return _tuple(value, arguments, where)
+        return value if isinstance(value, hint) else build(hint, value)
+    if origin in (Union, UnionType):
+        return _first_that_fits(value, arguments)
+    if origin in (dict, Mapping):
+        return _dict(value, *arguments)
+    if origin is tuple and get_origin(arguments[0]) is tuple:  # pairs are written as a mapping
+        return tuple(_dict(value, *get_args(arguments[0])).items())
+    if origin is tuple and isinstance(value, list):
+        return tuple(convert(each, arguments[0]) for each in value)
     if hint is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
-        try:
-            return float(value)  # YAML reads 5e-5 as text, for want of a dot
-        except ValueError:
-            raise UserError(f"{where}: '{value}' is not a number") from None
-    if hint in (int, str, bool) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+        with contextlib.suppress(ValueError, OverflowError):
+            return float(value)  # YAML reads 5e-5 as text, because it has no dot
+    if type(value) is hint or (origin is Literal and value in arguments):
         return value
-    names = {int: "a whole number", float: "a number", str: "text (quote it)", bool: "true or false"}
-    wanted = f"one of {', '.join(map(repr, arguments))}" if origin is Literal else names.get(hint, str(hint))
-    raise UserError(f"{where}: {value!r} is not {wanted}")
+    wanted = "a list" if origin is tuple else _SCALARS.get(hint) or f"one of {', '.join(map(repr, arguments))}"
+    raise UserError(f"{value!r:.80} is not {wanted}")
 
 
-def _first_that_fits(value: Any, hints: list[Any], where: str) -> Any:
-    if isinstance(value, Mapping):  # what is wrong inside it should be said, not that it is no text
-        hints = [hint for hint in hints if dataclasses.is_dataclass(hint)] or hints
-    for hint in hints[:-1]:
+def _first_that_fits(value: Any, hints: tuple[Any, ...]) -> Any:
+    if value is None and NoneType in hints:
+        return None
+    # if none fits, the error of the last is shown: for a mapping, what is wrong in it
+    known = [hint for hint in hints if hint is not NoneType]
+    *others, last = sorted(known, key=lambda hint: isinstance(value, Mapping) and dataclasses.is_dataclass(hint))
+    for hint in others:
         with contextlib.suppress(UserError):
-            return convert(value, hint, where)
-    return convert(value, hints[-1], where)
+            return convert(value, hint)
+    return convert(value, last)
 
 
-def _tuple(value: Any, arguments: tuple[Any, ...], where: str) -> tuple[Any, ...]:
-    inner = arguments[0]
-    if get_origin(inner) is tuple:  # pairs are written as a mapping
-        if not isinstance(value, Mapping):
-            raise UserError(f"{where}: a mapping is needed, not {value!r}")
-        key, kind = get_args(inner)
-        return tuple(
-            (str(name) if key is str else convert(name, key, where), convert(each, kind, f"{where}: {name}"))
-            for name, each in value.items()
-        )
-    if not isinstance(value, list):
-        raise UserError(f"{where}: a list is needed, not {value!r}")
-    return tuple(convert(each, inner, where) for each in value)
+def _dict(value: Any, key: Any, kind: Any) -> dict[Any, Any]:
+    found = {}
+    for name, each in _mapping(value).items():
+        with located(name):
+            found[str(name) if key is str else convert(name, key)] = convert(each, kind)
+    return found
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise UserError(f"{value!r:.80} is not a mapping")
+    return value

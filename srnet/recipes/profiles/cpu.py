@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from srnet.experiment.nodes import TaskSpec
-from srnet.recipes.profile import Profile
+from srnet.recipes.paradigms import Profile
+from srnet.recipes.profiles.toy import small_profile
 from srnet.training import TrainingSettings
 
 FINETUNING = TrainingSettings(learning_rate=1e-4, steps=500, warmup=0.06, eval_every=100, dev_rows=2000)
 PRUNING = TrainingSettings(learning_rate=2e-4, steps=500, warmup=0.06, eval_every=100, dev_rows=2000, trace=200)
 """The learning rate of the scores goes with the length of the run: the paper's 5e-5 is for 60,000 steps."""
 
-_OF_WEIGHTS = replace(PRUNING, learning_rate=FINETUNING.learning_rate)
-
 
 def cpu_profile(task: TaskSpec, backbone: str) -> Profile:
-    return Profile(
-        task=task,
-        backbone=backbone,
-        finetuning=FINETUNING,
-        pruning=PRUNING,
-        stopping=replace(FINETUNING, eval_every=50, patience=3, min_gain=0.5),
-        with_ood=PRUNING,
-        pruning_of=tuple((name, _OF_WEIGHTS) for name in ("imp", "imp-rw")),
-        sparsities=(0.5, 0.7),
-        sparsities_of={"fig2": (0.5, 0.7, 0.9)},
-    )
+    return small_profile(task, backbone, FINETUNING, PRUNING, stop_every=50)

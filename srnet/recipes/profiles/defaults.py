@@ -7,27 +7,27 @@ from dataclasses import replace
 from srnet.experiment.nodes import TaskSpec, answer_of_spec
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.pruners import get_pruner
-from srnet.recipes.profiles.smp import family_settings
+from srnet.recipes.profiles import smp
 from srnet.recipes.profiles.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS
 from srnet.training import TrainingSettings
 
+BACKBONES = (EMBEDDED, EMBEDDED_OTHER)
+
 
 def finetuning_for(backbone: str, task: TaskSpec | None = None) -> TrainingSettings:
-    return _roomy(FINETUNING if _embedded(backbone) else TrainingSettings(epochs=3), task)
+    return _long_enough(FINETUNING if backbone in BACKBONES else TrainingSettings(epochs=3), task)
 
 
 def pruning_for(backbone: str, pruner: str = "mask", task: TaskSpec | None = None) -> TrainingSettings:
-    settings = family_settings(pruner, embedded=_embedded(backbone))
-    if settings is None:
-        embedded = PRUNING if get_pruner(pruner).has_scores else PRUNING_WEIGHTS
-        settings = embedded if _embedded(backbone) else TrainingSettings(epochs=5)
-    return _roomy(settings, task)
+    if pruner in (*smp.STATIC, *smp.FAMILY):
+        settings = (smp.small(smp.TOY) if backbone in BACKBONES else smp.PUBLISHED["mnli"]).of(pruner)
+    elif backbone in BACKBONES:
+        settings = PRUNING if get_pruner(pruner).has_scores else PRUNING_WEIGHTS
+    else:
+        settings = TrainingSettings(epochs=5)
+    return _long_enough(settings, task)
 
 
-def _roomy(settings: TrainingSettings, task: TaskSpec | None) -> TrainingSettings:
-    """Contexts are longer than sentences."""
+def _long_enough(settings: TrainingSettings, task: TaskSpec | None) -> TrainingSettings:
+    """For the task's kind of answer: contexts are longer than sentences."""
     return settings if task is None else replace(settings, max_length=answer_of_spec(task).max_length)
-
-
-def _embedded(backbone: str) -> bool:
-    return backbone in (EMBEDDED, EMBEDDED_OTHER)

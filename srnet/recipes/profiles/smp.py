@@ -1,193 +1,114 @@
 """Static model pruning and its family at three scales: how each method is trained.
 
-The published hyper-parameters are for BERT-base; the toy and cpu settings were looked for on ID dev only.
+The published hyper-parameters are for BERT-base; the toy and cpu settings were chosen on ID dev only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from srnet.backbones import has_language_model
 from srnet.errors import choose
 from srnet.experiment.nodes import TaskSpec, answer_of_spec, load_task
 from srnet.names import EMBEDDED
-from srnet.recipes.profile import Profile
+from srnet.recipes.paradigms import Options, Profile, Search
+from srnet.recipes.profiles.paper import BACKBONE
 from srnet.tasks.files import FilesTask
 from srnet.training import TrainingSettings
 
-KEPT = (0.5, 0.1, 0.03)
-"""The shares of weights that the authors keep."""
-SPARSITIES = tuple(round(1.0 - kept, 6) for kept in KEPT)
 STATIC, FAMILY = ("smp-l", "smp-s"), ("movement", "soft-movement", "magnitude", "l0")
-SCORE_RATES = {"smp-l": 2e-2, "smp-s": 2e-2, "movement": 1e-2, "soft-movement": 1e-2, "l0": 1e-1}
 HEAD_RATE = 1e-3
 """Of a classifier where a backbone needs one; the authors' models have none."""
-BACKBONE = "bert-base-uncased"
-FLOOR = 0.005
-"""The share of a matrix that the published soft movement pruning never prunes."""
-
-
-def words_for(task: TaskSpec, backbone: str) -> tuple[str, ...]:
-    """The task's label words where the backbone has a head to read them with, else none: a classifier."""
-    words = load_task(task).label_words
-    return words if words and has_language_model(backbone) else ()
-
-
-# --- paper ---------------------------------------------------------------------------------------------------------
+_STATIC = TrainingSettings(learning_rate=HEAD_RATE, score_rate=2e-2, epochs=12, batch_size=64)
+_FAMILY = TrainingSettings(learning_rate=3e-5, epochs=6, warmup=0.1)
 
 
 @dataclass(frozen=True)
-class Published:
-    """One row of the table of hyper-parameters."""
+class Trained:
+    """How the methods are trained. The defaults are those published for MNLI."""
 
-    epochs: float
-    batch_size: int
-    hold: float = 0.4
-    """The share of the run at the final sparsity: 30,000 steps of MNLI's 74,000, which no smaller task has."""
-    max_length: int = 128
-    epochs_at: tuple[tuple[float, float], ...] = ()
-    """(sparsity, epochs) where it is another number. The ramp then ends at the same step as at the others."""
-    temperature_at: tuple[tuple[float, float], ...] = ()
-    """(sparsity, p of SMP-S) without distillation, where it is not the usual one."""
-    family_epochs: float = 6.0
-    """The movement-pruning family."""
-    family_batch_size: int = 32
-    family_rate: float = 3e-5
-    family_warmup: float = 0.1
+    static: TrainingSettings = _STATIC
+    """Static pruning: scores alone train, and the classifier where there is one."""
+    family: TrainingSettings = _FAMILY
+    """The movement-pruning family, but for the rates of the scores."""
+    rates: dict[str, float] = field(default_factory=lambda: {"movement": 1e-2, "soft-movement": 1e-2, "l0": 1e-1})
+    ramp: float = 0.6
+    """The final sparsity is held for the rest: 30,000 steps of MNLI's 74,000, which no smaller task has."""
+    lengths_at: dict[float, float] = field(default_factory=dict)
+    """How much longer it trains, by sparsity. The ramp ends at the same step as at the others."""
+    undistilled_at: dict[float, Options] = field(default_factory=dict)
+    """Options of SMP-S without distillation, by sparsity."""
+
+    def of(self, pruner: str) -> TrainingSettings:
+        return self.static if pruner in STATIC else replace(self.family, score_rate=self.rates.get(pruner))
 
 
+# how often they evaluate is not published; we do it dozens of times a run
+_SHORT_STATIC = replace(_STATIC, epochs=60, batch_size=32, eval_every=100)
+_SHORT_FAMILY = replace(_FAMILY, eval_every=100)
 PUBLISHED = {
-    "mnli": Published(12, 64, temperature_at=((0.5, 3.0),)),
-    "qnli": Published(12, 64),
-    "qqp": Published(12, 64, family_epochs=10, family_rate=3e-6),
-    "sst2": Published(12, 64),
-    "mrpc": Published(60, 32),
-    "cola": Published(60, 32),
-    "stsb": Published(60, 32),
-    "rte": Published(100, 32),
-    "squad": Published(
-        10,
-        32,
-        hold=0.18,
-        max_length=384,
-        epochs_at=((0.97, 20),),
-        temperature_at=((0.5, 4.0),),
-        family_epochs=10,
-        family_batch_size=16,
+    "mnli": Trained(undistilled_at={0.5: {"temperature": 3.0}}),
+    "qqp": Trained(family=replace(_FAMILY, learning_rate=3e-6, epochs=10)),
+    **dict.fromkeys(("qnli", "sst2"), Trained()),
+    **dict.fromkeys(("mrpc", "cola", "stsb"), Trained(_SHORT_STATIC, _SHORT_FAMILY)),
+    "rte": Trained(replace(_SHORT_STATIC, epochs=100), _SHORT_FAMILY),
+    "squad": Trained(
+        replace(_STATIC, epochs=10, batch_size=32, max_length=384),
+        replace(_FAMILY, epochs=10, batch_size=16, max_length=384),
+        ramp=0.82,  # but for 5,000 of 27,700 steps
+        lengths_at={0.97: 2.0},
+        undistilled_at={0.5: {"temperature": 4.0}},
     ),
 }
-"""5,000 steps of SQuAD's 27,700 are a hold of 18 %. The family's recipes are published for MNLI, QQP and SQuAD; the
-other tasks take MNLI's."""
-
-
-def _published_static(published: Published) -> TrainingSettings:
-    return TrainingSettings(
-        learning_rate=HEAD_RATE,
-        score_rate=SCORE_RATES["smp-s"],
-        epochs=published.epochs,
-        batch_size=published.batch_size,
-        eval_every=1000 if published.epochs <= 20 else 100,  # how often is not said: dozens of times a run
-        max_length=published.max_length,
-    )
-
-
-def _published_family(published: Published) -> TrainingSettings:
-    return replace(
-        _published_static(published),
-        learning_rate=published.family_rate,
-        score_rate=None,
-        epochs=published.family_epochs,
-        batch_size=published.family_batch_size,
-        warmup=published.family_warmup,
-    )
+"""The family's recipes are published for MNLI, QQP and SQuAD; the other tasks take MNLI's."""
 
 
 def paper_smp(task: TaskSpec, backbone: str = BACKBONE) -> Profile:
     published = PUBLISHED[choose("task of the paper", task.name, PUBLISHED)]
-    family, ramp = _published_family(published), 1.0 - published.hold
-    longer = tuple((sparsity, epochs / published.epochs) for sparsity, epochs in published.epochs_at)
-    same_step = tuple((sparsity, (("ramp", round(ramp / length, 6)),)) for sparsity, length in longer)
-    return _profile(
-        task,
-        backbone,
-        # the dense model, which is also the teacher, as usual for BERT
-        finetuning=replace(family, learning_rate=3e-5, epochs=3),
-        static=_published_static(published),
-        family=family,
-        options_of={
-            **{name: (("ramp", round(ramp, 6)),) for name in STATIC},
-            "soft-movement": (("floor", FLOOR),),
-        },
-        options_at=dict.fromkeys(STATIC, same_step),
-        undistilled_at={"smp-s": tuple((s, (("temperature", p),)) for s, p in published.temperature_at)},
-        lengths_at=longer,
-    )
+    same_step = {each: {"ramp": published.ramp / length} for each, length in published.lengths_at.items()}
+    static = Search("smp-s", options={"ramp": published.ramp}, options_at=same_step, lengths_at=published.lengths_at)
+    searches = {
+        "smp-l": replace(static, pruner="smp-l"),
+        "smp-s": static,
+        "smp-s without distillation": replace(static, options_at=same_step | published.undistilled_at),
+        # the share of a matrix that the published soft movement pruning never prunes
+        "soft-movement": Search("soft-movement", options={"floor": 0.005}),
+    }
+    # the dense model, which is also the teacher, is fine-tuned as usual for BERT
+    dense = replace(published.family, learning_rate=3e-5, epochs=3)
+    return replace(_profile(task, backbone, published), finetuning=dense, searches=searches)
 
 
-# --- smaller scales ------------------------------------------------------------------------------------------------
-
-_TOY = TrainingSettings(learning_rate=2e-4, steps=600, warmup=0.05, eval_every=60, dev_rows=1000)
-_CPU = TrainingSettings(learning_rate=1e-4, steps=400, batch_size=16, warmup=0.06, eval_every=80, dev_rows=500)
-_BRISK = {**dict.fromkeys(STATIC, 1e-1), "movement": 5e-2, "soft-movement": 5e-2, "l0": 1e-1}
-"""Scores move as far in hundreds of steps as the published rates move them in tens of thousands."""
+TOY = TrainingSettings(learning_rate=2e-4, steps=600, warmup=0.05, eval_every=60, dev_rows=1000)
+CPU = TrainingSettings(learning_rate=1e-4, steps=400, batch_size=16, warmup=0.06, eval_every=80, dev_rows=500)
 
 
-def toy_smp(task: TaskSpec, backbone: str = EMBEDDED) -> Profile:
-    return _small(task, backbone, replace(_TOY, max_length=answer_of_spec(task).max_length))
+def small(weights: TrainingSettings) -> Trained:
+    """Scores move as far in hundreds of steps as the published rates move them in tens of thousands."""
+    static = replace(weights, learning_rate=HEAD_RATE, score_rate=1e-1, warmup=0.0)
+    return Trained(static, weights, rates={"movement": 5e-2, "soft-movement": 5e-2, "l0": 1e-1})
 
 
-def cpu_smp(task: TaskSpec, backbone: str) -> Profile:
-    return _small(task, backbone, replace(_CPU, max_length=answer_of_spec(task).max_length))
+def _small_profile(weights: TrainingSettings, task: TaskSpec, backbone: str = EMBEDDED) -> Profile:
+    return _profile(task, backbone, small(replace(weights, max_length=answer_of_spec(task).max_length)))
 
 
-def _small(task: TaskSpec, backbone: str, weights: TrainingSettings) -> Profile:
-    return _profile(
-        task, backbone, finetuning=weights, static=_scores(weights, _BRISK["smp-s"]), family=weights, rates=_BRISK
-    )
+toy_smp, cpu_smp = partial(_small_profile, TOY), partial(_small_profile, CPU)
 
 
-def _scores(weights: TrainingSettings, rate: float) -> TrainingSettings:
-    """Static pruning: scores alone train, from the first step; the weights' rate is for a classifier that was drawn."""
-    return replace(weights, learning_rate=HEAD_RATE, score_rate=rate, warmup=0.0)
-
-
-def _profile(
-    task: TaskSpec,
-    backbone: str,
-    *,
-    finetuning: TrainingSettings,
-    static: TrainingSettings,
-    family: TrainingSettings,
-    rates: dict[str, float] = SCORE_RATES,
-    **more: Any,
-) -> Profile:
-    return Profile(
-        task=_as_in_glue(task),
-        backbone=backbone,
-        finetuning=finetuning,
-        pruning=static,
-        pruning_of=tuple((name, replace(family, score_rate=rates.get(name))) for name in FAMILY),
-        stopping=finetuning,
-        with_ood=static,
-        sparsities=SPARSITIES,
-        words=words_for(task, backbone),
-        **more,
-    )
-
-
-def _as_in_glue(task: TaskSpec) -> TaskSpec:
-    """The authors count QQP as GLUE does, by the F1 of duplicates; the other paper weighs both classes."""
+def _profile(task: TaskSpec, backbone: str, trained: Trained) -> Profile:
     if isinstance(task, FilesTask) and task.name == "qqp" and task.metric == "f1":
-        return replace(task, metric="positive_f1")
-    return task
-
-
-def family_settings(pruner: str, *, embedded: bool) -> TrainingSettings | None:
-    """What a single training starts from: the toy profile's settings, or MNLI's; None for other pruners."""
-    if pruner not in (*STATIC, *FAMILY):
-        return None
-    weights, rates = (_TOY, _BRISK) if embedded else (_published_family(PUBLISHED["mnli"]), SCORE_RATES)
-    if pruner in FAMILY:
-        return replace(weights, score_rate=rates.get(pruner))
-    return _scores(_TOY, rates[pruner]) if embedded else _published_static(PUBLISHED["mnli"])
+        # the authors count as GLUE does, by the F1 of duplicates; the other paper weighs both classes
+        task = replace(task, metric="positive_f1")
+    words = load_task(task).label_words
+    return Profile(
+        task=task,
+        backbone=backbone,
+        finetuning=trained.family,
+        pruning=trained.static,
+        pruning_of={name: trained.of(name) for name in FAMILY},
+        sparsities=(0.5, 0.9, 0.97),  # the authors keep 50, 10 and 3 % of the weights
+        # without a head to read the label words with, there is a classifier
+        words=words if words and has_language_model(backbone) else (),
+    )

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
-from srnet.recipes.profile import Profile
+from srnet.recipes.paradigms import Profile
 from srnet.training import TrainingSettings
 
 FINETUNING = TrainingSettings(learning_rate=5e-4, steps=700, warmup=0.05, eval_every=100, dev_rows=1000)
@@ -20,21 +20,25 @@ PRUNING = TrainingSettings(learning_rate=1.5e-4, steps=500, warmup=0.05, eval_ev
 """At 70 % a mask starts at chance level. At 2.5e-4 and above, or in batches of 16, some seeds do not leave it."""
 PRUNING_WEIGHTS = replace(PRUNING, learning_rate=FINETUNING.learning_rate)
 """IMP trains weights, not scores."""
-STOPPING = replace(FINETUNING, eval_every=25, patience=3, min_gain=0.5)
-"""Fine-tuning that ends when ID dev has not risen by half a point for 75 steps."""
 
 
 def toy_profile(task: TaskSpec, backbone: str = EMBEDDED) -> Profile:
-    steps = LONGER.get(task.name, FINETUNING.steps)
+    finetuning = replace(FINETUNING, steps=LONGER.get(task.name, FINETUNING.steps))
+    profile = small_profile(task, backbone, finetuning, PRUNING, stop_every=25)
+    return replace(profile, other_backbones=(EMBEDDED_OTHER,))
+
+
+def small_profile(
+    task: TaskSpec, backbone: str, finetuning: TrainingSettings, pruning: TrainingSettings, stop_every: int
+) -> Profile:
+    """Early stopping: when ID dev has not risen by half a point in three evaluations, one every `stop_every` steps."""
     return Profile(
         task=task,
         backbone=backbone,
-        finetuning=replace(FINETUNING, steps=steps),
-        pruning=PRUNING,
-        stopping=replace(STOPPING, steps=steps),
-        with_ood=PRUNING,
-        pruning_of=tuple((name, PRUNING_WEIGHTS) for name in ("imp", "imp-rw")),
+        finetuning=finetuning,
+        pruning=pruning,
+        stopping=replace(finetuning, eval_every=stop_every, patience=3, min_gain=0.5),
+        pruning_of=dict.fromkeys(("imp", "imp-rw"), replace(pruning, learning_rate=finetuning.learning_rate)),
         sparsities=(0.5, 0.7),
         sparsities_of={"fig2": (0.5, 0.7, 0.9)},
-        other_backbones=(EMBEDDED_OTHER,),
     )
