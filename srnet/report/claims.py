@@ -7,32 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from srnet.evaluation import ALPHA, MIN_SEEDS, Interval, Verdict, judge_together, seeds_in_words
-from srnet.experiment import Store
-from srnet.recipes.figures import (
-    AUTO_START,
-    FIGURES,
-    FIXED,
-    GRADUAL,
-    IMP_CE,
-    IMP_POE,
-    ISOLATED_IMP_CE,
-    ISOLATED_IMP_POE,
-    ISOLATED_MASK_CE,
-    ISOLATED_MASK_POE,
-    MASK_CE,
-    MASK_CONFREG,
-    MASK_POE,
-    MASK_REWEIGHT,
-    OOD_A,
-    OOD_B,
-    OOD_C,
-    RAW_POE,
-    START,
-)
-from srnet.recipes.points import Place, Point, Start
-from srnet.recipes.recipe import Recipe
-from srnet.report.evidence import Evidence, Missing
+from srnet.evaluation import ALPHA, KEEPS_ID, MIN_SEEDS, Interval, Verdict, judge_together, seeds_in_words
+from srnet.recipes import figures
+from srnet.recipes.points import Place, Start
+from srnet.report.evidence import Evidence, Missing, Models
 from srnet.tasks.base import Task
 
 Answer = Literal["holds", "does not hold", "not enough evidence"]
@@ -81,87 +59,54 @@ def answered(parts: Sequence[Part], alpha: float = ALPHA, at_least: int = 1) -> 
 
 def all_of(answers: Iterable[Answer]) -> Answer:
     """Every part must hold; one that fails is enough to refute."""
-    given = list(answers)
-    if FAILS in given:
-        return FAILS
-    return HOLDS if given and set(given) == {HOLDS} else OPEN
+    return _combined(answers, decisive=FAILS, unanimous=HOLDS)
 
 
 def any_of(answers: Iterable[Answer]) -> Answer:
     """One is enough; the claim is refuted only if every one is."""
-    given = list(answers)
-    if HOLDS in given:
-        return HOLDS
-    return FAILS if given and set(given) == {FAILS} else OPEN
+    return _combined(answers, decisive=HOLDS, unanimous=FAILS)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A claim's answer for one task, with everything it rests on."""
-
-    claim: Claim
-    task: str
-    answer: Answer
-    parts: tuple[Part, ...]
-    seeds: int
-    note: str = ""
-    needs: int | None = None
-    """About how many seeds in all would answer it; None if it is answered, or if no number of seeds would."""
-    alpha: float = ALPHA
-    """The one-sided level of the test: lower than that of the intervals where claims are tested repeatedly."""
-
-
-Checked = tuple[Answer, list[Part]]
+def _combined(answers: Iterable[Answer], decisive: Answer, unanimous: Answer) -> Answer:
+    given = set(answers)
+    if decisive in given:
+        return decisive
+    return unanimous if given == {unanimous} else OPEN
 
 
 # --- what each claim looks at --------------------------------------------------------------------------------------
 
 
-def _moderate(evidence: Evidence, label: str) -> list[float]:
-    """The line's sparsities up to the moderate one."""
-    found = sorted({p.place.sparsity for p in evidence.points(label) if p.place.sparsity <= MODERATE})
-    if not found:
+def _moderate(evidence: Evidence, label: str) -> dict[float, Models]:
+    """The models of a line by its sparsities up to the moderate one."""
+    places = [point.place for point in evidence.recipe.points if point.label == label]
+    sparsities = sorted({place.sparsity for place in places if place.sparsity <= MODERATE})
+    if not sparsities:
         raise Missing(evidence.recipe.name)
-    return found
-
-
-def _parts_of_a_verdict(evidence: Evidence) -> int:
-    """A part of a claim is not refuted where the verdict on the same subnetwork is still open."""
-    return 1 + len(evidence.ood)
-
-
-def _all_hold(parts: list[Part], evidence: Evidence) -> Checked:
-    parts = answered(parts, evidence.alpha, _parts_of_a_verdict(evidence))
-    return all_of(part.answer for part in parts), parts
+    return {sparsity: evidence.models(label, sparsity=sparsity) for sparsity in sparsities}
 
 
 def _beats(
-    evidence: Evidence,
-    what: str,
-    ours: Sequence[Sequence[Point]],
-    theirs: Sequence[Sequence[Point]],
-    splits: Iterable[str],
-    bar: float = 0.0,
+    evidence: Evidence, what: str, pairs: Sequence[tuple[Models, Models]], splits: Iterable[str] = (), bar: float = 0.0
 ) -> list[Part]:
-    """Ours minus theirs on each split, averaged over the places (sparsities) that are given pairwise."""
-    parts, share = [], 1.0 / len(ours)
-    for split in splits:
-        terms = [evidence.term(share, points, split) for points in ours]
-        terms += [evidence.term(-share, points, split) for points in theirs]
-        parts.append(Part(f"{what}, {evidence.named(split)}", evidence.interval(terms), bar))
+    """The first of each pair minus the second, averaged over the pairs, on each split; by default on ID and OOD."""
+    parts, share = [], 1.0 / len(pairs)
+    for split in splits or (evidence.id, *evidence.ood):
+        ours = [(share, models, split) for models, _ in pairs]
+        theirs = [(-share, models, split) for _, models in pairs]
+        parts.append(Part(f"{what}, {evidence.splits[split]}", evidence.contrast(*ours, *theirs), bar))
     return parts
 
 
-def _lines_beat(*pairs: tuple[str, str], on: str = "ood") -> Callable[[Evidence], list[Part]]:
-    """The first line of each pair beats the second, on average over the moderate sparsities."""
+def _lines_beat(*comparisons: tuple[str, str, Literal["ID", "OOD", "both"]]) -> Callable[[Evidence], list[Part]]:
+    """The first line of each comparison beats the second, on average over the moderate sparsities."""
 
     def parts(evidence: Evidence) -> list[Part]:
-        splits = {"ood": evidence.ood, "id": (evidence.id,), "both": (evidence.id, *evidence.ood)}[on]
-        found = []
-        for ours, theirs in pairs:
-            places = _moderate(evidence, ours)
-            first, second = ([evidence.points(label, sparsity=s) for s in places] for label in (ours, theirs))
-            found += _beats(evidence, f"{ours} minus {theirs}", first, second, splits)
+        splits, found = {"ID": (evidence.id,), "OOD": evidence.ood, "both": ()}, []
+        for ours, theirs, on in comparisons:
+            by_sparsity = _moderate(evidence, ours).items()
+            pairs = [(models, evidence.models(theirs, sparsity=sparsity)) for sparsity, models in by_sparsity]
+            found += _beats(evidence, f"{ours} minus {theirs}", pairs, splits[on])
         return found
 
     return parts
@@ -169,34 +114,30 @@ def _lines_beat(*pairs: tuple[str, str], on: str = "ood") -> Callable[[Evidence]
 
 def _keeps_id(evidence: Evidence) -> list[Part]:
     return [
-        Part(
-            f"{label} at {100 * s:g} %, ID minus 95 % of the full model's",
-            evidence.id_kept(evidence.points(label, sparsity=s)),
-        )
-        for label in (MASK_CE, MASK_POE, IMP_CE, IMP_POE)
-        for s in _moderate(evidence, label)
+        Part(f"{label} at {100 * sparsity:g} %, ID minus 95 % of the full model's", evidence.id_kept(models))
+        for label in (figures.MASK_CE, figures.MASK_POE, figures.IMP_CE, figures.IMP_POE)
+        for sparsity, models in _moderate(evidence, label).items()
     ]
 
 
 def _unbiased(evidence: Evidence) -> list[Part]:
-    parts = []
-    for label in (OOD_A, OOD_C):
-        for s in _moderate(evidence, label):
-            points = evidence.points(label, sparsity=s)
-            for split in evidence.ood:
-                terms = [evidence.term(1.0, points, split), evidence.term(-0.95, points, evidence.id)]
-                what = f"{label} at {100 * s:g} %, OOD {split} minus 95 % of its own ID"
-                parts.append(Part(what, evidence.interval(terms)))
-    half = evidence.points(OOD_B, sparsity=0.5)
-    return parts + [
-        Part(f"{OOD_B} at 50 %, OOD {split} minus the full model's", evidence.gain(half, split))
+    own_id = [
+        Part(
+            f"{label} at {100 * sparsity:g} %, OOD {split} minus 95 % of its own ID",
+            evidence.contrast((1.0, models, split), (-KEEPS_ID, models, evidence.id)),
+        )
+        for label in (figures.OOD_A, figures.OOD_C)
+        for sparsity, models in _moderate(evidence, label).items()
         for split in evidence.ood
     ]
+    half = evidence.models(figures.OOD_B, sparsity=0.5)
+    what = f"{figures.OOD_B} at 50 %, OOD {{}} minus the full model's"
+    return own_id + [Part(what.format(split), evidence.gain(half, split)) for split in evidence.ood]
 
 
 def _gradual(evidence: Evidence) -> list[Part]:
-    gradual, fixed = (evidence.points(label, length=1.0) for label in (GRADUAL, FIXED))
-    return _beats(evidence, "gradual minus fixed", [gradual], [fixed], (evidence.id, *evidence.ood))
+    pair = (evidence.models(figures.GRADUAL, length=1.0), evidence.models(figures.FIXED, length=1.0))
+    return _beats(evidence, "gradual minus fixed", [pair])
 
 
 def _half_way(evidence: Evidence) -> list[Part]:
@@ -204,39 +145,16 @@ def _half_way(evidence: Evidence) -> list[Part]:
     if not starts:
         raise Missing(evidence.recipe.name)
     nearest = min(starts, key=lambda start: abs(start - 0.5))
-    return _against_the_end(evidence, START, nearest, f"start at {100 * nearest:.0f} % minus start at the end")
+    return _against_the_end(evidence, figures.START, nearest, f"start at {100 * nearest:.0f} %")
 
 
 def _early_stopped(evidence: Evidence) -> list[Part]:
-    return _against_the_end(evidence, AUTO_START, "auto", "early-stopped start minus start at the end")
+    return _against_the_end(evidence, figures.AUTO_START, "auto", "early-stopped start")
 
 
 def _against_the_end(evidence: Evidence, label: str, start: Start, what: str) -> list[Part]:
-    early, late = evidence.points(label, start=start), evidence.points(START, start=1.0)
-    return _beats(evidence, what, [early], [late], (evidence.id, *evidence.ood), bar=-MARGIN)
-
-
-def _confreg(evidence: Evidence) -> list[Part]:
-    more = _lines_beat((MASK_CONFREG, MASK_POE), (MASK_CONFREG, MASK_REWEIGHT), on="id")(evidence)
-    return more + _lines_beat((MASK_POE, MASK_CONFREG), (MASK_REWEIGHT, MASK_CONFREG))(evidence)
-
-
-def _candidates(labels: Sequence[str], evidence: Evidence) -> dict[tuple[str, Place], Verdict]:
-    """What the figure's own table, in which all its subnetworks are judged together, says of these lines."""
-    wanted = {(label, sparsity) for label in labels for sparsity in _moderate(evidence, label)}
-    return {each: verdict for each, verdict in evidence.verdicts.items() if (each[0], each[1].sparsity) in wanted}
-
-
-def _one_is_enough(verdicts: Iterable[Verdict]) -> Answer:
-    answers: dict[str, Answer] = {"yes": HOLDS, "no": FAILS}
-    return any_of(answers.get(verdict.answer, OPEN) for verdict in verdicts)
-
-
-def _parts_of(name: str, verdict: Verdict, alpha: float) -> list[Part]:
-    id = Part(f"{name}, ID minus 95 % of the full model's", verdict.id_kept)
-    ood = [Part(f"{name}, OOD {split} minus the full model's", gain) for split, gain in verdict.gains.items()]
-    # a part may hold by itself where the choice among many subnetworks leaves the verdict open
-    return answered([id, *ood], alpha) if verdict.answer in ("yes", "no") else [id, *ood]
+    pair = (evidence.models(label, start=start), evidence.models(figures.START, start=1.0))
+    return _beats(evidence, f"{what} minus start at the end", [pair], bar=-MARGIN)
 
 
 # --- the claims ----------------------------------------------------------------------------------------------------
@@ -253,42 +171,61 @@ class Claim:
     parts: Callable[[Evidence], list[Part]] | None = None
     candidates: tuple[str, ...] = ()
 
-    def check(self, evidence: Evidence) -> Checked:
+    def check(self, evidence: Evidence) -> tuple[Answer, list[Part]]:
         if self.parts is not None:
-            return _all_hold(self.parts(evidence), evidence)
-        verdicts = _candidates(self.candidates, evidence)
-        parts: list[Part] = []
+            return self._all_hold(self.parts(evidence), evidence)
+        verdicts, parts = self._verdicts(evidence), []
         for (label, place), verdict in verdicts.items():
-            parts += _parts_of(
-                f"{label} at {100 * place.sparsity:g} % (SRNet: {verdict.short})", verdict, evidence.alpha
-            )
-        return _one_is_enough(verdicts.values()), parts
+            name = f"{label} at {100 * place.sparsity:g} % (SRNet: {verdict.short})"
+            bars = {"ID minus 95 % of": verdict.id_kept, **{f"OOD {s} minus": gain for s, gain in verdict.gains.items()}}
+            every = [Part(f"{name}, {what} the full model's", interval) for what, interval in bars.items()]
+            # a part may hold by itself where the choice among many subnetworks leaves the verdict open
+            parts += answered(every, evidence.alpha) if verdict.answer in ("yes", "no") else every
+        return _one_is_srnet(verdicts.values()), parts
 
     def expected(self, parts: Sequence[Part], evidence: Evidence, seeds: int) -> Answer:
         """The answer if more seeds had the same mean and spread as those that were run."""
         if self.parts is not None:
             more = [replace(part, interval=part.interval.with_seeds(seeds)) for part in parts]
-            return all_of(part.answer for part in answered(more, evidence.alpha, _parts_of_a_verdict(evidence)))
+            return self._all_hold(more, evidence)[0]
         table = judge_together([verdict.with_seeds(seeds) for verdict in evidence.verdicts.values()])
-        wanted = _candidates(self.candidates, evidence)
-        return _one_is_enough(v for place, v in zip(evidence.verdicts, table, strict=True) if place in wanted)
+        wanted = self._verdicts(evidence)
+        return _one_is_srnet(v for place, v in zip(evidence.verdicts, table, strict=True) if place in wanted)
+
+    def _all_hold(self, parts: Sequence[Part], evidence: Evidence) -> tuple[Answer, list[Part]]:
+        # no part is refuted where the verdict on the same subnetwork, with a part for ID and each OOD split, is open
+        parts = answered(parts, evidence.alpha, at_least=1 + len(evidence.ood))
+        return all_of(part.answer for part in parts), parts
+
+    def _verdicts(self, evidence: Evidence) -> dict[tuple[str, Place], Verdict]:
+        """What the figure's own table, in which all its subnetworks are judged together, says of the candidates."""
+        wanted = {(label, sparsity) for label in self.candidates for sparsity in _moderate(evidence, label)}
+        return {each: verdict for each, verdict in evidence.verdicts.items() if (each[0], each[1].sparsity) in wanted}
+
+
+def _one_is_srnet(verdicts: Iterable[Verdict]) -> Answer:
+    answers: dict[str, Answer] = {"yes": HOLDS, "no": FAILS}
+    return any_of(answers.get(verdict.answer, OPEN) for verdict in verdicts)
 
 
 CLAIMS = (
     Claim("srnets-a", "A model fine-tuned with CE contains SRNets: masks that keep 95 % of ID and beat it OOD",
-          "section 4.2", "fig2", candidates=(MASK_CE, MASK_POE)),
+          "section 4.2", "fig2", candidates=(figures.MASK_CE, figures.MASK_POE)),
     Claim("srnets-b", "The raw model contains SRNets that can be fine-tuned in isolation", "section 4.3", "fig4",
-          candidates=(ISOLATED_MASK_CE, ISOLATED_MASK_POE, ISOLATED_IMP_CE, ISOLATED_IMP_POE)),
+          candidates=(figures.ISOLATED_MASK_CE, figures.ISOLATED_MASK_POE, figures.ISOLATED_IMP_CE,
+                      figures.ISOLATED_IMP_POE)),
     Claim("srnets-c", "The raw model contains SRNets that need no fine-tuning", "section 4.4", "fig5",
-          candidates=(RAW_POE,)),
+          candidates=(figures.RAW_POE,)),
     Claim("poe-pruning", "Pruning with PoE beats pruning with CE out of distribution, on average up to 70 %",
-          "section 4.2", "fig2", _lines_beat((MASK_POE, MASK_CE), (IMP_POE, IMP_CE))),
+          "section 4.2", "fig2", _lines_beat((figures.MASK_POE, figures.MASK_CE, "OOD"),
+                                             (figures.IMP_POE, figures.IMP_CE, "OOD"))),
     Claim("mask-or-imp", "Mask training beats IMP, in and out of distribution, on average up to 70 %", "section 4.2",
-          "fig2", _lines_beat((MASK_CE, IMP_CE), (MASK_POE, IMP_POE), on="both")),
+          "fig2", _lines_beat((figures.MASK_CE, figures.IMP_CE, "both"), (figures.MASK_POE, figures.IMP_POE, "both"))),
     Claim("keeps-id", "Up to 70 %, every method keeps 95 % of the full model's ID score", "section 4.2", "fig2",
           _keeps_id),
     Claim("poe-in-isolation", "Fine-tuned in isolation, PoE beats CE out of distribution", "section 4.3", "fig4",
-          _lines_beat((ISOLATED_MASK_POE, ISOLATED_MASK_CE), (ISOLATED_IMP_POE, ISOLATED_IMP_CE))),
+          _lines_beat((figures.ISOLATED_MASK_POE, figures.ISOLATED_MASK_CE, "OOD"),
+                      (figures.ISOLATED_IMP_POE, figures.ISOLATED_IMP_CE, "OOD"))),
     Claim("unbiased", "With OOD training data, subnetworks of the fine-tuned and of the raw model are almost unbiased "
           "at every sparsity up to 70 % (OOD at least 95 % of their own ID score); fine-tuned in isolation, they beat "
           "the full model at 50 %", "section 4.5", "fig6", _unbiased),
@@ -298,44 +235,72 @@ CLAIMS = (
     Claim("early-stopping", f"Starting where early stopping says loses at most {MARGIN:g} point", "appendix E.1",
           "fig7", _early_stopped),
     Claim("confreg", "Confidence regularisation keeps more ID and gains less OOD than PoE and reweighting",
-          "appendix C.1", "figA1", _confreg),
+          "appendix C.1", "figA1",
+          _lines_beat((figures.MASK_CONFREG, figures.MASK_POE, "ID"),
+                      (figures.MASK_CONFREG, figures.MASK_REWEIGHT, "ID"),
+                      (figures.MASK_POE, figures.MASK_CONFREG, "OOD"),
+                      (figures.MASK_REWEIGHT, figures.MASK_CONFREG, "OOD"))),
 )  # fmt: skip
+
+
+# --- findings ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim's answer for one task, with everything it rests on."""
+
+    claim: Claim
+    task: str
+    answer: Answer = OPEN
+    parts: tuple[Part, ...] = ()
+    seeds: int = 0
+    note: str = ""
+    needs: int | None = None
+    """About how many seeds in all would answer it; None if it is answered, or if no number of seeds would."""
+    alpha: float = ALPHA
+    """The one-sided level of the test: lower than that of the intervals where claims are tested repeatedly."""
+
+    @property
+    def figures(self) -> list[str]:
+        """The differences that it rests on, and the note."""
+        return [*map(str, self.parts), *([self.note] if self.note else [])]
 
 
 def main_figure(name: str) -> str:
     """The appendix shows some figures on the other tasks: the same evidence under another name."""
-    return FIGURES[name].same_as or name if name in FIGURES else name
+    return figures.FIGURES[name].same_as or name if name in figures.FIGURES else name
 
 
-def check_claims(recipes: Sequence[Recipe], store: Store) -> list[Finding]:
-    """Every claim, on the figures of one task."""
-    return answer_claims([Evidence(recipe, store) for recipe in recipes])
-
-
-def answer_claims(figures: Sequence[Evidence]) -> list[Finding]:
+def answer_claims(evidence: Sequence[Evidence]) -> list[Finding]:
     """Every claim, on the evidence of one task's figures, each with seeds of its own."""
-    by_name = {main_figure(evidence.recipe.name): evidence for evidence in figures}
-    return [find(claim, figures[0].task, by_name.get(claim.figure)) for claim in CLAIMS]
+    by_figure = {main_figure(each.recipe.name): each for each in evidence}
+    return [find(claim, evidence[0].task, by_figure.get(claim.figure)) for claim in CLAIMS]
 
 
 def find(claim: Claim, task: Task, evidence: Evidence | None) -> Finding:
+    """The answer, or a note on why there is none."""
+    found = Finding(claim, task.name)
     if not task.ood:
-        return Finding(claim, task.name, OPEN, (), 0, "the task has no OOD data")
+        return replace(found, note="the task has no OOD data")
     try:
         if evidence is None:
             raise Missing(claim.figure)
         answer, parts = claim.check(evidence)
     except Missing:
         note = f"{claim.figure} has not been computed with these seeds and sparsities"
-        return Finding(claim, task.name, OPEN, (), 0, note, evidence.seeds if evidence else None)
+        return replace(found, note=note, needs=evidence.seeds if evidence else None)
+    found = replace(found, answer=answer, parts=tuple(parts), seeds=evidence.seeds, alpha=evidence.alpha)
     if evidence.seeds < MIN_SEEDS:
         note = f"{seeds_in_words(evidence.seeds)}; at least {MIN_SEEDS} are needed"
         parts = [replace(part, answer=OPEN) for part in parts]
-        return Finding(claim, task.name, OPEN, tuple(parts), evidence.seeds, note, MIN_SEEDS)
+        return replace(found, answer=OPEN, parts=tuple(parts), note=note, needs=MIN_SEEDS)
     if answer != OPEN:
-        return Finding(claim, task.name, answer, tuple(parts), evidence.seeds, alpha=evidence.alpha)
+        return found
     needs = _seeds_needed(claim, parts, evidence)
-    return Finding(claim, task.name, OPEN, tuple(parts), evidence.seeds, _outlook(needs), needs, evidence.alpha)
+    if needs is None:
+        return replace(found, note="no number of seeds would answer it: more test examples are needed")
+    return replace(found, note=f"about {needs:,} seeds would answer it, if further ones are like these", needs=needs)
 
 
 def _seeds_needed(claim: Claim, parts: Sequence[Part], evidence: Evidence) -> int | None:
@@ -344,12 +309,6 @@ def _seeds_needed(claim: Claim, parts: Sequence[Part], evidence: Evidence) -> in
         return None
     further = range(evidence.seeds + 1, MANY_SEEDS + 1)
     return further[bisect_left(further, True, key=lambda seeds: claim.expected(parts, evidence, seeds) != OPEN)]
-
-
-def _outlook(needs: int | None) -> str:
-    if needs is None:
-        return "no number of seeds would answer it: more test examples are needed"
-    return f"about {needs:,} seeds would answer it, if further ones are like these"
 
 
 def plain_finding(finding: Finding) -> dict[str, Any]:
@@ -367,10 +326,7 @@ def plain_finding(finding: Finding) -> dict[str, Any]:
         "figures": [
             {
                 "what": part.what,
-                "difference": part.interval.difference,
-                "low": part.interval.low,
-                "high": part.interval.high,
-                "level": part.interval.level,
+                **{name: getattr(part.interval, name) for name in ("difference", "low", "high", "level")},
                 "bar": part.bar,
                 "answer": part.answer,
             }

@@ -6,7 +6,6 @@ import base64
 import json
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -14,12 +13,16 @@ from plotly.offline import get_plotlyjs
 
 from srnet import __version__
 from srnet.experiment.identity import describe
-from srnet.report import interactive
+from srnet.report import panels
 from srnet.report.claims import Finding
 from srnet.report.masks import MaskPictures
-from srnet.report.published import published_table, statements
+from srnet.report.pictures import Picture
 from srnet.report.results import Results
-from srnet.report.table import comparison, has_srnet, verdict_line
+from srnet.report.tables import Table, score_table, verdict_line
+
+FOLDER = files("srnet.report")
+PUBLISHED = json.loads(FOLDER.joinpath("published.json").read_text(encoding="utf-8"))
+"""The papers' statements and numbers: of BERT-sized models on real data; those of SMP with distillation."""
 
 
 @dataclass(frozen=True)
@@ -49,50 +52,39 @@ class Page:
     findings: list[Finding] = field(default_factory=list)
 
 
-def render_page(page: Page) -> str:
-    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        files("srnet.report").joinpath("page.html").read_text()
-    )
-    pictures: list[interactive.Picture] = []
+def published_table(figure: str, task: str) -> Table | None:
+    """The papers' numbers for a figure on a task like this one, if they print any."""
+    like = PUBLISHED["like"].get(task, task)
+    for table in PUBLISHED["tables"]:
+        if (table["figure"], table["task"]) == (figure, like):
+            return Table(["model", *table["columns"]], [[label, *cells] for label, cells in table["rows"].items()])
+    return None
 
-    def place(picture: interactive.Picture) -> Markup:
-        """A place for a picture; its data goes to the end of the page."""
-        pictures.append({"data": picture["data"], "layout": picture["layout"]})
-        width = picture.get("min_width", 0)
+
+def render_page(page: Page) -> str:
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    pictures: list[Picture] = []
+
+    def place(picture: Picture) -> Markup:
+        """A place for a picture, which is drawn there from the data at the end of the page."""
+        width = picture.pop("min_width", 0)
+        pictures.append(picture)
         style = f' style="min-width:{width}px"' if width else ""
         return Markup(f'<div class="scroll"><div class="plot" id="plot-{len(pictures) - 1}"{style}></div></div>')
 
-    body = template.render(
+    environment.filters["lines"] = lambda text: Markup("<br>").join(text.split("\n"))
+    environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
+    return environment.from_string(FOLDER.joinpath("page.html").read_text(encoding="utf-8")).render(
         page=page,
+        panels=panels,
         place=place,
-        interactive=interactive,
         verdict_line=verdict_line,
-        has_srnet=has_srnet,
-        comparison=comparison,
-        published=published_table,
-        said=statements(),
-        base64=lambda data: base64.b64encode(data).decode(),
+        score_table=score_table,
+        published_table=published_table,
+        statements=PUBLISHED["statements"],
         settings=lambda results: json.dumps(describe(results.recipe.profile), indent=2),
+        # nothing in the data may end the script, or begin a comment
+        pictures=lambda: Markup(json.dumps(pictures).replace("<", "\\u003c")),
+        plotly=Markup(get_plotlyjs()),
         version=__version__,
     )
-    return body.replace("<!-- pictures -->", _scripts(pictures))
-
-
-def _scripts(pictures: list[interactive.Picture]) -> str:
-    data: Any = json.dumps(pictures).replace(
-        "<", "\\u003c"
-    )  # nothing in the data may end the script, or begin a comment
-    # a picture is drawn when it comes into view: a page with hundreds of them opens at once
-    return f"""<script>{get_plotlyjs()}</script>
-<script>
-const pictures = {data};
-const draw = (place) => {{
-  const picture = pictures[Number(place.id.slice(5))];
-  Plotly.newPlot(place, picture.data, picture.layout, {{
-    responsive: true, displaylogo: false, modeBarButtons: [["toImage", "resetScale2d"]]}});
-}};
-const watcher = new IntersectionObserver((entries) => entries.forEach((entry) => {{
-  if (entry.isIntersecting) {{ watcher.unobserve(entry.target); draw(entry.target); }}
-}}), {{rootMargin: "600px"}});
-document.querySelectorAll(".plot").forEach((place) => watcher.observe(place));
-</script>"""

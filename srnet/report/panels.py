@@ -1,0 +1,152 @@
+"""The pictures of a figure: score over sparsity (or start, or length), and accuracy by sub-case, one a split."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from srnet.experiment import Prune
+from srnet.recipes.points import Point
+from srnet.report.pictures import COLOURS, Axis, Picture, Trace, band, heat_map, line, literal, panel
+from srnet.report.results import Results
+from srnet.report.summaries import Summary
+
+SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
+LEVEL_DASHES = ("dot", "dashdot", "longdashdot")
+"""Of the constant answer, and of theory's classifiers where there are any."""
+DIVERGING = ("#e08a3c", "#ffffff", "#3f9e73")
+TITLES = {
+    "sparsity": "sparsity (% of weights pruned)",
+    "kept": "weights kept (%)",
+    "start": "steps of fine-tuning before the search",
+    "length": "steps of the search",
+}
+Style = tuple[str, str, str]
+"""Colour, dash and symbol of a line."""
+
+
+def styles(points: Sequence[Point]) -> dict[str, Style]:
+    """By label. A distilled series has the colour of the same one without a teacher; when colours run out, dashes."""
+    first = {point.label: point for point in reversed(points)}
+    places: dict[str, int] = {}
+    for label in dict.fromkeys(point.label for point in points):
+        copies = [place for other, place in places.items() if _differ_in_distillation(first[label], first[other])]
+        places[label] = copies[0] if copies else len(set(places.values()))
+    found = {}
+    for label, place in places.items():
+        colour, symbol = COLOURS[place % len(COLOURS)], SYMBOLS[place % len(SYMBOLS)]
+        dashed = _is_distilled(first[label]) or place >= len(COLOURS)
+        found[label] = (colour, "dash", f"{symbol}-open") if dashed else (colour, "solid", symbol)
+    return found
+
+
+def _is_distilled(point: Point) -> bool:
+    return point.search is not None and point.search.objective.distillation is not None
+
+
+def _differ_in_distillation(one: Point, other: Point) -> bool:
+    def method(search: Prune | None) -> object:
+        return search and (search.pruner.name, search.objective.name, search.parent, search.data)
+
+    same = one.paradigm == other.paradigm and method(one.search) == method(other.search)
+    return same and _is_distilled(one) != _is_distilled(other)
+
+
+def side_by_side(summaries: Sequence[Summary]) -> list[Summary]:
+    """The subnetworks, if each line has just one of them and all stand at the same place.
+
+    A table, rather than a curve: its points would lie on top of each other.
+    """
+    pruned = [summary for summary in summaries if summary.point.is_pruned]
+    labels, places = {s.point.label for s in pruned}, {round(s.x, 1) for s in pruned}
+    return pruned if len(pruned) > 1 and len(pruned) == len(labels) and len(places) == 1 else []
+
+
+def curves(results: Results) -> list[Picture]:
+    """One picture a split: the lines with their bands; full models, the constant answer and theory as levels."""
+    summaries, x_axis = _placed(results)
+    ends = _ends([s.x for s in summaries if s.point.is_pruned] or [0.0, 100.0], x_axis.get("type") == "log")
+    means = [s.scores[split].mean for s in summaries for split in results.splits]
+    constants = [score for scores in results.constant.values() for score in scores.values()]
+    # the same in every panel, so that ID and OOD can be compared
+    range = [5.0 * math.floor(min(*means, *constants) / 5.0) - 2.5, 102.5]
+    y_axis = {"title": {"text": f"{results.metric} (%)"}, "range": range}
+    pictures = []
+    for split, title in results.splits.items():
+        traces = _model_lines(summaries, split, ends)
+        for (name, own), dash in zip((results.constant | results.theory).items(), LEVEL_DASHES, strict=False):
+            notes = [f"{name} {own[split]:.1f}"] * 2
+            traces.append(line(name, ends, [own[split]] * 2, notes, "#777777", dash, width=1.0))
+        long_legend = max(0, len({s.label for s in summaries}) - 7)  # it takes its room from the picture
+        pictures.append(panel(title, x_axis, y_axis, traces, 470 + 14 * long_legend))
+    return pictures
+
+
+def _placed(results: Results) -> tuple[list[Summary], Axis]:
+    """The summaries at their places on the x-axis, and that axis."""
+    summaries = results.summaries
+    x_axis: Axis = {"title": {"text": TITLES[results.recipe.axis]}}
+    if table := side_by_side(summaries):
+        summaries = [replace(s, x=float(table.index(s))) if s in table else s for s in summaries]
+        labels = [literal(summary.label) for summary in table]
+        sparsity = {"text": f"{100 * table[0].sparsity:.0f} % sparse"}
+        x_axis = {"title": sparsity, "tickvals": [*range(len(table))], "ticktext": labels}
+    elif results.recipe.axis == "kept":
+        kept = sorted({round(100.0 * (1.0 - s.point.place.sparsity), 3) for s in summaries if s.point.is_pruned})
+        x_axis |= {"type": "log", "tickvals": kept, "ticktext": [f"{share:g}" for share in kept]}
+    return summaries, x_axis
+
+
+def _ends(positions: Sequence[float], is_log: bool) -> list[float]:
+    """Where levels begin and end: a little beyond the points."""
+    low, high = min(positions), max(positions)
+    if is_log:  # a logarithmic scale has no place for what is not above 0
+        return [max(1e-3, low) / 1.2, 1.2 * high]
+    margin = 0.06 * (high - low) or 1.0
+    return [low - margin, high + margin]
+
+
+def _model_lines(summaries: Sequence[Summary], split: str, ends: list[float]) -> list[Trace]:
+    traces = []
+    for label, (colour, dash, symbol) in styles([summary.point for summary in summaries]).items():
+        series = sorted((s for s in summaries if s.point.label == label), key=lambda s: s.x)
+        x = [summary.x for summary in series]
+        if not series[0].point.is_pruned:  # a full model has nothing to vary: a level across the panel
+            series, x, dash, symbol = series * 2, ends, "dash", ""
+        scores = [summary.scores[split] for summary in series]
+        means, notes = [score.mean for score in scores], [_notes(summary, split) for summary in series]
+        drawn = line(series[0].label, x, means, notes, colour, dash, symbol)
+        if len(x) > 1:
+            low, high = ([score.mean + sign * score.sd for score in scores] for sign in (-1, 1))
+            traces.append(band(series[0].label, x, low, high, colour))
+        else:
+            drawn["error_y"] = {"type": "data", "array": [scores[0].sd]}
+        traces.append(drawn)
+    return traces
+
+
+def _notes(summary: Summary, split: str) -> str:
+    """What is shown when the mouse is over a point."""
+    score, verdict = summary.scores[split], summary.verdict
+    lines = [summary.name, f"{split}: {score} ({score.seeds} seed{'s' if score.seeds > 1 else ''})"]
+    if summary.point.is_pruned:
+        lines.append(f"sparsity {100 * summary.sparsity:.2f} %, counted on the mask")
+    if verdict is not None:
+        gains = f"OOD minus full CE model: {', '.join(verdict.gain_lines)}"
+        lines += [f"keeps {verdict.kept_percent} of ID", gains, f"SRNet? {verdict.short}"]
+    if summary.id_gain is not None:
+        lines.append(f"ID minus full CE model: {summary.id_gain}")
+    return "\n".join(
+        [*lines, f"{summary.steps:,.0f} training steps", *(f"key {model.key}" for model in summary.models)]
+    )
+
+
+def sub_cases(results: Results) -> list[Picture]:
+    """Accuracy by sub-case and model, one picture a split that has sub-cases."""
+    pictures, names = [], [summary.name for summary in results.summaries]
+    for split, title in results.splits.items():
+        if cases := list(results.summaries[0].groups[split]):
+            cells = [[summary.groups[split][case].mean for summary in results.summaries] for case in cases]
+            pictures.append(heat_map(f"{title}: accuracy by sub-case", names, cases, cells, " %", 0, DIVERGING))
+    return pictures
