@@ -6,11 +6,10 @@ from pathlib import Path
 
 from srnet.files import write_bytes
 from srnet.report.claims import CLAIMS, Finding, answer_claims
-from srnet.report.curves import draw_curves
+from srnet.report.drawings import draw_curves
 from srnet.report.evidence import Evidence
-from srnet.report.markdown import render_markdown
 from srnet.report.masks import mask_pictures
-from srnet.report.page import Page, Section, render_page
+from srnet.report.page import Page, Section, render_markdown, render_page
 from srnet.report.results import Results, csv_text, results_of
 from srnet.report.tables import findings_table, results_table, verdict_line
 

@@ -177,7 +177,10 @@ class Claim:
         verdicts, parts = self._verdicts(evidence), []
         for (label, place), verdict in verdicts.items():
             name = f"{label} at {100 * place.sparsity:g} % (SRNet: {verdict.short})"
-            bars = {"ID minus 95 % of": verdict.id_kept, **{f"OOD {s} minus": gain for s, gain in verdict.gains.items()}}
+            bars = {
+                "ID minus 95 % of": verdict.id_kept,
+                **{f"OOD {s} minus": gain for s, gain in verdict.gains.items()},
+            }
             every = [Part(f"{name}, {what} the full model's", interval) for what, interval in bars.items()]
             # a part may hold by itself where the choice among many subnetworks leaves the verdict open
             parts += answered(every, evidence.alpha) if verdict.answer in ("yes", "no") else every

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib
-
-matplotlib.use("Agg")
 import numpy as np
-import torch
-from matplotlib import pyplot as plt
 
 from srnet.errors import shortened
 from srnet.experiment import Store
 from srnet.masks import Mask
 from srnet.recipes.recipe import Recipe
+from srnet.report.drawings import draw_mosaic, short_name
 from srnet.report.pictures import Picture, heat_map
 from srnet.subnetwork import MASK
-
-BLOCKS = 32
-"""A matrix is drawn as at most so many blocks in each direction."""
 
 
 class Matrix(NamedTuple):
@@ -39,10 +30,8 @@ class Matrix(NamedTuple):
 
 Packed = dict[str, Matrix]
 """A mask, matrix by matrix."""
-Line = dict[int, Packed]
-"""The masks of a line at one sparsity, by seed."""
-Lines = dict[str, Line]
-"""By label."""
+Lines = dict[str, dict[int, Packed]]
+"""The masks at one sparsity, by label and seed."""
 
 
 def pack(mask: Mask) -> Packed:
@@ -105,23 +94,20 @@ def _packed(path: Path) -> Packed:
 
 
 def _overlap_map(sparsity: float, lines: Lines) -> Picture:
-    cells = {(a, b): _overlaps(lines[a], lines[b]) for a in lines for b in lines}
-    shared = [[_percent([each.shared for each in cells[a, b]]) for b in lines] for a in lines]
-    chance = _percent([each.chance for cell in cells.values() for each in cell])
-    chance = 100.0 * (1.0 - sparsity) if chance is None else chance
-    title = f"{100 * sparsity:g} % sparse: kept weights in common (chance {chance:.1f} %)"
+    cells: dict[tuple[str, str], list[Overlap]] = {}
+    for (one, first), (other, second) in product(lines.items(), repeat=2):
+        pairs = [(first[seed], second[seed]) for seed in first if seed in second]
+        cells[one, other] = [overlap(a, b) for a, b in (pairs if one != other else combinations(first.values(), 2))]
+    shared = [[_percent([each.shared for each in cells[one, other]], 2) for other in lines] for one in lines]
+    chance = _percent([each.chance for cell in cells.values() for each in cell], 2)
+    by_chance = 100.0 * (1.0 - sparsity) if chance is None else chance
+    title = f"{100 * sparsity:g} % sparse: kept weights in common (chance {by_chance:.1f} %)"
     return heat_map(title, list(lines), list(lines), shared, " % in common")
 
 
-def _overlaps(first: Line, second: Line) -> list[Overlap]:
-    if first is second:
-        return [overlap(a, b) for a, b in combinations(first.values(), 2)]
-    return [overlap(first[seed], second[seed]) for seed in first if seed in second]
-
-
-def _percent(shares: Sequence[float]) -> float | None:
+def _percent(shares: Sequence[float], digits: int = 10) -> float | None:
     """The mean; None where there is nothing to compare."""
-    return round(100.0 * float(np.mean(shares)), 2) if shares else None
+    return round(100.0 * float(np.mean(shares)), digits) if shares else None
 
 
 def _matrix_map(sparsity: float, lines: Lines) -> Picture:
@@ -132,38 +118,3 @@ def _matrix_map(sparsity: float, lines: Lines) -> Picture:
         cells.append([_percent([1.0 - matrix.kept / matrix.size for matrix in line]) for line in matrices])
     title = f"{100 * sparsity:g} % sparse: percent pruned, by matrix"
     return heat_map(title, list(lines), [short_name(name) for name in names], cells, " % pruned")
-
-
-def short_name(name: str) -> str:
-    """bert.encoder.layer.0.attention.self.query.weight -> 0 attention.self.query"""
-    found = re.search(r"\.(\d+)\.(.+)\.weight$", name)
-    return f"{found[1]} {found[2]}" if found else name.removesuffix(".weight")
-
-
-def draw_mosaic(mask: Mask, columns: int = 6) -> bytes:
-    """Every matrix of a mask as a small picture: the darker a block, the more of its weights are kept."""
-    cell, gap = BLOCKS + 4, 8
-    rows = -(-len(mask) // columns)
-    canvas = np.full((rows * (cell + gap), columns * cell), np.nan)
-    figure = plt.figure(figsize=(1.7 * columns + 1.0, 1.7 * rows * (cell + gap) / cell))
-    axis = figure.add_axes((0.01, 0.01, 0.9, 0.98))
-    axis.set_axis_off()
-    for index, (name, tensor) in enumerate(mask.items()):
-        top, left = (index // columns) * (cell + gap) + gap, (index % columns) * cell
-        drawn = blocks(tensor)
-        canvas[top : top + drawn.shape[0], left : left + drawn.shape[1]] = drawn
-        axis.text(left, top - 2.5, short_name(name), fontsize=6.5, va="center", parse_math=False)
-    image = axis.imshow(canvas, cmap="viridis_r", vmin=0.0, vmax=float(np.nanmax(canvas)), interpolation="nearest")
-    figure.colorbar(image, cax=figure.add_axes((0.925, 0.25, 0.015, 0.5)), label="share kept")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    plt.close(figure)
-    return buffer.getvalue()
-
-
-def blocks(matrix: torch.Tensor, most: int = BLOCKS) -> np.ndarray:
-    """The share kept in each block of a matrix."""
-    kept = matrix.to(torch.float32)[None, None]
-    rows, columns = (min(most, side) for side in matrix.shape)
-    pooled: np.ndarray = torch.nn.functional.adaptive_avg_pool2d(kept, (rows, columns))[0, 0].numpy()
-    return pooled

@@ -83,7 +83,7 @@ def _cost_notes(evidence: Evidence, summaries: Sequence[Summary]) -> list[str]:
 
 def _cost_note(evidence: Evidence, early: Summary, late: Summary) -> str:
     def finetuning(summary: Summary) -> float:
-        parents = [point.node.parent for point in summary.points if isinstance(point.node, Prune)]
+        parents = [model.parent for model in summary.models if isinstance(model, Prune)]
         return float(np.mean([training_steps(parent, evidence.store) for parent in parents]))
 
     lost = [f"{evidence.splits[s]} {evidence.difference(early.models, late.models, s)}" for s in evidence.splits]
@@ -93,9 +93,6 @@ def _cost_note(evidence: Evidence, early: Summary, late: Summary) -> str:
         f"Early stopping began the search after {saved}, which saves {share:.0f} % of all training steps. "
         f"Against a start at the end: {', '.join(lost)}."
     )
-
-
-# --- warnings ------------------------------------------------------------------------------------------------------
 
 
 def warnings_about(evidence: Evidence, summaries: Sequence[Summary], majority: Mapping[str, float]) -> list[str]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from srnet.experiment import Prune
 from srnet.recipes.points import Point
 from srnet.report.pictures import COLOURS, Axis, Picture, Trace, band, heat_map, line, literal, panel
 from srnet.report.results import Results
@@ -28,29 +27,20 @@ Style = tuple[str, str, str]
 
 def styles(points: Sequence[Point]) -> dict[str, Style]:
     """By label. A distilled series has the colour of the same one without a teacher; when colours run out, dashes."""
-    first = {point.label: point for point in reversed(points)}
-    places: dict[str, int] = {}
-    for label in dict.fromkeys(point.label for point in points):
-        copies = [place for other, place in places.items() if _differ_in_distillation(first[label], first[other])]
-        places[label] = copies[0] if copies else len(set(places.values()))
-    found = {}
-    for label, place in places.items():
+    found: dict[str, Style] = {}
+    places: dict[tuple[object, bool], int] = {}
+    taken: set[int] = set()
+    for point in {point.label: point for point in points}.values():
+        search = point.search
+        distilled = search is not None and search.objective.distillation is not None
+        method = search and (point.paradigm, search.pruner.name, search.objective.name, search.parent, search.data)
+        place = places.get((method, not distilled), len(taken))
+        places.setdefault((method, distilled), place)
+        taken.add(place)
         colour, symbol = COLOURS[place % len(COLOURS)], SYMBOLS[place % len(SYMBOLS)]
-        dashed = _is_distilled(first[label]) or place >= len(COLOURS)
-        found[label] = (colour, "dash", f"{symbol}-open") if dashed else (colour, "solid", symbol)
+        dashed = distilled or place >= len(COLOURS)
+        found[point.label] = (colour, "dash", f"{symbol}-open") if dashed else (colour, "solid", symbol)
     return found
-
-
-def _is_distilled(point: Point) -> bool:
-    return point.search is not None and point.search.objective.distillation is not None
-
-
-def _differ_in_distillation(one: Point, other: Point) -> bool:
-    def method(search: Prune | None) -> object:
-        return search and (search.pruner.name, search.objective.name, search.parent, search.data)
-
-    same = one.paradigm == other.paradigm and method(one.search) == method(other.search)
-    return same and _is_distilled(one) != _is_distilled(other)
 
 
 def side_by_side(summaries: Sequence[Summary]) -> list[Summary]:

@@ -20,7 +20,11 @@ from srnet.report.evidence import Evidence
 class Summary:
     """A series at one place, over its seeds."""
 
-    points: list[Point]
+    label: str
+    """As it can be shown everywhere: users choose it, and may choose control characters."""
+    point: Point
+    """The first seed's: in all but the seed the others are the same."""
+    models: list[ModelNode]
     """One a seed."""
     name: str
     """The label and the place."""
@@ -41,20 +45,6 @@ class Summary:
     id_gain: Interval | None
     """ID score minus the full CE model's, of a subnetwork of a task without an OOD set."""
 
-    @property
-    def point(self) -> Point:
-        """The first seed's: in all but the seed the others are the same."""
-        return self.points[0]
-
-    @property
-    def label(self) -> str:
-        """As it can be shown everywhere: users choose it, and may choose control characters."""
-        return shortened(self.point.label)
-
-    @property
-    def models(self) -> list[ModelNode]:
-        return [point.node for point in self.points]
-
 
 def summarise(evidence: Evidence, points: list[Point]) -> Summary:
     task, point, models = evidence.task, points[0], [each.node for each in points]
@@ -67,7 +57,9 @@ def summarise(evidence: Evidence, points: list[Point]) -> Summary:
         return {name: spread([scores[name] for scores in by_seed]) for name in by_seed[0]}
 
     return Summary(
-        points=points,
+        label=shortened(point.label),
+        point=point,
+        models=models,
         name=place_name(evidence.recipe, point, x),
         x=x,
         sparsity=float(np.mean([report["sparsity"] for report in reports])),

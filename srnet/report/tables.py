@@ -48,9 +48,6 @@ def _comparison(results: Results, summary: Summary) -> dict[str, str]:
     }
 
 
-# --- in the terminal -----------------------------------------------------------------------------------------------
-
-
 def results_table(results: Results) -> TerminalTable:
     """Without the intervals, for which a terminal is too narrow, and without the sparsity in the names of models."""
     title = f"{results.recipe.name}: {results.recipe.task.name}, {results.metric} (%)"
@@ -76,9 +73,6 @@ def findings_table(findings: Sequence[Finding]) -> TerminalTable:
         statement = f"{finding.claim.name}: {finding.claim.statement} ({finding.claim.source})"
         table.add_row(*map(Text, (finding.task, statement, finding.answer, figures)))
     return table
-
-
-# --- the verdict ---------------------------------------------------------------------------------------------------
 
 
 def verdict_line(results: Results) -> str:
