@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from srnet.evaluation import ALPHA, KEEPS_ID, MIN_SEEDS, Interval, Verdict, judge_together, seeds_in_words
@@ -57,21 +58,17 @@ def answered(parts: Sequence[Part], alpha: float = ALPHA, at_least: int = 1) -> 
     return [replace(part, answer=answer(part)) for part in parts]
 
 
-def all_of(answers: Iterable[Answer]) -> Answer:
-    """Every part must hold; one that fails is enough to refute."""
-    return _combined(answers, decisive=FAILS, unanimous=HOLDS)
-
-
-def any_of(answers: Iterable[Answer]) -> Answer:
-    """One is enough; the claim is refuted only if every one is."""
-    return _combined(answers, decisive=HOLDS, unanimous=FAILS)
-
-
-def _combined(answers: Iterable[Answer], decisive: Answer, unanimous: Answer) -> Answer:
+def _combined(decisive: Answer, unanimous: Answer, answers: Iterable[Answer]) -> Answer:
     given = set(answers)
     if decisive in given:
         return decisive
     return unanimous if given == {unanimous} else OPEN
+
+
+all_of = partial(_combined, FAILS, HOLDS)
+"""Every part must hold; one that fails is enough to refute."""
+any_of = partial(_combined, HOLDS, FAILS)
+"""One is enough; the claim is refuted only if every one is."""
 
 
 # --- what each claim looks at --------------------------------------------------------------------------------------
@@ -170,6 +167,10 @@ class Claim:
     figure: str
     parts: Callable[[Evidence], list[Part]] | None = None
     candidates: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.statement} ({self.source})"
 
     def check(self, evidence: Evidence) -> tuple[Answer, list[Part]]:
         if self.parts is not None:

@@ -21,7 +21,7 @@ from srnet.report.panels import SYMBOLS, curves
 from srnet.report.pictures import Picture
 from srnet.report.results import Results
 
-MARKERS = dict(zip(SYMBOLS, ("o", "s", "^", "D", "v", "P", "X"), strict=True))
+MARKERS = dict(zip(("", *SYMBOLS), ("", "o", "s", "^", "D", "v", "P", "X"), strict=True))
 BLOCKS = 32
 """A matrix is drawn as at most so many blocks in each direction."""
 DASHES: dict[str, Any] = {
@@ -31,15 +31,13 @@ DASHES: dict[str, Any] = {
 
 def draw_curves(results: Results) -> dict[str, bytes]:
     """As `png` and `pdf`: one panel for ID, one for each OOD split. Bands are one standard deviation over seeds."""
-    pictures, recipe = curves(results), results.recipe
+    pictures, recipe, seeds = curves(results), results.recipe, len(results.recipe.seeds)
     size = (5.2 * len(pictures), 4.6)
     figure, (axes,) = plt.subplots(1, len(pictures), figsize=size, squeeze=False, sharey=True, layout="constrained")
     handles, *_ = (_draw(axis, picture) for axis, picture in zip(axes, pictures, strict=True))
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(3, len(handles)), frameon=False)
     axes[0].set_ylabel(f"{results.metric} (%)")
-    heading = (
-        f"{recipe.title or recipe.name}: {recipe.task.name}, {len(recipe.seeds)} seed{'s' * (len(recipe.seeds) > 1)}"
-    )
+    heading = f"{recipe.title or recipe.name}: {recipe.task.name}, {seeds} seed{'s' if seeds > 1 else ''}"
     figure.suptitle(textwrap.fill(_literal(heading), 50 * len(pictures)))  # about as wide as a panel
     png = _saved(figure, "png", dpi=150)
     figure.set_layout_engine("none")  # it is laid out now, and that takes most of the time
@@ -66,14 +64,12 @@ def _draw(axis: Any, picture: Picture) -> dict[str, Any]:
         if "fill" in trace:
             axis.fill(trace["x"], trace["y"], color=trace["fillcolor"], linewidth=0.0)
             continue
-        symbol, style = trace["marker"]["symbol"], trace["line"]
-        marker = MARKERS[symbol.removesuffix("-open")] if "markers" in trace["mode"] else ""
-        look = {"color": style["color"], "linestyle": DASHES[style["dash"]], "linewidth": 0.9 * style["width"]}
-        hollow = {"markerfacecolor": "white"} if symbol.endswith("-open") else {}
-        spread = trace.get("error_y", {}).get("array")
-        handles[_literal(trace["name"])] = axis.errorbar(
-            trace["x"], trace["y"], spread, marker=marker, capsize=3, **look, **hollow
-        )
+        (colour, dash, width), symbol = trace["line"].values(), trace["marker"]["symbol"]
+        look = {"color": colour, "linestyle": DASHES[dash], "linewidth": 0.9 * width, "capsize": 3}
+        look["marker"] = MARKERS[symbol.removesuffix("-open")]
+        look["markerfacecolor"] = "white" if symbol.endswith("-open") else colour
+        sd = trace.get("error_y", {}).get("array")
+        handles[_literal(trace["name"])] = axis.errorbar(trace["x"], trace["y"], sd, **look)
     axis.set_title(_literal(picture["layout"]["title"]["text"]))
     axis.set_xlabel(x_axis["title"]["text"])
     axis.margins(x=0.0)  # the levels reach beyond the points

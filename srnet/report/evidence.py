@@ -60,6 +60,11 @@ class Evidence:
         several = len(set(self.recipe.bias_models.values())) > 1
         return {"bias model" + f" for {backbone}" * several: node for backbone, node in self.recipe.bias_models.items()}
 
+    def bias_scores(self, node: Bias) -> dict[str, float]:
+        """By split, in percent."""
+        report = read_json(self.store.path(node.key) / "scores.json")
+        return {split: scores["metrics"][self.task.metric] for split, scores in report.items()}
+
     def _evaluation(self, model: ModelNode) -> Evaluate:
         node = Evaluate(model)
         if not self.store.has(node.key):

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from srnet.errors import shortened
-from srnet.evaluation import ALPHA, MIN_SEEDS, Interval, Term, contrast, holm, measure
+from srnet.evaluation import ALPHA, MIN_SEEDS, Interval, Term, contrast, holm
 from srnet.experiment import Bias, Prune
 from srnet.experiment.compute import bias_predictions
 from srnet.experiment.cost import training_steps
@@ -20,7 +20,6 @@ from srnet.recipes.points import Start
 from srnet.recipes.recipe import Reference
 from srnet.report.evidence import Evidence, Models
 from srnet.report.summaries import Summary
-from srnet.tasks.base import Metric
 
 BEATS_BIAS_BY = 2.0
 """Points by which a full model should beat its bias model on ID: else it has learned little beside the shortcut."""
@@ -32,13 +31,12 @@ SOME_GAIN = 0.5
 """Points from which a gain by one metric and none by the other are a disagreement."""
 NAMED = 3
 """How many subnetworks a warning names."""
-LONGEST_NOTE = 5_000
 
 
 def notes_about(evidence: Evidence, summaries: Sequence[Summary]) -> list[str]:
     notes = [*_reference_notes(evidence), *_cost_notes(evidence, summaries)]
     notes += [f"{name}: {node.features}" for name, node in evidence.bias_models.items()]
-    return [shortened(note, LONGEST_NOTE) for note in (*notes, *evidence.task.notes)]
+    return [shortened(note, len(note)) for note in (*notes, *evidence.task.notes)]
 
 
 def _reference_notes(evidence: Evidence) -> list[str]:
@@ -77,18 +75,16 @@ def _cost_notes(evidence: Evidence, summaries: Sequence[Summary]) -> list[str]:
         if summary.point.paradigm == "a" and isinstance(node := summary.point.node, Prune):
             search = replace(node, parent=node.pretrained)  # the same search, whatever it starts from
             pairs.setdefault(search, {})[summary.point.place.start] = summary
-    starts = [starts for starts in pairs.values() if {"auto", 1.0} <= starts.keys()]
-    return [_cost_note(evidence, each["auto"], each[1.0]) for each in starts]
+    return [
+        _cost_note(evidence, starts["auto"], starts[1.0]) for starts in pairs.values() if {"auto", 1.0} <= starts.keys()
+    ]
 
 
 def _cost_note(evidence: Evidence, early: Summary, late: Summary) -> str:
-    def finetuning(summary: Summary) -> float:
-        parents = [model.parent for model in summary.models if isinstance(model, Prune)]
-        return float(np.mean([training_steps(parent, evidence.store) for parent in parents]))
-
-    lost = [f"{evidence.splits[s]} {evidence.difference(early.models, late.models, s)}" for s in evidence.splits]
-    saved = f"{finetuning(early):.0f} of {finetuning(late):.0f} steps of fine-tuning"
+    steps = [[training_steps(model.origin, evidence.store) for model in each.models] for each in (early, late)]
+    saved = f"{np.mean(steps[0]):.0f} of {np.mean(steps[1]):.0f} steps of fine-tuning"
     share = 100.0 * (1.0 - early.steps / late.steps)
+    lost = [f"{evidence.splits[s]} {evidence.difference(early.models, late.models, s)}" for s in evidence.splits]
     return (
         f"Early stopping began the search after {saved}, which saves {share:.0f} % of all training steps. "
         f"Against a start at the end: {', '.join(lost)}."
@@ -99,7 +95,7 @@ def warnings_about(evidence: Evidence, summaries: Sequence[Summary], majority: M
     if not evidence.task.answer_kind.has_classes:
         return []
     judged = [summary for summary in summaries if summary.verdict is not None]
-    low = [each.name for each in judged if _below_majority(evidence, each, majority)]
+    low = [each.name for each in judged if _below_majority(each, majority)]
     disputed = [each.name for each in judged if _metrics_disagree(evidence, each.models)]
     return [
         *(w for backbone, bias in evidence.recipe.bias_models.items() for w in _about_full(evidence, backbone, bias)),
@@ -118,8 +114,7 @@ def _about_full(evidence: Evidence, backbone: str, bias: Bias) -> list[str]:
             f"{name} {falls} for the shortcut: its OOD accuracy where the bias model is right minus where it is wrong "
             f"is {follows}; a gain over it need not be robustness against this shortcut"
         )
-    own = 100.0 * measure(evidence.task.metric, _bias_answers(evidence, bias, evidence.id), evidence.task.dev.labels)
-    lead = evidence.mean(models, evidence.id) - own
+    lead = evidence.mean(models, evidence.id) - evidence.bias_scores(bias)[evidence.id]
     if lead < BEATS_BIAS_BY:
         beats = "barely beats" if lead > 0.0 else "does not beat"
         found.append(f"{name} {beats} its bias model on ID {evidence.id}: {lead:+.1f} points")
@@ -131,37 +126,30 @@ def _follows_shortcut(evidence: Evidence, bias: Bias, models: Models) -> Interva
 
     None where the bias model is always right or always wrong.
     """
-    labels = np.concatenate([evidence.task.splits[split].labels for split in evidence.ood])
-    shortcut = np.concatenate([_bias_answers(evidence, bias, split) for split in evidence.ood]) == labels
-    if shortcut.all() or not shortcut.any():
+    task, ood = evidence.task, evidence.ood
+    labels = np.concatenate([task.splits[split].labels for split in ood])
+    # in the order of the split, as they were stored: ids of test examples need not be unique
+    logits = {split: bias_predictions(evidence.store, bias, split).log_probs for split in ood}
+    biased = np.concatenate([task.answer_kind.decode(task.splits[split], logits[split]) for split in ood])
+    rows = {"shortcut right": biased == labels, "shortcut wrong": biased != labels}
+    if not all(each.any() for each in rows.values()):
         return None
-    answers = [np.concatenate([evidence.answers(model, split) for split in evidence.ood]) for model in models]
-    full = [(each == labels).astype(np.int64) for each in answers]
-    rows = {"shortcut right": shortcut, "shortcut wrong": ~shortcut}
-    terms = [Term(w, name, [f[rows[name]] for f in full]) for w, name in zip((1.0, -1.0), rows, strict=True)]
-    return contrast(terms, {name: np.ones(each.sum(), dtype=np.int64) for name, each in rows.items()}, "accuracy")
+    answers = [np.concatenate([evidence.answers(model, split) for split in ood]) for model in models]
+    terms = [Term(w, name, [each[rows[name]] for each in answers]) for w, name in zip((1.0, -1.0), rows, strict=True)]
+    return contrast(terms, {name: labels[each] for name, each in rows.items()}, "accuracy")
 
 
-def _bias_answers(evidence: Evidence, bias: Bias, name: str) -> np.ndarray:
-    """In the order of the split, as they were stored: ids of test examples need not be unique."""
-    logits, task = bias_predictions(evidence.store, bias, name).log_probs, evidence.task
-    return task.answer_kind.decode(task.splits[name], logits)
-
-
-def _below_majority(evidence: Evidence, summary: Summary, majority: Mapping[str, float]) -> bool:
-    gains = summary.verdict.gains if summary.verdict else {}
-    gained = [split for split, interval in gains.items() if interval.difference >= NO_GAIN]
-    return any(evidence.mean(summary.models, split) <= majority[split] for split in gained)
+def _below_majority(summary: Summary, majority: Mapping[str, float]) -> bool:
+    gained = [s for s, gain in summary.verdict.gains.items() if gain.difference >= NO_GAIN] if summary.verdict else []
+    return any(summary.scores[split].mean <= majority[split] for split in gained)
 
 
 def _metrics_disagree(evidence: Evidence, models: Models) -> bool:
-    full = evidence.full_models(models)
-
-    def gain(split: str, metric: Metric) -> float:
-        return evidence.mean(models, split, metric) - evidence.mean(full, split, metric)
-
-    gains = [(gain(split, "accuracy"), gain(split, "f1")) for split in evidence.ood]
-    return any(max(map(abs, pair)) >= SOME_GAIN and min(pair) < NO_GAIN and max(pair) > -NO_GAIN for pair in gains)
+    sides, pairs = (models, evidence.full_models(models)), []
+    for split in evidence.ood:
+        ours, full = ([evidence.mean(side, split, metric) for metric in ("accuracy", "f1")] for side in sides)
+        pairs.append([ours[0] - full[0], ours[1] - full[1]])
+    return any(max(map(abs, pair)) >= SOME_GAIN and min(pair) < NO_GAIN and max(pair) > -NO_GAIN for pair in pairs)
 
 
 def _about_subnetworks(names: Sequence[str], problem: str) -> list[str]:

@@ -15,17 +15,12 @@ from plotly.offline import get_plotlyjs
 
 from srnet import __version__
 from srnet.experiment.identity import describe
-from srnet.report import panels
+from srnet.report import panels, tables
 from srnet.report.claims import Finding
 from srnet.report.masks import MaskPictures
 from srnet.report.pictures import Picture
 from srnet.report.results import Results
-from srnet.report.tables import Table, score_table, verdict_line
 from srnet.tasks.splits import LEVELS
-
-FOLDER = files("srnet.report")
-PUBLISHED = json.loads(FOLDER.joinpath("published.json").read_text(encoding="utf-8"))
-"""The papers' statements and numbers: of BERT-sized models on real data; those of SMP with distillation."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +50,6 @@ class Page:
     findings: list[Finding] = field(default_factory=list)
 
 
-def published_table(figure: str, task: str) -> Table | None:
-    """The papers' numbers for a figure on a task like this one, if they print any."""
-    like = PUBLISHED["like"].get(task, task)
-    for table in PUBLISHED["tables"]:
-        if (table["figure"], table["task"]) == (figure, like):
-            return Table(["model", *table["columns"]], [[label, *cells] for label, cells in table["rows"].items()])
-    return None
-
-
 def render_page(page: Page) -> str:
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     pictures: list[Picture] = []
@@ -77,14 +63,11 @@ def render_page(page: Page) -> str:
 
     environment.filters["lines"] = lambda text: Markup("<br>").join(text.split("\n"))
     environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
-    return environment.from_string(FOLDER.joinpath("page.html").read_text(encoding="utf-8")).render(
+    return environment.from_string(files("srnet.report").joinpath("page.html").read_text(encoding="utf-8")).render(
         page=page,
         panels=panels,
+        tables=tables,
         place=place,
-        verdict_line=verdict_line,
-        score_table=score_table,
-        published_table=published_table,
-        statements=PUBLISHED["statements"],
         settings=lambda results: json.dumps(describe(results.recipe.profile), indent=2),
         # nothing in the data may end the script, or begin a comment
         pictures=lambda: Markup(json.dumps(pictures).replace("<", "\\u003c")),
@@ -97,7 +80,8 @@ def render_markdown(page: Page) -> str:
     parts = [f"# {literal(page.title)}", f"Made by {_code(page.command)} with srnet {__version__}."]
     if page.findings:
         header = ("task", "claim", "answer", "seeds", "difference in points [95 % interval]")
-        parts += ["## Claims", _table(header, map(_claim_row, page.findings), bold="answer")]
+        rows = [[f.task, f.claim.sentence, f.answer, str(f.seeds or ""), "\n".join(f.figures)] for f in page.findings]
+        parts += ["## Claims", _table(header, rows, bold="answer")]
     for section in page.sections:
         parts += [f"## {literal(section.title)}", *_section(section)]
     return "\n\n".join(parts) + "\n"
@@ -122,16 +106,11 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]], bold: str = "")
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _claim_row(finding: Finding) -> list[str]:
-    statement = f"{finding.claim.statement} ({finding.claim.source})"
-    return [finding.task, statement, finding.answer, str(finding.seeds or ""), "\n".join(finding.figures)]
-
-
 def _section(section: Section) -> list[str]:
     """Of sub-cases those with one level above them (HANS: heuristic and label); the deepest level is in the csv."""
     results = section.results
-    parts = [f"{_code(section.command)}, {results.metric} in percent.", _table(*score_table(results))]
-    texts = [verdict_line(results), *(f"Warning: {warning}." for warning in results.warnings), *results.notes]
+    parts = [f"{_code(section.command)}, {results.metric} in percent.", _table(*tables.score_table(results))]
+    texts = [tables.verdict_line(results), *(f"Warning: {warning}." for warning in results.warnings), *results.notes]
     parts += map(literal, texts)
     for split, title in results.splits.items():
         cases = [case for case in results.summaries[0].groups[split] if case.count(LEVELS) == 1]

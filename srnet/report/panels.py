@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from srnet.recipes.points import Point
-from srnet.report.pictures import COLOURS, Axis, Picture, Trace, band, heat_map, line, literal, panel
+from srnet.report.pictures import COLOURS, Axis, Picture, Style, Trace, band, heat_map, line, literal, panel
 from srnet.report.results import Results
 from srnet.report.summaries import Summary
 
@@ -21,8 +21,6 @@ TITLES = {
     "start": "steps of fine-tuning before the search",
     "length": "steps of the search",
 }
-Style = tuple[str, str, str]
-"""Colour, dash and symbol of a line."""
 
 
 def styles(points: Sequence[Point]) -> dict[str, Style]:
@@ -39,7 +37,7 @@ def styles(points: Sequence[Point]) -> dict[str, Style]:
         taken.add(place)
         colour, symbol = COLOURS[place % len(COLOURS)], SYMBOLS[place % len(SYMBOLS)]
         dashed = distilled or place >= len(COLOURS)
-        found[point.label] = (colour, "dash", f"{symbol}-open") if dashed else (colour, "solid", symbol)
+        found[point.label] = Style(colour, "dash", f"{symbol}-open") if dashed else Style(colour, "solid", symbol)
     return found
 
 
@@ -66,8 +64,8 @@ def curves(results: Results) -> list[Picture]:
     for split, title in results.splits.items():
         traces = _model_lines(summaries, split, ends)
         for (name, own), dash in zip((results.constant | results.theory).items(), LEVEL_DASHES, strict=False):
-            notes = [f"{name} {own[split]:.1f}"] * 2
-            traces.append(line(name, ends, [own[split]] * 2, notes, "#777777", dash, width=1.0))
+            note = f"{name} {own[split]:.1f}"
+            traces.append(line(name, ends, [own[split]] * 2, [note] * 2, Style("#777777", dash, width=1.0)))
         long_legend = max(0, len({s.label for s in summaries}) - 7)  # it takes its room from the picture
         pictures.append(panel(title, x_axis, y_axis, traces, 470 + 14 * long_legend))
     return pictures
@@ -99,19 +97,17 @@ def _ends(positions: Sequence[float], is_log: bool) -> list[float]:
 
 def _model_lines(summaries: Sequence[Summary], split: str, ends: list[float]) -> list[Trace]:
     traces = []
-    for label, (colour, dash, symbol) in styles([summary.point for summary in summaries]).items():
+    for label, style in styles([summary.point for summary in summaries]).items():
         series = sorted((s for s in summaries if s.point.label == label), key=lambda s: s.x)
         x = [summary.x for summary in series]
         if not series[0].point.is_pruned:  # a full model has nothing to vary: a level across the panel
-            series, x, dash, symbol = series * 2, ends, "dash", ""
-        scores = [summary.scores[split] for summary in series]
-        means, notes = [score.mean for score in scores], [_notes(summary, split) for summary in series]
-        drawn = line(series[0].label, x, means, notes, colour, dash, symbol)
+            series, x, style = series * 2, ends, Style(style.colour, "dash")
+        scores, notes = [s.scores[split] for s in series], [_notes(s, split) for s in series]
+        drawn, sd = line(series[0].label, x, [s.mean for s in scores], notes, style), [s.sd for s in scores]
         if len(x) > 1:
-            low, high = ([score.mean + sign * score.sd for score in scores] for sign in (-1, 1))
-            traces.append(band(series[0].label, x, low, high, colour))
+            traces.append(band(drawn, sd))
         else:
-            drawn["error_y"] = {"type": "data", "array": [scores[0].sd]}
+            drawn["error_y"] = {"type": "data", "array": sd}
         traces.append(drawn)
     return traces
 
@@ -127,9 +123,8 @@ def _notes(summary: Summary, split: str) -> str:
         lines += [f"keeps {verdict.kept_percent} of ID", gains, f"SRNet? {verdict.short}"]
     if summary.id_gain is not None:
         lines.append(f"ID minus full CE model: {summary.id_gain}")
-    return "\n".join(
-        [*lines, f"{summary.steps:,.0f} training steps", *(f"key {model.key}" for model in summary.models)]
-    )
+    lines += [f"{summary.steps:,.0f} training steps", *(f"key {model.key}" for model in summary.models)]
+    return "\n".join(lines)
 
 
 def sub_cases(results: Results) -> list[Picture]:

@@ -1,10 +1,10 @@
-"""Pictures as plain data for plotly.js: the page shows them, and `curves` draws the same data for paper."""
+"""Pictures as plain data for plotly.js, which `drawings` reads too. What all have in common, page.html adds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 Picture = dict[str, Any]
 Trace = dict[str, Any]
@@ -12,7 +12,15 @@ Axis = dict[str, Any]
 
 # Okabe and Ito: distinguishable with any kind of colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-SEQUENTIAL = ("#ffffff", "#0072B2")
+
+
+class Style(NamedTuple):
+    """How a line is drawn. Dashes and symbols have the names of plotly.js; without a symbol points are not marked."""
+
+    colour: str
+    dash: str = "solid"
+    symbol: str = ""
+    width: float = 2.0
 
 
 def literal(text: str) -> str:
@@ -21,56 +29,40 @@ def literal(text: str) -> str:
 
 
 def panel(title: str, x_axis: Axis, y_axis: Axis, traces: list[Trace], height: int = 470) -> Picture:
-    axis = {"gridcolor": "#e8ebf0", "zeroline": False, "linecolor": "#b9c0cc", "ticks": "outside", "automargin": True}
-    layout = {
-        "title": {"text": literal(title), "font": {"size": 15}, "x": 0.02},
-        "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#1d2330"},
-        "margin": {"l": 8, "r": 12, "t": 44, "b": 8},
-        "paper_bgcolor": "#fff",
-        "plot_bgcolor": "#fff",
-        "xaxis": {**axis, **x_axis},
-        "yaxis": {**axis, **y_axis},
-        "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "font": {"size": 12}},
-        "hoverlabel": {"align": "left"},
-        "height": height,
-    }
+    layout = {"title": {"text": literal(title)}, "xaxis": x_axis, "yaxis": y_axis, "height": height}
     return {"data": traces, "layout": layout}
 
 
-def line(
-    label: str, x: Sequence[float], y: Sequence[float], notes: Sequence[str], colour: str, dash: str = "solid",
-    symbol: str = "", width: float = 2.0,
-) -> Trace:  # fmt: skip
-    """`notes` are shown when the mouse is over a point; without a symbol points are not marked."""
+def line(label: str, x: Sequence[float], y: Sequence[float], notes: Sequence[str], style: Style) -> Trace:
+    """`notes` are shown when the mouse is over a point."""
     return {
-        "x": list(x), "y": list(y), "name": literal(label), "legendgroup": label, "text": [*map(literal, notes)],
-        "mode": "lines+markers" if symbol else "lines", "marker": {"size": 9, "symbol": symbol or "circle"},
-        "line": {"color": colour, "width": width, "dash": dash}, "hovertemplate": "%{text}<extra></extra>",
+        "type": "scatter", "x": list(x), "y": list(y), "name": literal(label), "legendgroup": label,
+        "text": [*map(literal, notes)], "mode": "lines+markers" if style.symbol else "lines",
+        "line": {"color": style.colour, "dash": style.dash, "width": style.width}, "marker": {"symbol": style.symbol},
     }  # fmt: skip
 
 
-def band(label: str, x: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str) -> Trace:
-    """Around the line with the same label: its outline, from left to right above and back below."""
+def band(line: Trace, sd: Sequence[float]) -> Trace:
+    """One standard deviation around a line: its outline, from left to right above and back below."""
+    x, above, below = line["x"], *([y + sign * each for y, each in zip(line["y"], sd, strict=True)] for sign in (1, -1))
     return {
-        "x": [*x, *reversed(x)], "y": [*high, *reversed(low)], "fill": "toself", "fillcolor": f"{colour}24",
-        "line": {"width": 0}, "mode": "lines", "hoverinfo": "skip", "showlegend": False, "legendgroup": label,
+        "type": "scatter", "x": [*x, *reversed(x)], "y": [*above, *reversed(below)], "fill": "toself", "mode": "lines",
+        "fillcolor": f"{line['line']['color']}24", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False,
+        "legendgroup": line["legendgroup"],
     }  # fmt: skip
 
 
 def heat_map(
     title: str, columns: Sequence[str], rows: Sequence[str], cells: Sequence[Sequence[float | None]], unit: str,
-    digits: int = 1, colours: Sequence[str] = SEQUENTIAL,
+    digits: int = 1, colours: Sequence[str] = ("#ffffff", "#0072B2"),
 ) -> Picture:  # fmt: skip
     """Percentages, from 0 to 100; None leaves a cell empty. `unit` follows a number when the mouse is over it."""
     trace = {
-        "type": "heatmap", "x": [*map(literal, columns)], "y": [*map(literal, rows)], "z": cells, "zmin": 0,
-        "zmax": 100, "colorscale": [[at / (len(colours) - 1), colour] for at, colour in enumerate(colours)],
+        "type": "heatmap", "x": [*map(literal, columns)], "y": [*map(literal, rows)], "z": cells,
         "text": [["" if value is None else f"{value:.{digits}f}" for value in row] for row in cells],
-        "texttemplate": "%{text}", "textfont": {"size": 11}, "xgap": 1, "ygap": 1,
         "hovertemplate": "%{y}<br>%{x}<br>%{z:.1f}" + unit + "<extra></extra>",
-        "colorbar": {"thickness": 10, "len": 0.9},
+        "colorscale": [[at / (len(colours) - 1), colour] for at, colour in enumerate(colours)],
     }  # fmt: skip
     axis = {"type": "category", "showgrid": False}
     x_axis, y_axis = {**axis, "tickangle": -35}, {**axis, "autorange": "reversed"}
-    picture = panel(title, x_axis, y_axis, [trace], 190 + 24 * len(rows))
-    return {**picture, "min_width": 220 + 46 * len(columns)}
+    return {**panel(title, x_axis, y_axis, [trace], 190 + 24 * len(rows)), "min_width": 220 + 46 * len(columns)}

@@ -11,7 +11,6 @@ from typing import Any
 from srnet.evaluation import measure
 from srnet.experiment import FineTune, ModelNode, Moment
 from srnet.experiment.cost import training_steps
-from srnet.files import read_json
 from srnet.recipes.points import Point
 from srnet.recipes.recipe import Recipe
 from srnet.report.evidence import Evidence
@@ -19,9 +18,6 @@ from srnet.report.notes import notes_about, warnings_about
 from srnet.report.pictures import Picture
 from srnet.report.searches import search_pictures
 from srnet.report.summaries import Summary, summarise
-
-Baselines = dict[str, dict[str, float]]
-"""Scores in percent by name and split, beside those of the models."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +30,12 @@ class Results:
     rows: list[dict[str, Any]]
     """Of results.csv."""
     summaries: list[Summary]
-    constant: Baselines
-    """The constant answer: of classes, the majority class."""
-    bias_models: Baselines
-    """The shortcut alone, for each bias model of the recipe."""
-    theory: Baselines
-    """Ideal classifiers, on the same examples."""
+    constant: dict[str, dict[str, float]]
+    """Scores of the constant answer, of classes the majority class, by its name and by split."""
+    bias_models: dict[str, dict[str, float]]
+    """Those of the shortcut alone, for each bias model of the recipe."""
+    theory: dict[str, dict[str, float]]
+    """Those of ideal classifiers, on the same examples."""
     search_pictures: list[Picture]
     """How the searches went, where the figure is about when they start."""
     notes: list[str]
@@ -53,7 +49,6 @@ def results_of(evidence: Evidence) -> Results:
     summaries = [summarise(evidence, points) for points in evidence.groups.values()]
     measured = evidence.scores(recipe.points[0].node)["splits"]
     majority = {split: measured[split]["majority"][task.metric] for split in task.scored}
-    bias = {name: evidence.store.path(node.key) / "scores.json" for name, node in evidence.bias_models.items()}
     return Results(
         recipe=recipe,
         metric=task.metric,
@@ -62,10 +57,7 @@ def results_of(evidence: Evidence) -> Results:
         rows=[row for point in recipe.points for row in _rows(evidence, point)],
         summaries=summaries,
         constant={"majority class" if task.answer_kind.has_classes else "constant answer": majority},
-        bias_models={
-            name: {split: scores["metrics"][task.metric] for split, scores in read_json(path).items()}
-            for name, path in bias.items()
-        },
+        bias_models={name: evidence.bias_scores(node) for name, node in evidence.bias_models.items()},
         theory={
             name: {s: 100.0 * measure(task.metric, each, task.splits[s].labels) for s, each in answers.items()}
             for name, answers in task.ideal.items()

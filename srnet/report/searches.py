@@ -9,7 +9,7 @@ import numpy as np
 from srnet.experiment import Prune
 from srnet.files import read_json
 from srnet.report.evidence import Evidence
-from srnet.report.pictures import COLOURS, Picture, line, panel
+from srnet.report.pictures import COLOURS, Picture, Style, line, panel
 
 
 def search_pictures(evidence: Evidence) -> list[Picture]:
@@ -31,7 +31,7 @@ def search_pictures(evidence: Evidence) -> list[Picture]:
         for (label, steps, logs), colour in zip(searches, cycle(COLOURS), strict=False):
             scores = [float(np.mean([log[step][name] for log in logs])) for step in steps]
             notes = [f"{label}\nstep {step}: {score:.1f}" for step, score in zip(steps, scores, strict=True)]
-            traces.append(line(label, steps, scores, notes, colour, symbol="circle"))
+            traces.append(line(label, steps, scores, notes, Style(colour, symbol="circle")))
         x_axis, y_axis = ({"title": {"text": text}} for text in ("steps of the search", f"{evidence.task.metric} (%)"))
         pictures.append(panel(f"{split}, during the search", x_axis, y_axis, traces))
     return pictures
