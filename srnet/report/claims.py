@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from srnet.evaluation import ALPHA, KEEPS_ID, MIN_SEEDS, Interval, Verdict, judge_together, seeds_in_words
+from srnet.evaluation import ALPHA, KEEPS_ID, MIN_SEEDS, Interval, judge_together, seeds_in_words
 from srnet.recipes import figures
-from srnet.recipes.points import Place, Start
 from srnet.report.evidence import Evidence, Missing, Models
 from srnet.tasks.base import Task
 
@@ -18,6 +17,8 @@ Answer = Literal["holds", "does not hold", "not enough evidence"]
 HOLDS: Answer = "holds"
 FAILS: Answer = "does not hold"
 OPEN: Answer = "not enough evidence"
+
+VERDICTS: dict[str, Answer] = {"yes": HOLDS, "no": FAILS}
 
 MODERATE = 0.7
 """The sparsity up to which the paper says that subnetworks stay good."""
@@ -39,6 +40,10 @@ class Part:
     def __str__(self) -> str:
         bar = "" if not self.bar else f" (bar {self.bar:+.1f})"
         return f"{self.what}: {self.interval}{bar}"
+
+
+Check = Callable[[Evidence], list[Part]]
+"""The parts of a claim, found in a figure's evidence."""
 
 
 def answered(parts: Sequence[Part], alpha: float = ALPHA, at_least: int = 1) -> list[Part]:
@@ -74,36 +79,31 @@ any_of = partial(_combined, HOLDS, FAILS)
 # --- what each claim looks at --------------------------------------------------------------------------------------
 
 
-def _moderate(evidence: Evidence, label: str) -> dict[float, Models]:
-    """The models of a line by its sparsities up to the moderate one."""
+def _by_sparsity(evidence: Evidence, label: str, **place: object) -> dict[float, Models]:
+    """The models of a line: up to the moderate sparsity, or, at a given place, all."""
     places = [point.place for point in evidence.recipe.points if point.label == label]
-    sparsities = sorted({place.sparsity for place in places if place.sparsity <= MODERATE})
+    sparsities = sorted({each.sparsity for each in places if place or each.sparsity <= MODERATE})
     if not sparsities:
         raise Missing(evidence.recipe.name)
-    return {sparsity: evidence.models(label, sparsity=sparsity) for sparsity in sparsities}
+    return {sparsity: evidence.models(label, sparsity=sparsity, **place) for sparsity in sparsities}
 
 
 def _beats(
-    evidence: Evidence, what: str, pairs: Sequence[tuple[Models, Models]], splits: Iterable[str] = (), bar: float = 0.0
-) -> list[Part]:
-    """The first of each pair minus the second, averaged over the pairs, on each split; by default on ID and OOD."""
-    parts, share = [], 1.0 / len(pairs)
-    for split in splits or (evidence.id, *evidence.ood):
-        ours = [(share, models, split) for models, _ in pairs]
-        theirs = [(-share, models, split) for _, models in pairs]
-        parts.append(Part(f"{what}, {evidence.splits[split]}", evidence.contrast(*ours, *theirs), bar))
-    return parts
-
-
-def _lines_beat(*comparisons: tuple[str, str, Literal["ID", "OOD", "both"]]) -> Callable[[Evidence], list[Part]]:
-    """The first line of each comparison beats the second, on average over the moderate sparsities."""
+    ours: str, theirs: str, on: Literal["ID", "OOD", "both"] = "both", what: str = "", bar: float = 0.0,
+    **places: tuple[object, object],
+) -> Check:  # fmt: skip
+    """One line minus another on each split, averaged over sparsities; `places` has ours and theirs by field."""
+    first, second = ({name: sides[side] for name, sides in places.items()} for side in (0, 1))
+    what = what or f"{ours} minus {theirs}"
 
     def parts(evidence: Evidence) -> list[Part]:
-        splits, found = {"ID": (evidence.id,), "OOD": evidence.ood, "both": ()}, []
-        for ours, theirs, on in comparisons:
-            by_sparsity = _moderate(evidence, ours).items()
-            pairs = [(models, evidence.models(theirs, sparsity=sparsity)) for sparsity, models in by_sparsity]
-            found += _beats(evidence, f"{ours} minus {theirs}", pairs, splits[on])
+        found, by_sparsity = [], _by_sparsity(evidence, ours, **first)
+        for split in {"ID": [evidence.id], "OOD": evidence.ood, "both": [evidence.id, *evidence.ood]}[on]:
+            terms, share = [], 1.0 / len(by_sparsity)
+            for sparsity, models in by_sparsity.items():
+                other = evidence.models(theirs, sparsity=sparsity, **second)
+                terms += [(share, models, split), (-share, other, split)]
+            found.append(Part(f"{what}, {evidence.splits[split]}", evidence.contrast(*terms), bar))
         return found
 
     return parts
@@ -113,7 +113,7 @@ def _keeps_id(evidence: Evidence) -> list[Part]:
     return [
         Part(f"{label} at {100 * sparsity:g} %, ID minus 95 % of the full model's", evidence.id_kept(models))
         for label in (figures.MASK_CE, figures.MASK_POE, figures.IMP_CE, figures.IMP_POE)
-        for sparsity, models in _moderate(evidence, label).items()
+        for sparsity, models in _by_sparsity(evidence, label).items()
     ]
 
 
@@ -124,7 +124,7 @@ def _unbiased(evidence: Evidence) -> list[Part]:
             evidence.contrast((1.0, models, split), (-KEEPS_ID, models, evidence.id)),
         )
         for label in (figures.OOD_A, figures.OOD_C)
-        for sparsity, models in _moderate(evidence, label).items()
+        for sparsity, models in _by_sparsity(evidence, label).items()
         for split in evidence.ood
     ]
     half = evidence.models(figures.OOD_B, sparsity=0.5)
@@ -132,26 +132,13 @@ def _unbiased(evidence: Evidence) -> list[Part]:
     return own_id + [Part(what.format(split), evidence.gain(half, split)) for split in evidence.ood]
 
 
-def _gradual(evidence: Evidence) -> list[Part]:
-    pair = (evidence.models(figures.GRADUAL, length=1.0), evidence.models(figures.FIXED, length=1.0))
-    return _beats(evidence, "gradual minus fixed", [pair])
-
-
 def _half_way(evidence: Evidence) -> list[Part]:
     starts = [s for p in evidence.recipe.points if isinstance(s := p.place.start, float) and 0 < s < 1]
     if not starts:
         raise Missing(evidence.recipe.name)
     nearest = min(starts, key=lambda start: abs(start - 0.5))
-    return _against_the_end(evidence, figures.START, nearest, f"start at {100 * nearest:.0f} %")
-
-
-def _early_stopped(evidence: Evidence) -> list[Part]:
-    return _against_the_end(evidence, figures.AUTO_START, "auto", "early-stopped start")
-
-
-def _against_the_end(evidence: Evidence, label: str, start: Start, what: str) -> list[Part]:
-    pair = (evidence.models(label, start=start), evidence.models(figures.START, start=1.0))
-    return _beats(evidence, f"{what} minus start at the end", [pair], bar=-MARGIN)
+    what = f"start at {100 * nearest:.0f} % minus start at the end"
+    return _beats(figures.START, figures.START, what=what, bar=-MARGIN, start=(nearest, 1.0))(evidence)
 
 
 # --- the claims ----------------------------------------------------------------------------------------------------
@@ -165,51 +152,41 @@ class Claim:
     statement: str
     source: str
     figure: str
-    parts: Callable[[Evidence], list[Part]] | None = None
+    parts: tuple[Check, ...] = ()
     candidates: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         return f"{self.statement} ({self.source})"
 
-    def check(self, evidence: Evidence) -> tuple[Answer, list[Part]]:
-        if self.parts is not None:
-            return self._all_hold(self.parts(evidence), evidence)
-        verdicts, parts = self._verdicts(evidence), []
-        for (label, place), verdict in verdicts.items():
-            name = f"{label} at {100 * place.sparsity:g} % (SRNet: {verdict.short})"
-            bars = {
-                "ID minus 95 % of": verdict.id_kept,
-                **{f"OOD {s} minus": gain for s, gain in verdict.gains.items()},
-            }
-            every = [Part(f"{name}, {what} the full model's", interval) for what, interval in bars.items()]
-            # a part may hold by itself where the choice among many subnetworks leaves the verdict open
-            parts += answered(every, evidence.alpha) if verdict.answer in ("yes", "no") else every
-        return _one_is_srnet(verdicts.values()), parts
-
-    def expected(self, parts: Sequence[Part], evidence: Evidence, seeds: int) -> Answer:
-        """The answer if more seeds had the same mean and spread as those that were run."""
-        if self.parts is not None:
-            more = [replace(part, interval=part.interval.with_seeds(seeds)) for part in parts]
-            return self._all_hold(more, evidence)[0]
-        table = judge_together([verdict.with_seeds(seeds) for verdict in evidence.verdicts.values()])
-        wanted = self._verdicts(evidence)
-        return _one_is_srnet(v for place, v in zip(evidence.verdicts, table, strict=True) if place in wanted)
-
-    def _all_hold(self, parts: Sequence[Part], evidence: Evidence) -> tuple[Answer, list[Part]]:
+    def check(self, evidence: Evidence, seeds: int | None = None) -> tuple[Answer, list[Part]]:
+        """The answer and its parts; with `seeds`, as expected if so many had the same mean and spread as those run."""
+        if self.candidates:
+            return self._check_candidates(evidence, seeds)
+        parts = [part for check in self.parts for part in check(evidence)]
+        if seeds is not None:
+            parts = [replace(part, interval=part.interval.with_seeds(seeds)) for part in parts]
         # no part is refuted where the verdict on the same subnetwork, with a part for ID and each OOD split, is open
         parts = answered(parts, evidence.alpha, at_least=1 + len(evidence.ood))
         return all_of(part.answer for part in parts), parts
 
-    def _verdicts(self, evidence: Evidence) -> dict[tuple[str, Place], Verdict]:
-        """What the figure's own table, in which all its subnetworks are judged together, says of the candidates."""
-        wanted = {(label, sparsity) for label in self.candidates for sparsity in _moderate(evidence, label)}
-        return {each: verdict for each, verdict in evidence.verdicts.items() if (each[0], each[1].sparsity) in wanted}
-
-
-def _one_is_srnet(verdicts: Iterable[Verdict]) -> Answer:
-    answers: dict[str, Answer] = {"yes": HOLDS, "no": FAILS}
-    return any_of(answers.get(verdict.answer, OPEN) for verdict in verdicts)
+    def _check_candidates(self, evidence: Evidence, seeds: int | None) -> tuple[Answer, list[Part]]:
+        """As the figure's own table says, in which all its subnetworks are judged together."""
+        verdicts, parts, answers = evidence.verdicts, [], []
+        if seeds is not None:
+            expected = judge_together([verdict.with_seeds(seeds) for verdict in verdicts.values()])
+            verdicts = dict(zip(verdicts, expected, strict=True))
+        wanted = {(label, sparsity) for label in self.candidates for sparsity in _by_sparsity(evidence, label)}
+        for (label, place), verdict in verdicts.items():
+            if (label, place.sparsity) not in wanted:
+                continue
+            name = f"{label} at {100 * place.sparsity:g} % (SRNet: {verdict.short})"
+            bars = {"ID minus 95 % of": verdict.id_kept, **{f"OOD {s} minus": g for s, g in verdict.gains.items()}}
+            every = [Part(f"{name}, {what} the full model's", interval) for what, interval in bars.items()]
+            # a part may hold by itself where the choice among many subnetworks leaves the verdict open
+            parts += answered(every, evidence.alpha) if verdict.answer in ("yes", "no") else every
+            answers.append(VERDICTS.get(verdict.answer, OPEN))
+        return any_of(answers), parts
 
 
 CLAIMS = (
@@ -221,29 +198,31 @@ CLAIMS = (
     Claim("srnets-c", "The raw model contains SRNets that need no fine-tuning", "section 4.4", "fig5",
           candidates=(figures.RAW_POE,)),
     Claim("poe-pruning", "Pruning with PoE beats pruning with CE out of distribution, on average up to 70 %",
-          "section 4.2", "fig2", _lines_beat((figures.MASK_POE, figures.MASK_CE, "OOD"),
-                                             (figures.IMP_POE, figures.IMP_CE, "OOD"))),
+          "section 4.2", "fig2",
+          (_beats(figures.MASK_POE, figures.MASK_CE, "OOD"), _beats(figures.IMP_POE, figures.IMP_CE, "OOD"))),
     Claim("mask-or-imp", "Mask training beats IMP, in and out of distribution, on average up to 70 %", "section 4.2",
-          "fig2", _lines_beat((figures.MASK_CE, figures.IMP_CE, "both"), (figures.MASK_POE, figures.IMP_POE, "both"))),
+          "fig2", (_beats(figures.MASK_CE, figures.IMP_CE), _beats(figures.MASK_POE, figures.IMP_POE))),
     Claim("keeps-id", "Up to 70 %, every method keeps 95 % of the full model's ID score", "section 4.2", "fig2",
-          _keeps_id),
+          (_keeps_id,)),
     Claim("poe-in-isolation", "Fine-tuned in isolation, PoE beats CE out of distribution", "section 4.3", "fig4",
-          _lines_beat((figures.ISOLATED_MASK_POE, figures.ISOLATED_MASK_CE, "OOD"),
-                      (figures.ISOLATED_IMP_POE, figures.ISOLATED_IMP_CE, "OOD"))),
+          (_beats(figures.ISOLATED_MASK_POE, figures.ISOLATED_MASK_CE, "OOD"),
+           _beats(figures.ISOLATED_IMP_POE, figures.ISOLATED_IMP_CE, "OOD"))),
     Claim("unbiased", "With OOD training data, subnetworks of the fine-tuned and of the raw model are almost unbiased "
           "at every sparsity up to 70 % (OOD at least 95 % of their own ID score); fine-tuned in isolation, they beat "
-          "the full model at 50 %", "section 4.5", "fig6", _unbiased),
-    Claim("gradual", "At 90 %, gradual sparsity beats fixed sparsity", "section 5.2", "fig8", _gradual),
+          "the full model at 50 %", "section 4.5", "fig6", (_unbiased,)),
+    Claim("gradual", "At 90 %, gradual sparsity beats fixed sparsity", "section 5.2", "fig8",
+          (_beats(figures.GRADUAL, figures.FIXED, what="gradual minus fixed", length=(1.0, 1.0)),)),
     Claim("late-start", f"A search from half-way through fine-tuning loses at most {MARGIN:g} point", "section 5.1",
-          "fig7", _half_way),
+          "fig7", (_half_way,)),
     Claim("early-stopping", f"Starting where early stopping says loses at most {MARGIN:g} point", "appendix E.1",
-          "fig7", _early_stopped),
+          "fig7", (_beats(figures.AUTO_START, figures.START, what="early-stopped start minus start at the end",
+                          bar=-MARGIN, start=("auto", 1.0)),)),
     Claim("confreg", "Confidence regularisation keeps more ID and gains less OOD than PoE and reweighting",
           "appendix C.1", "figA1",
-          _lines_beat((figures.MASK_CONFREG, figures.MASK_POE, "ID"),
-                      (figures.MASK_CONFREG, figures.MASK_REWEIGHT, "ID"),
-                      (figures.MASK_POE, figures.MASK_CONFREG, "OOD"),
-                      (figures.MASK_REWEIGHT, figures.MASK_CONFREG, "OOD"))),
+          (_beats(figures.MASK_CONFREG, figures.MASK_POE, "ID"),
+           _beats(figures.MASK_CONFREG, figures.MASK_REWEIGHT, "ID"),
+           _beats(figures.MASK_POE, figures.MASK_CONFREG, "OOD"),
+           _beats(figures.MASK_REWEIGHT, figures.MASK_CONFREG, "OOD"))),
 )  # fmt: skip
 
 
@@ -301,18 +280,17 @@ def find(claim: Claim, task: Task, evidence: Evidence | None) -> Finding:
         return replace(found, answer=OPEN, parts=tuple(parts), note=note, needs=MIN_SEEDS)
     if answer != OPEN:
         return found
-    needs = _seeds_needed(claim, parts, evidence)
+    needs = _seeds_needed(claim, evidence)
     if needs is None:
         return replace(found, note="no number of seeds would answer it: more test examples are needed")
     return replace(found, note=f"about {needs:,} seeds would answer it, if further ones are like these", needs=needs)
 
 
-def _seeds_needed(claim: Claim, parts: Sequence[Part], evidence: Evidence) -> int | None:
+def _seeds_needed(claim: Claim, evidence: Evidence) -> int | None:
     """More seeds narrow every interval, so the number is found by halving; None if the examples alone are too few."""
-    if claim.expected(parts, evidence, MANY_SEEDS) == OPEN:
-        return None
     further = range(evidence.seeds + 1, MANY_SEEDS + 1)
-    return further[bisect_left(further, True, key=lambda seeds: claim.expected(parts, evidence, seeds) != OPEN)]
+    needed = bisect_left(further, True, key=lambda seeds: claim.check(evidence, seeds)[0] != OPEN)
+    return further[needed] if needed < len(further) else None
 
 
 def plain_finding(finding: Finding) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class Evidence:
         self.splits = {name: f"{self.task.splits[name].kind} {name}" for name in self.task.scored}
         """The scored splits, each with its kind: ID dev, OOD hans."""
         self._answers: dict[str, dict[str, np.ndarray]] = {}
+        self._contrasts: dict[object, Interval] = {}
 
     @cached_property
     def groups(self) -> dict[tuple[str, Place], list[Point]]:
@@ -109,9 +110,12 @@ class Evidence:
 
     def contrast(self, *terms: tuple[float, Models, str]) -> Interval:
         """The interval of a weighted sum of scores; each term is a weight, models and a split."""
-        weighted = [Term(w, split, [self.answers(model, split) for model in models]) for w, models, split in terms]
-        labels = {split: self.task.splits[split].labels for _, _, split in terms}
-        return contrast(weighted, labels, self.task.metric)
+        key = tuple((weight, split, *(model.key for model in models)) for weight, models, split in terms)
+        if key not in self._contrasts:
+            weighted = [Term(w, split, [self.answers(model, split) for model in models]) for w, models, split in terms]
+            labels = {split: self.task.splits[split].labels for _, _, split in terms}
+            self._contrasts[key] = contrast(weighted, labels, self.task.metric)
+        return self._contrasts[key]
 
     def difference(self, ours: Models, theirs: Models, split: str) -> Interval:
         return self.contrast((1.0, ours, split), (-1.0, theirs, split))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations, product
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,19 +39,15 @@ def pack(mask: Mask) -> Packed:
     return {name: Matrix(each, int(np.bitwise_count(each).sum()), mask[name].numel()) for name, each in bits.items()}
 
 
-class Overlap(NamedTuple):
-    """The share of kept weights that two masks have in common, and what chance would give."""
+def overlap(first: Packed, second: Packed) -> tuple[float, float]:
+    """The share of kept weights that two masks have in common, and what chance would give.
 
-    shared: float
-    chance: float
-
-
-def overlap(first: Packed, second: Packed) -> Overlap:
-    """1 for the same mask. Chance: masks with the same count in every matrix, but drawn blindly."""
+    1 for the same mask. Chance: masks with the same count in every matrix, but drawn blindly.
+    """
     pairs = [(first[name], second[name]) for name in first if name in second]  # lines may mask other matrices
     size = float(np.sqrt(sum(a.kept for a, _ in pairs) * sum(b.kept for _, b in pairs))) or 1.0
     common = sum(int(np.bitwise_count(a.bits & b.bits).sum()) for a, b in pairs)
-    return Overlap(common / size, sum(a.kept * b.kept / a.size for a, b in pairs) / size)
+    return common / size, sum(a.kept * b.kept / a.size for a, b in pairs) / size
 
 
 @dataclass(frozen=True)
@@ -94,15 +90,18 @@ def _packed(path: Path) -> Packed:
 
 
 def _overlap_map(sparsity: float, lines: Lines) -> Picture:
-    cells: dict[tuple[str, str], list[Overlap]] = {}
-    for (one, first), (other, second) in product(lines.items(), repeat=2):
-        pairs = [(first[seed], second[seed]) for seed in first if seed in second]
-        cells[one, other] = [overlap(a, b) for a, b in (pairs if one != other else combinations(first.values(), 2))]
-    shared = [[_percent([each.shared for each in cells[one, other]], 2) for other in lines] for one in lines]
-    chance = _percent([each.chance for cell in cells.values() for each in cell], 2)
-    by_chance = 100.0 * (1.0 - sparsity) if chance is None else chance
-    title = f"{100 * sparsity:g} % sparse: kept weights in common (chance {by_chance:.1f} %)"
-    return heat_map(title, list(lines), list(lines), shared, " % in common")
+    cells: list[list[float | None]] = []
+    chances: list[float] = []
+    for label, first in lines.items():
+        cells.append([])
+        for other, second in lines.items():
+            pairs = [(first[seed], second[seed]) for seed in first if seed in second]
+            found = [overlap(*pair) for pair in (pairs if label != other else combinations(first.values(), 2))]
+            cells[-1].append(_percent([shared for shared, _ in found], 2))
+            chances += [chance for _, chance in found]
+    chance = _percent(chances or [1.0 - sparsity], 2)
+    title = f"{100 * sparsity:g} % sparse: kept weights in common (chance {chance:.1f} %)"
+    return heat_map(title, list(lines), list(lines), cells, " % in common")
 
 
 def _percent(shares: Sequence[float], digits: int = 10) -> float | None:

@@ -69,8 +69,7 @@ def render_page(page: Page) -> str:
         tables=tables,
         place=place,
         settings=lambda results: json.dumps(describe(results.recipe.profile), indent=2),
-        # nothing in the data may end the script, or begin a comment
-        pictures=lambda: Markup(json.dumps(pictures).replace("<", "\\u003c")),
+        pictures=pictures,
         plotly=Markup(get_plotlyjs()),
         version=__version__,
     )
