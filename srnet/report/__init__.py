@@ -10,7 +10,7 @@ from srnet.report.drawings import draw_curves
 from srnet.report.evidence import Evidence
 from srnet.report.masks import mask_pictures
 from srnet.report.page import Page, Section, render_markdown, render_page
-from srnet.report.results import Results, csv_text, results_of
+from srnet.report.results import Results, csv_text
 from srnet.report.tables import findings_table, results_table, verdict_line
 
 __all__ = [
@@ -28,6 +28,8 @@ __all__ = [
     "verdict_line",
     "write_report",
 ]
+
+results_of = Results
 
 
 def write_report(page: Page, out: Path) -> None:

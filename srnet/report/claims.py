@@ -97,12 +97,12 @@ def _beats(
     what = what or f"{ours} minus {theirs}"
 
     def parts(evidence: Evidence) -> list[Part]:
-        found, by_sparsity = [], _by_sparsity(evidence, ours, **first)
+        by_sparsity = _by_sparsity(evidence, ours, **first)
+        others = [evidence.models(theirs, sparsity=sparsity, **second) for sparsity in by_sparsity]
+        found, share = [], 1.0 / len(by_sparsity)
         for split in {"ID": [evidence.id], "OOD": evidence.ood, "both": [evidence.id, *evidence.ood]}[on]:
-            terms, share = [], 1.0 / len(by_sparsity)
-            for sparsity, models in by_sparsity.items():
-                other = evidence.models(theirs, sparsity=sparsity, **second)
-                terms += [(share, models, split), (-share, other, split)]
+            terms = [(share, models, split) for models in by_sparsity.values()]
+            terms += [(-share, models, split) for models in others]
             found.append(Part(f"{what}, {evidence.splits[split]}", evidence.contrast(*terms), bar))
         return found
 
@@ -245,7 +245,7 @@ class Finding:
     """The one-sided level of the test: lower than that of the intervals where claims are tested repeatedly."""
 
     @property
-    def figures(self) -> list[str]:
+    def details(self) -> list[str]:
         """The differences that it rests on, and the note."""
         return [*map(str, self.parts), *([self.note] if self.note else [])]
 

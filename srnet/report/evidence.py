@@ -1,4 +1,4 @@
-"""What the store knows about one recipe: answers, differences with their intervals, verdicts.
+"""What the store knows about one recipe: answers, differences with their intervals, verdicts, means over seeds.
 
 Tables, notes, warnings and claims all read their differences here, so that they cannot disagree.
 """
@@ -11,9 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from srnet.evaluation import ALPHA, KEEPS_ID, Interval, Term, Verdict, contrast, judge, judge_together, measure
+from srnet.errors import shortened
+from srnet.evaluation import (
+    ALPHA,
+    KEEPS_ID,
+    Interval,
+    Spread,
+    Term,
+    Verdict,
+    contrast,
+    judge,
+    judge_together,
+    measure,
+    spread,
+)
 from srnet.experiment import Bias, Evaluate, ModelNode, Store, load_task
 from srnet.experiment.compute import load_logits
+from srnet.experiment.cost import training_steps
 from srnet.files import read_json
 from srnet.recipes.points import Place, Point
 from srnet.recipes.recipe import Recipe, Reference
@@ -143,3 +157,74 @@ class Evidence:
 
     def sparsity(self, model: ModelNode) -> float:
         return float(self.scores(model)["sparsity"])
+
+    @cached_property
+    def summaries(self) -> list[Summary]:
+        return [Summary(self, points) for points in self.groups.values()]
+
+
+class Summary:
+    """A series at one place, over its seeds."""
+
+    def __init__(self, evidence: Evidence, points: list[Point]) -> None:
+        self.point = point = points[0]
+        """The first seed's: in all but the seed the others are the same."""
+        self.models = [each.node for each in points]
+        """One a seed."""
+        reports = [evidence.scores(model) for model in self.models]
+        self.sparsity = float(np.mean([report["sparsity"] for report in reports]))
+        """Counted on the masks, mean over seeds."""
+        self.steps = float(np.mean([training_steps(model, evidence.store) for model in self.models]))
+        """Optimisation steps from the raw backbone to this model, mean over seeds: what it cost."""
+        self.x = float(np.mean([_position(evidence, *each) for each in zip(points, reports, strict=True)]))
+        """Where it stands on the figure's axis."""
+        self.label = shortened(point.label)
+        """As it can be shown everywhere: users choose it, and may choose control characters."""
+        self.name = place_name(evidence.recipe, point, self.x)
+        """The label and the place."""
+        self.verdict = evidence.verdicts.get((point.label, point.place))
+        """None for a full model, and where the task has no OOD set. Judged together with the rest of the figure."""
+        has_gain = point.is_pruned and not evidence.ood
+        self.id_gain = evidence.gain(self.models, evidence.id) if has_gain else None
+        """ID score minus the full CE model's, of a subnetwork of a task without an OOD set."""
+
+        def over_seeds(kind: str) -> dict[str, dict[str, Spread]]:
+            """Each score of one kind, by split and name."""
+            found = {}
+            for split in evidence.splits:
+                by_seed = [report["splits"][split][kind] for report in reports]
+                found[split] = {name: spread([scores[name] for scores in by_seed]) for name in by_seed[0]}
+            return found
+
+        self.scores = {split: scores[evidence.task.metric] for split, scores in over_seeds("metrics").items()}
+        """The task's metric by split."""
+        self.groups = over_seeds("groups")
+        """Accuracy per sub-case, by split."""
+        self.recall = over_seeds("recall")
+        """Accuracy per true class, by split."""
+
+
+def place_name(recipe: Recipe, point: Point, x: float) -> str:
+    """The label, and what of the place it does not say."""
+    if not point.is_pruned:
+        return shortened(point.label)
+    places = [each.place for each in recipe.points if each.label == point.label]
+    start, length = point.place.start, point.place.length
+    parts = [shortened(point.label), f"{100 * point.place.sparsity:g} %"]
+    if {place.start for place in places} - {None} not in (set(), {1.0}, {"auto"}):
+        when = "by early stopping" if start == "auto" else f"at {100 * (start or 0.0):.3g} % of fine-tuning"
+        parts.append(f"started {when}")
+    if {place.length for place in places} != {1.0}:
+        parts.append(f"{x:.0f} steps" if recipe.axis == "length" else f"{length:.3g} times as long")
+    return ", ".join(parts)
+
+
+def _position(evidence: Evidence, point: Point, report: dict[str, Any]) -> float:
+    """On the axis: percent of weights pruned or kept, steps of fine-tuning before the search, or of the search."""
+    axis, pruned = evidence.recipe.axis, 100.0 * float(report["sparsity"])
+    if axis == "kept":
+        return 100.0 - pruned
+    if axis == "sparsity" or point.search is not point.node:
+        return pruned
+    before = training_steps(point.search.parent, evidence.store)
+    return float(before if axis == "start" else training_steps(point.node, evidence.store) - before)

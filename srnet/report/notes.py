@@ -18,8 +18,7 @@ from srnet.experiment.compute import bias_predictions
 from srnet.experiment.cost import training_steps
 from srnet.recipes.points import Start
 from srnet.recipes.recipe import Reference
-from srnet.report.evidence import Evidence, Models
-from srnet.report.summaries import Summary
+from srnet.report.evidence import Evidence, Models, Summary
 
 BEATS_BIAS_BY = 2.0
 """Points by which a full model should beat its bias model on ID: else it has learned little beside the shortcut."""
@@ -33,8 +32,8 @@ NAMED = 3
 """How many subnetworks a warning names."""
 
 
-def notes_about(evidence: Evidence, summaries: Sequence[Summary]) -> list[str]:
-    notes = [*_reference_notes(evidence), *_cost_notes(evidence, summaries)]
+def notes_about(evidence: Evidence) -> list[str]:
+    notes = [*_reference_notes(evidence), *_cost_notes(evidence)]
     notes += [f"{name}: {node.features}" for name, node in evidence.bias_models.items()]
     return [shortened(note, len(note)) for note in (*notes, *evidence.task.notes)]
 
@@ -68,10 +67,10 @@ def _longer_training(evidence: Evidence, reference: Reference) -> list[str]:
     return [f"Trained as long as the longest search, the full model changes by {figures}."]
 
 
-def _cost_notes(evidence: Evidence, summaries: Sequence[Summary]) -> list[str]:
+def _cost_notes(evidence: Evidence) -> list[str]:
     """For every start found by early stopping: what it saved and what it lost, against a start at the end."""
     pairs: dict[Prune, dict[Start | None, Summary]] = {}
-    for summary in summaries:
+    for summary in evidence.summaries:
         if summary.point.paradigm == "a" and isinstance(node := summary.point.node, Prune):
             search = replace(node, parent=node.pretrained)  # the same search, whatever it starts from
             pairs.setdefault(search, {})[summary.point.place.start] = summary
@@ -91,10 +90,10 @@ def _cost_note(evidence: Evidence, early: Summary, late: Summary) -> str:
     )
 
 
-def warnings_about(evidence: Evidence, summaries: Sequence[Summary], majority: Mapping[str, float]) -> list[str]:
+def warnings_about(evidence: Evidence, majority: Mapping[str, float]) -> list[str]:
     if not evidence.task.answer_kind.has_classes:
         return []
-    judged = [summary for summary in summaries if summary.verdict is not None]
+    judged = [summary for summary in evidence.summaries if summary.verdict is not None]
     low = [each.name for each in judged if _below_majority(each, majority)]
     disputed = [each.name for each in judged if _metrics_disagree(evidence, each.models)]
     return [

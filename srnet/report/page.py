@@ -61,13 +61,17 @@ def render_page(page: Page) -> str:
         style = f' style="min-width:{width}px"' if width else ""
         return Markup(f'<div class="scroll"><div class="plot" id="plot-{len(pictures) - 1}"{style}></div></div>')
 
+    def read(name: str) -> str:
+        return files("srnet.report").joinpath(name).read_text(encoding="utf-8")
+
     environment.filters["lines"] = lambda text: Markup("<br>").join(text.split("\n"))
     environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
-    return environment.from_string(files("srnet.report").joinpath("page.html").read_text(encoding="utf-8")).render(
+    return environment.from_string(read("page.html")).render(
         page=page,
         panels=panels,
         tables=tables,
         place=place,
+        published=json.loads(read("published.json")),
         settings=lambda results: json.dumps(describe(results.recipe.profile), indent=2),
         pictures=pictures,
         plotly=Markup(get_plotlyjs()),
@@ -79,7 +83,7 @@ def render_markdown(page: Page) -> str:
     parts = [f"# {literal(page.title)}", f"Made by {_code(page.command)} with srnet {__version__}."]
     if page.findings:
         header = ("task", "claim", "answer", "seeds", "difference in points [95 % interval]")
-        rows = [[f.task, f.claim.sentence, f.answer, str(f.seeds or ""), "\n".join(f.figures)] for f in page.findings]
+        rows = [[f.task, f.claim.sentence, f.answer, str(f.seeds or ""), "\n".join(f.details)] for f in page.findings]
         parts += ["## Claims", _table(header, rows, bold="answer")]
     for section in page.sections:
         parts += [f"## {literal(section.title)}", *_section(section)]

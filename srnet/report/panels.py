@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 from srnet.recipes.points import Point
+from srnet.report.evidence import Summary
 from srnet.report.pictures import COLOURS, Axis, Picture, Style, Trace, band, heat_map, line, literal, panel
 from srnet.report.results import Results
-from srnet.report.summaries import Summary
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
 LEVEL_DASHES = ("dot", "dashdot", "longdashdot")
@@ -53,16 +53,18 @@ def side_by_side(summaries: Sequence[Summary]) -> list[Summary]:
 
 def curves(results: Results) -> list[Picture]:
     """One picture a split: the lines with their bands; full models, the constant answer and theory as levels."""
-    summaries, x_axis = _placed(results)
-    ends = _ends([s.x for s in summaries if s.point.is_pruned] or [0.0, 100.0], x_axis.get("type") == "log")
+    summaries, table = results.summaries, side_by_side(results.summaries)
+    x_axis, columns = _x_axis(results, table), {s.point.label: float(place) for place, s in enumerate(table)}
+    positions = [columns.get(s.point.label, s.x) for s in summaries if s.point.is_pruned]
+    ends = _ends(positions or [0.0, 100.0], x_axis.get("type") == "log")
     means = [s.scores[split].mean for s in summaries for split in results.splits]
     constants = [score for scores in results.constant.values() for score in scores.values()]
     # the same in every panel, so that ID and OOD can be compared
-    range = [5.0 * math.floor(min(*means, *constants) / 5.0) - 2.5, 102.5]
-    y_axis = {"title": {"text": f"{results.metric} (%)"}, "range": range}
+    y_range = [5.0 * math.floor(min(*means, *constants) / 5.0) - 2.5, 102.5]
+    y_axis = {"title": {"text": f"{results.metric} (%)"}, "range": y_range}
     pictures = []
     for split, title in results.splits.items():
-        traces = _model_lines(summaries, split, ends)
+        traces = _model_lines(summaries, split, columns, ends)
         for (name, own), dash in zip((results.constant | results.theory).items(), LEVEL_DASHES, strict=False):
             note = f"{name} {own[split]:.1f}"
             traces.append(line(name, ends, [own[split]] * 2, [note] * 2, Style("#777777", dash, width=1.0)))
@@ -71,19 +73,16 @@ def curves(results: Results) -> list[Picture]:
     return pictures
 
 
-def _placed(results: Results) -> tuple[list[Summary], Axis]:
-    """The summaries at their places on the x-axis, and that axis."""
-    summaries = results.summaries
-    x_axis: Axis = {"title": {"text": TITLES[results.recipe.axis]}}
-    if table := side_by_side(summaries):
-        summaries = [replace(s, x=float(table.index(s))) if s in table else s for s in summaries]
-        labels = [literal(summary.label) for summary in table]
-        sparsity = {"text": f"{100 * table[0].sparsity:.0f} % sparse"}
-        x_axis = {"title": sparsity, "tickvals": [*range(len(table))], "ticktext": labels}
+def _x_axis(results: Results, table: Sequence[Summary]) -> Axis:
+    axis: Axis = {"title": {"text": TITLES[results.recipe.axis]}}
+    if table:
+        axis["title"] = {"text": f"{100 * table[0].sparsity:.0f} % sparse"}
+        axis |= {"tickvals": [*range(len(table))], "ticktext": [literal(summary.label) for summary in table]}
     elif results.recipe.axis == "kept":
-        kept = sorted({round(100.0 * (1.0 - s.point.place.sparsity), 3) for s in summaries if s.point.is_pruned})
-        x_axis |= {"type": "log", "tickvals": kept, "ticktext": [f"{share:g}" for share in kept]}
-    return summaries, x_axis
+        sparsities = {s.point.place.sparsity for s in results.summaries if s.point.is_pruned}
+        kept = sorted(round(100.0 * (1.0 - sparsity), 3) for sparsity in sparsities)
+        axis |= {"type": "log", "tickvals": kept, "ticktext": [f"{share:g}" for share in kept]}
+    return axis
 
 
 def _ends(positions: Sequence[float], is_log: bool) -> list[float]:
@@ -95,11 +94,13 @@ def _ends(positions: Sequence[float], is_log: bool) -> list[float]:
     return [low - margin, high + margin]
 
 
-def _model_lines(summaries: Sequence[Summary], split: str, ends: list[float]) -> list[Trace]:
+def _model_lines(
+    summaries: Sequence[Summary], split: str, columns: Mapping[str, float], ends: list[float]
+) -> list[Trace]:
     traces = []
     for label, style in styles([summary.point for summary in summaries]).items():
         series = sorted((s for s in summaries if s.point.label == label), key=lambda s: s.x)
-        x = [summary.x for summary in series]
+        x = [columns.get(label, summary.x) for summary in series]
         if not series[0].point.is_pruned:  # a full model has nothing to vary: a level across the panel
             series, x, style = series * 2, ends, Style(style.colour, "dash")
         scores, notes = [s.scores[split] for s in series], [_notes(s, split) for s in series]
@@ -125,6 +126,20 @@ def _notes(summary: Summary, split: str) -> str:
         lines.append(f"ID minus full CE model: {summary.id_gain}")
     lines += [f"{summary.steps:,.0f} training steps", *(f"key {model.key}" for model in summary.models)]
     return "\n".join(lines)
+
+
+def searches(results: Results) -> list[Picture]:
+    """Score over the steps of the search: one picture a split, one line a start."""
+    pictures = []
+    for split in results.searches[0].scores if results.searches else ():
+        traces = []
+        for search, colour in zip(results.searches, cycle(COLOURS), strict=False):
+            scores = search.scores[split]
+            notes = [f"{search.start}\nstep {s}: {score:.1f}" for s, score in zip(search.steps, scores, strict=True)]
+            traces.append(line(search.start, search.steps, scores, notes, Style(colour, symbol="circle")))
+        x_axis, y_axis = ({"title": {"text": text}} for text in ("steps of the search", f"{results.metric} (%)"))
+        pictures.append(panel(f"{split}, during the search", x_axis, y_axis, traces))
+    return pictures
 
 
 def sub_cases(results: Results) -> list[Picture]:

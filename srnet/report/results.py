@@ -5,67 +5,70 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from srnet.evaluation import measure
-from srnet.experiment import FineTune, ModelNode, Moment
+from srnet.experiment import FineTune, ModelNode, Moment, Prune
 from srnet.experiment.cost import training_steps
+from srnet.files import read_json
 from srnet.recipes.points import Point
-from srnet.recipes.recipe import Recipe
 from srnet.report.evidence import Evidence
 from srnet.report.notes import notes_about, warnings_about
-from srnet.report.pictures import Picture
-from srnet.report.searches import search_pictures
-from srnet.report.summaries import Summary, summarise
 
 
-@dataclass(frozen=True)
 class Results:
-    recipe: Recipe
-    metric: str
-    splits: dict[str, str]
-    """The scored splits, each with its kind: ID dev, OOD hans."""
-    ood_splits: tuple[str, ...]
-    rows: list[dict[str, Any]]
-    """Of results.csv."""
-    summaries: list[Summary]
-    constant: dict[str, dict[str, float]]
-    """Scores of the constant answer, of classes the majority class, by its name and by split."""
-    bias_models: dict[str, dict[str, float]]
-    """Those of the shortcut alone, for each bias model of the recipe."""
-    theory: dict[str, dict[str, float]]
-    """Those of ideal classifiers, on the same examples."""
-    search_pictures: list[Picture]
-    """How the searches went, where the figure is about when they start."""
-    notes: list[str]
-    warnings: list[str]
-    """Why the gains of this figure may not be what they look like."""
+    """What came out of a recipe that was executed."""
 
-
-def results_of(evidence: Evidence) -> Results:
-    """What the store has about a recipe that was executed."""
-    recipe, task = evidence.recipe, evidence.task
-    summaries = [summarise(evidence, points) for points in evidence.groups.values()]
-    measured = evidence.scores(recipe.points[0].node)["splits"]
-    majority = {split: measured[split]["majority"][task.metric] for split in task.scored}
-    return Results(
-        recipe=recipe,
-        metric=task.metric,
-        splits=evidence.splits,
-        ood_splits=evidence.ood,
-        rows=[row for point in recipe.points for row in _rows(evidence, point)],
-        summaries=summaries,
-        constant={"majority class" if task.answer_kind.has_classes else "constant answer": majority},
-        bias_models={name: evidence.bias_scores(node) for name, node in evidence.bias_models.items()},
-        theory={
+    def __init__(self, evidence: Evidence) -> None:
+        task, self.recipe, self.summaries = evidence.task, evidence.recipe, evidence.summaries
+        self.metric, self.ood_splits = task.metric, evidence.ood
+        self.splits = evidence.splits
+        """The scored splits, each with its kind: ID dev, OOD hans."""
+        self.rows = [row for point in self.recipe.points for row in _rows(evidence, point)]
+        """Of results.csv."""
+        measured = evidence.scores(self.summaries[0].models[0])["splits"]
+        majority = {split: measured[split]["majority"][task.metric] for split in task.scored}
+        self.constant = {"majority class" if task.answer_kind.has_classes else "constant answer": majority}
+        """Scores of the constant answer by its name and by split."""
+        self.bias_models = {name: evidence.bias_scores(node) for name, node in evidence.bias_models.items()}
+        """Those of the shortcut alone, for each bias model of the recipe."""
+        self.theory = {
             name: {s: 100.0 * measure(task.metric, each, task.splits[s].labels) for s, each in answers.items()}
             for name, answers in task.ideal.items()
-        },
-        search_pictures=search_pictures(evidence) if recipe.axis == "start" else [],
-        notes=notes_about(evidence, summaries),
-        warnings=warnings_about(evidence, summaries, majority),
-    )
+        }
+        """Those of ideal classifiers, on the same examples."""
+        self.searches = _search_logs(evidence) if self.recipe.axis == "start" else []
+        """How the searches went, where the figure is about when they start."""
+        self.notes = notes_about(evidence)
+        self.warnings = warnings_about(evidence, majority)
+        """Why the gains of this figure may not be what they look like."""
+
+
+class SearchLog(NamedTuple):
+    """How the searches from one start went, mean over seeds."""
+
+    start: str
+    steps: list[int]
+    scores: dict[str, list[float]]
+    """By split, at each of the steps."""
+
+
+def _search_logs(evidence: Evidence) -> list[SearchLog]:
+    names = {evidence.id: "eval_score", **{split: f"trace/{split}" for split in evidence.ood}}
+    found = []
+    for points in evidence.groups.values():
+        if not all(isinstance(point.node, Prune) and point.node.trains for point in points):
+            continue
+        logs = [read_json(evidence.store.path(point.node.key) / "training.json")["log"] for point in points]
+        # of the evaluations those that also looked out of distribution, by step
+        logs = [{entry["step"]: entry for entry in log if entry.keys() >= {*names.values()}} for log in logs]
+        steps, start = sorted(set.intersection(*map(set, logs))), points[0].place.start
+        scores = {s: [float(np.mean([log[step][names[s]] for log in logs])) for step in steps] for s in names}
+        label = "from " + ("early stopping" if start == "auto" else f"{100 * (start or 0.0):g} % of fine-tuning")
+        found += [SearchLog(label, steps, scores)] if steps else []
+    return found
 
 
 def csv_text(results: Sequence[Results]) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import NamedTuple
 
 from rich.table import Table as TerminalTable
@@ -12,11 +10,8 @@ from rich.text import Text
 
 from srnet.evaluation import ALPHA, MIN_SEEDS, Verdict, seeds_in_words
 from srnet.report.claims import Finding
+from srnet.report.evidence import Summary
 from srnet.report.results import Results
-from srnet.report.summaries import Summary
-
-PUBLISHED = json.loads(files("srnet.report").joinpath("published.json").read_text(encoding="utf-8"))
-"""The papers' statements and numbers: of BERT-sized models on real data; those of SMP with distillation."""
 
 
 class Table(NamedTuple):
@@ -53,15 +48,6 @@ def _comparison(results: Results, summary: Summary) -> dict[str, str]:
     }
 
 
-def published_table(figure: str, task: str) -> Table | None:
-    """The papers' numbers for a figure on a task like this one, if they print any."""
-    like = PUBLISHED["like"].get(task, task)
-    for table in PUBLISHED["tables"]:
-        if (table["figure"], table["task"]) == (figure, like):
-            return Table(["model", *table["columns"]], [[label, *cells] for label, cells in table["rows"].items()])
-    return None
-
-
 def results_table(results: Results) -> TerminalTable:
     """Without the intervals, for which a terminal is too narrow, and without the sparsity in the names of models."""
     title = f"{results.recipe.name}: {results.recipe.task.name}, {results.metric} (%)"
@@ -83,7 +69,7 @@ def findings_table(findings: Sequence[Finding]) -> TerminalTable:
     table = TerminalTable("task", "claim", "answer", "figures", show_lines=True, caption=tested, caption_justify="left")
     for finding in findings:
         seeds = [f"{finding.seeds} seeds"] if finding.seeds > 1 else []
-        statement, figures = f"{finding.claim.name}: {finding.claim.sentence}", "\n".join([*seeds, *finding.figures])
+        statement, figures = f"{finding.claim.name}: {finding.claim.sentence}", "\n".join([*seeds, *finding.details])
         table.add_row(*map(Text, (finding.task, statement, finding.answer, figures)))
     return table
 
