@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from srnet.files import write_bytes, write_text
-from srnet.report.claims import CLAIMS, Finding, answer_claims, check_claims
-from srnet.report.curves import draw_curves
+from srnet.files import write_bytes
+from srnet.report.claims import CLAIMS, Finding, answer_claims
+from srnet.report.drawings import draw_curves
 from srnet.report.evidence import Evidence
-from srnet.report.markdown import render_markdown
 from srnet.report.masks import mask_pictures
-from srnet.report.page import Page, Section, render_page
-from srnet.report.results import Results, collect, csv_text, results_of
-from srnet.report.table import findings_table, results_table, verdict_line
+from srnet.report.page import Page, Section, render_markdown, render_page
+from srnet.report.results import Results, csv_text
+from srnet.report.tables import findings_table, results_table, verdict_line
 
 __all__ = [
     "CLAIMS",
@@ -22,8 +21,6 @@ __all__ = [
     "Results",
     "Section",
     "answer_claims",
-    "check_claims",
-    "collect",
     "findings_table",
     "mask_pictures",
     "results_of",
@@ -32,12 +29,18 @@ __all__ = [
     "write_report",
 ]
 
+results_of = Results
+
 
 def write_report(page: Page, out: Path) -> None:
     """report.html, report.md, results.csv, and each figure as PNG and PDF, in `out`."""
-    write_text(out / "results.csv", csv_text([section.results for section in page.sections]))
+    texts = {
+        "results.csv": csv_text([section.results for section in page.sections]),
+        "report.md": render_markdown(page),
+        "report.html": render_page(page),
+    }
+    for name, text in texts.items():  # a lone surrogate, as in the name of a file that is not UTF-8, becomes a "?"
+        write_bytes(out / name, text.encode(errors="replace"))
     for section in page.sections:
         for format, data in draw_curves(section.results).items():
             write_bytes(out / f"{section.id}.{format}", data)
-    write_text(out / "report.md", render_markdown(page))
-    write_text(out / "report.html", render_page(page))

@@ -1,41 +1,44 @@
-"""What the store knows about one recipe: answers, differences with their intervals, verdicts.
+"""What the store knows about one recipe: answers, differences with their intervals, verdicts, means over seeds.
 
 Tables, notes, warnings and claims all read their differences here, so that they cannot disagree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from srnet.evaluation import ALPHA, KEEPS_ID, Interval, Term, Verdict, contrast, judge, judge_together, measure
-from srnet.experiment import Evaluate, ModelNode, Store, load_task
+from srnet.errors import shortened
+from srnet.evaluation import (
+    ALPHA,
+    KEEPS_ID,
+    Interval,
+    Spread,
+    Term,
+    Verdict,
+    contrast,
+    judge,
+    judge_together,
+    measure,
+    spread,
+)
+from srnet.experiment import Bias, Evaluate, ModelNode, Store, load_task
 from srnet.experiment.compute import load_logits
+from srnet.experiment.cost import training_steps
 from srnet.files import read_json
 from srnet.recipes.points import Place, Point
 from srnet.recipes.recipe import Recipe, Reference
 from srnet.tasks.base import Metric
 
+Models = Sequence[ModelNode]
+"""One a seed."""
+
 
 class Missing(Exception):
     """Something that was not computed."""
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The full CE models, by seed, that subnetworks of one backbone are compared with."""
-
-    label: str
-    models: Mapping[int, ModelNode]
-
-
-def predictions(store: Store, model: ModelNode) -> dict[str, np.ndarray]:
-    """A model's answers by split. Of spans, the logits of every token are kept beside them, under other names."""
-    task, logits = load_task(model.task_spec), load_logits(store, Evaluate(model))
-    return {name: task.answer_kind.decode(task.splits[name], logits[name]) for name in task.splits if name in logits}
 
 
 class Evidence:
@@ -43,27 +46,12 @@ class Evidence:
 
     def __init__(self, recipe: Recipe, store: Store, alpha: float = ALPHA) -> None:
         self.recipe, self.store, self.alpha = recipe, store, alpha
-        self.task = load_task(recipe.task)
+        self.seeds, self.task = len(recipe.seeds), load_task(recipe.task)
+        self.id, self.ood = self.task.dev.name, tuple(self.task.ood)
+        self.splits = {name: f"{self.task.splits[name].kind} {name}" for name in self.task.scored}
+        """The scored splits, each with its kind: ID dev, OOD hans."""
         self._answers: dict[str, dict[str, np.ndarray]] = {}
-        self._chosen: dict[str, Chosen] = {}
-
-    @property
-    def id(self) -> str:
-        return self.task.dev.name
-
-    @property
-    def ood(self) -> tuple[str, ...]:
-        return tuple(self.task.ood)
-
-    @property
-    def seeds(self) -> int:
-        return len(self.recipe.seeds)
-
-    def named(self, split: str) -> str:
-        """The split with its kind: ID dev, OOD hans."""
-        return f"{self.task.splits[split].kind} {split}"
-
-    # --- models ----------------------------------------------------------------------------------------------------
+        self._contrasts: dict[object, Interval] = {}
 
     @cached_property
     def groups(self) -> dict[tuple[str, Place], list[Point]]:
@@ -73,97 +61,170 @@ class Evidence:
             found.setdefault((point.label, point.place), []).append(point)
         return found
 
-    def points(self, label: str, **place: object) -> list[Point]:
-        """The points of a series, one a seed, at the place given by any of its fields."""
-        found = [
-            point
-            for point in self.recipe.points
-            if point.label == label and all(getattr(point.place, name) == value for name, value in place.items())
-        ]
+    def models(self, label: str, **place: object) -> Models:
+        """The models of a series at the place given by any of its fields."""
+        series = [point for point in self.recipe.points if point.label == label]
+        found = [p.node for p in series if all(getattr(p.place, name) == value for name, value in place.items())]
         if not found:
             raise Missing(self.recipe.name)
         return found
 
+    @property
+    def bias_models(self) -> dict[str, Bias]:
+        """Each under its name: weak models differ with the backbone that is debiased."""
+        several = len(set(self.recipe.bias_models.values())) > 1
+        return {"bias model" + f" for {backbone}" * several: node for backbone, node in self.recipe.bias_models.items()}
+
+    def bias_scores(self, node: Bias) -> dict[str, float]:
+        """By split, in percent."""
+        report = read_json(self.store.path(node.key) / "scores.json")
+        return {split: scores["metrics"][self.task.metric] for split, scores in report.items()}
+
+    def _evaluation(self, model: ModelNode) -> Evaluate:
+        node = Evaluate(model)
+        if not self.store.has(node.key):
+            raise Missing(self.recipe.name)
+        return node
+
+    def scores(self, model: ModelNode) -> dict[str, Any]:
+        """What is stored with a model's answers: its sparsity, counted on the mask, and its scores by split."""
+        found: dict[str, Any] = read_json(self.store.path(self._evaluation(model).key) / "scores.json")
+        return found
+
     def answers(self, model: ModelNode, split: str) -> np.ndarray:
         if model.key not in self._answers:
-            if not self.store.has(Evaluate(model).key):
-                raise Missing(self.recipe.name)
-            self._answers[model.key] = predictions(self.store, model)
+            logits, splits = load_logits(self.store, self._evaluation(model)), self.task.splits
+            # of spans, the logits of every token are stored beside them, under other names
+            kind, names = self.task.answer_kind, [name for name in splits if name in logits]
+            self._answers[model.key] = {name: kind.decode(splits[name], logits[name]) for name in names}
         return self._answers[model.key][split]
 
-    def mean(self, models: Sequence[ModelNode], split: str, metric: Metric | None = None) -> float:
+    def mean(self, models: Models, split: str, metric: Metric | None = None) -> float:
         """The score over seeds, in percent."""
-        labels = self.task.splits[split].labels
-        return 100.0 * float(
-            np.mean([measure(metric or self.task.metric, self.answers(m, split), labels) for m in models])
-        )
+        metric, labels = metric or self.task.metric, self.task.splits[split].labels
+        return 100.0 * float(np.mean([measure(metric, self.answers(model, split), labels) for model in models]))
 
-    # --- the full CE model -----------------------------------------------------------------------------------------
+    @cached_property
+    def references(self) -> dict[str, Reference]:
+        """What subnetworks are compared with, by backbone: `full` holds the better on ID dev of the full CE model and
+        its control, the same for all seeds and all comparisons."""
 
-    def reference(self, backbone: str) -> Chosen:
-        """The better on ID dev of the full CE model and its control, the same for all seeds and all comparisons."""
-        if backbone not in self._chosen:
-            self._chosen[backbone] = self._choose(self.recipe.references[backbone])
-        return self._chosen[backbone]
+        def better(reference: Reference) -> Reference:
+            full, controls = (list(models.values()) for models in (reference.full, reference.controls))
+            if controls and self.mean(controls, self.id) > self.mean(full, self.id):
+                return Reference(reference.control_label, reference.controls, {})
+            return reference
 
-    def _choose(self, reference: Reference) -> Chosen:
-        full, controls = (list(models.values()) for models in (reference.full, reference.controls))
-        if controls and self.mean(controls, self.id) > self.mean(full, self.id):
-            return Chosen(reference.control_label, reference.controls)
-        return Chosen(reference.label, reference.full)
+        return {backbone: better(reference) for backbone, reference in self.recipe.references.items()}
 
-    def control_minus_full(self, reference: Reference) -> dict[str, Interval]:
-        """What longer training changes, by split."""
-        control, full = (list(models.values()) for models in (reference.controls, reference.full))
-        return {split: self.difference(control, full, split) for split in self.task.scored}
+    def full_models(self, models: Models) -> Models:
+        """The full CE models of the same backbones and seeds."""
+        raw = [model.pretrained for model in models]
+        return [self.references[each.backbone].full[each.seed] for each in raw]
 
-    # --- differences -----------------------------------------------------------------------------------------------
+    def contrast(self, *terms: tuple[float, Models, str]) -> Interval:
+        """The interval of a weighted sum of scores; each term is a weight, models and a split."""
+        key = tuple((weight, split, *(model.key for model in models)) for weight, models, split in terms)
+        if key not in self._contrasts:
+            weighted = [Term(w, split, [self.answers(model, split) for model in models]) for w, models, split in terms]
+            labels = {split: self.task.splits[split].labels for _, _, split in terms}
+            self._contrasts[key] = contrast(weighted, labels, self.task.metric)
+        return self._contrasts[key]
 
-    def term(self, weight: float, points: Sequence[Point], split: str) -> Term:
-        return Term(weight, split, [self.answers(point.node, split) for point in points])
+    def difference(self, ours: Models, theirs: Models, split: str) -> Interval:
+        return self.contrast((1.0, ours, split), (-1.0, theirs, split))
 
-    def full_term(self, weight: float, points: Sequence[Point], split: str) -> Term:
-        """The reference of the same seeds."""
-        models = self.reference(points[0].backbone).models
-        return Term(weight, split, [self.answers(models[point.seed], split) for point in points])
-
-    def interval(self, terms: Iterable[Term]) -> Interval:
-        terms = list(terms)
-        labels = {term.split: self.task.splits[term.split].labels for term in terms}
-        return contrast(terms, labels, self.task.metric)
-
-    def difference(self, ours: Sequence[ModelNode], theirs: Sequence[ModelNode], split: str) -> Interval:
-        sides = ((1.0, ours), (-1.0, theirs))
-        return self.interval(Term(weight, split, [self.answers(m, split) for m in side]) for weight, side in sides)
-
-    def gain(self, points: Sequence[Point], split: str) -> Interval:
+    def gain(self, models: Models, split: str) -> Interval:
         """Over the full CE model."""
-        return self.interval([self.term(1.0, points, split), self.full_term(-1.0, points, split)])
+        return self.difference(models, self.full_models(models), split)
 
-    def id_kept(self, points: Sequence[Point]) -> Interval:
+    def id_kept(self, models: Models) -> Interval:
         """ID score minus 95 % of the full CE model's."""
-        return self.interval([self.term(1.0, points, self.id), self.full_term(-KEEPS_ID, points, self.id)])
-
-    # --- verdicts --------------------------------------------------------------------------------------------------
+        return self.contrast((1.0, models, self.id), (-KEEPS_ID, self.full_models(models), self.id))
 
     @cached_property
     def verdicts(self) -> dict[tuple[str, Place], Verdict]:
         """On every subnetwork of the figure, judged together because one is chosen among them."""
-        judged = {place: self._judge(points) for place, points in self.groups.items() if self._is_judged(points)}
+        judged = {}
+        for place, points in self.groups.items():
+            models = [point.node for point in points]
+            # a penalty may have pruned nothing at all: that is no subnetwork to judge
+            if self.ood and points[0].is_pruned and any(map(self.sparsity, models)):
+                ours, full = (self.mean(side, self.id) for side in (models, self.full_models(models)))
+                gains = {split: self.gain(models, split) for split in self.ood}
+                judged[place] = judge(ours, full, self.id_kept(models), gains, self.alpha)
         return dict(zip(judged, judge_together(list(judged.values())), strict=True))
 
-    def _is_judged(self, points: list[Point]) -> bool:
-        """A penalty may have pruned nothing at all: that is no subnetwork to judge."""
-        return bool(self.ood) and points[0].is_pruned and any(map(self.sparsity, points))
+    def sparsity(self, model: ModelNode) -> float:
+        return float(self.scores(model)["sparsity"])
 
-    def sparsity(self, point: Point) -> float:
-        node = Evaluate(point.node)
-        if not self.store.has(node.key):
-            raise Missing(self.recipe.name)
-        return float(read_json(self.store.path(node.key) / "scores.json")["sparsity"])
+    @cached_property
+    def summaries(self) -> list[Summary]:
+        return [Summary(self, points) for points in self.groups.values()]
 
-    def _judge(self, points: list[Point]) -> Verdict:
-        models = self.reference(points[0].backbone).models
-        ours, full = (self.mean(side, self.id) for side in ([p.node for p in points], [models[p.seed] for p in points]))
-        gains = {split: self.gain(points, split) for split in self.ood}
-        return judge(ours, full, self.id_kept(points), gains, self.alpha)
+
+class Summary:
+    """A series at one place, over its seeds."""
+
+    def __init__(self, evidence: Evidence, points: list[Point]) -> None:
+        self.point = point = points[0]
+        """The first seed's: in all but the seed the others are the same."""
+        self.models = [each.node for each in points]
+        """One a seed."""
+        reports = [evidence.scores(model) for model in self.models]
+        self.sparsity = float(np.mean([report["sparsity"] for report in reports]))
+        """Counted on the masks, mean over seeds."""
+        self.steps = float(np.mean([training_steps(model, evidence.store) for model in self.models]))
+        """Optimisation steps from the raw backbone to this model, mean over seeds: what it cost."""
+        self.x = float(np.mean([_position(evidence, *each) for each in zip(points, reports, strict=True)]))
+        """Where it stands on the figure's axis."""
+        self.label = shortened(point.label)
+        """As it can be shown everywhere: users choose it, and may choose control characters."""
+        self.name = place_name(evidence.recipe, point, self.x)
+        """The label and the place."""
+        self.verdict = evidence.verdicts.get((point.label, point.place))
+        """None for a full model, and where the task has no OOD set. Judged together with the rest of the figure."""
+        has_gain = point.is_pruned and not evidence.ood
+        self.id_gain = evidence.gain(self.models, evidence.id) if has_gain else None
+        """ID score minus the full CE model's, of a subnetwork of a task without an OOD set."""
+
+        def over_seeds(kind: str) -> dict[str, dict[str, Spread]]:
+            """Each score of one kind, by split and name."""
+            found = {}
+            for split in evidence.splits:
+                by_seed = [report["splits"][split][kind] for report in reports]
+                found[split] = {name: spread([scores[name] for scores in by_seed]) for name in by_seed[0]}
+            return found
+
+        self.scores = {split: scores[evidence.task.metric] for split, scores in over_seeds("metrics").items()}
+        """The task's metric by split."""
+        self.groups = over_seeds("groups")
+        """Accuracy per sub-case, by split."""
+        self.recall = over_seeds("recall")
+        """Accuracy per true class, by split."""
+
+
+def place_name(recipe: Recipe, point: Point, x: float) -> str:
+    """The label, and what of the place it does not say."""
+    if not point.is_pruned:
+        return shortened(point.label)
+    places = [each.place for each in recipe.points if each.label == point.label]
+    start, length = point.place.start, point.place.length
+    parts = [shortened(point.label), f"{100 * point.place.sparsity:g} %"]
+    if {place.start for place in places} - {None} not in (set(), {1.0}, {"auto"}):
+        when = "by early stopping" if start == "auto" else f"at {100 * (start or 0.0):.3g} % of fine-tuning"
+        parts.append(f"started {when}")
+    if {place.length for place in places} != {1.0}:
+        parts.append(f"{x:.0f} steps" if recipe.axis == "length" else f"{length:.3g} times as long")
+    return ", ".join(parts)
+
+
+def _position(evidence: Evidence, point: Point, report: dict[str, Any]) -> float:
+    """On the axis: percent of weights pruned or kept, steps of fine-tuning before the search, or of the search."""
+    axis, pruned = evidence.recipe.axis, 100.0 * float(report["sparsity"])
+    if axis == "kept":
+        return 100.0 - pruned
+    if axis == "sparsity" or point.search is not point.node:
+        return pruned
+    before = training_steps(point.search.parent, evidence.store)
+    return float(before if axis == "start" else training_steps(point.node, evidence.store) - before)

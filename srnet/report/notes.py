@@ -1,27 +1,41 @@
-"""Notes on a figure: its reference, its costs, its bias models."""
+"""Notes on a figure (its reference, its costs, its bias models), and warnings: reasons to doubt a gain.
+
+A gain is doubtful if the full model never followed the shortcut, if the score is below that of a constant answer, or if
+the metrics disagree.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from srnet.evaluation import ALPHA, MIN_SEEDS, holm
+from srnet.errors import shortened
+from srnet.evaluation import ALPHA, MIN_SEEDS, Interval, Term, contrast, holm
 from srnet.experiment import Bias, Prune
+from srnet.experiment.compute import bias_predictions
 from srnet.experiment.cost import training_steps
-from srnet.recipes.points import Point, Start
+from srnet.recipes.points import Start
 from srnet.recipes.recipe import Reference
-from srnet.report.evidence import Evidence
+from srnet.report.evidence import Evidence, Models, Summary
+
+BEATS_BIAS_BY = 2.0
+"""Points by which a full model should beat its bias model on ID: else it has learned little beside the shortcut."""
+FOLLOWS = 5.0
+"""Points of accuracy between examples with a right and a wrong shortcut from which a model may be said to follow it."""
+NO_GAIN = 0.05
+"""Points below which a gain is printed as 0.0, and counts as none."""
+SOME_GAIN = 0.5
+"""Points from which a gain by one metric and none by the other are a disagreement."""
+NAMED = 3
+"""How many subnetworks a warning names."""
 
 
-def notes_about(evidence: Evidence, steps: Mapping[Point, int], bias_models: Mapping[str, Bias]) -> list[str]:
-    return [
-        *_reference_notes(evidence),
-        *_cost_notes(evidence, steps),
-        *(f"{name}: {node.features}" for name, node in bias_models.items()),
-        *evidence.task.notes,
-    ]
+def notes_about(evidence: Evidence) -> list[str]:
+    notes = [*_reference_notes(evidence), *_cost_notes(evidence)]
+    notes += [f"{name}: {node.features}" for name, node in evidence.bias_models.items()]
+    return [shortened(note, len(note)) for note in (*notes, *evidence.task.notes)]
 
 
 def _reference_notes(evidence: Evidence) -> list[str]:
@@ -31,7 +45,7 @@ def _reference_notes(evidence: Evidence) -> list[str]:
     for backbone, reference in evidence.recipe.references.items():
         if reference.controls:
             notes.append(
-                f'"Full CE model" means {evidence.reference(backbone).label}: of the full model and its control, '
+                f'"Full CE model" means {evidence.references[backbone].label}: of the full model and its control, '
                 f"trained as long as the longest search, it scores higher on ID {evidence.id}."
             )
             notes += _longer_training(evidence, reference)
@@ -42,43 +56,104 @@ def _reference_notes(evidence: Evidence) -> list[str]:
 
 def _longer_training(evidence: Evidence, reference: Reference) -> list[str]:
     """What it changes, if that is certain on some split."""
-    changes = evidence.control_minus_full(reference)
+    controls, full = list(reference.controls.values()), list(reference.full.values())
+    changes = {split: evidence.difference(controls, full, split) for split in evidence.splits}
     either_way = holm([min(change.p_above(), change.p_below()) for change in changes.values()])
     if evidence.seeds < MIN_SEEDS or min(either_way) >= ALPHA:
         return []
-    figures = ", ".join(f"{evidence.named(split)} {interval}" for split, interval in changes.items())
+    figures = ", ".join(f"{evidence.splits[split]} {interval}" for split, interval in changes.items())
     if changes[evidence.id].p_above() < ALPHA:
         return [f"The full model was undertrained: trained as long as the longest search, it changes by {figures}."]
     return [f"Trained as long as the longest search, the full model changes by {figures}."]
 
 
-def _cost_notes(evidence: Evidence, steps: Mapping[Point, int]) -> list[str]:
+def _cost_notes(evidence: Evidence) -> list[str]:
     """For every start found by early stopping: what it saved and what it lost, against a start at the end."""
-    pairs: dict[Prune, dict[Start | None, list[Point]]] = {}
-    for points in evidence.groups.values():
-        if points[0].paradigm == "a" and isinstance(node := points[0].node, Prune):
+    pairs: dict[Prune, dict[Start | None, Summary]] = {}
+    for summary in evidence.summaries:
+        if summary.point.paradigm == "a" and isinstance(node := summary.point.node, Prune):
             search = replace(node, parent=node.pretrained)  # the same search, whatever it starts from
-            pairs.setdefault(search, {})[points[0].place.start] = points
+            pairs.setdefault(search, {})[summary.point.place.start] = summary
     return [
-        _cost_note(starts["auto"], starts[1.0], steps, evidence)
-        for starts in pairs.values()
-        if {"auto", 1.0} <= starts.keys()
+        _cost_note(evidence, starts["auto"], starts[1.0]) for starts in pairs.values() if {"auto", 1.0} <= starts.keys()
     ]
 
 
-def _cost_note(early: list[Point], late: list[Point], steps: Mapping[Point, int], evidence: Evidence) -> str:
-    def cost(points: list[Point]) -> float:
-        return float(np.mean([steps[point] for point in points]))
-
-    def tuning(points: list[Point]) -> float:
-        parents = [point.node.parent for point in points if isinstance(point.node, Prune)]
-        return float(np.mean([training_steps(parent, evidence.store) for parent in parents]))
-
-    ours, theirs = ([point.node for point in points] for points in (early, late))
-    lost = [f"{evidence.named(split)} {evidence.difference(ours, theirs, split)}" for split in evidence.task.scored]
-    saved = f"{tuning(early):.0f} of {tuning(late):.0f} steps of fine-tuning"
-    share = 100.0 * (1.0 - cost(early) / cost(late))
+def _cost_note(evidence: Evidence, early: Summary, late: Summary) -> str:
+    steps = [[training_steps(model.origin, evidence.store) for model in each.models] for each in (early, late)]
+    saved = f"{np.mean(steps[0]):.0f} of {np.mean(steps[1]):.0f} steps of fine-tuning"
+    share = 100.0 * (1.0 - early.steps / late.steps)
+    lost = [f"{evidence.splits[s]} {evidence.difference(early.models, late.models, s)}" for s in evidence.splits]
     return (
         f"Early stopping began the search after {saved}, which saves {share:.0f} % of all training steps. "
         f"Against a start at the end: {', '.join(lost)}."
     )
+
+
+def warnings_about(evidence: Evidence, majority: Mapping[str, float]) -> list[str]:
+    if not evidence.task.answer_kind.has_classes:
+        return []
+    judged = [summary for summary in evidence.summaries if summary.verdict is not None]
+    low = [each.name for each in judged if _below_majority(each, majority)]
+    disputed = [each.name for each in judged if _metrics_disagree(evidence, each.models)]
+    return [
+        *(w for backbone, bias in evidence.recipe.bias_models.items() for w in _about_full(evidence, backbone, bias)),
+        *_about_subnetworks(low, "better than the full CE model OOD, but no better than the majority class"),
+        *_about_subnetworks(disputed, "accuracy and F1 disagree about the OOD gain"),
+    ]
+
+
+def _about_full(evidence: Evidence, backbone: str, bias: Bias) -> list[str]:
+    found, models = [], list(evidence.references[backbone].full.values())
+    name = "the full CE model" + ("" if backbone == evidence.recipe.profile.backbone else f" on {backbone}")
+    follows = _follows_shortcut(evidence, bias, models) if evidence.ood else None
+    if follows is not None and follows.low <= 0.0:
+        falls = "does not fall" if follows.high < FOLLOWS else "may not fall"
+        found.append(
+            f"{name} {falls} for the shortcut: its OOD accuracy where the bias model is right minus where it is wrong "
+            f"is {follows}; a gain over it need not be robustness against this shortcut"
+        )
+    lead = evidence.mean(models, evidence.id) - evidence.bias_scores(bias)[evidence.id]
+    if lead < BEATS_BIAS_BY:
+        beats = "barely beats" if lead > 0.0 else "does not beat"
+        found.append(f"{name} {beats} its bias model on ID {evidence.id}: {lead:+.1f} points")
+    return found
+
+
+def _follows_shortcut(evidence: Evidence, bias: Bias, models: Models) -> Interval | None:
+    """Accuracy where the bias model is right minus accuracy where it is wrong, over all OOD examples.
+
+    None where the bias model is always right or always wrong.
+    """
+    task, ood = evidence.task, evidence.ood
+    labels = np.concatenate([task.splits[split].labels for split in ood])
+    # in the order of the split, as they were stored: ids of test examples need not be unique
+    logits = {split: bias_predictions(evidence.store, bias, split).log_probs for split in ood}
+    biased = np.concatenate([task.answer_kind.decode(task.splits[split], logits[split]) for split in ood])
+    rows = {"shortcut right": biased == labels, "shortcut wrong": biased != labels}
+    if not all(each.any() for each in rows.values()):
+        return None
+    answers = [np.concatenate([evidence.answers(model, split) for split in ood]) for model in models]
+    terms = [Term(w, name, [each[rows[name]] for each in answers]) for w, name in zip((1.0, -1.0), rows, strict=True)]
+    return contrast(terms, {name: labels[each] for name, each in rows.items()}, "accuracy")
+
+
+def _below_majority(summary: Summary, majority: Mapping[str, float]) -> bool:
+    gained = [s for s, gain in summary.verdict.gains.items() if gain.difference >= NO_GAIN] if summary.verdict else []
+    return any(summary.scores[split].mean <= majority[split] for split in gained)
+
+
+def _metrics_disagree(evidence: Evidence, models: Models) -> bool:
+    sides, pairs = (models, evidence.full_models(models)), []
+    for split in evidence.ood:
+        ours, full = ([evidence.mean(side, split, metric) for metric in ("accuracy", "f1")] for side in sides)
+        pairs.append([ours[0] - full[0], ours[1] - full[1]])
+    return any(max(map(abs, pair)) >= SOME_GAIN and min(pair) < NO_GAIN and max(pair) > -NO_GAIN for pair in pairs)
+
+
+def _about_subnetworks(names: Sequence[str], problem: str) -> list[str]:
+    """One warning for all of them: a few by their names, many by their number as well."""
+    if len(names) < 2:
+        return [f"{name}: {problem}" for name in names]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return [f"{len(names)} subnetworks ({'; '.join(names[:NAMED])}{more}): {problem}"]

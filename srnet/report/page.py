@@ -1,12 +1,13 @@
-"""One self-contained HTML page per run: nothing is fetched to view it."""
+"""The report: one self-contained HTML page, for which nothing is fetched, and the same as plain Markdown."""
 
 from __future__ import annotations
 
 import base64
 import json
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -14,12 +15,12 @@ from plotly.offline import get_plotlyjs
 
 from srnet import __version__
 from srnet.experiment.identity import describe
-from srnet.report import interactive
+from srnet.report import panels, tables
 from srnet.report.claims import Finding
 from srnet.report.masks import MaskPictures
-from srnet.report.published import published_table, statements
+from srnet.report.pictures import Picture
 from srnet.report.results import Results
-from srnet.report.table import comparison, has_srnet, verdict_line
+from srnet.tasks.splits import LEVELS
 
 
 @dataclass(frozen=True)
@@ -50,49 +51,73 @@ class Page:
 
 
 def render_page(page: Page) -> str:
-    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        files("srnet.report").joinpath("page.html").read_text()
-    )
-    pictures: list[interactive.Picture] = []
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    pictures: list[Picture] = []
 
-    def place(picture: interactive.Picture) -> Markup:
-        """A place for a picture; its data goes to the end of the page."""
-        pictures.append({"data": picture["data"], "layout": picture["layout"]})
-        width = picture.get("min_width", 0)
+    def place(picture: Picture) -> Markup:
+        """A place for a picture, which is drawn there from the data at the end of the page."""
+        width = picture.pop("min_width", 0)
+        pictures.append(picture)
         style = f' style="min-width:{width}px"' if width else ""
         return Markup(f'<div class="scroll"><div class="plot" id="plot-{len(pictures) - 1}"{style}></div></div>')
 
-    body = template.render(
+    def read(name: str) -> str:
+        return files("srnet.report").joinpath(name).read_text(encoding="utf-8")
+
+    environment.filters["lines"] = lambda text: Markup("<br>").join(text.split("\n"))
+    environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
+    return environment.from_string(read("page.html")).render(
         page=page,
+        panels=panels,
+        tables=tables,
         place=place,
-        interactive=interactive,
-        verdict_line=verdict_line,
-        has_srnet=has_srnet,
-        comparison=comparison,
-        published=published_table,
-        said=statements(),
-        base64=lambda data: base64.b64encode(data).decode(),
+        published=json.loads(read("published.json")),
         settings=lambda results: json.dumps(describe(results.recipe.profile), indent=2),
+        pictures=pictures,
+        plotly=Markup(get_plotlyjs()),
         version=__version__,
     )
-    return body.replace("<!-- pictures -->", _scripts(pictures))
 
 
-def _scripts(pictures: list[interactive.Picture]) -> str:
-    data: Any = json.dumps(pictures).replace(
-        "<", "\\u003c"
-    )  # nothing in the data may end the script, or begin a comment
-    # a picture is drawn when it comes into view: a page with hundreds of them opens at once
-    return f"""<script>{get_plotlyjs()}</script>
-<script>
-const pictures = {data};
-const draw = (place) => {{
-  const picture = pictures[Number(place.id.slice(5))];
-  Plotly.newPlot(place, picture.data, picture.layout, {{
-    responsive: true, displaylogo: false, modeBarButtons: [["toImage", "resetScale2d"]]}});
-}};
-const watcher = new IntersectionObserver((entries) => entries.forEach((entry) => {{
-  if (entry.isIntersecting) {{ watcher.unobserve(entry.target); draw(entry.target); }}
-}}), {{rootMargin: "600px"}});
-document.querySelectorAll(".plot").forEach((place) => watcher.observe(place));
-</script>"""
+def render_markdown(page: Page) -> str:
+    parts = [f"# {literal(page.title)}", f"Made by {_code(page.command)} with srnet {__version__}."]
+    if page.findings:
+        header = ("task", "claim", "answer", "seeds", "difference in points [95 % interval]")
+        rows = [[f.task, f.claim.sentence, f.answer, str(f.seeds or ""), "\n".join(f.details)] for f in page.findings]
+        parts += ["## Claims", _table(header, rows, bold="answer")]
+    for section in page.sections:
+        parts += [f"## {literal(section.title)}", *_section(section)]
+    return "\n\n".join(parts) + "\n"
+
+
+def literal(text: str) -> str:
+    """Text that is shown as it is: in names that users choose nothing is markup. Line ends stay line ends."""
+    return re.sub(r"[\\`*|]|\b_|_\b|\](?=\()", r"\\\g<0>", text).replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _code(text: str) -> str:
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence} {text} {fence}" if "`" in text else f"`{text}`"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]], bold: str = "") -> str:
+    """`bold` is the column that is printed in bold."""
+    lines = [[*map(literal, header)], ["---"] * len(header)]
+    for row in rows:
+        cells = zip(header, (literal(cell).replace("\n", "<br>") for cell in row), strict=True)
+        lines.append([f"**{cell}**" if column == bold else cell for column, cell in cells])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _section(section: Section) -> list[str]:
+    """Of sub-cases those with one level above them (HANS: heuristic and label); the deepest level is in the csv."""
+    results = section.results
+    parts = [f"{_code(section.command)}, {results.metric} in percent.", _table(*tables.score_table(results))]
+    texts = [tables.verdict_line(results), *(f"Warning: {warning}." for warning in results.warnings), *results.notes]
+    parts += map(literal, texts)
+    for split, title in results.splits.items():
+        cases = [case for case in results.summaries[0].groups[split] if case.count(LEVELS) == 1]
+        if cases:
+            rows = [[s.name, *(str(s.groups[split][case]) for case in cases)] for s in results.summaries]
+            parts += [f"{title}: accuracy by sub-case.", _table(["model", *cases], rows)]
+    return parts
