@@ -27,6 +27,7 @@ _WHERE = {
     "plan": "recipes.plan",
     "finetune": "api.models", "prune": "api.models", "evaluate": "api.models", "bias_model": "api.models",
     "export_model": "api.models", "import_mask": "api.models",
+    "find": "api.finding", "FindSettings": "finding",
     "audit_models": "api.audits", "AuditOptions": "audit",
     "pretrain": "api.models", "PretrainSettings": "tasks.synthetic.pretrain",
 }  # fmt: skip

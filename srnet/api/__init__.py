@@ -8,5 +8,10 @@ _MODELS = ("bias_model", "evaluate", "export_model", "finetune", "import_mask", 
 # imported at first use: plans do without torch
 __getattr__ = exports(
     __name__,
-    dict.fromkeys(_EXPERIMENTS, "experiments") | dict.fromkeys(_MODELS, "models") | {"audit_models": "audits"},
+    {
+        **dict.fromkeys(_EXPERIMENTS, "experiments"),
+        **dict.fromkeys(_MODELS, "models"),
+        "audit_models": "audits",
+        "find": "finding",
+    },
 )

@@ -1,0 +1,56 @@
+"""The search for a model to deploy, and everything that it leaves in a folder."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from srnet.api.audits import audit_models
+from srnet.api.experiments import run_recipe
+from srnet.api.models import export_model
+from srnet.audit import check_writable
+from srnet.experiment import BiasSpec, Engine
+from srnet.experiment.nodes import TaskSpec
+from srnet.files import write_json
+from srnet.finding import Find, FindSettings, Found
+from srnet.names import EMBEDDED
+from srnet.progress import is_secondary_rank
+
+
+def find(
+    task: TaskSpec,
+    settings: FindSettings | None = None,
+    *,
+    backbone: str = EMBEDDED,
+    bias: BiasSpec | None = None,
+    budget: float | None = None,
+    format: str = "subnetwork",
+    out: Path | str = "srnet-find",
+    engine: Engine | None = None,
+) -> Found:
+    """Find the sparsest subnetwork that keeps the ID score, and write it to `out`, with a report and an audit.
+
+    `budget` is in seconds. `out` gets find.json, model-KEY in the given format, report.html and audit/audit.html. If no
+    subnetwork qualifies, only find.json is written.
+    """
+    out, engine = Path(out), engine or Engine()
+    check_writable(out)
+    found = Find(task, backbone, settings or FindSettings(), engine, bias, budget).run()
+    if is_secondary_rank():
+        return found
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / "find.json", found.to_json())
+    if found.model is None or found.full_model is None or found.recipe is None:
+        return found
+    run_recipe(found.recipe, out, engine, f"srnet find {shlex.quote(task.name)}")
+    audit_models(found.full_model.key, found.model.key, task=task, out=out / "audit", engine=engine)
+    folder = model_folder(out, found)
+    if not folder.exists():  # otherwise an earlier run of the same search wrote it
+        export_model(found.model.key, folder, format=format, engine=engine)
+    return found
+
+
+def model_folder(out: Path, found: Found) -> Path:
+    """Where the model of a search that found one is."""
+    assert found.model is not None
+    return out / f"model-{found.model.key[:8]}"

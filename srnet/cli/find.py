@@ -1,0 +1,93 @@
+"""The command that searches for a model to deploy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import srnet
+from srnet.cli.app import Data, Given, Json, Run, app, out
+from srnet.cli.models import Bias
+from srnet.cli.options import Command, Fields
+from srnet.names import EMBEDDED
+
+Task = Annotated[str, typer.Argument(help="As in `srnet finetune`: a name, or a YAML file of your own.")]
+Backbone = Annotated[str, typer.Option(help="A folder, a hub name, srnet-tiny or srnet-small.")]
+Settings = Annotated[Given, Fields("Search", "srnet.finding:FindSettings")]
+Budget = Annotated[str | None, typer.Option(help="Search no longer than this: 90s, 60m, 2h. Default: no limit.")]
+Format = Annotated[str, typer.Option(help="Of the model: a folder format of `srnet export`.")]
+Folder = Annotated[Path, typer.Option("--out", help="Folder for the model, the report and the audit.")]
+RunOptions = Annotated[Given, Fields("Run", Run)]
+
+
+@app.command(cls=Command)
+def find(
+    *,
+    task: Task,
+    backbone: Backbone = EMBEDDED,
+    settings: Settings,
+    budget: Budget = None,
+    format: Format = "subnetwork",
+    folder: Folder = Path("srnet-find"),
+    bias: Bias,
+    data: Data,
+    run: RunOptions,
+    json: Json = False,
+) -> None:
+    """Find the sparsest subnetwork that keeps the score and is not fooled by the shortcut.
+
+    A bias model measures the shortcut. A full model is fine-tuned, and debiased subnetworks are searched in it, from
+    dense to sparse. The sparsest one that keeps --keep-id of the ID score is trained with further seeds. It is chosen
+    on ID dev alone; OOD data are scored once, at the end, for the verdict. Stop it whenever you like; the same command
+    continues.
+
+    Without OOD data nothing is claimed: the audit shows how errors depend on the strength of the shortcut.
+    """
+    from srnet.experiment.estimate import seconds_of
+
+    chosen = srnet.FindSettings(**settings)
+    found = srnet.find(
+        srnet.DataOptions(**data).task(task),
+        chosen,
+        backbone=backbone,
+        bias=srnet.BiasSpec(**bias).resolved(Path()) if bias else None,
+        budget=None if budget is None else seconds_of(budget),
+        format=format,
+        out=folder,
+        engine=Run(**run).start(),
+    )
+    if json:
+        out.print_json(data=found.to_json())
+    elif found.sparsity is None:
+        _print_missed(found, chosen.keep_id)
+    else:
+        _print_found(found, folder)
+
+
+def _print_missed(found: Any, keep_id: float) -> None:
+    best = found.tried[0]
+    out.print(
+        f"No subnetwork keeps {100 * keep_id:g} % of the full model's ID score of {found.full_score:.1f}.",
+        f"The densest, {100 * best.sparsity:g} % pruned, keeps {100 * best.kept:.1f} %.",
+        "Try a lower sparsity (--sparsities), a lower --keep-id, or a larger backbone.",
+        sep="\n",
+    )
+
+
+def _print_found(found: Any, folder: Path) -> None:
+    from srnet.api.finding import model_folder
+
+    out.print(f"Chosen on ID dev: {100 * found.sparsity:g} % of the weights are pruned.")
+    for split, score in found.scores.items():
+        gain = found.verdict.gains.get(split) if found.verdict else None
+        out.print(f"  {split}: {score}" + (f", minus the full model {gain}" if gain else ""))
+    if found.verdict is None:
+        why = "no bias model is biased" if found.bias is None else "the task has no OOD data"
+        out.print(f"No claim about robustness: {why}. The audit shows how errors depend on the shortcut.")
+    else:
+        out.print(f"Sparse and robust: {found.verdict}.")
+    paths = {"Model": model_folder(folder, found), "Report": folder / "report.html"}
+    for name, path in {**paths, "Audit": folder / "audit" / "audit.html"}.items():
+        out.print(f"{name}: {path}")

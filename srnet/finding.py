@@ -1,0 +1,292 @@
+"""From a suspicion to a model: the sparsest subnetwork that keeps the ID score, chosen on ID dev alone.
+
+1. A bias model that is biased: that of the suspected shortcut, or else the first of the others.
+2. A full CE model, and debiased subnetworks from dense to sparse, while they keep the ID score and time is left.
+3. Further seeds of the sparsest subnetwork that keeps it, of the full model and of its control.
+4. The OOD scores, once, and the verdict.
+
+Only the last step reads an OOD label.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from srnet.errors import UserError
+from srnet.evaluation import MIN_SEEDS, Spread, Verdict, judge, spread
+from srnet.experiment import BiasSpec, Engine, Evaluate, ModelNode, Node, load_task
+from srnet.experiment.estimate import duration_text, estimate
+from srnet.experiment.nodes import TaskSpec
+from srnet.files import read_json
+from srnet.masks.granularity import WEIGHT, Granularity
+from srnet.names import EMBEDDED, EMBEDDED_OTHER
+from srnet.options import option
+from srnet.recipes.figures import MASK_CE, MASK_POE
+from srnet.recipes.paradigms import Profile, full, of_fine_tuned
+from srnet.recipes.points import Point
+from srnet.recipes.profiles.cpu import cpu_profile
+from srnet.recipes.profiles.toy import toy_profile
+from srnet.recipes.recipe import FULL_CE, Recipe
+from srnet.report.evidence import Evidence
+from srnet.tasks.base import SHORTCUTS, Shortcut, Task
+
+BIASED_BY = 5.0
+"""Points above the majority class on ID dev from which a bias model counts as biased."""
+EVALUATION = 1.0 / 3.0
+"""The time for the forward pass of a batch, relative to a training step: a backward pass costs about two of them."""
+
+
+@dataclass(frozen=True)
+class FindSettings:
+    """What is searched for, and how far."""
+
+    keep_id: float = 0.95
+    """Share of the full model's ID score that the subnetwork must keep."""
+    sparsities: tuple[float, ...] = (0.3, 0.5, 0.7, 0.9)
+    """Shares of the weights to prune. They are tried from dense to sparse."""
+    granularity: Granularity = WEIGHT
+    """What is pruned as a whole: weight; head, neuron, or head,neuron, which makes the model faster; layer."""
+    seeds: int = option(3, least=1)
+    """Seeds of the chosen subnetwork. With fewer than 3 there is no verdict."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.keep_id <= 1.0:
+            raise UserError(f"keep_id {self.keep_id:g} is out of range", "it is a share: 0 < keep_id <= 1")
+        if not self.sparsities or len(set(self.sparsities)) != len(self.sparsities):
+            raise UserError("at least one sparsity is needed, each once", "give --sparsities 0.5,0.7")
+
+
+@dataclass(frozen=True)
+class Biased:
+    """How far a shortcut alone gets on ID dev."""
+
+    shortcut: Shortcut
+    score: float
+    gain: float
+    """Points above the majority class."""
+
+    @property
+    def is_biased(self) -> bool:
+        return self.gain >= BIASED_BY
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A subnetwork of the first seed on ID dev."""
+
+    sparsity: float
+    score: float
+    kept: float
+    """Share of the full model's score."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What `find` chose, why, and how the result scores."""
+
+    biases: tuple[Biased, ...]
+    """The bias models that were tried; the last one is used if it is biased."""
+    full_score: float
+    """Of the full CE model of the first seed, on ID dev."""
+    tried: tuple[Tried, ...]
+    sparsity: float | None
+    """The chosen one; None if no subnetwork keeps the ID score."""
+    recipe: Recipe | None = None
+    """The chosen subnetwork with all seeds, the full models and their control."""
+    model: ModelNode | None = None
+    """The seed that is delivered: the best on ID dev."""
+    full_model: ModelNode | None = None
+    """The full CE model of the same seed."""
+    scores: dict[str, Spread] | None = None
+    """Of the chosen subnetwork, by split."""
+    verdict: Verdict | None = None
+    """None without OOD data, without a biased bias model, or if nothing was chosen."""
+
+    @property
+    def bias(self) -> Biased | None:
+        return self.biases[-1] if self.biases[-1].is_biased else None
+
+    def to_json(self) -> dict[str, Any]:
+        gains = {} if self.verdict is None else {split: str(each) for split, each in self.verdict.gains.items()}
+        return {
+            "bias_models": [vars(each) | {"is_biased": each.is_biased} for each in self.biases],
+            "full_id_score": self.full_score,
+            "tried": [vars(each) for each in self.tried],
+            "sparsity": self.sparsity,
+            "model": self.model and self.model.key,
+            "full_model": self.full_model and self.full_model.key,
+            "scores": {split: vars(each) for split, each in (self.scores or {}).items()},
+            "verdict": None if self.verdict is None else {"answer": self.verdict.answer, "gains": gains},
+        }
+
+
+class Find:
+    """One search. What was computed stays in the store, so that the same search continues after an interruption."""
+
+    def __init__(
+        self,
+        task: TaskSpec,
+        backbone: str,
+        settings: FindSettings,
+        engine: Engine,
+        bias: BiasSpec | None = None,
+        budget: float | None = None,
+    ) -> None:
+        self.settings, self.engine, self.budget = settings, engine, budget
+        self.given_bias, self.task = bias or BiasSpec(), load_task(task)
+        make = toy_profile if backbone in (EMBEDDED, EMBEDDED_OTHER) else cpu_profile
+        self.profile: Profile = make(task, backbone)
+        self._ends = None if budget is None else time.monotonic() + budget
+
+    def run(self) -> Found:
+        biases = self._biases()
+        self.profile = replace(self.profile, bias=self._bias_spec(biases[-1].shortcut))
+        self.objective = "poe" if biases[-1].is_biased else "ce"
+        if not biases[-1].is_biased:
+            self._say("no bias model is biased: subnetworks are searched with cross-entropy, and nothing is claimed")
+        seeds, sparsities = self._plan()
+        full_score, tried = self._search(sparsities, seeds)
+        qualified = [each for each in tried if each.kept >= self.settings.keep_id]
+        if not qualified:
+            return Found(tuple(biases), full_score, tuple(tried), None)
+        return self._final(biases, full_score, tried, qualified[-1].sparsity, seeds)
+
+    def _say(self, line: str) -> None:
+        self.engine.reporter.say(line)
+
+    # --- 1. the bias model -----------------------------------------------------------------------------------------
+
+    def _biases(self) -> list[Biased]:
+        """The suspected shortcut, then the others, until one is biased; a shortcut that was given is the only one."""
+        suspected = self.given_bias.shortcut or self.task.shortcut
+        others = [] if self.given_bias.shortcut else [each for each in SHORTCUTS if each != suspected]
+        found: list[Biased] = []
+        for shortcut in (suspected, *others):
+            try:
+                found.append(self._measured_bias(shortcut))
+            except UserError as error:
+                if not found:  # the suspected one
+                    raise
+                self._say(f"shortcut {shortcut}: cannot be measured: {error}")
+                continue
+            verb = "is biased" if found[-1].is_biased else "is not biased"
+            self._say(f"shortcut {shortcut}: {verb}, {found[-1].gain:+.1f} points over the majority class on ID dev")
+            if found[-1].is_biased:
+                break
+        return found if found[-1].is_biased else [*found[1:], found[0]]
+
+    def _bias_spec(self, shortcut: Shortcut) -> BiasSpec:
+        """Options that were given are for the suspected shortcut; others may not have them."""
+        suspected = self.given_bias.shortcut or self.task.shortcut
+        return replace(self.given_bias if shortcut == suspected else BiasSpec(), shortcut=shortcut)
+
+    def _measured_bias(self, shortcut: Shortcut) -> Biased:
+        node = self._bias_spec(shortcut).node(self.profile.task, self.profile.backbone)
+        self.engine.execute([node])
+        own = read_json(self.engine.store.path(node.key) / "scores.json")[self.task.dev.name]
+        score, majority = (own[each][self.task.metric] for each in ("metrics", "majority"))
+        return Biased(shortcut, score, score - majority)
+
+    # --- 2. from dense to sparse -----------------------------------------------------------------------------------
+
+    def _recipe(self, sparsities: Sequence[float], seeds: int) -> Recipe:
+        label = MASK_POE if self.objective == "poe" else MASK_CE
+
+        def figure(profile: Profile) -> list[Point]:
+            options = {} if self.settings.granularity == WEIGHT else {"granularity": self.settings.granularity}
+            search = profile.search("mask", self.objective, sparsities=tuple(sparsities), options=options)
+            return [*full(profile, FULL_CE), *of_fine_tuned(profile, label, search)]
+
+        return Recipe("find", replace(self.profile, seeds=tuple(range(seeds))), figure)
+
+    def _search(self, sparsities: Sequence[float], seeds: int) -> tuple[float, list[Tried]]:
+        recipe = self._recipe(sparsities, 1)
+        (full_model,) = (point.node for point in recipe.points if point.label == FULL_CE)
+        full_score, tried = self._dev_score(full_model), list[Tried]()
+        for point in (point for point in recipe.points if point.is_pruned):
+            nodes = [point.node, Evaluate(point.node)]
+            if tried and not self._fits([*nodes, *self._recipe([point.place.sparsity], seeds).nodes()]):
+                self._say(f"{100 * point.place.sparsity:g} %: not begun, no time is left for it and its seeds")
+                break
+            score = self._dev_score(point.node)
+            tried.append(Tried(point.place.sparsity, score, score / full_score if full_score > 0.0 else 0.0))
+            self._say(f"{100 * point.place.sparsity:g} %: keeps {100 * tried[-1].kept:.1f} % of the ID score")
+            if tried[-1].kept < self.settings.keep_id:
+                break  # a sparser one would keep less
+        return full_score, tried
+
+    def _dev_score(self, model: ModelNode) -> float:
+        """The ID dev score. OOD scores are stored with it, and are not read."""
+        evaluation = Evaluate(model)
+        self.engine.execute([model, evaluation])
+        report = read_json(self.engine.store.path(evaluation.key) / "scores.json")
+        return float(report["splits"][self.task.dev.name]["metrics"][self.task.metric])
+
+    # --- 3. and 4. seeds and verdict -------------------------------------------------------------------------------
+
+    def _final(self, biases: list[Biased], full_score: float, tried: list[Tried], sparsity: float, seeds: int) -> Found:
+        recipe = self._recipe([sparsity], seeds)
+        self.engine.execute(recipe.nodes())
+        evidence = Evidence(recipe, self.engine.store)
+        models = [point.node for point in recipe.points if point.is_pruned]
+        scores = {split: spread([evidence.mean([each], split) for each in models]) for split in self.task.scored}
+        best = max(models, key=lambda each: evidence.mean([each], evidence.id))
+        return Found(
+            biases=tuple(biases),
+            full_score=full_score,
+            tried=tuple(tried),
+            sparsity=sparsity,
+            recipe=recipe,
+            model=best,
+            full_model=evidence.full_models([best])[0],
+            scores=scores,
+            verdict=self._verdict(evidence, models) if self.task.ood and self.objective == "poe" else None,
+        )
+
+    def _verdict(self, evidence: Evidence, models: list[ModelNode]) -> Verdict:
+        references, dev = evidence.full_models(models), evidence.id
+        kept = evidence.contrast((1.0, models, dev), (-self.settings.keep_id, references, dev))
+        gains = {split: evidence.gain(models, split) for split in evidence.ood}
+        return judge(evidence.mean(models, dev), evidence.mean(references, dev), kept, gains)
+
+    # --- the budget ------------------------------------------------------------------------------------------------
+
+    def _plan(self) -> tuple[int, tuple[float, ...]]:
+        """How many seeds and which sparsities fit into the budget; it is announced before anything is trained."""
+        sparsities = tuple(sorted(self.settings.sparsities))
+        if self.budget is None:
+            return self.settings.seeds, sparsities
+        fitting = [n for n in range(self.settings.seeds, 0, -1) if self._fits(self._recipe(sparsities[:1], n).nodes())]
+        if not fitting:
+            needed = self._seconds(self._recipe(sparsities[:1], 1).nodes())
+            raise UserError(
+                f"the budget of {duration_text(self.budget)} is too short for one subnetwork",
+                f"it takes about {duration_text(needed)}",
+            )
+        seeds, count = fitting[0], len(sparsities)
+        final = self._recipe(sparsities[:1], seeds).nodes()
+        while not self._fits([*self._recipe(sparsities[:count], 1).nodes(), *final]):
+            count -= 1
+        verdict = "" if seeds >= MIN_SEEDS else ", too few for a verdict"
+        tried = ", ".join(f"{100 * each:g} %" for each in sparsities[:count])
+        self._say(f"the budget of {duration_text(self.budget)} is enough for {tried} and {seeds} seeds{verdict}")
+        return seeds, sparsities[:count]
+
+    def _fits(self, nodes: Sequence[Node]) -> bool:
+        return self._ends is None or time.monotonic() + self._seconds(nodes) <= self._ends
+
+    def _seconds(self, nodes: Sequence[Node]) -> float:
+        """About how long the missing nodes take: trainings by their steps, evaluations by their rows."""
+        missing = self.engine.plan(nodes)
+        takes = estimate(missing, self.engine.store)
+        if not takes.steps:
+            return 0.0
+        batches = sum(_rows(each, self.task) for each in missing) / self.profile.finetuning.batch_size
+        return (takes.seconds or 0.0) * (1.0 + EVALUATION * batches / takes.steps)
+
+
+def _rows(node: Node, task: Task) -> int:
+    return sum(len(task.splits[name]) for name in node.names) if isinstance(node, Evaluate) else 0

@@ -1,0 +1,159 @@
+"""`srnet find`: what is chosen, on what, within which budget, and what is left in the folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import srnet
+from srnet.errors import UserError
+from srnet.experiment import Engine, Store
+from srnet.experiment.nodes import TaskSpec
+from srnet.finding import Find, FindSettings, Found, Tried
+from srnet.progress import Reporter
+from srnet.recipes.profiles import toy
+from srnet.tasks.base import Task
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
+
+SMALL = SyntheticTask("inference", train_size=400, dev_size=80, ood_size=60)
+
+
+@dataclass(frozen=True)
+class Relabelled:
+    """A task whose OOD labels are random, and otherwise the same."""
+
+    name: str = "inference"
+    shortcut: str = "overlap"
+
+    def load(self) -> Task:
+        task = SMALL.load()
+        rng = np.random.default_rng(1)
+        ood = {n: replace(s, labels=rng.permutation(1 - s.labels)) for n, s in task.ood.items()}
+        return replace(task, ood=ood)
+
+
+@dataclass(frozen=True)
+class WithoutOod:
+    name: str = "inference"
+    shortcut: str = "overlap"
+
+    def load(self) -> Task:
+        return replace(SMALL.load(), ood={})
+
+
+@pytest.fixture
+def engine(tmp_path: Path, tiny_backbone: str, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    monkeypatch.setitem(srnet.backbones.checkpoints.SHIPPED, "srnet-tiny", Path(tiny_backbone))
+    short = TrainingSettings(learning_rate=1e-3, steps=6, eval_every=3, batch_size=16)
+    monkeypatch.setattr(toy, "FINETUNING", short)
+    monkeypatch.setattr(toy, "PRUNING", short)
+    return Engine(Store(tmp_path / "store"), Reporter(quiet=True))
+
+
+def search(engine: Engine, task: TaskSpec = SMALL, budget: float | None = None, **settings: Any) -> Found:
+    chosen = FindSettings(**{"keep_id": 0.5, "sparsities": (0.5, 0.3), "seeds": 1, **settings})
+    return Find(task, "srnet-tiny", chosen, engine, budget=budget).run()
+
+
+def test_ood_labels_choose_nothing(engine: Engine) -> None:
+    """Every choice is the same with random OOD labels; only what is measured on them differs."""
+    found, other = search(engine), search(engine, Relabelled())  # type: ignore[arg-type]
+
+    def choices(each: Found) -> list[object]:
+        return [each.biases, each.full_score, each.tried, each.sparsity, each.model and each.model.pretrained.seed]
+
+    assert choices(found) == choices(other)
+    assert found.scores is not None
+    assert other.scores is not None
+    assert found.scores["dev"] == other.scores["dev"]
+    assert found.scores["challenge"] != other.scores["challenge"]
+
+
+def test_the_sparsest_that_keeps_the_score_is_chosen(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: 0.3 and 0.5 keep it, 0.7 does not, so 0.9 is never tried."""
+    scores = {0.0: 80.0, 0.3: 79.0, 0.5: 76.0, 0.7: 75.9}
+
+    def dev_score(self: Find, model: Any) -> float:
+        return scores[model.pruner.sparsity if hasattr(model, "pruner") else 0.0]
+
+    monkeypatch.setattr(Find, "_dev_score", dev_score)
+    monkeypatch.setattr(Find, "_final", lambda self, biases, full, tried, sparsity, seeds: (tried, sparsity))
+    tried, sparsity = search(engine, keep_id=0.95, sparsities=(0.9, 0.3, 0.7, 0.5))  # type: ignore[misc]
+    assert tried == [Tried(0.3, 79.0, 79.0 / 80.0), Tried(0.5, 76.0, 0.95), Tried(0.7, 75.9, 75.9 / 80.0)]
+    assert sparsity == 0.5
+
+
+def test_nothing_qualifies(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Find, "_dev_score", lambda self, model: 50.0 if hasattr(model, "pruner") else 80.0)
+    found = srnet.find(SMALL, FindSettings(sparsities=(0.3,)), out=tmp_path / "out", engine=engine)
+    assert (found.sparsity, found.model, found.verdict) == (None, None, None)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["find.json"]
+    assert json.loads((tmp_path / "out" / "find.json").read_text())["tried"][0]["kept"] == 50.0 / 80.0
+
+
+def test_what_is_left_in_the_folder(engine: Engine, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    settings = FindSettings(keep_id=0.5, sparsities=(0.5,), seeds=1)
+    found = srnet.find(SMALL, settings, out=out, engine=engine)
+    assert found.model is not None
+    folder = out / f"model-{found.model.key[:8]}"
+    assert {"find.json", "report.html", "results.csv", "audit", folder.name} <= {path.name for path in out.iterdir()}
+    assert srnet.load_subnetwork(folder).config.num_labels == 2
+    assert found.verdict is not None
+    assert found.verdict.answer == "no verdict", "one seed"
+    again = srnet.find(SMALL, settings, out=out, engine=engine)
+    assert again.to_json() == found.to_json()
+
+
+def test_without_ood_data_nothing_is_claimed(engine: Engine) -> None:
+    found = search(engine, WithoutOod())  # type: ignore[arg-type]
+    assert found.sparsity is not None
+    assert found.verdict is None
+    assert set(found.scores or {}) == {"dev"}
+
+
+def test_a_shortcut_that_is_not_one_is_replaced(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    from srnet.finding import Biased
+
+    gains = {"overlap": 1.0, "claim": 9.0, "unknown": 20.0}
+    monkeypatch.setattr(Find, "_measured_bias", lambda self, shortcut: Biased(shortcut, 60.0, gains[shortcut]))
+    finder = Find(SMALL, "srnet-tiny", FindSettings(), engine)
+    assert [each.shortcut for each in finder._biases()] == ["overlap", "claim"]
+    gains["claim"] = gains["unknown"] = 0.0
+    assert [each.shortcut for each in finder._biases()] == ["claim", "unknown", "overlap"], "the suspected one is used"
+    given = Find(SMALL, "srnet-tiny", FindSettings(), engine, srnet.BiasSpec(shortcut="claim"))
+    assert [each.shortcut for each in given._biases()] == ["claim"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "seeds", "sparsities"),
+    [(1000.0, 3, (0.3, 0.5)), (105.0, 3, (0.3,)), (75.0, 2, (0.3,)), (45.0, 1, (0.3, 0.5))],
+)
+def test_the_plan_fits_the_budget(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, budget: float, seeds: int, sparsities: tuple[float, ...]
+) -> None:
+    """With 10 s a training: a seed needs three (full, search, control), another sparsity of the first seed one more."""
+    monkeypatch.setattr(Find, "_seconds", lambda self, nodes: 10.0 * len({node.key for node in nodes if node.trains}))
+    finder = Find(SMALL, "srnet-tiny", FindSettings(sparsities=(0.5, 0.3)), engine, budget=budget)
+    finder.objective = "poe"
+    assert finder._plan() == (seeds, sparsities)
+
+
+def test_a_budget_that_is_too_short_says_what_is_needed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Find, "_seconds", lambda self, nodes: 600.0)
+    with pytest.raises(UserError, match=r"budget of 60 s is too short.*about 10 min"):
+        search(engine, budget=60.0)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"keep_id": 0.0}, {"keep_id": 1.5}, {"sparsities": ()}, {"sparsities": (0.5, 0.5)}]
+)
+def test_bad_settings(settings: dict[str, Any]) -> None:
+    with pytest.raises(UserError):
+        FindSettings(**settings)
