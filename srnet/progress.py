@@ -20,7 +20,8 @@ SHOWN = (("loss", "loss", ".3f"), ("eval_score", "dev", ".1f"), ("mask/flips_per
 
 def helps() -> bool:
     """Whether this process was started together with others and is not the first: then it says nothing."""
-    return processes() > 1 and os.environ.get("RANK", "0") != "0"
+    rank = os.environ.get("RANK", "0")
+    return processes() > 1 and rank.isdecimal() and int(rank) > 0
 
 
 def processes() -> int:

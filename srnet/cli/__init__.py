@@ -38,7 +38,7 @@ def main() -> None:
         _fail(str(error))
     except typer.TyperException as error:
         _usage(error)
-    except OSError as error:
+    except Exception as error:
         known = explained(error, "the result")
         if known is None:
             raise

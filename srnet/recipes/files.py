@@ -12,7 +12,7 @@ from srnet.errors import UserError, choose
 from srnet.experiment import BiasSpec
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
-from srnet.options import first_seeds
+from srnet.options import check_seed_count, first_seeds
 from srnet.pruners import PRUNERS, get_pruner
 from srnet.recipes.paradigms import PARADIGMS, Search
 from srnet.recipes.points import Axis, Point
@@ -53,7 +53,7 @@ def _recipe(values: Mapping[str, Any], path: Path) -> Recipe:
     if len(set(labels)) != len(labels):
         raise UserError(f"{path}: every line needs a label of its own, not {labels}")
     recipe = Recipe(
-        name=str(values.get("name", path.stem)),
+        name=convert(values.get("name", path.stem), str, f"{path}: name"),
         profile=profile,
         figure=lambda profile: [point for each in series for point in each(profile)],
         axis=convert(values.get("axis", "sparsity"), Axis, f"{path}: axis"),
@@ -67,14 +67,12 @@ def _recipe(values: Mapping[str, Any], path: Path) -> Recipe:
 def _profile(values: Mapping[str, Any], path: Path) -> Profile:
     task = task_from(values["task"], f"{path}: task", path.parent)
     backbone = convert(values.get("backbone", EMBEDDED), str, f"{path}: backbone")
-    seeds = values.get("seeds", 1)
-    whole = isinstance(seeds, int) and not isinstance(seeds, bool)
     finetuning = _settings(values, "finetuning", finetuning_for(backbone, task), path)
     pruning = _settings(values, "pruning", pruning_for(backbone, task=task), path)
     return Profile(
         task=task,
         backbone=backbone,
-        seeds=first_seeds(seeds) if whole else convert(seeds, tuple[int, ...], f"{path}: seeds"),
+        seeds=_seeds(values.get("seeds", 1), f"{path}: seeds"),
         finetuning=finetuning,
         finetuning_of=_settings_by("finetuning_of", values, finetuning, path, get_objective),
         pruning=pruning,
@@ -84,6 +82,15 @@ def _profile(values: Mapping[str, Any], path: Path) -> Profile:
         words=convert(values.get("words", []), tuple[str, ...], f"{path}: words"),
         bias=bias_from(values.get("bias", {}), f"{path}: bias", path.parent),
     )
+
+
+def _seeds(given: Any, where: str) -> tuple[int, ...]:
+    """How many, or which."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        return first_seeds(given)
+    seeds: tuple[int, ...] = convert(given, tuple[int, ...], where)
+    check_seed_count(len(seeds))
+    return seeds
 
 
 # --- lines ---------------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from typing import Any
 
 from srnet.errors import UserError, choose
 from srnet.experiment.nodes import TaskSpec
-from srnet.recipes.values import build, check_keys, convert_fields, located
-from srnet.tasks.files import BadRows, FilesTask, Leaks
+from srnet.recipes.values import build, check_keys, convert, convert_fields, located
+from srnet.tasks.files import BadRows, FilesTask, Leaks, Source
 from srnet.tasks.published import PUBLISHED_OPTIONS, PUBLISHED_TASKS, published_task
 from srnet.tasks.splits import Decision
 from srnet.tasks.squad import SQUAD, SquadTask, squad_task
@@ -44,9 +44,8 @@ def named_task(name: str) -> TaskSpec:
     return published_task(name) if name in PUBLISHED_TASKS else SyntheticTask(name)
 
 
-def _squad(options: dict[str, Any], data: Any, where: str, folder: Path) -> SquadTask:
-    ood = {str(name): str(file) for name, file in dict(options.pop("ood", None) or {}).items()}
-    plain = squad_task(None if data is None else (folder / str(data)).resolve(), ood)
+def _squad(options: dict[str, Any], data: Path | None, where: str, folder: Path) -> SquadTask:
+    plain = squad_task(data, _files(options, "ood", str, where))
     check_keys(options, SQUAD_OPTIONS, where)
     return dataclasses.replace(plain, **convert_fields(SquadTask, options, where)).resolved(folder)
 
@@ -54,13 +53,20 @@ def _squad(options: dict[str, Any], data: Any, where: str, folder: Path) -> Squa
 def _published(values: Mapping[str, Any], where: str, folder: Path) -> FilesTask | SquadTask:
     """`dataset: snli` with `data`, `ood`, `ood_train` and other options of files."""
     options = dict(values)
-    name, data = options.pop("dataset"), options.pop("data", None)
+    name = convert(options.pop("dataset"), str, f"{where}: dataset")
+    given = convert(options.pop("data", None), str | None, f"{where}: data")
+    data = None if given is None else (folder / given).resolve()
     if name == SQUAD:
         return _squad(options, data, where, folder)
-    ood, ood_train = (dict(options.pop(key, None) or {}) for key in ("ood", "ood_train"))
-    plain = published_task(str(name), None if data is None else (folder / str(data)).resolve(), ood, ood_train)
+    ood, ood_train = (_files(options, key, Source, where) for key in ("ood", "ood_train"))
+    plain = published_task(name, data, ood, ood_train)
     check_keys(options, PUBLISHED_OPTIONS, where)
     return dataclasses.replace(plain, **convert_fields(FilesTask, options, where)).resolved(folder)
+
+
+def _files(options: dict[str, Any], key: str, kind: Any, where: str) -> dict[str, Any]:
+    given = options.pop(key, None)
+    return {} if given is None else dict(convert(given, tuple[tuple[str, kind], ...], f"{where}: {key}"))
 
 
 def load_task_file(path: Path) -> TaskSpec:

@@ -64,7 +64,7 @@ def convert(value: Any, hint: Any, where: str) -> Any:
     if hint is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
         try:
             return float(value)  # YAML reads 5e-5 as text, for want of a dot
-        except ValueError:
+        except (ValueError, OverflowError):
             raise UserError(f"{where}: '{value}' is not a number") from None
     if hint in (int, str, bool) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
         return value
