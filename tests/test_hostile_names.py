@@ -42,8 +42,7 @@ def test_a_name_that_is_no_file_name_is_refused_wherever_it_stands(name: str) ->
 def test_what_is_accepted_is_a_file_of_its_folder(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     try:
         file_name("a name", name)
-    except UserError as error:
-        assert "\n" not in str(error)
+    except UserError:
         return
     folder = tmp_path_factory.mktemp("names")
     (folder / f"{name}.csv").write_text("")

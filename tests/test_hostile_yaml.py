@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,7 @@ lines:
 def bomb(levels: int) -> str:
     """Aliases that stand for nine times as much on every level."""
     names = [chr(97 + level) for level in range(levels + 1)]
-    lines = [
-        f"{each}: &{each} [{', '.join([f'*{before}'] * 9)}]" for before, each in zip(names, names[1:], strict=False)
-    ]
+    lines = [f"{each}: &{each} [{', '.join([f'*{before}'] * 9)}]" for before, each in pairwise(names)]
     return "\n".join(["a: &a [x, x]", *lines])
 
 

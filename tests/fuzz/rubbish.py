@@ -19,7 +19,7 @@ TEXTS = (
     "; rm -rf x", "$(id)", "inference", "mask", "ce", "poe", "0.5,0.7", "train=10", "dev=-1", "hub:x", "https://x/y.csv",
 )  # fmt: skip
 CHOICES = (
-    "imp", "mask", "wanda", "one-shot", "smp-s", "l0", "movement", "ce", "poe", "reweight", "confreg", "group-dro", "jtt",
+    "imp", "mask", "wanda", "one-shot", "smp-s", "l0", "movement", "ce", "poe", "reweight", "confreg", "jtt",
     "a", "b", "c", "full", "overlap", "claim", "unknown", "f1", "accuracy", "matthews", "train", "dev", "sparsity",
     "train.csv", "dev.csv", "ood.csv", "text_a", "text_b", "label", "srnet-tiny", "snli", "squad", "id+ood", "drop",
 )  # fmt: skip

@@ -11,8 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from .doors import DOORS
 from .valid import VALID
 
@@ -28,11 +26,10 @@ def run_fuzz(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_hostile_input_ends_in_success_or_in_one_line(door: str) -> None:
-    done = run_fuzz("--door", door, "--cases", str(CASES), "--seed", "13")
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    assert f"{CASES} cases, 0 of them bad" in done.stdout
+def test_hostile_input_ends_in_success_or_in_one_line() -> None:
+    count = CASES * len(DOORS)
+    done = run_fuzz("--cases", str(count), "--seed", "13")
+    assert f"{count} cases, 0 of them bad" in done.stdout, done.stdout[-4000:] + done.stderr[-4000:]
 
 
 def test_what_the_cases_damage_is_valid_and_succeeds() -> None:
