@@ -49,22 +49,19 @@ def check(
         raise typer.Exit(1)
 
 
-_WRAPPED = ("labels", "scores", "end in . ! ?")
-"""Columns that may be wrapped on a narrow screen; numbers never are."""
-
-
 def _print_check(found: Any) -> None:
-    rows = [_cells(split) for split in found.splits]
-    columns = [name for name in rows[0] if name not in _WRAPPED or any(row[name] for row in rows)]
     table = Table(title=escape(f"{found.task}: data as the files have them"), title_justify="left")
-    for name in columns:
-        wrapped = name in _WRAPPED
-        table.add_column(name, justify="left" if wrapped or name == "split" else "right", no_wrap=not wrapped)
-    for row in rows:
-        table.add_row(*(escape(row[name]) for name in columns))
+    for name in ("split", "rows", "twice", "words", "bad rows"):
+        table.add_column(name, justify="left" if name == "split" else "right", overflow="fold")
+    for split in found.splits:
+        words, bad = "/".join(map(str, split.words)), f"{len(split.problems):,}"
+        table.add_row(escape(f"{split.kind} {split.name}"), f"{split.rows:,}", f"{split.repeated:,}", words, bad)
     out.print(table)
-    out.print("in train: rows that are also trained on, compared without case, spaces and punctuation")
     out.print("words: the middle row/all but the longest twentieth/the longest; both texts together")
+    for split in found.splits:
+        for line in _lines(split):
+            out.print(line, markup=False)
+    out.print("in train: also trained on, compared without case, spaces and punctuation")
     for split in found.splits:
         _print_problems(split)
     unready = [f"{split.name}: {note}" for split in found.splits for note in split.notes]
@@ -76,19 +73,19 @@ def _print_check(found: Any) -> None:
         out.print(f"fingerprint {found.fingerprint}", markup=False)
 
 
-def _cells(split: Any) -> dict[str, str]:
-    leaked = f"{split.in_train:,} ({100 * split.in_train / split.rows:.1f} %)"
-    return {
-        "split": f"{split.kind} {split.name}",
-        "rows": f"{split.rows:,}",
-        "labels": "\n".join(f"{label}: {count:,}" for label, count in split.labels.items()),
-        "scores": "\n".join(f"{name} {value:.2f}" for name, value in split.scores.items()),
-        "twice": f"{split.repeated:,}",
-        "in train": "" if split.name == "train" else leaked,
-        "words": "/".join(str(count) for count in split.words),
-        "end in . ! ?": "\n".join(f"{label}: {share:.0f} %" for label, share in split.final_sign.items()),
-        "bad rows": f"{len(split.problems):,}",
-    }
+def _lines(split: Any) -> list[str]:
+    """What has no place in a table of 80 columns."""
+
+    def share(count: int) -> str:
+        return f"{count:,} ({100 * count / split.rows:.1f} %)"
+
+    labels = ", ".join(f"{label}: {share(count)}" for label, count in split.labels.items())
+    scores = ", ".join(f"{name} {value:.2f}" for name, value in split.scores.items())
+    shared = {"rows": split.in_train, "first texts": split.first_in_train, "second texts": split.second_in_train}
+    in_train = ", ".join(f"{what}: {share(count)}" for what, count in shared.items())
+    ends = ", ".join(f"{label}: {percent:.0f} %" for label, percent in split.final_sign.items())
+    facts = {"labels": labels, "scores": scores, "in train": "" if split.name == "train" else in_train}
+    return [f"{split.name}, {what}  {said}" for what, said in (facts | {"end in . ! ?": ends}).items() if said]
 
 
 def _print_problems(split: Any) -> None:

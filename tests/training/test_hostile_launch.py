@@ -60,9 +60,7 @@ main()
 
 
 def test_ctrl_c_during_imports_is_one_line() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False, env=os.environ
-    )
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
     assert done.stderr == "stopped; run the same command again to continue\n"
     assert done.returncode in (130, -signal.SIGINT)
 
