@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from srnet.masks import Mask
 FORMAT = 1
 _CARD_TYPES: dict[str, Any] = {
     "backbone": str, "backbone_sha256": str, "labels": list, "files": dict, "label_words": list, "per_token": bool,
+    "max_length": (int, NoneType),
 }  # fmt: skip
 CARD, MASK, WEIGHTS = "subnetwork.json", "mask.bits", "weights.safetensors"
 
@@ -44,6 +46,8 @@ class Subnetwork:
     weights: dict[str, torch.Tensor]
     mask: Mask | None = None
     head: Head = CLASSIFIER
+    max_length: int | None = None
+    """Tokens after which texts were truncated in training, where that is known."""
 
     @classmethod
     def of(
@@ -117,6 +121,7 @@ class Subnetwork:
             "backbone_sha256": self.backbone_sha256,
             "labels": list(self.labels),
             **_head_card(self.head),
+            **({} if self.max_length is None else {"max_length": self.max_length}),
             "sparsity": self.sparsity,
             "weights_total": self.mask.total if self.mask else None,
             "weights_kept": self.mask.kept if self.mask else None,
@@ -139,7 +144,8 @@ class Subnetwork:
         card = _checked_card(folder)
         mask = Mask.from_bytes((folder / MASK).read_bytes(), str(folder / MASK)) if MASK in card["files"] else None
         weights = _read_weights(folder / WEIGHTS, mask or {})
-        return cls(card["backbone"], card["backbone_sha256"], tuple(card["labels"]), weights, mask, _head_of(card))
+        labels, length = tuple(card["labels"]), card["max_length"]
+        return cls(card["backbone"], card["backbone_sha256"], labels, weights, mask, _head_of(card), length)
 
 
 def _head_card(head: Head) -> dict[str, Any]:
@@ -182,8 +188,10 @@ def _checked_card(folder: Path) -> dict[str, Any]:
         raise UserError(f"{path} has an unknown format", "it was written by another version of srnet")
     if card.pop("sha256", None) != _card_hash(card):
         raise UserError(f"{path} was altered: its checksum does not match", "restore the file")
-    card = {"label_words": [], "per_token": False, **card}
+    card = {"label_words": [], "per_token": False, "max_length": None, **card}
     check_types(path, card, **_CARD_TYPES)
+    if card["max_length"] is not None and not 1 <= card["max_length"] <= 2**20:
+        raise UserError(f"{path}: 'max_length' is out of range", "restore the file")
     texts = [*card["labels"], *card["label_words"], *card["files"].values()]
     if not all(isinstance(text, str) for text in texts) or not {WEIGHTS} <= card["files"].keys() <= {WEIGHTS, MASK}:
         raise UserError(f"{path} names other labels or files than a subnetwork has", "restore the file")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,8 @@ def export_model(model: str | Path, out: Path | str, *, format: str, engine: Eng
 def _saved(model: str | Path, engine: Engine) -> Subnetwork:
     if Path(model).is_dir():
         return Subnetwork.load(Path(model))
-    return Subnetwork.load(engine.store.path(stored_model(engine.store, str(model)).key))
+    node = stored_model(engine.store, str(model))
+    return replace(Subnetwork.load(engine.store.path(node.key)), max_length=node.max_length)
 
 
 IMPORTS = ("smp", "srnet-reference")

@@ -147,7 +147,7 @@ def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine 
     subnetwork, data = Subnetwork.load(Path(model)), load_task(task)
     if subnetwork.labels != data.labels:
         raise UserError(f"{model} knows the labels {list(subnetwork.labels)}, the task has {list(data.labels)}")
-    _, scores = score_splits(subnetwork, data, data.scored, data.answer_kind.max_length)
+    _, scores = score_splits(subnetwork, data, data.scored, subnetwork.max_length or data.answer_kind.max_length)
     return Trained("", Path(model), subnetwork.sparsity, scores)
 
 

@@ -27,6 +27,8 @@ def save_merged(subnetwork: Subnetwork, folder: Path, backbone: str | None = Non
         model = _with_vocabulary(base, subnetwork)
     with new_folder(folder) as staging:
         model.save_pretrained(staging)
+        if subnetwork.max_length is not None:  # so that a tokenizer truncates as it did in training
+            base.tokenizer.model_max_length = base.max_length(subnetwork.max_length)
         base.tokenizer.save_pretrained(staging)
 
 
