@@ -1,6 +1,17 @@
-"""`python -m srnet`, also for torchrun: `torchrun --nproc-per-node 2 -m srnet reproduce ...`."""
+"""`srnet` and `python -m srnet`, which is also what torchrun starts: `torchrun --nproc-per-node 2 -m srnet ...`."""
 
-from srnet.cli import main
+import sys
+
+
+def main() -> None:
+    try:
+        from srnet.cli import main as run  # takes a while, in which Ctrl-C is no reason for a traceback
+
+        run()
+    except KeyboardInterrupt:
+        print("stopped; run the same command again to continue", file=sys.stderr)
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     main()

@@ -1,5 +1,7 @@
 """The exception for errors that a user can correct."""
 
+from collections.abc import Mapping
+
 LONGEST = 600
 """Characters of a problem or a fix. Both quote the input, which may be a megabyte."""
 
@@ -16,6 +18,15 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     half = longest // 2
     text = text if len(text) <= longest else f"{text[:half]} ... {text[-half:]}"
     return "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in text)
+
+
+def check_ranges(holder: object, ranges: Mapping[str, tuple[float, float]]) -> None:
+    """Refuse a field of `holder` outside its range, both ends included; None is no value."""
+    for name, (least, most) in ranges.items():
+        value = getattr(holder, name)
+        if value is not None and not least <= value <= most:  # not: NaN is in no range
+            said = shortened(f"{value:g}" if isinstance(value, float) else str(value), 80)
+            raise UserError(f"{name} {said} is out of range", f"give a number from {least:g} to {most:g}")
 
 
 def choose(kind: str, name: str, known: object) -> str:

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -21,9 +22,14 @@ _EXPLAINED = {
     errno.EROFS: ("read-only file system", "choose a folder you can write to"),
     errno.EACCES: ("permission denied", "choose a folder you can write to"),
     errno.EPERM: ("operation not permitted", "choose a folder you can write to"),
-    errno.ENOENT: ("no such folder", "choose a folder that can be created"),
-    errno.ENOTDIR: ("a file is in the place of a folder", "choose another folder"),
-    errno.EEXIST: ("a file is in the place of a folder", "choose another folder"),
+    errno.ENOENT: ("no such folder", "choose a folder that can be made"),
+    errno.ENOTDIR: ("a file stands where a folder is needed", "choose another folder"),
+    errno.EEXIST: ("a file stands where a folder is needed", "choose another folder"),
+    errno.EISDIR: ("a folder stands where a file is needed", "choose another name"),
+    errno.ENAMETOOLONG: ("its name is too long", "choose a shorter one"),
+    errno.ELOOP: ("its links lead in a circle", "choose another folder"),
+    errno.EFBIG: ("the file is too large", "choose another folder, or raise the limit"),
+    errno.EIO: ("the disk reports an error", "choose a folder on another disk"),
 }
 
 
@@ -42,13 +48,23 @@ class DiskFull(UserError):
     """No space is left, so that further attempts will fail as well."""
 
 
-def explained(error: OSError, path: Path | str) -> UserError | None:
-    """A `UserError` for a file-system error that the user can correct, else None."""
-    if error.errno not in _EXPLAINED:
+def explained(error: Exception, path: Path | str) -> UserError | None:
+    """The user's version of a file-system error, if it is one a user can mend."""
+    number = _errno(error)
+    if number not in _EXPLAINED:
         return None
-    problem, fix = _EXPLAINED[error.errno]
-    kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else UserError
-    return kind(f"cannot write {error.filename or path}: {problem}", fix)
+    problem, fix = _EXPLAINED[number]
+    kind = DiskFull if number in (errno.ENOSPC, errno.EDQUOT) else UserError
+    named = str(getattr(error, "filename", None) or path)
+    return kind(f"cannot write {path if Path(named).name.startswith('.') else named}: {problem}", fix)
+
+
+def _errno(error: Exception) -> int | None:
+    """safetensors and tokenizers raise exceptions of their own, which end in "(os error 28)"."""
+    if isinstance(error, OSError):
+        return error.errno
+    said = re.search(r"\(os error (\d+)\)", str(error)) if not isinstance(error, UserError) else None
+    return int(said[1]) if said else None
 
 
 @contextmanager
@@ -56,7 +72,7 @@ def writing(path: Path | str) -> Iterator[None]:
     """Turn a full or read-only disk into one line for the user."""
     try:
         yield
-    except OSError as error:
+    except Exception as error:
         known = explained(error, path)
         if known is None:
             raise
@@ -112,9 +128,12 @@ def check_types(path: Path, values: dict[str, Any], **needed: type | tuple[type,
 
 
 def require_new(folder: Path) -> Path:
-    """`folder` if it is new or empty, else an error."""
-    if folder.resolve() == Path.cwd() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
-        raise UserError(f"{folder} exists already", "choose a new folder")
+    """Refuse to put a result where something lies already, or where nothing can be written: before it is computed."""
+    with writing(folder):
+        if folder.resolve() == Path.cwd() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+            raise UserError(f"{folder} exists already", "choose a new folder")
+        above = next(each for each in folder.absolute().parents if each.exists())
+        os.rmdir(tempfile.mkdtemp(dir=above, prefix=".probe-"))
     return folder
 
 

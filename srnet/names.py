@@ -17,16 +17,17 @@ DOWNLOAD_VARIABLE = "SRNET_DOWNLOAD"
 """Set to 1 to allow downloads from the hub."""
 
 LONGEST_NAME = 100
+"""In bytes: file systems allow 255, and endings and temporary names are added."""
 _FORBIDDEN = re.compile(r"""[/\\:*?"<>|]|[^ -~\w]|^[ .-]|[ .]$""")
 _RESERVED = re.compile(r"(file|allow_pickle|con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 """Names of arguments of `numpy.savez`, and of devices."""
 
 
 def file_name(what: str, name: str) -> str:
-    """`name` if it is a valid file name on every system, else an error."""
-    if not name or len(name) > LONGEST_NAME or _FORBIDDEN.search(name) or _RESERVED.fullmatch(name):
+    """`name` if a file can be called that on every system, else an error."""
+    if not name or _FORBIDDEN.search(name) or _RESERVED.fullmatch(name) or len(name.encode()) > LONGEST_NAME:
         raise UserError(
             f"{what} cannot be called '{name}': files are named after it",
-            "use letters, digits, spaces, '.', '_' and '-', and begin with a letter or a digit",
+            f"use at most {LONGEST_NAME} letters, digits, spaces, '.', '_' and '-', a letter or a digit first",
         )
     return name

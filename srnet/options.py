@@ -110,9 +110,13 @@ MOST_SEEDS = 1000
 
 
 def first_seeds(count: int) -> tuple[int, ...]:
+    check_seed_count(count)
+    return tuple(range(count))
+
+
+def check_seed_count(count: int) -> None:
     if count > MOST_SEEDS:
         raise UserError(f"{count} seeds are too many", f"give at most {MOST_SEEDS:,}")
-    return tuple(range(count))
 
 
 def at_least(least: int, kind: Kind) -> Kind:

@@ -21,8 +21,9 @@ SHOWN = (("loss", "loss", ".3f"), ("eval_score", "dev", ".1f"), ("mask/flips_per
 
 
 def is_secondary_rank() -> bool:
-    """Whether a launcher started this process with others and it is not the first. It then prints nothing."""
-    return world_size() > 1 and os.environ.get("RANK", "0") != "0"
+    """Whether this process was started together with others and is not the first: then it says nothing."""
+    rank = os.environ.get("RANK", "0")
+    return world_size() > 1 and rank.isdecimal() and int(rank) > 0
 
 
 def world_size() -> int:

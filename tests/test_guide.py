@@ -29,7 +29,7 @@ def test_every_command_of_a_guide_runs_as_written(guide: Path, tmp_path: Path) -
     }
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900,
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert (tmp_path / "reviews" / "model" / "model.safetensors").is_file()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 import srnet
 from srnet.cli.app import Data, Given, Json, app, out
@@ -18,7 +18,6 @@ group = typer.Typer(help="Look at data before you train on them.", no_args_is_he
 app.add_typer(group, name="data")
 SHOWN = 10
 """Bad rows that are printed; --json has them all."""
-TEXTS = ("split", "labels", "scores", "end in . ! ?")
 """Columns that may be wrapped on a narrow screen; numbers never are."""
 LAYOUT = ("text_a", "text_b", "label", "group", "labels", "answer", "metric", "columns", "shortcut")
 """Fields of `FilesTask` that say how files are read."""
@@ -43,17 +42,14 @@ def check(*, task: TaskName, data: Data, json: Json = False) -> None:
 
 
 def _print_check(found: Any) -> None:
-    rows = [_cells(split) for split in found.splits]
-    names = [name for name in rows[0] if any(row[name] for row in rows)]
-    table = Table(title=f"{found.task}: data as the files have them", title_justify="left")
-    for name in names:
-        table.add_column(name, justify="left" if name in TEXTS else "right", no_wrap=name not in TEXTS)
-    for row in rows:
-        table.add_row(*(row[name] for name in names))
-    lines = [
-        "in train: rows that are also trained on, compared without case, spaces and punctuation",
-        "words: the middle row/all but the longest twentieth/the longest; both texts together",
-    ]
+    numbers = (Column(name, justify="right") for name in ("rows", "twice", "words", "bad rows"))
+    table = Table("split", *numbers, title=f"{found.task}: data as the files have them", title_justify="left")
+    for split in found.splits:
+        words, bad = "/".join(map(str, split.words)), f"{len(split.problems):,}"
+        table.add_row(f"{split.kind} {split.name}", f"{split.rows:,}", f"{split.repeated:,}", words, bad)
+    lines = ["words: the middle row/all but the longest twentieth/the longest; both texts together"]
+    lines += [line for split in found.splits for line in _lines(split)]
+    lines.append("in train: also trained on, compared without case, spaces and punctuation")
     for split in found.splits:
         lines += [f"{split.source}, line {problem.line}: {problem.what}" for problem in split.problems[:SHOWN]]
         if len(split.problems) > SHOWN:
@@ -63,19 +59,19 @@ def _print_check(found: Any) -> None:
     out.print(table, *lines, sep="\n")
 
 
-def _cells(split: Any) -> dict[str, str]:
-    leaked = f"{split.in_train:,} ({100 * split.in_train / split.rows:.1f} %)"
-    return {
-        "split": f"{split.kind} {split.name}",
-        "rows": f"{split.rows:,}",
-        "labels": "\n".join(f"{label}: {count:,}" for label, count in split.labels.items()),
-        "scores": "\n".join(f"{name} {value:.2f}" for name, value in split.scores.items()),
-        "twice": f"{split.repeated:,}",
-        "in train": "" if split.name == "train" else leaked,
-        "words": "/".join(str(count) for count in split.words),
-        "end in . ! ?": "\n".join(f"{label}: {share:.0f} %" for label, share in split.final_sign.items()),
-        "bad rows": f"{len(split.problems):,}",
-    }
+def _lines(split: Any) -> list[str]:
+    """What has no place in a table of 80 columns."""
+
+    def share(count: int) -> str:
+        return f"{count:,} ({100 * count / split.rows:.1f} %)"
+
+    labels = ", ".join(f"{label}: {share(count)}" for label, count in split.labels.items())
+    scores = ", ".join(f"{name} {value:.2f}" for name, value in split.scores.items())
+    shared = {"rows": split.in_train, "first texts": split.first_in_train, "second texts": split.second_in_train}
+    in_train = ", ".join(f"{what}: {share(count)}" for what, count in shared.items())
+    ends = ", ".join(f"{label}: {percent:.0f} %" for label, percent in split.final_sign.items())
+    facts = {"labels": labels, "scores": scores, "in train": "" if split.name == "train" else in_train}
+    return [f"{split.name}, {what}  {said}" for what, said in (facts | {"end in . ! ?": ends}).items() if said]
 
 
 @dataclass(frozen=True)

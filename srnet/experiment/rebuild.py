@@ -41,13 +41,27 @@ def stored_node(store: Store, prefix: str) -> nodes.Node:
     key = store.find(prefix)
     problem = store.problem(key)
     if problem is not None:
-        raise UserError(f"artifact {key} is damaged: {problem}", "run the same command again")
-    node: nodes.Node = rebuild(store.manifest(key)["expression"])
+        raise UserError(f"artifact {key} is damaged: {problem}", "run the command that made it again")
+    node = _readable(store, key)
     if node.key != key:
         raise UserError(
             f"artifact {key} no longer matches its data or backbone",
             "or it is from another version of srnet: compute it again",
         )
+    return node
+
+
+def _readable(store: Store, key: str) -> nodes.Node:
+    expression = store.manifest(key)["expression"]
+    try:
+        node: nodes.Node = rebuild(expression)
+        node.key  # noqa: B018  reads every field, so a value of a wrong type shows here
+    except UserError:
+        raise
+    except Exception as error:  # an edited or damaged expression: TypeError, AttributeError, RecursionError, ...
+        raise UserError(
+            f"the expression of artifact {key} cannot be read: {error}", "run the command that made it again"
+        ) from error
     return node
 
 

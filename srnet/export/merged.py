@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 
 from srnet.backbones import LoadedBackbone, load_language_model
-from srnet.errors import UserError
 from srnet.files import new_folder, require_new
 from srnet.label_words import token_ids
 from srnet.subnetwork import Subnetwork
@@ -28,10 +26,9 @@ def save_merged(subnetwork: Subnetwork, folder: Path, backbone: str | None = Non
     if subnetwork.head.words:
         model = _with_vocabulary(base, subnetwork)
     with new_folder(folder) as staging:
-        try:
-            model.save_pretrained(staging)
-        except SafetensorError as error:  # raised when the disk is full
-            raise UserError(f"cannot write {folder}: {error}", "free some space or choose another folder") from error
+        model.save_pretrained(staging)
+        if subnetwork.max_length is not None:  # so that a tokenizer truncates as it did in training
+            base.tokenizer.model_max_length = base.max_length(subnetwork.max_length)
         base.tokenizer.save_pretrained(staging)
 
 

@@ -16,6 +16,8 @@ from srnet.masks.parametrization import weight_name
 
 _ENDINGS = (".weight_mask", ".weight.mask", ".mask", ".weight")
 """Mask training writes `.weight`, torch's own pruning `.weight_mask`."""
+_DEEPEST = 4
+"""Dicts around the one with the tensors: `{"model": {"state_dict": ...}}`."""
 _REAL = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}) | {
     torch.float16, torch.bfloat16, torch.float32, torch.float64,
 }  # fmt: skip
@@ -50,8 +52,8 @@ def _load(path: Path) -> Any:
             raise UserError(f"{path} cannot be read as a torch file", "it may be truncated") from error
 
 
-def _tensors_in(loaded: Any, path: Path) -> tuple[dict[str, torch.Tensor], list[str]]:
-    """The tensors by name, perhaps under one key such as `state_dict`, and the names of other entries."""
+def _tensors_in(loaded: Any, path: Path, levels: int = _DEEPEST) -> tuple[dict[str, torch.Tensor], list[str]]:
+    """The tensors by name, perhaps under one key such as `state_dict`, and the names of what is no tensor."""
     if not isinstance(loaded, dict):
         raise UserError(f"{path} holds a {type(loaded).__name__}, not masks by name", "a mask is a dict of tensors")
     tensors = {str(key): value for key, value in loaded.items() if isinstance(value, torch.Tensor)}
@@ -59,9 +61,9 @@ def _tensors_in(loaded: Any, path: Path) -> tuple[dict[str, torch.Tensor], list[
     nested = [key for key, value in loaded.items() if isinstance(value, dict)]
     if tensors:
         return tensors, ignored
-    if len(nested) != 1:
+    if len(nested) != 1 or levels == 0:  # a pickle can contain itself
         raise UserError(f"{path} holds no masks by name", "a mask is a dict of tensors")
-    inner, inner_ignored = _tensors_in(loaded[nested[0]], path)
+    inner, inner_ignored = _tensors_in(loaded[nested[0]], path, levels - 1)
     return inner, [name for name in ignored if name != str(nested[0])] + inner_ignored
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from srnet.backbones import classifier_of, in_base, linear_layers
@@ -49,8 +50,7 @@ class Targets:
                 f"all layers that match target_modules={self.modules!r} are excluded", "set exclude_modules=''"
             )
         if not found:
-            some = ", ".join(sorted({name.rsplit(".", 1)[-1] for name in layers}))
-            raise UserError(f"no layer matches target_modules={self.modules!r}", f"linear layers end in: {some}")
+            raise UserError(f"no layer matches target_modules={self.modules!r}", _endings(layers))
         _check_shared(found)
         if self.modules == ALL and self.exclude in (OUTSIDE, STACK_ONLY, ()):  # the defaults
             _check_reach(model, found)
@@ -58,7 +58,10 @@ class Targets:
 
     def _excluded(self, model: nn.Module, layers: dict[str, nn.Module]) -> set[str]:
         if self.exclude not in (OUTSIDE, STACK_ONLY):
-            return {name for name in layers if _matches(self.exclude, name)}
+            named = {name for name in layers if _matches(self.exclude, name)}
+            if self.exclude and not named:  # a mistyped name would mask what was meant to stay
+                raise UserError(f"no layer matches exclude_modules={self.exclude!r}", _endings(layers))
+            return named
         classifier = classifier_of(model)
         if classifier is None:  # not a transformers classifier: its structure is unknown
             return set()
@@ -68,6 +71,10 @@ class Targets:
 
 LAYERS = Targets(exclude=STACK_ONLY)
 """Only the matrices of attention and feed-forward layers: 72 in BERT-base."""
+
+
+def _endings(layers: Iterable[str]) -> str:
+    return f"linear layers end in: {', '.join(sorted({name.rsplit('.', 1)[-1] for name in layers}))}"
 
 
 def _matches(selector: Selector, name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from srnet.errors import UserError, choose
 from srnet.experiment.nodes import TaskSpec
-from srnet.recipes.values import arguments_of, build, located
+from srnet.recipes.values import arguments_of, build, convert, located
 from srnet.tasks.files import BadRows, FilesTask, Leaks
 from srnet.tasks.published import PUBLISHED_OPTIONS, PUBLISHED_TASKS, published_task
 from srnet.tasks.splits import Decision
@@ -43,11 +43,11 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
 
 def _dataset(values: Mapping[str, Any], folder: Path) -> FilesTask | SquadTask:
     """A published dataset: from the folder `data`, or from the Hub, with OOD files by name, and with changes."""
-    name, data = values["dataset"], values.get("data")
-    source = None if data is None else (folder / str(data)).resolve()
-    make, keys = (squad_task, ("ood",)) if name == SQUAD else (partial(published_task, name), ("ood", "ood_train"))
-    files = arguments_of(published_task, {key: values[key] for key in keys if key in values})
-    task = make(folder=source, **files).resolved(folder)
+    name, data = convert(values["dataset"], str), convert(values.get("data"), str | None)
+    source = None if data is None else (folder / data).resolve()
+    make, keys = (squad_task, ("ood",)) if name == SQUAD else (published_task, ("ood", "ood_train"))
+    files = arguments_of(make, {key: values[key] for key in keys if values.get(key) is not None})
+    task = (make if name == SQUAD else partial(make, name))(folder=source, **files).resolved(folder)
     changes = {key: value for key, value in values.items() if key not in ("dataset", "data", *keys)}
     return dataclasses.replace(task, **arguments_of(type(task), changes, only=CHANGEABLE[type(task)]))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,8 +10,8 @@ import numpy as np
 from srnet.errors import UserError
 from srnet.tasks.answers import AnswerKind, get_answer
 from srnet.tasks.base import Task
-from srnet.tasks.files import FilesTask, Problem
-from srnet.tasks.leaks import fingerprints, leaked
+from srnet.tasks.files import FilesTask, Problem, Read
+from srnet.tasks.leaks import Shared, TextKeys, shared_with, text_keys
 from srnet.tasks.splits import Split
 from srnet.tasks.squad import SquadTask
 from srnet.tasks.synthetic import SyntheticTask
@@ -36,6 +35,10 @@ class SplitCheck:
     """Rows that repeat an earlier row of the split."""
     in_train: int
     """Rows that are also trained on, compared without case, spaces and punctuation."""
+    first_in_train: int
+    """Rows whose first text is the first text of a training row."""
+    second_in_train: int
+    """Rows whose second text is the second text of a training row; 0 where there is one text only."""
     words: tuple[int, int, int]
     """Words of both texts together: median, 95th percentile, maximum."""
     final_sign: dict[str, float]
@@ -59,63 +62,65 @@ class DataCheck:
 
 
 def check_data(spec: FilesTask | SquadTask | SyntheticTask) -> DataCheck:
-    """A check of a task's data; bad rows are listed, not raised."""
-    obstacle, task = None, None
-    try:
-        task = spec.load()
-    except UserError as error:
-        obstacle = str(error)
+    """What one should know about a task's data; bad rows are listed, not raised."""
     if isinstance(spec, FilesTask):
-        splits = _check_files(spec)
-    elif task is not None:
-        splits = _check_task(task, spec.files if isinstance(spec, SquadTask) else {})
-    else:
-        raise UserError(obstacle or "")
-    return DataCheck(spec.name, splits, task.fingerprint if task else None, obstacle, task.notes if task else ())
+        return _check_files(spec)
+    task = spec.load()
+    files, trained = spec.files if isinstance(spec, SquadTask) else {}, text_keys(task.train)
+    splits = tuple(
+        _checked(task.answer_kind, split, text_keys(split), trained, task.classes_of(split), files.get(name, ""))
+        for name, split in task.splits.items()
+    )
+    return DataCheck(spec.name, splits, task.fingerprint, None, task.notes)
 
 
-def _check_files(spec: FilesTask) -> tuple[SplitCheck, ...]:
-    """Every split of a task, with all its bad rows."""
+def _check_files(spec: FilesTask) -> DataCheck:
+    """Every split of a task, with all its bad rows rather than the first. The files are read once."""
     problems: dict[str, list[Problem]] = {name: [] for name in spec.files}
     read = {name: spec.read(name, problems[name]) for name in spec.files}
-    train = read["train"].split
-    found = leaked(train, [each.split for name, each in read.items() if name != "train"])
-    return tuple(
+    answer, trained = get_answer(spec.answer), read["train"].keys
+    splits = tuple(
         _checked(
-            get_answer(spec.answer),
+            answer,
             each.split,
-            spec.files[name].path,
+            each.keys,
+            trained,
             each.split.coarse.classes if each.split.coarse else spec.labels,
-            found.get(name, (0,))[0],
+            spec.files[name].path,
             tuple(problems[name]),
             tuple(each.notes),
         )
         for name, each in read.items()
     )
+    try:
+        task = _assembled(spec, read, problems)
+    except UserError as error:
+        return DataCheck(spec.name, splits, None, str(error), ())
+    return DataCheck(spec.name, splits, task.fingerprint, None, task.notes)
 
 
-def _check_task(task: Task, files: Mapping[str, str]) -> tuple[SplitCheck, ...]:
-    """The same for a task that is loaded without bad rows."""
-    others = [split for split in task.splits.values() if split.name != task.train.name]
-    found = leaked(task.train, others)
-    return tuple(
-        _checked(task.answer_kind, split, files.get(name, ""), task.classes_of(split), found.get(name, (0,))[0])
-        for name, split in task.splits.items()
-    )
+def _assembled(spec: FilesTask, read: Mapping[str, Read], problems: Mapping[str, list[Problem]]) -> Task:
+    """As `spec.load()`, of what has been read already."""
+    first = next((name for name, each in problems.items() if each), None)
+    if first is not None and spec.bad_rows == "refuse":
+        raise problems[first][0].error(spec.files[first].path)
+    return spec.assemble({name: each.without(problems[name]) for name, each in read.items()})
 
 
 def _checked(
     answer: AnswerKind,
     split: Split,
-    source: str,
+    keys: TextKeys,
+    trained: TextKeys,
     classes: tuple[str, ...],
-    in_train: int,
+    source: str,
     problems: tuple[Problem, ...] = (),
     notes: tuple[str, ...] = (),
 ) -> SplitCheck:
     counts = answer.counts(split.labels, classes)
-    repeated = sum(count - 1 for count in Counter(fingerprints(split)).values())
-    lengths = np.array([len(a.split()) + len(b.split()) for a, b in zip(split.text_a, split.text_b, strict=True)])
+    shared = shared_with(trained, keys) if split.name != "train" else Shared(0, 0, 0)
+    pairs = zip(split.text_a, split.text_b, strict=True)
+    lengths = np.fromiter((len(a.split()) + len(b.split()) for a, b in pairs), np.int64, len(split))
     middle, most, longest = (int(np.quantile(lengths, share, method="higher")) for share in (0.5, 0.95, 1.0))
     texts = split.text_b if any(split.text_b) else split.text_a
     ends = np.array([text.endswith(tuple(_SIGNS)) for text in texts])
@@ -126,8 +131,10 @@ def _checked(
         rows=len(split),
         labels=counts,
         scores=answer.statistics(split.labels),
-        repeated=repeated,
-        in_train=in_train,
+        repeated=keys.repeated,
+        in_train=shared.rows,
+        first_in_train=shared.first,
+        second_in_train=shared.second if any(split.text_b) else 0,
         words=(middle, most, longest),
         final_sign={
             name: round(100.0 * float(ends[split.labels == index].mean()), 1)

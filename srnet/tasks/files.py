@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,7 @@ from srnet.names import file_name
 from srnet.tasks.answers import ANSWERS, CLASSES, AnswerKind, get_answer
 from srnet.tasks.base import SHORTCUTS, Metric, Shortcut, Task, check_label_words
 from srnet.tasks.layout import Columns, Layout, tidy_with
-from srnet.tasks.leaks import leaked
+from srnet.tasks.leaks import TextKeys, leaked, shared_with, text_keys
 from srnet.tasks.reading import HUB, is_table, read_rows
 from srnet.tasks.splits import Coarse, Decision, Kind, Split, joined
 
@@ -189,17 +190,22 @@ class FilesTask:
 
     def load(self) -> Task:
         read = {name: self._read(name) for name in self.files}
+        return self.assemble(read)
+
+    def assemble(self, read: Mapping[str, Read]) -> Task:
+        """The task of splits that have been read: sampled, and without what leaks."""
         self.check_groups(read)
         notes = [*self.remarks, *(f"{name}: {note}" for name, each in read.items() for note in each.notes)]
         notes += [f"{name}: not scored, because its file was not found: --ood {name}=FILE" for name in self.absent]
         tested = ("dev", *(name for name, _ in (*self.id_tests, *self.ood)))
         made = {name: self._sampled(read[name].split, notes) for name in tested}
         tests = list(made.values())
-        train = self._without_leaks(read["train"].split, tests, notes)
+        keys = {n: read[n].keys if split is read[n].split else text_keys(split) for n, split in made.items()}
+        train = self._without_leaks(read["train"].split, read["train"].keys, tests, keys, notes)
         parts = [each.split for name, each in read.items() if name != "train" and name not in made]
         extra = replace(joined(parts), name="ood_train", ids=_numbered("ood_train", parts)) if parts else None
         if extra is not None:
-            extra = self._sampled(self._without_leaks(extra, tests, notes), notes)
+            extra = self._sampled(self._without_leaks(extra, text_keys(extra), tests, keys, notes), notes)
         notes += [
             f"{s.name}: answers are counted {len(s.coarse.classes)}-way by {s.coarse.decision}"
             for s in tests
@@ -228,13 +234,15 @@ class FilesTask:
         notes.append(f"{split.name}: {wanted:,} of {len(split):,} rows")
         return split.sample(wanted)
 
-    def _without_leaks(self, train: Split, tests: Sequence[Split], notes: list[str]) -> Split:
-        """The training data by the rule for leaks; rows are compared without case, spaces and punctuation."""
-        found = leaked(train, tests)
-        known = {test.name: f"{found[test.name][0]:,} of {len(test):,} rows" for test in tests if found[test.name][0]}
+    def _without_leaks(
+        self, train: Split, trained: TextKeys, tests: Sequence[Split], keys: Mapping[str, TextKeys], notes: list[str]
+    ) -> Split:
+        """Rows of a test set that are trained on, compared without case, spaces and punctuation."""
+        found = {test.name: shared_with(trained, keys[test.name]).rows for test in tests}
+        known = {test.name: f"{found[test.name]:,} of {len(test):,} rows" for test in tests if found[test.name]}
         if self.leaks == "check":
             for test in tests:
-                if found[test.name][0] > max(1, LEAKS_ALLOWED * len(test)):
+                if found[test.name] > max(1, LEAKS_ALLOWED * len(test)):
                     raise UserError(
                         f"task '{self.name}': {known[test.name]} of '{test.name}' are also in {train.name}, "
                         "so its score would measure memorisation",
@@ -243,7 +251,7 @@ class FilesTask:
         if self.leaks != "drop":
             notes += [f"{name}: {count} are also in {train.name}" for name, count in known.items()]
             return train
-        rows = sorted(set().union(*(rows for _, rows in found.values())))
+        rows = leaked(trained, keys.values())
         if not rows:
             return train
         if len(rows) == len(train):
@@ -253,11 +261,7 @@ class FilesTask:
 
     def _read(self, name: str) -> Read:
         problems: list[Problem] = []
-        read = self.read(name, problems if self.bad_rows == "skip" else None)
-        if problems:
-            lines = ", ".join(str(problem.line) for problem in problems[:5]) + (", ..." if len(problems) > 5 else "")
-            read.notes.append(f"{len(problems):,} rows that cannot be read were left out (lines {lines})")
-        return read
+        return self.read(name, problems if self.bad_rows == "skip" else None).without(problems)
 
     def read(self, name: str, problems: list[Problem] | None = None) -> Read:
         """One split as it is in its file. Bad rows are collected in `problems`; without it the first is an error."""
@@ -267,10 +271,7 @@ class FilesTask:
 
         def bad(line: int, problem: str) -> None:
             if problems is None:
-                raise UserError(
-                    f"{file.path}, line {line}: {problem}",
-                    "correct it, or leave such rows out: bad_rows: skip (--bad-rows skip)",
-                )
+                raise Problem(line, problem).error(file.path)
             problems.append(Problem(line, problem))
 
         for line, row in read_rows(file.path, bad, file.columns or self.columns):
@@ -297,8 +298,14 @@ class FilesTask:
 
 @dataclass(frozen=True)
 class Problem:
+    """A row that cannot be read."""
+
     line: int
     what: str
+
+    def error(self, path: str) -> UserError:
+        fix = "mend it, or leave such rows out: bad_rows: skip (--bad-rows skip)"
+        return UserError(f"{path}, line {self.line}: {self.what}", fix)
 
 
 @dataclass(frozen=True)
@@ -307,6 +314,18 @@ class Read:
     notes: list[str]
     unknown_groups: tuple[str, ...] = ()
     """Group columns that no row of the file has."""
+
+    @cached_property
+    def keys(self) -> TextKeys:
+        return text_keys(self.split)
+
+    def without(self, problems: Sequence[Problem]) -> Read:
+        """With a note of the rows that were left out."""
+        if not problems:
+            return self
+        lines = ", ".join(str(problem.line) for problem in problems[:5]) + (", ..." if len(problems) > 5 else "")
+        note = f"{len(problems):,} rows that cannot be read were left out (lines {lines})"
+        return replace(self, notes=[*self.notes, note])
 
 
 def _kind(name: str, id_tests: tuple[tuple[str, Source], ...]) -> Kind:

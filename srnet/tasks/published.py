@@ -6,14 +6,14 @@ Each entry is a description; `published_task` makes an ordinary `FilesTask` of i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from srnet.errors import UserError, choose
 from srnet.tasks.answers import CLASSES, NUMBERS
 from srnet.tasks.base import Metric, Shortcut
-from srnet.tasks.files import DataFile, FilesTask, Leaks
+from srnet.tasks.files import DataFile, FilesTask, Leaks, Source
 from srnet.tasks.reading import SUFFIXES, header_of, is_table
 
 Pairs = tuple[tuple[str, str], ...]
@@ -244,8 +244,8 @@ PUBLISHED_OPTIONS = (
 def published_task(
     name: str,
     folder: Path | None = None,
-    ood: Mapping[str, str] | None = None,
-    ood_train: Mapping[str, str] | None = None,
+    ood: Mapping[str, Source] | None = None,
+    ood_train: Mapping[str, Source] | None = None,
     **options: Any,
 ) -> FilesTask:
     """A dataset of the papers: from `folder`, or from the Hub without one. `ood` adds test files by name.
@@ -303,29 +303,31 @@ def _with_columns(task: PublishedDataset, path: str) -> str | DataFile:
     return DataFile(path, columns=task.columns)
 
 
-def _tests(task: PublishedDataset, folder: Path | None, given: Mapping[str, str]) -> dict[str, str | DataFile]:
+def _tests(task: PublishedDataset, folder: Path | None, given: Mapping[str, Source]) -> dict[str, Source]:
     found = {name: _where(challenge.test, folder) for name, challenge in task.ood.items()}
-    paths = {name: path for name, path in found.items() if path is not None} | dict(given)
-    return {
-        name: DataFile(path, **task.ood[name].layout) if name in task.ood and task.ood[name].layout else path
-        for name, path in paths.items()
-    }
+    sources: dict[str, Source] = {**{name: path for name, path in found.items() if path is not None}, **given}
+    layouts = {name: challenge.layout for name, challenge in task.ood.items()}
+    return {name: _laid_out(source, layouts.get(name, {})) for name, source in sources.items()}
 
 
-def _training_files(
-    task: PublishedDataset, folder: Path | None, given: Mapping[str, str]
-) -> tuple[str | DataFile, ...]:
+def _laid_out(source: Source, layout: Mapping[str, Any]) -> Source:
+    """With a known layout, in which a file's own description has the last word."""
+    if isinstance(source, str):
+        return DataFile(source, **layout) if layout else source
+    own = {f.name: value for f in fields(source) if (value := getattr(source, f.name)) not in (None, (), False)}
+    return DataFile(**{**layout, **own})
+
+
+def _training_files(task: PublishedDataset, folder: Path | None, given: Mapping[str, Source]) -> tuple[Source, ...]:
     trained = {name: challenge for name, challenge in task.ood.items() if challenge.train is not None}
     for name in given:
         choose("OOD training set", name, trained)
     found = {name: _where(challenge.train, folder) for name, challenge in trained.items() if challenge.train}
-    paths = {name: path for name, path in found.items() if path is not None} | dict(given)
+    sources: dict[str, Source] = {**{name: path for name, path in found.items() if path is not None}, **given}
     columns = ("text_a", "text_b", "label", "bytes_literals")
-    return tuple(
-        DataFile(
-            path,
-            **{key: value for key, value in trained[name].layout.items() if key in columns},
-            **trained[name].train_layout,
-        )
-        for name, path in paths.items()
-    )
+
+    def layout(name: str) -> dict[str, Any]:
+        shared = {key: value for key, value in trained[name].layout.items() if key in columns}
+        return {**shared, **trained[name].train_layout}
+
+    return tuple(_laid_out(source, layout(name)) for name, source in sources.items())

@@ -117,7 +117,10 @@ def connect() -> Ranks:
     if dist.is_available() and not dist.is_initialized() and _launched():
         if not on_cpu():
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        dist.init_process_group(backend(), timeout=TIMEOUT)
+        try:
+            dist.init_process_group(backend(), timeout=TIMEOUT)
+        except (ValueError, RuntimeError) as error:  # no MASTER_ADDR, a RANK beyond WORLD_SIZE, nobody who answers
+            raise UserError(f"cannot join {world_size()} processes: {error}", "start them with torchrun") from error
         atexit.register(dist.destroy_process_group)
     if not dist.is_available() or not dist.is_initialized():
         return ALONE

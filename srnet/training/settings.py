@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from srnet.errors import UserError, choose
+from srnet.errors import check_ranges, choose
 
 Precision = Literal["float32", "bf16"]
 Selection = Literal["late", "published"]
@@ -64,10 +64,7 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         choose("selection", self.selection, ("late", "published"))
         choose("precision", self.precision, ("float32", "bf16"))
-        for name, (least, most) in _RANGES.items():
-            value = getattr(self, name)
-            if value is not None and not least <= value <= most:  # also refuses NaN
-                raise UserError(f"{name} {value:g} is out of range", f"give a number from {least:g} to {most:g}")
+        check_ranges(self, _RANGES)
         # 3 and 3.0 are the same training with the same key, and epochs have no effect where steps are given
         epochs = float(self.epochs) if self.steps is None else type(self).epochs
         object.__setattr__(self, "epochs", epochs)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from processes import Observed, environment, files
 
 from srnet.experiment import BiasModel, Engine, Evaluate, FineTune, ModelNode, PoE, Pretrained, Prune, Store
+from srnet.experiment.nodes.base import every_node
 from srnet.progress import Reporter
 from srnet.pruners import IMP, MaskTraining
 from srnet.tasks.synthetic import SyntheticTask
@@ -21,6 +24,7 @@ from srnet.training import TrainingSettings
 
 ray = pytest.importorskip("ray")
 
+DIED = re.compile("warning: the worker that computed (.+) died; trying again from its last checkpoint")
 TASK = SyntheticTask("inference", train_size=120, dev_size=40, ood_size=40)
 
 
@@ -105,9 +109,19 @@ def test_a_killed_ray_worker_continues_where_it_was(
     store = compute(tmp_path / "store", nodes, "ray")
     killer.join()
     assert killed == ["ray::_compute"]
-    assert observed.steps(label) == [list(range(1, 8)), list(range(6, 21))], "it continued behind its checkpoint"
-    assert sorted([*store.keys(), nodes[1].key]) == sorted(observed.begun()), "everything else was computed once"
+    warned = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("[")]
+    died = Counter(DIED.fullmatch(line)[1] if DIED.fullmatch(line) else line for line in warned)  # type: ignore[index]
+    assert died[label] >= 1
+    first, second, *_ = runs = observed.steps(label)
+    assert first == list(range(1, 8))
+    assert second[0] == 6, "it continued behind its checkpoint"
+    assert runs[-1][-1] == 20
+    # on a machine that is short of memory Ray may end other workers, too; then there is a warning for each
+    every = every_node([*nodes, *(Evaluate(node) for node in nodes)])
+    assert died.keys() <= {node.label for node in every.values()}, warned
+    begun = Counter(observed.begun())
+    assert sorted(begun) == store.keys()
+    assert {key: count for key, count in begun.items() if count > 1 + died[every[key].label]} == {}
+    assert begun[nodes[1].key] == 1 + died[label]
     assert files(store.root) == files(expected.root)
     assert store.verify() == {}
-    warned = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("[")]
-    assert warned == [f"warning: the worker of {label} died; retrying from its last checkpoint"]

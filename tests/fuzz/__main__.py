@@ -4,31 +4,53 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
+from collections import Counter
 from itertools import islice, product
 
 from .doors import DOORS, prepare
-from .harness import Outcome, run_case
+from .harness import run_argv, run_case
+from .valid import VALID
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--cases", type=int, default=1000, help="over all doors together")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case of each door")
     parser.add_argument("--door", choices=DOORS, action="append", help="only this one; repeatable")
     parser.add_argument("--case", type=int, help="only the case of this number")
+    parser.add_argument("--valid", action="store_true", help="only the files and commands that should succeed")
     given = parser.parse_args()
     prepare()
+    if given.valid:
+        sys.exit(run_valid() > 0)
     doors = given.door or list(DOORS)
-    numbers = range(given.cases) if given.case is None else [given.case]
+    numbers = range(given.first, given.first + given.cases) if given.case is None else [given.case]
     cases = list(islice(product(numbers, doors), given.cases))
-    bad = 0
+    codes: Counter[int] = Counter()
+    bad, started = 0, time.monotonic()
     for number, door in cases:
-        outcome: Outcome = run_case(door, DOORS[door], number, given.seed)
+        outcome = run_case(door, DOORS[door], number, given.seed)
+        codes[outcome.code] += 1
         if outcome.problem or given.case is not None:
             bad += outcome.problem is not None
             print(outcome, flush=True)
-    print(f"{len(cases):,} cases, {bad} of them bad")
+    ended = ", ".join(f"{count} with exit code {code}" for code, count in sorted(codes.items()))
+    print(f"{len(cases)} cases, {bad} of them bad ({ended}; {time.monotonic() - started:.0f} s)")
     sys.exit(bad > 0)
+
+
+def run_valid() -> int:
+    """How many of the commands that should succeed do not."""
+    bad = 0
+    for door, makes in VALID.items():
+        for number, make in enumerate(makes):
+            outcome = run_argv(door, number, make)
+            if outcome.code != 0 or outcome.problem:
+                bad += 1
+                print(f"exit code {outcome.code}", outcome, flush=True)
+    return bad
 
 
 if __name__ == "__main__":

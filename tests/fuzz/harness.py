@@ -31,6 +31,7 @@ class Outcome:
     door: str
     number: int
     argv: Sequence[str]
+    code: int
     problem: str | None
     """None: success, or exit code 1 or 2 with one line for the user."""
     said: str = ""
@@ -41,15 +42,21 @@ class Outcome:
 
 def run_case(door: str, make: Door, number: int, seed: int) -> Outcome:
     """The case `number` of a door; the same numbers give the same case."""
+    rng = random.Random(f"{seed}/{door}/{number}")
+    return run_argv(door, number, lambda folder: make(rng, folder))
+
+
+def run_argv(door: str, number: int, make: Callable[[Path], list[str]]) -> Outcome:
+    """Run what `make` returns, in the folder that it has written files into."""
     outer = Path(tempfile.mkdtemp(prefix="srnet-fuzz-"))
     try:
         work = outer / "deep" / "inside" / "work"
         work.mkdir(parents=True)
-        argv = make(random.Random(f"{seed}/{door}/{number}"), work)
+        argv = make(work)
         code, memory, hung = _forked(argv, outer, work)
         said = (outer / "stderr").read_text(errors="replace")
         problem = _problem(code, memory, hung, said) or _strays(outer, work)
-        return Outcome(door, number, argv, problem, said[-3000:])
+        return Outcome(door, number, argv, code, problem, said[-3000:])
     finally:
         shutil.rmtree(outer, ignore_errors=True)
 

@@ -18,6 +18,12 @@ TEXTS = (
     '"',
     "; rm -rf x", "$(id)", "inference", "mask", "ce", "poe", "0.5,0.7", "train=10", "dev=-1", "hub:x", "https://x/y.csv",
 )  # fmt: skip
+CHOICES = (
+    "imp", "mask", "wanda", "one-shot", "smp-s", "l0", "movement", "ce", "poe", "reweight", "confreg", "jtt",
+    "a", "b", "c", "full", "overlap", "claim", "unknown", "f1", "accuracy", "matthews", "train", "dev", "sparsity",
+    "train.csv", "dev.csv", "ood.csv", "text_a", "text_b", "label", "srnet-tiny", "snli", "squad", "id+ood", "drop",
+)  # fmt: skip
+"""Words that mean something, if perhaps not there."""
 NAMES = (
     "../../../evil",
     "file",
@@ -96,7 +102,7 @@ def changed(rng: random.Random, tree: Any) -> Any:
 
 
 def _change(rng: random.Random, parent: Any, key: Any) -> None:
-    kind = rng.randrange(6)
+    kind = rng.randrange(12)
     if kind == 0:
         del parent[key]
     elif kind == 1 and isinstance(parent, dict):
@@ -105,8 +111,21 @@ def _change(rng: random.Random, parent: Any, key: Any) -> None:
         parent[rng.choice(NAMES)] = value(rng)
     elif kind == 3:
         parent[key] = [parent[key]] * rng.choice([1, 2, 1000])
-    else:
+    elif kind == 4:
         parent[key] = value(rng)
+    else:
+        parent[key] = _alike(rng, parent[key])
+
+
+def _alike(rng: random.Random, old: Any) -> Any:
+    """Another value of the same type, so that it gets past the check of types."""
+    if isinstance(old, bool):
+        return not old
+    if isinstance(old, (int, float)):
+        return number(rng)
+    if isinstance(old, str):
+        return rng.choice(rng.choice([TEXTS, CHOICES]))
+    return value(rng)
 
 
 # --- bytes ---------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from srnet.recipes.tasks import load_task_file
 from srnet.tasks.check import SplitCheck, check_data
 from srnet.tasks.describe import describe_files
 from srnet.tasks.files import DataFile, FilesTask
-from srnet.tasks.leaks import leaked
+from srnet.tasks.leaks import Shared, leaked, shared_with, text_keys
 from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
 
@@ -56,12 +56,31 @@ def test_what_a_check_counts(tmp_path: Path) -> None:
     train, dev = found.splits
     assert train == SplitCheck(
         name="train", kind="ID", source=task.files["train"].path, rows=4, labels={"no": 2, "yes": 2}, scores={},
-        repeated=1, in_train=0, words=(5, 8, 8), final_sign={"no": 0.0, "yes": 100.0}, problems=(), notes=(),
+        repeated=1, in_train=0, first_in_train=0, second_in_train=0, words=(5, 8, 8),
+        final_sign={"no": 0.0, "yes": 100.0}, problems=(), notes=(),
     )  # fmt: skip
     assert (dev.rows, dev.labels, dev.words) == (2, {"no": 1, "yes": 1}, (4, 4, 4))
     assert dev.final_sign == {"no": 0.0, "yes": 100.0}
     assert found.obstacle is None
     assert found.fingerprint == task.load().fingerprint
+
+
+def test_texts_that_are_shared_with_train_though_no_row_is(tmp_path: Path) -> None:
+    """A premise that was trained on with another hypothesis has been seen, too."""
+    dev = [
+        ("a dog RAN", "It slept.", "no"),
+        ("A cat sat", "He sat", "yes"),
+        ("New", "it ate!", "no"),
+        ("New", "x", "no"),
+    ]
+    train, dev_split = check_data(spec(tmp_path, dev=dev)).splits
+    assert (dev_split.in_train, dev_split.first_in_train, dev_split.second_in_train) == (0, 2, 2)
+    assert (train.in_train, train.first_in_train, train.second_in_train) == (0, 0, 0)
+
+
+def test_swapped_texts_are_shared_neither_as_row_nor_as_text(tmp_path: Path) -> None:
+    dev = check_data(spec(tmp_path, dev=[(b, a, label) for a, b, label in TRAIN])).splits[1]
+    assert (dev.in_train, dev.first_in_train, dev.second_in_train) == (0, 0, 0)
 
 
 def test_single_texts_and_labels_that_do_not_occur(tmp_path: Path) -> None:
@@ -195,7 +214,8 @@ def test_leaks_are_found_whatever_case_spaces_and_punctuation(a: list[str], b: l
     changed = [text.upper() if up else text.lower() for text in changed]
     train = Split.of("train", "ID", [Example("0", "x", "y", 0), Example("1", " ".join(a), " ".join(b), 0)])
     dev = Split.of("dev", "ID", [Example("0", *changed, 1)])  # type: ignore[arg-type]
-    assert leaked(train, [dev]) == {"dev": (1, [1])}
+    assert leaked(text_keys(train), [text_keys(dev)]) == [1]
+    assert shared_with(text_keys(train), text_keys(dev)).rows == 1
 
 
 @pytest.mark.parametrize(
@@ -210,13 +230,15 @@ def test_leaks_are_found_whatever_case_spaces_and_punctuation(a: list[str], b: l
 )
 def test_texts_that_are_not_the_same(one: str, other: str) -> None:
     splits = [Split.of(name, "ID", [Example("0", text, "b", 0)]) for name, text in (("train", one), ("dev", other))]
-    assert leaked(splits[0], splits[1:]) == {"dev": (0, [])}
+    train, dev = map(text_keys, splits)
+    assert leaked(train, [dev]) == []
+    assert shared_with(train, dev) == Shared(rows=0, first=0, second=1)
 
 
 def test_moving_a_word_between_the_texts_makes_another_row() -> None:
     train = Split.of("train", "ID", [Example("0", "a b", "c", 0)])
     dev = Split.of("dev", "ID", [Example("0", "a", "b c", 0)])
-    assert leaked(train, [dev]) == {"dev": (0, [])}
+    assert leaked(text_keys(train), [text_keys(dev)]) == []
 
 
 # --- samples, punctuation, groups ----------------------------------------------------------------------------------
@@ -437,6 +459,26 @@ def test_names_that_look_like_markup_are_printed_as_they_are(shell: Shell) -> No
     assert code == 0
     assert "[/red]:" in out
     assert "[b]x:" in out
+
+
+def test_nothing_is_cut_at_80_columns(shell: Shell) -> None:
+    labels = ("SUPPORTS_THE_CLAIM", "REFUTES_THE_CLAIM", "NOT ENOUGH INFO", "a_label_of_" + 60 * "x")
+    rows = [(f"premise {n} of some length.", f"hypothesis {n}", labels[n % 4]) for n in range(4444)]
+    tsv(Path("train.tsv"), rows)
+    tsv(Path("dev.tsv"), [(a, f"other {b}", label) for a, b, label in rows[:1200]])
+    name = "a-challenge-set-with-a-name-of-its-own-" + 40 * "y"
+    tsv(Path("ood.tsv"), [("x", "hypothesis 3", labels[0])])
+    assert shell(*DESCRIBE, "--ood", f"{name}=ood.tsv")[0] == 0
+    code, out, _ = shell("check", "mine.yaml")
+    assert code == 0
+    assert "…" not in out
+    said = [f"{label}: 1,111 (25.0 %)" for label in labels] + [f"{label}: 300 (25.0 %)" for label in labels]
+    said += ["dev, in train  rows: 0 (0.0 %), first texts: 1,200 (100.0 %), second texts: 0 (0.0 %)"]
+    said += [f"{name}, in train  rows: 0 (0.0 %), first texts: 0 (0.0 %), second texts: 1 (100.0 %)", "4,444"]
+    assert [each for each in said if each not in out] == []
+    table = [line for line in out.splitlines() if line[:1] in "┏┃┡│└"]
+    assert {len(line) for line in table if line} == {len(table[0])}
+    assert len(table[0]) <= 80
 
 
 # --- describing ----------------------------------------------------------------------------------------------------

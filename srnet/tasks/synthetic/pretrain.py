@@ -17,6 +17,7 @@ from tokenizers.processors import TemplateProcessing
 from torch.nn import functional as F
 from transformers import BertConfig, BertForPreTraining, PreTrainedTokenizerFast
 
+from srnet.errors import UserError, check_ranges
 from srnet.files import new_folder, write_text
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.options import option
@@ -26,6 +27,13 @@ from srnet.tasks.synthetic.scenes import MOST_SHARED
 
 Watch = Callable[[int, int, dict[str, float]], None]
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+_RANGES = {
+    "mlm_steps": (1, 1e9), "pair_steps": (1, 1e9), "compare_steps": (1, 1e9), "batch_size": (1, 2**16),
+    "pair_share": (0.0, 1.0), "mask_share": (0.01, 1.0), "learning_rate": (1e-12, 1e3), "compare_rate": (1e-12, 1e3),
+    "warmup": (1, 1e9), "hidden_size": (1, 8192), "layers": (1, 100), "heads": (1, 8192), "seed": (0, 2**32 - 1),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,11 @@ class PretrainSettings:
     """Attention heads of a layer."""
     seed: int = 0
     """Seed of weights and text."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, _RANGES)
+        if self.hidden_size % self.heads:
+            raise UserError(f"hidden_size {self.hidden_size} cannot be divided by {self.heads} heads", "choose others")
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:

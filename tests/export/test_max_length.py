@@ -1,0 +1,66 @@
+"""An exported folder says where its texts were truncated, and whoever reads it truncates there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fuzz.valid import sign
+from transformers import AutoTokenizer
+
+from srnet import api
+from srnet.errors import UserError
+from srnet.experiment import CE, Engine, FineTune, Pretrained
+from srnet.subnetwork import Subnetwork
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings
+
+LENGTH = 7
+
+
+@pytest.fixture
+def key(engine: Engine, raw: Pretrained, tiny_training: TrainingSettings) -> str:
+    node = FineTune(raw, CE(), replace(tiny_training, steps=2, eval_every=2, max_length=LENGTH))
+    engine.execute([node])
+    return node.key
+
+
+def test_every_exported_folder_records_it(key: str, engine: Engine, tmp_path: Path) -> None:
+    once = api.export_model(key, tmp_path / "once", format="subnetwork", engine=engine)
+    assert json.loads((once / "subnetwork.json").read_text())["max_length"] == LENGTH
+    again = api.export_model(once, tmp_path / "again", format="subnetwork", engine=engine)
+    assert Subnetwork.load(again).max_length == LENGTH
+    for source in (key, once):
+        merged = api.export_model(source, tmp_path / f"merged-{Path(source).name}", format="merged", engine=engine)
+        tokenizer = AutoTokenizer.from_pretrained(merged)
+        assert tokenizer.model_max_length == LENGTH
+        assert len(tokenizer("the doctor saw " * 9, truncation=True)["input_ids"]) == LENGTH
+
+
+def test_a_folder_is_scored_as_the_model_was(
+    key: str, engine: Engine, tiny_task: SyntheticTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = api.export_model(key, tmp_path / "sub", format="subnetwork", engine=engine)
+    lengths = []
+    usual = api.models.score_splits
+
+    def score(subnetwork: object, task: object, names: object, max_length: int) -> object:
+        lengths.append(max_length)
+        return usual(subnetwork, task, names, max_length)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("srnet.api.models.score_splits", score)
+    scores = api.evaluate(folder, task=tiny_task, engine=engine).scores
+    assert lengths == [LENGTH]
+    assert scores["dev"] == api.evaluate(key, engine=engine).scores["dev"]
+
+
+@pytest.mark.parametrize("length", [0, -1, 2**30, "7", 7.5])
+def test_a_length_that_is_none(length: object, key: str, engine: Engine, tmp_path: Path) -> None:
+    folder = api.export_model(key, tmp_path / "sub", format="subnetwork", engine=engine)
+    card = json.loads((folder / "subnetwork.json").read_text())
+    del card["sha256"]
+    sign(folder / "subnetwork.json", {**card, "max_length": length})
+    with pytest.raises(UserError, match="'max_length' is"):
+        Subnetwork.load(folder)

@@ -1,0 +1,208 @@
+"""What the cases damage: valid files of every kind, and commands that read them."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "format-1"
+BACKBONE, SUBNETWORK = FIXTURE / "backbone", FIXTURE / "subnetwork"
+CODED = [FIXTURE.parent / "format-2" / dtype for dtype in ("float32", "bfloat16")]
+HEADER = ("text_a", "text_b", "label")
+ROWS = [("a b c", "a b", "yes"), ("b c", "c d", "no"), ("d a", "a d", "yes"), ("c c", "d", "no"), ("e a b", "b", "yes")]
+WORDS = ("a", "b", "c", "d", "yes")
+TASK = {
+    "name": "mine", "train": "train.csv", "dev": "dev.csv", "ood": {"swapped": "ood.csv"}, "labels": ["no", "yes"],
+    "text_a": "text_a", "text_b": "text_b", "label": "label", "metric": "accuracy", "shortcut": "overlap",
+    "rows": {"train": 18}, "leaks": "keep", "spellings": {"0": "no"},
+}  # fmt: skip
+PUBLISHED = {
+    "dataset": "snli", "data": "data", "leaks": "keep", "decision": "argmax", "rows": {"train": 4},
+    "ood": {"hans": {"path": "hans.csv", "group": "text_b"}},
+}  # fmt: skip
+RECIPE = {
+    "name": "mine", "task": TASK, "backbone": str(BACKBONE), "seeds": [0, 1], "axis": "sparsity", "title": "Mine",
+    "finetuning": {"steps": 2, "learning_rate": 1e-3, "max_grad_norm": 1.0, "warmup": 0.1},
+    "pruning": {"steps": 2}, "pruning_of": {"imp": {"steps": 40}}, "bias": {"shortcut": "overlap"}, "control": True,
+    "lines": [
+        {"label": "full model (CE)"},
+        {"label": "masks", "paradigm": "a", "pruner": "mask", "prune": "poe", "sparsities": [0.5],
+         "options": {"init": "soft"}},
+        {"label": "imp", "paradigm": "b", "pruner": "imp", "prune": "ce", "sparsities": [0.5], "isolated": "ce"},
+    ],
+}  # fmt: skip
+
+
+def csv_text(rows: list[tuple[str, ...]] = ROWS, header: tuple[str, ...] = HEADER) -> str:
+    return "\n".join(",".join(row) for row in (header, *rows)) + "\n"
+
+
+def write_task(folder: Path, **more: Any) -> Path:
+    """A task of a few rows, described in YAML (JSON is YAML)."""
+    (folder / "train.csv").write_text(csv_text(ROWS * 4))
+    (folder / "dev.csv").write_text(csv_text([("f g", "g", "yes"), ("g h", "h i", "no"), ("h", "h", "yes")]))
+    (folder / "ood.csv").write_text(csv_text([("i a", "a i", "no"), ("i b", "b", "yes")]))
+    path = folder / "task.yaml"
+    path.write_text(json.dumps({**TASK, **more}))
+    return path
+
+
+def write_published(folder: Path) -> None:
+    """Files as the authors of SNLI and HANS call and write them."""
+    (folder / "data").mkdir()
+    for name in ("train", "dev"):
+        rows = [{"sentence1": f"a {name} {n}", "sentence2": "b", "gold_label": "neutral"} for n in range(5)]
+        (folder / "data" / f"snli_1.0_{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    header = ("sentence1", "sentence2", "gold_label", "text_b")
+    (folder / "hans.csv").write_text(csv_text([("x y", "y", "entailment", "g")], header))
+
+
+@functools.cache
+def stored() -> Path:
+    """A store with a bias model and a pruned model in it."""
+    from srnet import api
+    from srnet.experiment import BiasSpec, Engine, Pretrained, Store
+    from srnet.progress import Reporter
+    from srnet.pruners import OneShot
+    from srnet.recipes import DataOptions
+
+    folder = Path(tempfile.mkdtemp(prefix="srnet-fuzz-store-"))
+    task = DataOptions().task(str(write_task(folder)))
+    engine = Engine(Store(folder / "store"), Reporter(quiet=True))
+    api.bias_model(task, BiasSpec(), engine=engine)
+    api.prune(Pretrained(str(BACKBONE), task), OneShot(0.5), engine=engine)
+    return folder / "store"
+
+
+def stored_key(kind: str) -> str:
+    """The key of the artifact of this type."""
+    from srnet.experiment import Store
+
+    return next(entry.key for entry in Store(stored()).entries() if entry.type == kind)
+
+
+# --- commands that succeed -----------------------------------------------------------------------------------------
+
+
+def _checked_task(folder: Path) -> list[str]:
+    return ["data", "check", str(write_task(folder))]
+
+
+def _written_task(folder: Path) -> list[str]:
+    return ["data", "write", str(write_task(folder)), "--out", "made"]
+
+
+def _checked_dataset(folder: Path) -> list[str]:
+    write_published(folder)
+    (folder / "task.yaml").write_text(json.dumps(PUBLISHED))
+    return ["data", "check", "task.yaml"]
+
+
+def _planned_recipe(folder: Path) -> list[str]:
+    write_task(folder)
+    (folder / "recipe.yaml").write_text(json.dumps(RECIPE))
+    return ["run", "recipe.yaml", "--dry-run"]
+
+
+def _table(folder: Path) -> list[str]:
+    (folder / "x.tsv").write_text(csv_text().replace(",", "\t"))
+    return ["data", "check", str(write_task(folder, ood={"x": "x.tsv"}))]
+
+
+def _lines(folder: Path) -> list[str]:
+    rows = [dict(zip(HEADER, row, strict=True)) for row in ROWS]
+    (folder / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return ["data", "check", str(write_task(folder, ood={"x": "x.jsonl"}))]
+
+
+def _gzipped(folder: Path) -> list[str]:
+    (folder / "x.csv.gz").write_bytes(gzip.compress(csv_text().encode()))
+    return ["data", "check", str(write_task(folder, ood={"x": "x.csv.gz"}))]
+
+
+def _parquet(folder: Path) -> list[str]:
+    write_parquet(folder / "x.parquet", [list(column) for column in zip(*ROWS, strict=True)])
+    return ["data", "check", str(write_task(folder, ood={"x": "x.parquet"}))]
+
+
+def write_parquet(path: Path, columns: list[list[Any]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(dict(zip(HEADER, columns, strict=True))), path)
+
+
+def _smp_mask(folder: Path) -> list[str]:
+    import numpy as np
+
+    np.save(folder / "mask.npy", np.zeros(SMP_BYTES, np.uint8))
+    return ["import", "smp", "mask.npy", *IMPORTED]
+
+
+def _reference_mask(folder: Path) -> list[str]:
+    import torch
+
+    torch.save({f"{QUERY}.weight": torch.ones(8, 8)}, folder / "mask.pt")
+    return ["import", "srnet-reference", "mask.pt", *IMPORTED]
+
+
+SMP_BYTES = 96
+QUERY = "bert.encoder.layer.0.attention.self.query"
+IMPORTED = ["--backbone", str(BACKBONE), "--labels", "no,yes", "--out", "made"]
+
+
+def write_subnetwork(folder: Path, source: Path = SUBNETWORK) -> dict[str, Any]:
+    """A saved subnetwork; its card without the checksum."""
+    shutil.copytree(source, folder / "subnetwork")
+    card: dict[str, Any] = json.loads((folder / "subnetwork" / "subnetwork.json").read_text())
+    return {key: value for key, value in card.items() if key != "sha256"}
+
+
+def _evaluated_subnetwork(folder: Path) -> list[str]:
+    sign(folder / "subnetwork" / "subnetwork.json", {**write_subnetwork(folder), "backbone": str(BACKBONE)})
+    return ["evaluate", "subnetwork", "--task", str(write_task(folder))]
+
+
+def _merged_subnetwork(folder: Path) -> list[str]:
+    sign(folder / "subnetwork" / "subnetwork.json", {**write_subnetwork(folder), "backbone": str(BACKBONE)})
+    return ["export", "subnetwork", "--format", "merged", "--out", "made"]
+
+
+def sign(path: Path, card: dict[str, Any]) -> None:
+    """Write a card with the checksum that fits it."""
+    digest = hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps({**card, "sha256": digest}))
+
+
+def _text_vectors(folder: Path) -> list[str]:
+    (folder / "v.vec").write_text("\n".join(["5 3", *(f"{word} 0.1 0.2 0.3" for word in WORDS)]))
+    return ["bias", "--task", str(write_task(folder)), "--vectors", "v.vec", "-q"]
+
+
+def _listed(folder: Path) -> list[str]:
+    shutil.copytree(stored(), folder / "store")
+    return ["store", "ls"]
+
+
+def _evaluated_key(folder: Path) -> list[str]:
+    shutil.copytree(stored(), folder / "store")
+    return ["evaluate", stored_key("Prune")]
+
+
+VALID: dict[str, list[Callable[[Path], list[str]]]] = {
+    "command-line": [_written_task],
+    "yaml": [_checked_task, _checked_dataset, _planned_recipe],
+    "data": [_table, _lines, _gzipped, _parquet],
+    "masks": [_smp_mask, _reference_mask],
+    "subnetworks": [_evaluated_subnetwork, _merged_subnetwork],
+    "vectors": [_text_vectors],
+    "store": [_listed, _evaluated_key],
+}
+"""By door: each writes files into a folder and returns the arguments of a command that succeeds with them."""

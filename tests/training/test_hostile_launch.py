@@ -1,0 +1,75 @@
+"""Variables of a launcher that say nothing sensible, and Ctrl-C while the program is still being imported."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from srnet.errors import UserError
+from srnet.masks import Targets
+from srnet.progress import helps, processes
+from srnet.training.distributed import ALONE, connect
+
+
+@pytest.mark.parametrize("value", ["abc", "", "-1", "0", "2.5", "9" * 400])
+def test_a_world_size_that_is_no_number_is_a_process_alone(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, given in {"WORLD_SIZE": value, "RANK": "1", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, given)
+    assert processes() <= 1
+    assert not helps()
+    assert connect() == ALONE
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"RANK": "x"}, "RANK is 'x', not a whole number; start it with torchrun"),
+        ({"LOCAL_RANK": ""}, "LOCAL_RANK is '', not a whole number"),
+        ({}, "cannot join 2 processes: .*MASTER_ADDR.*start them with torchrun"),
+        ({"MASTER_ADDR": "localhost", "MASTER_PORT": "zz"}, "cannot join 2 processes: .*'zz'"),
+    ],
+    ids=str,
+)
+def test_a_launch_that_cannot_be_joined_is_one_line(
+    variables: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, given in ({"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"} | variables).items():
+        monkeypatch.setenv(name, given)
+    assert not helps(), "the line would not be shown"
+    with pytest.raises(UserError, match=said):
+        connect()
+
+
+INTERRUPTED = """
+import builtins, signal, os, sys
+usual = builtins.__import__
+def interrupting(name, *rest):
+    if name == "typer":
+        os.kill(os.getpid(), signal.SIGINT)
+    return usual(name, *rest)
+builtins.__import__ = interrupting
+from srnet.__main__ import main
+main()
+"""
+
+
+def test_ctrl_c_during_imports_is_one_line() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
+    assert done.stderr == "stopped; run the same command again to continue\n"
+    assert done.returncode in (130, -signal.SIGINT)
+
+
+def test_an_exclusion_that_matches_nothing_is_said(tiny_backbone: str) -> None:
+    from transformers import AutoModelForSequenceClassification
+
+    model: Any = AutoModelForSequenceClassification.from_pretrained(tiny_backbone)
+    assert len(Targets(exclude=("query",)).find(model)) < len(Targets(exclude=()).find(model))
+    for exclude in ("nonsense", ("querry",), ".*querry"):
+        with pytest.raises(UserError, match=r"no layer matches exclude_modules=.*linear layers end in: .*query"):
+            Targets(exclude=exclude).find(model)
