@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 
 from srnet.backbones import CLASSIFIER, Head, LoadedBackbone, load_backbone
 from srnet.errors import UserError
+from srnet.exported import is_exported, load_exported
 from srnet.files import check_types, new_folder, read_json_object, sha256, write_bytes, write_json
 from srnet.masks import Mask
 
@@ -196,9 +197,11 @@ def _checked_card(folder: Path) -> dict[str, Any]:
 
 
 def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrainedModel:
-    """An ordinary Hugging Face model with the subnetwork's logits.
+    """An ordinary Hugging Face model with the subnetwork's logits. Also reads what was exported as a whole model.
 
     `backbone` says where the backbone lies if not where the subnetwork's JSON says; its hash must match either way.
     """
+    if is_exported(folder):
+        return load_exported(folder)
     subnetwork = Subnetwork.load(Path(folder))
     return subnetwork.model(subnetwork.base(backbone))

@@ -10,10 +10,21 @@ import pytest
 import srnet
 
 PACKAGE = Path(srnet.__file__).parent
-FOUNDATION = ("errors", "files", "names", "progress", "label_words", "backbones", "options", "yaml_files", "arrays")
+FOUNDATION = (
+    "errors",
+    "files",
+    "names",
+    "progress",
+    "label_words",
+    "backbones",
+    "options",
+    "yaml_files",
+    "arrays",
+    "sealed",
+)
 """Open to all; these import nothing but each other."""
 ORDER = (
-    *("tasks", "bias", "objectives", "masks", "subnetwork", "pruners", "training", "evaluation", "export"),
+    *("tasks", "bias", "objectives", "masks", "exported", "subnetwork", "pruners", "training", "evaluation", "export"),
     *("experiment", "recipes", "report", "rounds", "api", "cli"),
 )
 DOORS = ("__init__", "__main__")

@@ -1,12 +1,11 @@
 """Every command as a function."""
 
-from srnet.api.exchange import EXPORTS, IMPORTS, Imported, export_model, import_mask, pretrain
+from srnet.api.exchange import IMPORTS, Imported, export_model, import_mask, pretrain
 from srnet.api.experiments import claims, claims_until_answered, demo, folder_of, reproduce, run, run_recipe
 from srnet.api.models import Trained, bias_model, bias_remarks, evaluate, finetune, make_objective, prune
 from srnet.recipes.plan import Plan, plan
 
 __all__ = [
-    "EXPORTS",
     "IMPORTS",
     "Imported",
     "Plan",

@@ -9,15 +9,16 @@ from typing import Any
 
 from torch import nn
 
+from srnet.api.facts import known_about
 from srnet.backbones import Head, OwnClassifier, has_language_model, keep_own_classifier, load_backbone
 from srnet.errors import UserError, choose
 from srnet.experiment import Engine, load_task
 from srnet.experiment.nodes import TaskSpec, answer_of_spec
 from srnet.experiment.rebuild import stored_model
-from srnet.export import save_merged
+from srnet.export import Source, get_format, write
 from srnet.export.reference_masks import read_reference
 from srnet.export.shapes import linear_shapes, stack_shapes
-from srnet.export.smp_masks import read_smp, save_smp
+from srnet.export.smp_masks import read_smp
 from srnet.files import require_new
 from srnet.masks import Mask
 from srnet.masks.parametrization import weight_name
@@ -38,30 +39,35 @@ def pretrain(out: Path | str, settings: PretrainSettings | None = None, reporter
     return out
 
 
-EXPORTS: dict[str, Callable[[Subnetwork, Path], None]] = {
-    "merged": save_merged,
-    "subnetwork": Subnetwork.save,
-    "smp": save_smp,
-}
-"""What `export_model` can write, and what writes it."""
-
-
-def export_model(model: str | Path, out: Path | str, *, format: str, engine: Engine | None = None) -> Path:
+def export_model(
+    model: str | Path,
+    out: Path | str,
+    *,
+    format: str = "merged",
+    engine: Engine | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    **options: Any,
+) -> Path:
     """Write a model of the store (by key), or a saved subnetwork folder, in a format that others can use.
 
-    `merged`: a plain checkpoint for `from_pretrained`. `subnetwork`: a folder with mask bits, head and differences, for
-    `load_subnetwork`. `smp`: the mask bits alone, in one file as the authors of SMP publish theirs.
+    The formats are in `srnet.export.FORMATS`; `options` are the fields of the chosen one: `uniform` of `shrunk`, `int8`
+    of `onnx`. `say` is told what one should know about the result.
     """
-    write = EXPORTS[choose("format", format, EXPORTS)]
-    out = Path(out) if format == "smp" else require_new(Path(out))
-    write(_saved(model, engine or Engine()), out)
+    chosen, out = get_format(format)(**options), Path(out)
+    if not chosen.is_file:
+        require_new(out)
+    for line in write(chosen, _source(model, engine or Engine()), out):
+        say(line)
     return out
 
 
-def _saved(model: str | Path, engine: Engine) -> Subnetwork:
+def _source(model: str | Path, engine: Engine) -> Source:
     if Path(model).is_dir():
-        return Subnetwork.load(Path(model))
-    return Subnetwork.load(engine.store.path(stored_model(engine.store, str(model)).key))
+        return Source(Subnetwork.load(Path(model)))
+    node = stored_model(engine.store, str(model))
+    task = load_task(node.task_spec)
+    subnetwork = Subnetwork.load(engine.store.path(node.key))
+    return Source(subnetwork, None, known_about(engine.store, node), task, node.max_length)
 
 
 IMPORTS = ("smp", "srnet-reference")

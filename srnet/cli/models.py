@@ -31,7 +31,7 @@ from srnet.cli.app import (
     out,
     task_of,
 )
-from srnet.cli.options import Fields, Instance, command
+from srnet.cli.options import Choice, Fields, Instance, command
 from srnet.errors import UserError
 
 REMARKABLE = 0.002
@@ -246,24 +246,20 @@ def pretrain(
     out.print(f"{api.pretrain(out_folder, settings, Reporter(quiet))}", markup=False)
 
 
-@app.command()
+@command(app)
 def export(
+    *,
     model: Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")],
-    format: Annotated[str, typer.Option("--format", help="merged, subnetwork or smp; see above.")],
+    format: Annotated[Any, Choice("format", "srnet.export:FORMATS", "merged")],
     path: Annotated[Path, typer.Option("--out", help="A new folder; for smp a new file, NAME.npy.")],
     store: StoreOption = None,
 ) -> None:
-    """Take a model away.
-
-    merged: a plain checkpoint that from_pretrained reads, the mask baked into the weights.
-
-    subnetwork: a folder with mask bits, head and what differs from the backbone: far smaller. srnet.load_subnetwork
-    reads it.
-
-    smp: the mask bits alone, without weights or head, as the authors of static model pruning publish theirs. The mask
-    must cover the layers' matrices and nothing else.
-    """
+    """Take a model away. `srnet export --format NAME --help` shows the options of a format."""
     from srnet import api
 
+    name, options = format
     engine = Run(store=store, quiet=True).start()
-    out.print(f"{api.export_model(model, path, format=format, engine=engine)}", markup=False)
+    lines: list[str] = []
+    made = api.export_model(model, path, format=name, engine=engine, say=lines.append, **options)
+    for line in (f"{made}", *lines):
+        out.print(line, markup=False)
