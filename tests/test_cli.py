@@ -342,7 +342,7 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("export", "0123", "--format", "merged"), "Missing option '--out'"),
         (
             ("export", "0123", "--format", "pickle", "--out", "x"),
-            "unknown format 'pickle'; choose one of: merged, smp, subnetwork",
+            "unknown format 'pickle'; choose one of: merged, onnx, shrunk, smp, subnetwork",
         ),
         (("import", "smp", "m.npy", "--backbone", "b", "--out", "x"), "which labels does the model tell apart?"),
         (("import", "smp", "m.npy", "--backbone", "b", "--out", "x", "--labels", "a,a"), "['a', 'a'] are no labels"),

@@ -4,6 +4,7 @@ from srnet.export.card import About, Scored
 from srnet.export.folder import SubnetworkFolder
 from srnet.export.formats import FORMATS, Format, Source, get_format, write
 from srnet.export.merged import Merged, save_merged
+from srnet.export.onnx import Onnx
 from srnet.export.shrunk import Shrunk
 from srnet.export.smp_masks import Smp
 
@@ -12,6 +13,7 @@ __all__ = [
     "About",
     "Format",
     "Merged",
+    "Onnx",
     "Scored",
     "Shrunk",
     "Smp",
