@@ -3,6 +3,7 @@
 from srnet.api.exchange import IMPORTS, Imported, export_model, import_mask, pretrain
 from srnet.api.experiments import claims, claims_until_answered, demo, folder_of, reproduce, run, run_recipe
 from srnet.api.models import Trained, bias_model, bias_remarks, evaluate, finetune, make_objective, prune
+from srnet.api.speed import speed
 from srnet.recipes.plan import Plan, plan
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "reproduce",
     "run",
     "run_recipe",
+    "speed",
 ]

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from srnet import __version__
-from srnet.cli import data, exchange, models, recipes, store  # noqa: F401  each adds its commands
+from srnet.cli import data, exchange, models, recipes, speed, store  # noqa: F401  each adds its commands
 from srnet.cli.app import app, out
 from srnet.errors import LONGEST, UserError, shortened
 from srnet.files import explained

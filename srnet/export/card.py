@@ -57,10 +57,10 @@ class About:
 
 def write_card(folder: Path, subnetwork: Subnetwork, about: About, format: str, load: str) -> None:
     """`load` is Python that loads the folder."""
-    write_text(folder / README, card_text(folder.name, subnetwork, about, format, load))
+    write_text(folder / README, card_text(subnetwork, about, format, load))
 
 
-def card_text(name: str, subnetwork: Subnetwork, about: About, format: str, load: str) -> str:
+def card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> str:
     title = f"{public_name(subnetwork.backbone)} on {about.task}" if about.task else public_name(subnetwork.backbone)
     header = yaml.safe_dump(metadata(title, subnetwork, about, format), sort_keys=False, allow_unicode=True)
     parts = [f"---\n{header}---\n", f"# {title}\n", _what(subnetwork, about, format), _scores(about)]

@@ -71,8 +71,8 @@ class Onnx(Format):
 
     def _write_graph(self, source: Source, base: LoadedBackbone, model: Any, folder: Path) -> list[str]:
         graph = folder / GRAPH
-        write_graph(model, base.tokenizer, graph)
         samples = list(sample_batches(base.tokenizer, base.max_length(source.max_length)))
+        write_graph(model, samples[0], graph)
         expected = [_logits(model, batch) for batch in samples]
         remarks = [_checked(_difference(graph, samples, expected), expected)]
         before = _scores(graph, source, base)
@@ -108,9 +108,8 @@ class _Logits(nn.Module):
         return self.model(**dict(zip(self.names, inputs, strict=True))).logits
 
 
-def write_graph(model: Any, tokenizer: Any, path: Path) -> None:
-    """Trace the model. The exporter that does not trace makes graphs on which quantisation fails (torch 2.13)."""
-    batch = next(sample_batches(tokenizer, 16))
+def write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Trace the model on a batch. Graphs of the exporter that does not trace cannot be quantised (torch 2.13)."""
     names = list(batch)
     if getattr(model.config, "use_cache", False):
         model.config.use_cache = False

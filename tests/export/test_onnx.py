@@ -163,10 +163,10 @@ def test_a_graph_that_is_another_model_is_not_written(
 ) -> None:
     subnetwork, write_graph = pruned(tiny_backbone), onnx_export.write_graph
 
-    def wrong(model: Any, tokenizer: Any, path: Path) -> None:
+    def wrong(model: Any, batch: Any, path: Path) -> None:
         with torch.no_grad():
             model.classifier.bias += 1
-        write_graph(model, tokenizer, path)
+        write_graph(model, batch, path)
         with torch.no_grad():
             model.classifier.bias -= 1
 
