@@ -29,10 +29,11 @@ lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)  ## ratios measured side by side, also in benchmarks/results.json, features.json and engine.json
+bench: $(READY)  ## ratios measured side by side, also in benchmarks/results.json, features.json, engine.json and deploy.json
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.features
 	$(BIN)/python -m benchmarks.engine
+	$(BIN)/python -m benchmarks.deploy
 
 clean:  ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

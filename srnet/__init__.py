@@ -28,7 +28,7 @@ _WHERE = {
     "demo": "api", "run": "api", "run_recipe": "api", "reproduce": "api", "claims": "api", "plan": "api",
     "claims_until_answered": "api",
     "finetune": "api", "prune": "api", "evaluate": "api",
-    "speed": "api", "Pace": "speed", "measure_speed": "speed",
+    "speed": "api", "Pace": "speed", "speed_against_score": "speed",
     "bias_model": "api", "pretrain": "api", "export_model": "api", "import_mask": "api",
 }  # fmt: skip
 

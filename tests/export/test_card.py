@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from huggingface_hub import ModelCard
-from test_shrunk import pruned
+from small_models import pruned
 
 from srnet import api
 from srnet.api.facts import known_about

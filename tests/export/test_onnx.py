@@ -14,8 +14,9 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from small_models import LABELS, pruned
 from test_architectures import write_backbone
-from test_shrunk import LABELS, NAMES, pruned
+from test_shrunk import NAMES
 
 from srnet.errors import UserError
 from srnet.experiment.nodes import load_task

@@ -12,39 +12,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_models import random_units
+from small_models import LABELS, pruned
 from test_architectures import write_backbone
 from transformers import AutoTokenizer
 
 from srnet import api
-from srnet.backbones import CLASSIFIER, Head, load_backbone
+from srnet.backbones import Head, load_backbone
 from srnet.errors import UserError
 from srnet.export import Shrunk, Source
 from srnet.exported import CARD, WEIGHTS, load_exported
-from srnet.masks.units import unit_mask
 from srnet.pruners import OneShot
 from srnet.sealed import seal
 from srnet.subnetwork import Subnetwork, load_subnetwork
 
-LABELS = ("no", "yes", "maybe")
 NAMES = (
     *("bert", "roberta", "distilbert", "electra", "deberta-v2"),
     *("mpnet", "modernbert", "gpt2", "llama"),
 )
-
-
-def pruned(
-    backbone: str, *, head: Head = CLASSIFIER, labels: tuple[str, ...] = LABELS, share: float = 0.5
-) -> Subnetwork:
-    """Random heads and neurons are gone, and every tensor was moved a little, biases too."""
-    base = load_backbone(backbone, labels, seed=5, head=head)
-    generator = torch.Generator().manual_seed(1)
-    state = {
-        name: tensor + 0.1 * torch.randn(tensor.shape, generator=generator) if tensor.is_floating_point() else tensor
-        for name, tensor in base.model.state_dict().items()
-    }
-    state |= {name: state[other] for name, other in base.twins().items()}
-    return Subnetwork.of(base, labels, state, unit_mask(base.model, random_units(base.model, share, seed=4)))
 
 
 @torch.no_grad()
