@@ -1,7 +1,7 @@
-"""What removing heads and neurons gains: `python -m benchmarks.deploy [--rounds 30]`, also in benchmarks/deploy.json.
+"""What removing heads and neurons gains: `python -m benchmarks.deploy [--rounds 30] [--threads 2]`, also in benchmarks/deploy.json.
 
 The shapes of BERT-base with random weights; 70 % of the encoder's weights are removed, 8 of 12 heads and 2,202 of 3,072
-neurons in every layer, each layer its own. One text of 128 tokens, two threads. Models take turns in every round.
+neurons in every layer, each layer its own. One text of 128 tokens. Models take turns in every round.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from srnet.masks.shrink import shrink
 from srnet.masks.units import blocks_of, unit_mask
 from srnet.speed import Pace, Runner, onnx_runner, time_runners, torch_runner
 
-HEADS, NEURONS, LENGTH, THREADS = 4, 870, 128, 2
+HEADS, NEURONS, LENGTH = 4, 870, 128
 TARGETS = {"shrunk, torch": 3.0, "shrunk int8, onnxruntime": 6.0}
 
 
@@ -63,12 +63,14 @@ def runners(folder: Path) -> Iterator[Runner]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
-    pace = Pace(rounds=parser.parse_args().rounds, lengths=(LENGTH,), batch=1)
-    torch.set_num_threads(THREADS)
+    parser.add_argument("--threads", type=int, default=2)
+    given = parser.parse_args()
+    pace = Pace(rounds=given.rounds, lengths=(LENGTH,), batch=1)
+    torch.set_num_threads(given.threads)
     with tempfile.TemporaryDirectory() as folder:
         models = list(runners(Path(folder)))
         timings = [found[0] for found in time_runners(models, pace)]
-    table = Table(title=f"BERT-base, {LENGTH} tokens, one text, {THREADS} threads, torch {torch.__version__}")
+    table = Table(title=f"BERT-base, {LENGTH} tokens, one text, {given.threads} threads, torch {torch.__version__}")
     for name in ("model", "ms", "times dense in torch", "quartiles", "target", "met", "MB"):
         table.add_column(name, justify="left" if name == "model" else "right")
     rows = []
@@ -84,7 +86,7 @@ def main() -> None:
             model.name, f"{timing.p50:.1f}", f"{ratio:.2f}", quartiles, wanted, met, f"{model.bytes / 1e6:.0f}"
         )
     Console().print(table)
-    write_json(Path(__file__).parent / "deploy.json", {"threads": THREADS, "tokens": LENGTH, "models": rows})
+    write_json(Path(__file__).parent / "deploy.json", {"threads": given.threads, "tokens": LENGTH, "models": rows})
 
 
 if __name__ == "__main__":

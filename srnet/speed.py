@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer
 from torch import nn
 
 from srnet.backbones import folder_or_name, load_backbone
@@ -57,7 +58,8 @@ class Runner:
     name: str
     kind: str
     run: Callable[[Batch], Any]
-    parameters: int
+    parameters: Callable[[], int]
+    """Counts them: for a graph that takes memory which running it does not."""
     bytes: int
     """On disk."""
     words: int
@@ -116,19 +118,16 @@ class Measured:
 def open_runner(source: str, name: str | None = None) -> Runner:
     """A folder of any format, the name of a shipped backbone, or a name on the Hub."""
     folder, name = Path(source), name or source
-    if is_exported(folder) and Exported.read(folder).kind == "onnx":
+    kind = Exported.read(folder).kind if is_exported(folder) else None
+    if kind == "onnx":
         return onnx_runner(name, folder)
-    if is_exported(folder):
-        return torch_runner(name, load_exported(folder), _kind_of(folder), size_of(folder))
+    if kind is not None:
+        return torch_runner(name, load_exported(folder), kind, size_of(folder))
     if (folder / CARD).is_file():
         subnetwork = Subnetwork.load(folder)
         return torch_runner(name, subnetwork.model(subnetwork.base()), "subnetwork", size_of(folder))
     model = load_backbone(source, ("0", "1"), seed=0).model
     return torch_runner(name, model, "checkpoint", _size_of_checkpoint(source, model))
-
-
-def _kind_of(folder: Path) -> str:
-    return Exported.read(folder).kind
 
 
 def torch_runner(name: str, model: Any, kind: str = "torch", size: int | None = None) -> Runner:
@@ -138,29 +137,32 @@ def torch_runner(name: str, model: Any, kind: str = "torch", size: int | None = 
     def run(batch: Batch) -> Any:
         return model(**batch).logits
 
-    numbers = sum(parameter.numel() for parameter in model.parameters())
+    def count() -> int:
+        return sum(parameter.numel() for parameter in model.parameters())
+
     words = model.get_input_embeddings().num_embeddings
-    return Runner(name, kind, run, numbers, _tensor_bytes(model) if size is None else size, words)
+    return Runner(name, kind, run, count, _tensor_bytes(model) if size is None else size, words)
 
 
 def onnx_runner(name: str, folder: Path, words: int | None = None) -> Runner:
     """`words`: of the vocabulary, where there is no tokenizer."""
     require_onnx()
-    import onnx
-    from tokenizers import Tokenizer
-
     if words is None:
         words = Tokenizer.from_file(str(folder / TOKENIZER)).get_vocab_size()
     session = open_session(folder / GRAPH)
-    graph = onnx.load(folder / GRAPH).graph
-    numbers = sum(int(np.prod(each.dims)) for each in graph.initializer if len(each.dims))
     segments = any(each.name == "token_type_ids" for each in session.get_inputs())
-    run = _onnx_run(session)
-    return Runner(name, "onnx", run, numbers, size_of(folder), words, segments)
+
+    def run(batch: Batch) -> Any:
+        return run_session(session, batch)
+
+    return Runner(name, "onnx", run, lambda: _numbers_in(folder / GRAPH), size_of(folder), words, segments)
 
 
-def _onnx_run(session: Any) -> Callable[[Batch], Any]:
-    return lambda batch: run_session(session, batch)
+def _numbers_in(graph: Path) -> int:
+    """Of all tensors; single numbers are settings of operators."""
+    import onnx
+
+    return sum(int(np.prod(each.dims)) for each in onnx.load(graph).graph.initializer if len(each.dims))
 
 
 def size_of(folder: Path) -> int:
@@ -194,7 +196,7 @@ def measure_speed(
     on_step("memory")
     memory = [_memory_of(source, pace, threads) if pace.memory else None for source in sources.values()]
     return [
-        Measured(each.name, each.kind, each.parameters, each.bytes, peak, tuple(found))
+        Measured(each.name, each.kind, each.parameters(), each.bytes, peak, tuple(found))
         for each, peak, found in zip(runners, memory, timings, strict=True)
     ]
 
@@ -250,8 +252,22 @@ def _timing(rows: int, length: int, own: np.ndarray, first: np.ndarray | None) -
 
 
 def _memory_of(source: str, pace: Pace, threads: int) -> int | None:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_peak, (source, pace.batch, max(pace.lengths), threads))
+    """None if the process died, for want of memory perhaps."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_tell_peak, args=(there, source, pace.batch, max(pace.lengths), threads))
+    process.start()
+    there.close()
+    try:
+        found: int | None = here.recv()
+    except EOFError:
+        found = None
+    process.join()
+    return found
+
+
+def _tell_peak(pipe: Any, *arguments: Any) -> None:
+    pipe.send(_peak(*arguments))
 
 
 def _peak(source: str, rows: int, length: int, threads: int) -> int | None:

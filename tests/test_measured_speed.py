@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -159,10 +160,17 @@ def test_on_the_command_line(folders: Path, tmp_path: Path) -> None:
     ran = srnet("speed", folders / "shrunk", folders / "int8", *options)
     assert ran.returncode == 0, ran.stderr
     assert [each["name"] for each in json.loads(ran.stdout)["models"]] == ["shrunk", "int8"]
+    shutil.copytree(folders / "int8", tmp_path / "damaged")
+    (tmp_path / "damaged" / "model.onnx").write_bytes((folders / "int8" / "model.onnx").read_bytes()[:-1])
+    ran = srnet("speed", "damaged", *options)
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines() == [
+        "srnet: damaged/model.onnx is truncated or altered: its checksum does not match; restore the file"
+    ]
 
 
 def test_runners_say_what_they_read() -> None:
-    runner = Runner("x", "torch", lambda batch: None, 1, 1, words=7, segments=True)
+    runner = Runner("x", "torch", lambda batch: None, lambda: 1, 1, words=7, segments=True)
     batch = runner.inputs(3, 4)
     assert set(batch) == {"input_ids", "attention_mask", "token_type_ids"}
     assert batch["input_ids"].shape == (3, 4)

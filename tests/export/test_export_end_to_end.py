@@ -21,6 +21,7 @@ from srnet.experiment.nodes import load_task
 from srnet.masks import Mask
 from srnet.masks.units import unit_mask
 from srnet.pruners.base import PRUNERS, Batches, Pruner, register
+from srnet.speed import Pace
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import encode
@@ -82,6 +83,9 @@ def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, 
     dev = load_task(key.task_spec).dev
     batch = encode(dev, base.tokenizer, base.max_length(128)).collate(range(len(dev)))
     np.savez(tmp_path / "ids.npz", **{name: each.numpy() for name, each in batch.items() if name != "labels"})
+    pace = Pace(rounds=2, lengths=(8,), batch=1, memory=False)
+    names = [each.name for each in api.speed(key.key[:8], str(out / "shrunk"), pace=pace, engine=engine)]
+    assert names == [key.key[:8], "shrunk"]
     engine.store.root.rename(tmp_path / "gone")  # the folders need no store
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
