@@ -1,7 +1,7 @@
-"""What removing heads and neurons gains: `python -m benchmarks.deploy [--rounds 30] [--threads 2]`, also in benchmarks/deploy.json.
+"""What removing heads and neurons gains: `python -m benchmarks.deploy [--rounds 30] [--threads 2]`.
 
-The shapes of BERT-base with random weights; 70 % of the encoder's weights are removed, 8 of 12 heads and 2,202 of 3,072
-neurons in every layer, each layer its own. One text of 128 tokens. Models take turns in every round.
+Also in benchmarks/deploy.json. The shapes of BERT-base with random weights; 70 % of the encoder's weights are removed:
+8 of 12 heads and 2,202 of 3,072 neurons in every layer, others in each. One text of 128 tokens. Models take turns.
 """
 
 from __future__ import annotations

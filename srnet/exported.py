@@ -13,7 +13,8 @@ from typing import Any, Literal
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from transformers import AutoConfig, AutoTokenizer, PreTrainedModel
+from tokenizers import Tokenizer
+from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 from transformers import logging as transformers_logging
 from transformers.initialization import no_init_weights
 
@@ -26,7 +27,7 @@ from srnet.masks.units import blocks_of
 from srnet.sealed import read_sealed, seal
 
 FORMAT = 1
-CARD, WEIGHTS = "srnet.json", "weights.safetensors"
+CARD, WEIGHTS, TOKENIZER = "srnet.json", "weights.safetensors", "tokenizer.json"
 Kind = Literal["checkpoint", "shrunk", "onnx"]
 
 
@@ -41,6 +42,10 @@ class Exported:
     """The tokens of the label words."""
     max_length: int = 128
     """Where texts are cut."""
+    inputs: tuple[str, ...] = ("input_ids", "attention_mask")
+    """What the model reads, as its tokenizer names it."""
+    sparsity: float = 0.0
+    """Counted on the mask, which a whole model no longer has."""
     units: Units = field(default_factory=dict)
     """What is left of the blocks that a shrunken model has lost units of."""
     more: dict[str, Any] = field(default_factory=dict)
@@ -48,40 +53,36 @@ class Exported:
 
     def seal(self, folder: Path) -> None:
         """Write the card beside the files, which are all there."""
-        head = {"label_words": list(self.head.words), "label_word_ids": list(self.word_ids)}
-        facts = {"format": FORMAT, "kind": self.kind, "labels": list(self.labels), "max_length": self.max_length}
-        seal(folder, CARD, facts | head | {"per_token": self.head.per_token, "units": self.units, "more": self.more})
+        facts: dict[str, Any] = {"format": FORMAT, **{name: getattr(self, name) for name in _AS_THEY_ARE}}
+        facts |= {"labels": list(self.labels), "inputs": list(self.inputs), "per_token": self.head.per_token}
+        words = {"label_words": list(self.head.words), "label_word_ids": list(self.word_ids)}
+        seal(folder, CARD, facts | words)
 
     @classmethod
     def read(cls, folder: Path) -> Exported:
         """After all checksums were found to match."""
-        card = read_sealed(
-            folder,
-            CARD,
-            format=int,
-            kind=str,
-            labels=list,
-            max_length=int,
-            units=dict,
-            more=dict,
-            label_words=list,
-            label_word_ids=list,
-            per_token=bool,
-        )
+        card = read_sealed(folder, CARD, format=int, **_AS_THEY_ARE, **_LISTS, per_token=bool)
         if card["format"] != FORMAT or card["kind"] not in ("checkpoint", "shrunk", "onnx"):
             raise UserError(f"{folder / CARD} has an unknown format", "it was written by another version of srnet")
-        texts, numbers = (*card["labels"], *card["label_words"]), (card["label_word_ids"], *card["units"].values())
+        texts = (*card["labels"], *card["label_words"], *card["inputs"])
+        numbers = (card["label_word_ids"], *card["units"].values())
         if not all(isinstance(text, str) for text in texts) or not all(map(_are_numbers, numbers)):
             raise UserError(f"{folder / CARD} names other labels or units than a model has", "restore the file")
+        facts: dict[str, Any] = {name: card[name] for name in _AS_THEY_ARE}
+        facts |= {"labels": tuple(card["labels"]), "inputs": tuple(card["inputs"])}
         head = Head(tuple(card["label_words"]), card["per_token"])
-        words = tuple(card["label_word_ids"])
-        return cls(card["kind"], tuple(card["labels"]), head, words, card["max_length"], card["units"], card["more"])
+        return cls(head=head, word_ids=tuple(card["label_word_ids"]), **facts)
+
+
+_AS_THEY_ARE: dict[str, type] = {"kind": str, "max_length": int, "sparsity": float, "units": dict, "more": dict}
+_LISTS: dict[str, type] = dict.fromkeys(("labels", "label_words", "label_word_ids", "inputs"), list)
 
 
 def _are_numbers(value: object) -> bool:
-    """Ascending, as indices are."""
-    whole = isinstance(value, list) and all(type(each) is int and each >= 0 for each in value)
-    return whole and value == sorted(set(value))  # type: ignore[call-overload]
+    """No number twice."""
+    if not isinstance(value, list) or not all(type(each) is int and each >= 0 for each in value):
+        return False
+    return len(value) == len(set(value))
 
 
 def is_exported(folder: Path | str) -> bool:
@@ -104,8 +105,23 @@ def load_exported(folder: Path | str) -> PreTrainedModel:
     return model
 
 
-def load_tokenizer(folder: Path | str) -> Any:
-    return AutoTokenizer.from_pretrained(folder, **_SAFE)
+def load_tokenizer(folder: Path) -> Any:
+    """The tokenizer of an exported folder, for what the model reads."""
+    exported = Exported.read(folder)
+    try:
+        if exported.kind == "onnx":
+            tokenizer = _tokenizer_in(folder / TOKENIZER)
+        else:
+            tokenizer = AutoTokenizer.from_pretrained(folder, **_SAFE)
+    except Exception as error:  # the tokenizers library raises plain ones
+        raise UserError(f"the tokenizer in {folder} cannot be loaded ({error})", "export the model again") from error
+    tokenizer.model_input_names = list(exported.inputs)
+    return tokenizer
+
+
+def _tokenizer_in(file: Path) -> Any:
+    backend = Tokenizer.from_file(str(file))
+    return PreTrainedTokenizerFast(tokenizer_object=backend, pad_token=(backend.padding or {}).get("pad_token"))
 
 
 _SAFE = {"trust_remote_code": False, "local_files_only": True}
@@ -124,7 +140,7 @@ def _shrunk(folder: Path, exported: Exported) -> Any:
         model = _with_head(exported.head.loader().from_config(config), exported)
     sizes = {block.name: block.size for block in blocks_of(model)}
     for name, units in exported.units.items():
-        if name not in sizes or (units and units[-1] >= sizes[name]):
+        if name not in sizes or any(unit >= sizes[name] for unit in units):
             raise UserError(f"{folder / CARD} has units of '{name}' that the model does not have", "restore the file")
     cut_blocks(model, exported.units)
     model.load_state_dict(load((folder / WEIGHTS).read_bytes()))

@@ -21,8 +21,8 @@ from torch import nn
 
 from srnet.backbones import folder_or_name, load_backbone
 from srnet.errors import UserError
-from srnet.export.onnx import GRAPH, TOKENIZER, open_session, require_onnx, run_session
-from srnet.exported import Exported, is_exported, load_exported
+from srnet.export.onnx import GRAPH, open_session, require_onnx, run_session
+from srnet.exported import TOKENIZER, Exported, is_exported, load_exported
 from srnet.options import option
 from srnet.subnetwork import CARD, Subnetwork
 

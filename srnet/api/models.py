@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from srnet.api.deployed import exported_scores
 from srnet.errors import UserError
 from srnet.experiment import (
     Bias,
@@ -25,6 +26,7 @@ from srnet.experiment.nodes import TaskSpec
 from srnet.experiment.objective import Sources
 from srnet.experiment.objective import make_objective as objective_by_name
 from srnet.experiment.rebuild import stored_model
+from srnet.exported import is_exported
 from srnet.files import read_json
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
@@ -136,7 +138,7 @@ def _trained(node: ModelNode, engine: Engine) -> Trained:
 
 
 def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine | None = None) -> Trained:
-    """Score a model of the store (by key), or a saved subnetwork folder on `task`."""
+    """Score a model of the store (by key), or a saved subnetwork or an exported folder on `task`."""
     engine = engine or Engine()
     if not Path(model).is_dir():
         if task is not None:
@@ -144,6 +146,8 @@ def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine 
         return _trained(stored_model(engine.store, str(model)), engine)
     if task is None:
         raise UserError(f"{model} is a folder", "say which task to score it on")
+    if is_exported(model):
+        return Trained("", Path(model), *exported_scores(Path(model), load_task(task)))
     subnetwork, data = Subnetwork.load(Path(model)), load_task(task)
     if subnetwork.labels != data.labels:
         raise UserError(f"{model} knows the labels {list(subnetwork.labels)}, the task has {list(data.labels)}")

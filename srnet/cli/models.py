@@ -199,7 +199,9 @@ def _print_reached(reached: float, wanted: float, *, steered: bool) -> None:
 @command(app)
 def evaluate(
     *,
-    model: Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")],
+    model: Annotated[
+        str, typer.Argument(help="A key of the store, or the folder of a model that was saved or exported.")
+    ],
     task: Annotated[str | None, typer.Option(help="The task, for a folder: as in `srnet finetune`.")] = None,
     subcases: Annotated[bool, typer.Option(help="Also print the accuracy of every sub-case.")] = False,
     data: Data,

@@ -37,7 +37,8 @@ class Source:
         """The facts for the card of a folder."""
         head = self.subnetwork.head
         ids = tuple(token_ids(head.words, base.tokenizer)) if head.words else ()
-        return Exported(kind, self.subnetwork.labels, head, ids, base.max_length(self.max_length))
+        length, inputs = base.max_length(self.max_length), tuple(base.tokenizer.model_input_names)
+        return Exported(kind, self.subnetwork.labels, head, ids, length, inputs, self.subnetwork.sparsity)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from srnet.errors import UserError
 from srnet.evaluation import measure
 from srnet.export.card import write_card
 from srnet.export.formats import Format, Source, register
+from srnet.exported import TOKENIZER
 from srnet.files import new_folder, write_text
 from srnet.masks.shrink import shrink
 from srnet.masks.units import FAMILIES
@@ -27,7 +28,7 @@ from srnet.training.data import Encoded, separates, token_batches
 from srnet.training.inputs import inputs_for
 from srnet.training.predict import EVAL_TOKENS
 
-GRAPH, TOKENIZER = "model.onnx", "tokenizer.json"
+GRAPH = "model.onnx"
 OPSET = 17
 """The first with layer normalisation as one operator."""
 CLOSE = 1e-3

@@ -70,6 +70,16 @@ def run(code: str, *words: object, cwd: Path) -> str:
     return ran.stdout
 
 
+def test_a_float_graph_scores_as_the_model_does(key: Prune, engine: Engine, tmp_path: Path) -> None:
+    from srnet import api
+    from srnet.errors import UserError
+
+    api.export_model(key.key, tmp_path / "onnx", format="onnx", engine=engine)
+    assert api.evaluate(tmp_path / "onnx", task=key.task_spec).scores == api.evaluate(key.key, engine=engine).scores
+    with pytest.raises(UserError, match="knows the labels"):
+        api.evaluate(tmp_path / "onnx", task=SyntheticTask("paraphrase", train_size=60, dev_size=12, ood_size=12))
+
+
 def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, tmp_path: Path) -> None:
     from srnet import api
 
@@ -83,6 +93,13 @@ def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, 
     dev = load_task(key.task_spec).dev
     batch = encode(dev, base.tokenizer, base.max_length(128)).collate(range(len(dev)))
     np.savez(tmp_path / "ids.npz", **{name: each.numpy() for name, each in batch.items() if name != "labels"})
+    expected_scores = api.evaluate(key.key, engine=engine).scores
+    for name in options:
+        again = api.evaluate(out / name, task=key.task_spec)
+        assert set(again.scores) == set(expected_scores)
+        assert again.sparsity == pytest.approx(Subnetwork.load(engine.store.path(key.key)).sparsity)
+        if name != "onnx":  # which has 8 bits
+            assert again.scores == expected_scores
     pace = Pace(rounds=2, lengths=(8,), batch=1, memory=False)
     names = [each.name for each in api.speed(key.key[:8], str(out / "shrunk"), pace=pace, engine=engine)]
     assert names == [key.key[:8], "shrunk"]
