@@ -29,11 +29,12 @@ lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)  ## ratios measured side by side, also in benchmarks/results.json, features.json, engine.json and coding.json
+bench: $(READY)  ## ratios measured side by side, also in benchmarks/results.json, features.json, engine.json, coding.json, deploy.json
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.features
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.coding
+	$(BIN)/python -m benchmarks.deploy
 
 clean:  ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,7 @@
-"""A tiny classifier of every architecture whose units are known, with random weights, biases and norms."""
+"""A tiny classifier of every architecture whose units are known, with random weights, biases and norms.
+
+And a subnetwork of any backbone without some of its heads and neurons.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import torch
 import transformers as hf
 from torch import nn
 
-from srnet.masks.units import blocks_of
+from srnet.backbones import CLASSIFIER, Head, load_backbone
+from srnet.masks.units import blocks_of, unit_mask
+from srnet.subnetwork import Subnetwork
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 12}
 RELATIVE = {"relative_attention": True, "max_relative_positions": 8, "pos_att_type": ["p2c", "c2p"]}
@@ -33,6 +38,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, sizes) for name,
 }
 """Name -> architecture and sizes: what a model has decides what can be folded."""
 WORDS, PADDING = 40, 1
+LABELS = ("no", "yes", "maybe")
 
 
 def tiny(variant: str, seed: int = 0) -> Any:
@@ -65,3 +71,17 @@ def batch(rows: int = 3, length: int = 9) -> dict[str, torch.Tensor]:
 def logits(model: nn.Module, **size: int) -> torch.Tensor:
     found: torch.Tensor = model(**batch(**size)).logits
     return found
+
+
+def pruned(
+    backbone: str, *, head: Head = CLASSIFIER, labels: tuple[str, ...] = LABELS, share: float = 0.5
+) -> Subnetwork:
+    """Random heads and neurons are gone, and every tensor was moved a little, biases too."""
+    base = load_backbone(backbone, labels, seed=5, head=head)
+    generator = torch.Generator().manual_seed(1)
+    state = {
+        name: tensor + 0.1 * torch.randn(tensor.shape, generator=generator) if tensor.is_floating_point() else tensor
+        for name, tensor in base.model.state_dict().items()
+    }
+    state |= {name: state[other] for name, other in base.twins().items()}
+    return Subnetwork.of(base, labels, state, unit_mask(base.model, random_units(base.model, share, seed=4)))

@@ -343,9 +343,13 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("run", "task.yaml"), "task.yaml: unknown key 'train_size'"),
         (("export", "0123", "--format", "merged", "--out", "x"), "no artifact in"),
         (("export", "0123", "--format", "merged"), "Missing option '--out'"),
+        (("export", "0123", "--int8", "--out", "x"), "format 'merged' has no option --int8; give --format onnx"),
+        (("speed",), "Missing argument"),
+        (("speed", "nowhere"), "backbone 'nowhere' cannot be loaded"),
+        (("speed", "nowhere", "--rounds", "1"), "1 is too small; give at least 2"),
         (
             ("export", "0123", "--format", "pickle", "--out", "x"),
-            "unknown format 'pickle'; choose one of: merged, smp, subnetwork",
+            "unknown format 'pickle'; choose one of: merged, onnx, shrunk, smp, subnetwork",
         ),
         (("import", "smp", "m.npy", "--backbone", "b", "--out", "x"), "the labels of the model are unclear"),
         (

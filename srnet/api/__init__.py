@@ -13,5 +13,6 @@ __getattr__ = exports(
         **dict.fromkeys(_MODELS, "models"),
         "audit_models": "audits",
         "find": "finding",
+        "speed": "speed",
     },
 )

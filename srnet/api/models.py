@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import nn
 
+from srnet.api.deployed import exported_scores
+from srnet.api.facts import known_about
 from srnet.backbones import Head, has_language_model, keep_own_classifier, load_backbone
 from srnet.errors import UserError, choose
 from srnet.experiment import BiasSpec, Engine, Evaluate, FineTune, ModelNode, Objective, Pretrained, Prune, load_task
@@ -16,10 +18,11 @@ from srnet.experiment.compute import score_splits
 from srnet.experiment.nodes import TaskSpec, answer_of_spec, answers_of
 from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.experiment.rebuild import stored_model
-from srnet.export import save_merged
+from srnet.export import Source, get_format, write
 from srnet.export.reference_masks import read_reference
 from srnet.export.shapes import linear_shapes, stack_shapes
-from srnet.export.smp_masks import read_smp, save_smp
+from srnet.export.smp_masks import read_smp
+from srnet.exported import is_exported
 from srnet.files import read_json, require_new
 from srnet.masks import Mask
 from srnet.masks.parametrization import weight_name
@@ -162,7 +165,7 @@ def _trained(node: ModelNode, engine: Engine) -> Trained:
 
 
 def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine | None = None) -> Trained:
-    """Score a model of the store (by key), or a saved subnetwork folder on `task`."""
+    """Score a model of the store (by key), or a saved subnetwork or an exported folder on `task`."""
     engine = engine or Engine()
     if not Path(model).is_dir():
         if task is not None:
@@ -170,6 +173,10 @@ def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine 
         return _trained(stored_model(engine.store, str(model)), engine)
     if task is None:
         raise UserError(f"{model} is a folder", "say which task to score it on")
+    if is_exported(model):
+        return Trained("", Path(model), *exported_scores(Path(model), load_task(task)))
+    if is_exported(model):
+        return Trained("", Path(model), *exported_scores(Path(model), load_task(task)))
     subnetwork, data = Subnetwork.load(Path(model)), load_task(task)
     if subnetwork.labels != data.labels:
         raise UserError(f"{model} knows the labels {list(subnetwork.labels)}, the task has {list(data.labels)}")
@@ -205,22 +212,35 @@ def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine |
 
 # --- what enters and leaves ----------------------------------------------------------------------------------------
 
-EXPORTS: dict[str, Callable[..., None]] = {"merged": save_merged, "subnetwork": Subnetwork.save, "smp": save_smp}
-"""What `export_model` can write, and what writes it."""
 
-
-def export_model(model: str | Path, out: Path | str, *, format: str, engine: Engine | None = None) -> Path:
+def export_model(
+    model: str | Path,
+    out: Path | str,
+    *,
+    format: str = "merged",
+    engine: Engine | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    **options: Any,
+) -> Path:
     """Write a model of the store (by key), or a saved subnetwork folder, in a format that others can use.
 
-    `merged`: a plain checkpoint for `from_pretrained`. `subnetwork`: a folder with mask bits, head and differences, for
-    `load_subnetwork`. `smp`: the mask bits alone, in one file as the authors of SMP publish theirs.
+    The formats are in `srnet.export.FORMATS`; `options` are the fields of the chosen one: `dtype` of `subnetwork`,
+    `uniform` of `shrunk`, `int8` of `onnx`. `say` is called with remarks on the result.
     """
-    write = EXPORTS[choose("format", format, EXPORTS)]
-    out = Path(out) if format == "smp" else require_new(Path(out))
-    store = (engine or Engine()).store
-    folder = Path(model) if Path(model).is_dir() else store.path(stored_model(store, str(model)).key)
-    write(Subnetwork.load(folder), out)
+    chosen, out = get_format(format)(**options), Path(out)
+    if not chosen.is_file:
+        require_new(out)
+    for line in write(chosen, _source(model, engine or Engine()), out):
+        say(line)
     return out
+
+
+def _source(model: str | Path, engine: Engine) -> Source:
+    if Path(model).is_dir():
+        return Source(Subnetwork.load(Path(model)))
+    node = stored_model(engine.store, str(model))
+    subnetwork = replace(Subnetwork.load(engine.store.path(node.key)), max_length=node.max_length)
+    return Source(subnetwork, None, known_about(engine.store, node), load_task(node.task_spec), node.max_length)
 
 
 @dataclass(frozen=True)

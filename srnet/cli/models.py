@@ -46,7 +46,7 @@ TrainingRun = Annotated[Given, Fields("Run", Run, only=("store", "report_to", "q
 ShortRun = Annotated[Given, Fields("Run", Run, only=("store", "quiet"))]
 Task = Annotated[str | None, typer.Option(help="The task, for a folder: as in `srnet finetune`.")]
 Subcases = Annotated[bool, typer.Option(help="Also print the accuracy of every sub-case.")]
-Format = Annotated[str, typer.Option(help="merged, subnetwork or smp; see above.")]
+Format = Annotated[Any, Choice("format", "srnet.export:FORMATS", "merged")]
 ExportPath = Annotated[Path, typer.Option("--out", help="A new folder; for smp a new file, NAME.npy.")]
 BackbonePath = Annotated[Path, typer.Option("--out", help="Where the backbone goes.")]
 PretrainOptions = Annotated[Given, Fields("Pre-training", "srnet.tasks.synthetic.pretrain:PretrainSettings")]
@@ -221,17 +221,13 @@ def import_mask(
 
 @app.command(cls=Command)
 def export(*, model: Model, format: Format, path: ExportPath, folder: StoreFolder) -> None:
-    """Export a model for use elsewhere.
-
-    merged: a plain checkpoint that from_pretrained reads, the mask baked into the weights.
-
-    subnetwork: a folder that holds only what the backbone does not: the mask, coded, the head and what differs.
-    srnet.load_subnetwork and srnet.MaskBank read it.
-
-    smp: the mask bits alone, without weights or head, as the authors of static model pruning publish theirs. The mask
-    must cover the layers' matrices and nothing else.
-    """
-    out.print(str(srnet.export_model(model, path, format=format, engine=Run(**folder, quiet=True).start())))
+    """Export a model. `srnet export --format NAME --help` shows the options of a format."""
+    name, options = format
+    remarks: list[str] = []
+    engine = Run(**folder, quiet=True).start()
+    out.print(str(srnet.export_model(model, path, format=name, engine=engine, say=remarks.append, **options)))
+    for line in remarks:
+        out.print(line)
 
 
 @app.command(cls=Command)

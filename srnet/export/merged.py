@@ -2,34 +2,69 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from srnet.backbones import LoadedBackbone, load_language_model
+from srnet.backbones import Head, LoadedBackbone, load_language_model
+from srnet.export.card import write_card
+from srnet.export.formats import Format, Source, register
 from srnet.files import new_folder, require_new
 from srnet.label_words import token_ids
 from srnet.subnetwork import Subnetwork
 
 
-def save_merged(subnetwork: Subnetwork, folder: Path, backbone: str | None = None) -> None:
-    """Write a folder for `from_pretrained(folder)`, with the tokenizer.
+@register
+@dataclass(frozen=True)
+class Merged(Format):
+    """A plain checkpoint that from_pretrained reads, the mask baked into the weights.
 
     `AutoModelForSequenceClassification` reads a classifier, `AutoModelForTokenClassification` one with logits for every
     token. A model with label words is a complete `AutoModelForMaskedLM`; `label_words` in its configuration are the
     tokens of the labels, whose logits are read at the first token.
     """
-    require_new(folder)
-    base = subnetwork.base(backbone)
+
+    name = "merged"
+
+    def write(self, source: Source, out: Path) -> list[str]:
+        base = source.base()
+        write_checkpoint(source, base, whole_model(source.subnetwork, base), out, self.name)
+        return []
+
+
+def save_merged(subnetwork: Subnetwork, folder: Path, backbone: str | None = None) -> None:
+    """Write what `from_pretrained(folder)` reads, with the tokenizer beside it."""
+    Merged().write(Source(subnetwork, backbone), require_new(folder))
+
+
+def whole_model(subnetwork: Subnetwork, base: LoadedBackbone) -> Any:
+    """The model as `from_pretrained` is to read it."""
     model = subnetwork.model(base)
-    if subnetwork.head.words:
-        model = _with_vocabulary(base, subnetwork)
+    return _with_vocabulary(base, subnetwork) if subnetwork.head.words else model
+
+
+def write_checkpoint(source: Source, base: LoadedBackbone, model: Any, folder: Path, format: str) -> None:
+    """A new folder for `from_pretrained`."""
     with new_folder(folder) as staging:
         model.save_pretrained(staging)
-        if subnetwork.max_length is not None:  # so that a tokenizer truncates as it did in training
-            base.tokenizer.model_max_length = base.max_length(subnetwork.max_length)
+        if source.subnetwork.max_length is not None:  # so that a tokenizer truncates as it did in training
+            base.tokenizer.model_max_length = base.max_length(source.subnetwork.max_length)
         base.tokenizer.save_pretrained(staging)
+        source.exported("checkpoint", base).seal(staging)
+        write_card(staging, source.subnetwork, source.about, format, _how_to_load(source.subnetwork.head))
+
+
+def _how_to_load(head: Head) -> str:
+    loader = head.loader().__name__
+    words = "  # config.label_words: the tokens whose logits, at the first token, stand for the labels"
+    return (
+        f"from transformers import {loader}, AutoTokenizer\n\n"
+        f'model = {loader}.from_pretrained("DIR")  # this folder{words if head.words else ""}\n'
+        'tokenizer = AutoTokenizer.from_pretrained("DIR")\n'
+        'print(model(**tokenizer("a text", "another text", return_tensors="pt")).logits)'
+    )
 
 
 def _with_vocabulary(base: LoadedBackbone, subnetwork: Subnetwork) -> Any:

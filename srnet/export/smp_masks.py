@@ -7,6 +7,7 @@ in the lexicographic order of their names (layer 10 before layer 2), row by row,
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +16,7 @@ import torch
 
 from srnet.arrays import read_npy_header
 from srnet.errors import UserError
+from srnet.export.formats import Format, Source, register
 from srnet.export.shapes import Shapes, stack_shapes
 from srnet.files import write_bytes
 from srnet.masks import Mask
@@ -80,6 +82,22 @@ def _bytes_for(shapes: Shapes) -> int:
 
 
 # --- writing -------------------------------------------------------------------------------------------------------
+
+
+@register
+@dataclass(frozen=True)
+class Smp(Format):
+    """The mask bits alone, in one file (NAME.npy), as the authors of static model pruning publish theirs.
+
+    Weights and head are no part of it. The mask must cover the layers' matrices and nothing else.
+    """
+
+    name = "smp"
+    is_file = True
+
+    def write(self, source: Source, out: Path) -> list[str]:
+        save_smp(source.subnetwork, out, source.backbone)
+        return []
 
 
 def save_smp(subnetwork: Subnetwork, path: Path, backbone: str | None = None) -> None:

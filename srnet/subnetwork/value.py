@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from srnet.backbones import CLASSIFIER, Head, LoadedBackbone, load_backbone
 from srnet.errors import UserError
+from srnet.exported import is_exported, load_exported
 from srnet.files import new_folder
 from srnet.masks import Mask
 from srnet.subnetwork.card import CODED, MASKS, PLAIN, head_fields, head_of, read_card, write_card
@@ -113,11 +114,13 @@ class Subnetwork:
         self, folder: Path, base: LoadedBackbone | None = None, dtype: str = "float32", **fields: Any
     ) -> None:
         """Write a new folder of format 2, with `fields` in its JSON, whole or not at all."""
-        base = base or self.base()
-        packed = pack(self.weights, self.mask or {}, base, dtype)
         with new_folder(Path(folder)) as staging:
-            write_coded(staging, self.mask, packed, base)
-            write_card(staging, CODED, {**self._card(), "dtype": dtype, "max_length": self.max_length, **fields})
+            self.write_coded_into(staging, base or self.base(), dtype, **fields)
+
+    def write_coded_into(self, folder: Path, base: LoadedBackbone, dtype: str = "float32", **fields: Any) -> None:
+        """Write the files of format 2; the caller makes it atomic."""
+        write_coded(folder, self.mask, pack(self.weights, self.mask or {}, base, dtype), base)
+        write_card(folder, CODED, {**self._card(), "dtype": dtype, "max_length": self.max_length, **fields})
 
     def _card(self) -> dict[str, Any]:
         return {
@@ -163,9 +166,11 @@ class Subnetwork:
 
 
 def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrainedModel:
-    """An ordinary Hugging Face model with the subnetwork's logits.
+    """An ordinary Hugging Face model with the subnetwork's logits. Also reads folders of complete models.
 
-    `backbone` says where the backbone lies if not where the subnetwork's JSON says; its hash must match either way.
+    `backbone` replaces the backbone's location in the subnetwork's JSON; its hash must match in any case.
     """
+    if is_exported(folder):
+        return load_exported(folder)
     subnetwork, base = Subnetwork.open(Path(folder), backbone)
     return subnetwork.model(base)

@@ -79,7 +79,7 @@ class Encoded(Dataset[int]):
 
 def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.ndarray] | None = None) -> Encoded:
     texts = (split.text_a, split.text_b) if any(split.text_b) else (split.text_a,)
-    if len(texts) == 2 and not _separates(tokenizer):
+    if len(texts) == 2 and not separates(tokenizer):
         texts = (split.text_a, tuple(f"\n{text}" for text in split.text_b))
     parts: dict[str, list[np.ndarray]] = {}
     lengths: list[int] = []
@@ -117,7 +117,7 @@ def _cut(texts: tuple[list[str], ...], tokenizer: Any, max_length: int) -> tuple
     return texts
 
 
-def _separates(tokenizer: Any) -> bool:
+def separates(tokenizer: Any) -> bool:
     """Whether the tokenizer separates the two texts. Those of GPT-2 and Llama concatenate them."""
     alone, together = (tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
     return bool(together > alone)

@@ -22,7 +22,9 @@ from srnet import api
 from srnet.backbones import Head, LoadedBackbone, load_backbone
 from srnet.cli import main
 from srnet.errors import UserError
-from srnet.export.coded import SENTENCES, logits_moved, save_coded
+from srnet.export.folder import SubnetworkFolder
+from srnet.export.formats import Source
+from srnet.export.rounding import SENTENCES, logits_moved
 from srnet.masks import Mask
 from srnet.pruners import OneShot
 from srnet.subnetwork import Subnetwork, load_subnetwork
@@ -185,7 +187,7 @@ def test_half_precision_rounds_the_differences(dtype: str, step: float, tiny_bac
 
 def test_the_card_says_how_far_the_logits_moved(tiny_backbone: str, tmp_path: Path) -> None:
     subnetwork = make(tiny_backbone, 0.5, rows=(3,))
-    save_coded(subnetwork, tmp_path / "half", dtype="bfloat16")
+    SubnetworkFolder("bfloat16").write(Source(subnetwork), tmp_path / "half")
     card = json.loads((tmp_path / "half" / "subnetwork.json").read_text())
     again = Subnetwork.load(tmp_path / "half")
     assert card["logits_moved"] == {"by": logits_moved(subnetwork, again, SENTENCES), "on": "4 pairs of sentences"}
@@ -199,7 +201,7 @@ def test_what_does_not_fit_is_refused(tiny_backbone: str, tmp_path: Path) -> Non
         subnetwork.save_coded(tmp_path / "half", dtype="float16")
     assert not (tmp_path / "half").exists()
     with pytest.raises(UserError, match="unknown dtype 'int8'"):
-        save_coded(subnetwork, tmp_path / "half", dtype="int8")
+        SubnetworkFolder("int8").write(Source(subnetwork), tmp_path / "half")  # type: ignore[arg-type]
 
 
 # --- the command line ----------------------------------------------------------------------------------------------

@@ -1,16 +1,13 @@
-"""A subnetwork folder that holds only what is new; rounded values, if asked for, and what the rounding does."""
+"""What rounding does to the logits of a subnetwork."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
-from srnet.errors import choose
-from srnet.files import require_new
-from srnet.subnetwork import DTYPES, Subnetwork
+from srnet.subnetwork import Subnetwork
 
 EXACT = "float32"
 
@@ -33,17 +30,6 @@ SENTENCES = Sample(
     ),
 )
 """For a model whose task is not at hand."""
-
-
-def save_coded(subnetwork: Subnetwork, folder: Path, *, dtype: str = EXACT, sample: Sample = SENTENCES) -> None:
-    """Write a folder for `load_subnetwork`. If values are rounded its JSON says by how much that moves the logits."""
-    choose("dtype", dtype, DTYPES)
-    base = subnetwork.base()
-    fields = {}
-    if dtype != EXACT:
-        moved = logits_moved(subnetwork, subnetwork.rounded(base, dtype), sample)
-        fields = {"logits_moved": {"by": moved, "on": sample.name}}
-    subnetwork.save_coded(require_new(folder), base, dtype, **fields)
 
 
 def logits_moved(exact: Subnetwork, rounded: Subnetwork, sample: Sample) -> float:

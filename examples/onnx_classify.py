@@ -1,0 +1,34 @@
+"""Classify texts with a folder that `srnet export --format onnx` wrote: numpy, onnxruntime and tokenizers are enough.
+
+python onnx_classify.py DIR "a text" ["a second text"]
+python onnx_classify.py DIR < pairs.tsv         # one text a line, or two with a tab between them
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from tokenizers import Tokenizer
+
+COLUMNS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+
+
+def main(folder: str, *texts: str) -> None:
+    path = Path(folder)
+    card = json.loads((path / "srnet.json").read_text())
+    tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))  # cuts and pads
+    session = onnxruntime.InferenceSession(path / "model.onnx")
+    rows = [texts] if texts else [line.rstrip("\n").split("\t") for line in sys.stdin]
+    between = card["more"]["before_second_text"]
+    tokens = tokenizer.encode_batch([(row[0], between + row[1]) if len(row) > 1 else row[0] for row in rows])
+    names = [each.name for each in session.get_inputs()]
+    feed = {name: np.array([getattr(each, COLUMNS[name]) for each in tokens], dtype=np.int64) for name in names}
+    (logits,) = session.run(["logits"], feed)
+    for row in logits:
+        print(card["labels"][int(row.argmax())], *(f"{value:.6f}" for value in row), sep="\t")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

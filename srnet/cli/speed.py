@@ -1,0 +1,60 @@
+"""The command that measures speed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import srnet
+from srnet.cli.app import Given, Json, Run, StoreFolder, app, out
+from srnet.cli.options import Command, Fields
+
+Models = Annotated[list[str], typer.Argument(help="Keys, folders of any exported format, backbones, names on the Hub.")]
+Measuring = Annotated[Given, Fields("Measuring", "srnet.timing:Pace")]
+
+
+@app.command(cls=Command)
+def speed(*, models: Models, measuring: Measuring, folder: StoreFolder, json: Json = False) -> None:
+    """Measure models side by side: latency, throughput, size and memory. The others are compared with the first.
+
+    Models take turns in every round, so that a busy machine slows all of them: compare within one run.
+    """
+    pace = srnet.Pace(**measuring)
+    with Console(stderr=True).status("loading") as status:
+        found = srnet.speed(*models, pace=pace, engine=Run(**folder, quiet=True).start(), on_step=status.update)
+    if json:
+        out.print_json(data={"threads": pace.threads, "models": [each.facts() for each in found]})
+    else:
+        out.print(_table(found, pace))
+
+
+def _table(found: list[Any], pace: Any) -> Table:
+    """Latency of one text, throughput of a batch, and how many times as fast as the first model."""
+    table = Table(title="ms a text: median (95th percentile); times: within a round, quartiles", title_justify="left")
+    table.add_column("model", overflow="fold")
+    headings = [f"ms, {length} tokens" for length in pace.lengths]
+    headings += [f"texts/s, {pace.batch} x {length}" for length in pace.lengths]
+    for heading in (*headings, "times the first", "parameters", "disk MB", "memory MB"):
+        table.add_column(heading, justify="right")
+    for each in found:
+        singles = [_latency(each.timing(1, length)) for length in pace.lengths]
+        batches = [_throughput(each.timing(pace.batch, length)) for length in pace.lengths]
+        memory = "" if each.memory is None else f"{each.memory / 1e6:.0f}"
+        facts = (f"{each.parameters:,}", f"{each.bytes / 1e6:.1f}", memory)
+        table.add_row(each.name, *singles, *batches, _times(each.timing(1, pace.lengths[-1])), *facts)
+    return table
+
+
+def _latency(timing: Any) -> str:
+    return "too long" if timing is None else f"{timing.p50:.1f} ({timing.p95:.1f})"
+
+
+def _throughput(timing: Any) -> str:
+    return "too long" if timing is None else f"{timing.per_second:.0f}"
+
+
+def _times(timing: Any) -> str:
+    return "" if timing is None else f"{timing.ratio[1]:.2f} ({timing.ratio[0]:.2f} to {timing.ratio[2]:.2f})"

@@ -1,0 +1,142 @@
+"""The model card of an exported folder: README.md with the metadata header that the Hub reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from srnet.evaluation import MIN_SEEDS, Interval, Spread, Verdict, seeds_in_words
+from srnet.files import write_text
+from srnet.names import EMBEDDED, EMBEDDED_OTHER
+from srnet.sealed import README
+from srnet.subnetwork import Subnetwork
+
+SHORTCUTS = {
+    "overlap": "The suspected shortcut is word overlap: texts that share many words tend to have the same label.",
+    "claim": "The suspected shortcut is the second text alone: its words tell much about the label without the first.",
+    "unknown": "The shortcut has no name: it is whatever a weak model learns from very few examples.",
+}
+NOT_TESTED = (
+    "Texts of other domains, languages or lengths than those of the task.",
+    "Shortcuts other than the one above.",
+    "Fairness, safety, calibration, and texts written to mislead the model.",
+)
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The score on one split, over the seeds that the store has."""
+
+    split: str
+    kind: str
+    score: Spread
+    gain: Interval | None = None
+    """Minus the full cross-entropy model's, where there is one."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known about a model that leaves."""
+
+    task: str = ""
+    shortcut: str = ""
+    metric: str = ""
+    how: str = ""
+    """How it was made, as an expression."""
+    scores: tuple[Scored, ...] = ()
+    verdict: Verdict | None = None
+    remarks: tuple[str, ...] = field(default=())
+    """What was found out during the export."""
+
+
+def write_card(folder: Path, subnetwork: Subnetwork, about: About, format: str, load: str) -> None:
+    """`load` is Python that loads the folder."""
+    write_text(folder / README, card_text(subnetwork, about, format, load))
+
+
+def card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> str:
+    title = f"{public_name(subnetwork.backbone)} on {about.task}" if about.task else public_name(subnetwork.backbone)
+    header = yaml.safe_dump(metadata(title, subnetwork, about, format), sort_keys=False, allow_unicode=True)
+    parts = [f"---\n{header}---\n", f"# {title}\n", _what(subnetwork, about, format), _scores(about)]
+    parts += ["## The shortcut\n", SHORTCUTS.get(about.shortcut, "No shortcut is on record for this model."), ""]
+    parts += ["## How to load it\n", f"```python\n{load.strip()}\n```\n"]
+    parts += ["## What it was not tested for\n", *(f"- {each}" for each in _untested(about)), ""]
+    return "\n".join(parts)
+
+
+def metadata(title: str, subnetwork: Subnetwork, about: About, format: str) -> dict[str, Any]:
+    """What the Hub reads. A backbone that is no name on the Hub is left out."""
+    found: dict[str, Any] = {
+        "library_name": "onnx" if format == "onnx" else "transformers",
+        "pipeline_tag": "text-classification",
+        "tags": ["srnet", format] + (["pruned", "sparse"] if subnetwork.mask is not None else []),
+    }
+    if _on_hub(subnetwork.backbone):
+        found["base_model"] = subnetwork.backbone
+    if about.scores:
+        found["metrics"] = [about.metric]
+        found["model-index"] = [{"name": title, "results": [_result(each, about) for each in about.scores]}]
+    return found
+
+
+def _result(scored: Scored, about: About) -> dict[str, Any]:
+    dataset = {"name": f"{about.task} {scored.split} ({scored.kind})", "type": about.task, "split": scored.split}
+    value = round(scored.score.mean, 2)
+    metric = {"type": about.metric, "value": value, "name": f"{about.metric}, {seeds_in_words(scored.score.seeds)}"}
+    return {"task": {"type": "text-classification"}, "dataset": dataset, "metrics": [metric]}
+
+
+def public_name(backbone: str) -> str:
+    """A path of this machine says nothing to others."""
+    return backbone if _HUB_NAME.fullmatch(backbone) else Path(backbone).name or "a local model"
+
+
+def _on_hub(backbone: str) -> bool:
+    shipped = backbone in (EMBEDDED, EMBEDDED_OTHER)
+    return not shipped and _HUB_NAME.fullmatch(backbone) is not None and not Path(backbone).exists()
+
+
+def _what(subnetwork: Subnetwork, about: About, format: str) -> str:
+    mask = subnetwork.mask
+    sparsity = (
+        "none: a full model"
+        if mask is None
+        else f"{100 * mask.sparsity:.2f} % of {mask.total:,} weights in {len(mask)} matrices, counted on the mask"
+    )
+    facts = {
+        "Backbone": f"{public_name(subnetwork.backbone)} (sha256 {subnetwork.backbone_sha256[:16]})",
+        "Task": about.task or "not on record",
+        "Labels": ", ".join(subnetwork.labels),
+        "Sparsity": sparsity,
+        "Made by": about.how,
+        "Format": format,
+    }
+    lines = [f"- {name}: {value}" for name, value in facts.items() if value]
+    return "\n".join([*lines, *(f"- {each}" for each in about.remarks), ""])
+
+
+def _scores(about: About) -> str:
+    if not about.scores:
+        return "## Scores\n\nNone are on record for this model.\n"
+    seeds = about.scores[0].score.seeds
+    rows = [f"| split | kind | {about.metric} | minus the full model [95 %] |", "|---|---|---|---|"]
+    rows += [f"| {each.split} | {each.kind} | {each.score} | {each.gain or ''} |" for each in about.scores]
+    return "\n".join(["## Scores\n", *rows, "", *_how_sure(seeds, about.verdict), ""])
+
+
+def _how_sure(seeds: int, verdict: Verdict | None) -> Sequence[str]:
+    if seeds < MIN_SEEDS:
+        return [f"From {seeds_in_words(seeds)}: how much scores vary between seeds is not known, so no verdict."]
+    lines = [f"Mean ± standard deviation of {seeds} seeds. This folder holds the model of one of them."]
+    return lines if verdict is None else [*lines, "", f"Verdict: {verdict}."]
+
+
+def _untested(about: About) -> Sequence[str]:
+    kinds: Mapping[str, int] = {each.kind: 1 for each in about.scores}
+    return NOT_TESTED if "OOD" in kinds else ("Data out of distribution.", *NOT_TESTED)

@@ -1,0 +1,72 @@
+"""What a model can leave as: one class a format, registered once. Its fields are its command-line options."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+from srnet.backbones import LoadedBackbone
+from srnet.errors import choose
+from srnet.export.card import About
+from srnet.exported import Exported, Kind
+from srnet.files import require_new
+from srnet.label_words import token_ids
+from srnet.subnetwork import Subnetwork
+from srnet.tasks.base import Task
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model that leaves, and what is known about it."""
+
+    subnetwork: Subnetwork
+    backbone: str | None = None
+    """Where the backbone lies, if not where the subnetwork says."""
+    about: About = field(default_factory=About)
+    task: Task | None = None
+    """Its data, if they are at hand: what is exported can be scored on them."""
+    max_length: int = 128
+    """Where texts are cut."""
+
+    def base(self) -> LoadedBackbone:
+        return self.subnetwork.base(self.backbone)
+
+    def exported(self, kind: Kind, base: LoadedBackbone) -> Exported:
+        """The facts for the card of a folder."""
+        head = self.subnetwork.head
+        ids = tuple(token_ids(head.words, base.tokenizer)) if head.words else ()
+        length, inputs = base.max_length(self.max_length), tuple(base.tokenizer.model_input_names)
+        return Exported(kind, self.subnetwork.labels, head, ids, length, inputs, self.subnetwork.sparsity)
+
+
+@dataclass(frozen=True)
+class Format(ABC):
+    """A way to write a model. Subclasses register themselves under `name`."""
+
+    name: ClassVar[str]
+    is_file: ClassVar[bool] = False
+    """Whether it writes one file, not a folder."""
+
+    @abstractmethod
+    def write(self, source: Source, out: Path) -> list[str]:
+        """Write what is new, whole or not at all, and say what one should know about it."""
+
+
+FORMATS: dict[str, type[Format]] = {}
+F = TypeVar("F", bound=type[Format])
+
+
+def register(format: F) -> F:
+    FORMATS[format.name] = format
+    return format
+
+
+def get_format(name: str) -> type[Format]:
+    return FORMATS[choose("format", name, FORMATS)]
+
+
+def write(format: Format, source: Source, out: Path) -> list[str]:
+    """Refuses to overwrite anything."""
+    return format.write(source, out if format.is_file else require_new(out))

@@ -1,0 +1,100 @@
+"""A model without the units that its mask removes: smaller matrices, the same logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from srnet.backbones import LoadedBackbone
+from srnet.errors import UserError
+from srnet.export.card import write_card
+from srnet.export.formats import Format, Source, register
+from srnet.export.merged import whole_model, write_checkpoint
+from srnet.exported import write_weights
+from srnet.files import new_folder
+from srnet.masks.shrink import Units, family_of, shrink
+from srnet.masks.units import blocks_of
+
+LOAD = """
+import srnet
+from transformers import AutoTokenizer
+
+model = srnet.load_subnetwork("DIR")  # this folder; no backbone is needed
+tokenizer = AutoTokenizer.from_pretrained("DIR")
+print(model(**tokenizer("a text", "another text", return_tensors="pt")).logits)
+"""
+
+
+@register
+@dataclass(frozen=True)
+class Shrunk(Format):
+    """Heads and neurons that the mask removes are gone; the logits stay. srnet.load_subnetwork reads it."""
+
+    name = "shrunk"
+    uniform: bool = False
+    """Equal widths in all layers, so that from_pretrained alone reads the folder."""
+
+    def write(self, source: Source, out: Path) -> list[str]:
+        base = source.base()
+        model: Any = (whole_model if self.uniform else _plain_model)(source.subnetwork, base)
+        before, heads, neurons = _size(model), *(_count(model, kind) for kind in ("attention", "feed-forward"))
+        left = shrink(model, uniform=self.uniform)
+        remarks = _remarks(model, before, heads, neurons)
+        if not left:
+            raise _nothing(model, self.uniform)
+        if self.uniform:
+            remarks += [] if family_of(model).heads else [_heads_stay(model)]
+            write_checkpoint(_told(source, remarks), base, model, out, self.name)
+        else:
+            _write(_told(source, remarks), base, model, left, out)
+        return remarks
+
+
+def _plain_model(subnetwork: Any, base: LoadedBackbone) -> Any:
+    return subnetwork.model(base)
+
+
+def _write(source: Source, base: LoadedBackbone, model: Any, left: Units, out: Path) -> None:
+    with new_folder(out) as staging:
+        write_weights(model, staging)
+        base.tokenizer.save_pretrained(staging)
+        replace(source.exported("shrunk", base), units=left).seal(staging)
+        write_card(staging, source.subnetwork, source.about, Shrunk.name, LOAD)
+
+
+def _told(source: Source, remarks: list[str]) -> Source:
+    return replace(source, about=replace(source.about, remarks=(*source.about.remarks, *remarks)))
+
+
+# --- in words ------------------------------------------------------------------------------------------------------
+
+
+def _size(model: Any) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _count(model: Any, kind: str) -> int:
+    return sum(block.size for block in blocks_of(model) if block.kind == kind)
+
+
+def _remarks(model: Any, before: int, heads: int, neurons: int) -> list[str]:
+    after = _size(model)
+    counts = f"{_count(model, 'attention')} of {heads} heads and {_count(model, 'feed-forward')} of {neurons} neurons"
+    return [f"{counts} are left: {after:,} of {before:,} parameters ({100 * after / before:.1f} %)"]
+
+
+def _heads_stay(model: Any) -> str:
+    kind = model.config.model_type
+    return f"heads stay: a {kind} configuration has no place for fewer heads of the same size, only for fewer neurons"
+
+
+def _nothing(model: Any, uniform: bool) -> UserError:
+    if uniform and not family_of(model).heads:
+        return UserError(f"no neuron can go from every layer, and {_heads_stay(model)}", "leave --uniform out")
+    if uniform:
+        return UserError("no unit can go from every layer", "leave --uniform out")
+    return UserError(
+        "the mask removes no whole head or neuron, so there is nothing to shrink",
+        "choose --format merged, or search for heads and neurons instead of weights",
+    )

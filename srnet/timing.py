@@ -1,0 +1,316 @@
+"""How fast models are, side by side: latency, throughput, size and memory of anything that gives logits.
+
+Models take turns within a round and the order changes from round to round, so that whatever else the machine does hits
+all alike. Ratios are taken within a round. Memory is measured in a process of its own for each model.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import nn
+
+from srnet.backbones import folder_or_name, load_backbone
+from srnet.errors import UserError
+from srnet.export.onnx import GRAPH, open_session, require_onnx, run_session
+from srnet.exported import TOKENIZER, Exported, is_exported, load_exported
+from srnet.options import option
+from srnet.subnetwork import CARD, Subnetwork
+
+Batch = Mapping[str, torch.Tensor]
+WARM_UP = 3
+QUARTILES = (25, 50, 75, 95)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How speed is measured."""
+
+    rounds: int = option(30, least=2)
+    """Rounds in which every model runs once with a single text."""
+    lengths: tuple[int, ...] = (32, 128)
+    """Tokens of a text."""
+    batch: int = option(32, least=1)
+    """Texts at a time, for the throughput."""
+    threads: int | None = option(None, least=1)
+    """Threads that a model may use. Default: one a core."""
+    memory: bool = True
+    """Also measure how much memory each model takes, in a process of its own."""
+
+    def __post_init__(self) -> None:
+        if not self.lengths or min(self.lengths) < 1:
+            raise UserError("a text has at least one token", "give lengths such as 32,128")
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A model that is ready to run."""
+
+    name: str
+    kind: str
+    run: Callable[[Batch], Any]
+    parameters: Callable[[], int]
+    """Counts them: for a graph that takes memory which running it does not."""
+    bytes: int
+    """On disk."""
+    words: int
+    """Of the vocabulary."""
+    segments: bool = False
+    """Whether it reads token_type_ids."""
+
+    def inputs(self, rows: int, length: int) -> Batch:
+        ids = torch.randint(0, self.words, (rows, length), generator=torch.Generator().manual_seed(0))
+        batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        return batch | ({"token_type_ids": torch.zeros_like(ids)} if self.segments else {})
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of a forward pass, over rounds; how often a second `rows` texts would go through."""
+
+    rows: int
+    length: int
+    p25: float
+    p50: float
+    p75: float
+    p95: float
+    ratio: tuple[float, float, float]
+    """How many times as fast as the first model, within a round: quartiles."""
+
+    @property
+    def per_second(self) -> float:
+        return 1000.0 * self.rows / self.p50
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found out about one model."""
+
+    name: str
+    kind: str
+    parameters: int
+    bytes: int
+    memory: int | None
+    """Bytes that it adds to a process at the peak, weights and a batch; None where it was not measured."""
+    timings: tuple[Timing, ...] = field(default=())
+    """Texts that are longer than a model can read have none."""
+
+    def timing(self, rows: int, length: int) -> Timing | None:
+        return next((each for each in self.timings if (each.rows, each.length) == (rows, length)), None)
+
+    def facts(self) -> dict[str, Any]:
+        timings = [asdict(each) | {"per_second": each.per_second} for each in self.timings]
+        return {**asdict(self), "timings": timings}
+
+
+# --- opening -------------------------------------------------------------------------------------------------------
+
+
+def open_runner(source: str, name: str | None = None) -> Runner:
+    """A folder of any format, the name of a shipped backbone, or a name on the Hub."""
+    folder, name = Path(source), name or source
+    kind = Exported.read(folder).kind if is_exported(folder) else None
+    if kind == "onnx":
+        return onnx_runner(name, folder)
+    if kind is not None:
+        return torch_runner(name, load_exported(folder), kind, size_of(folder))
+    if (folder / CARD).is_file():
+        subnetwork = Subnetwork.load(folder)
+        return torch_runner(name, subnetwork.model(subnetwork.base()), "subnetwork", size_of(folder))
+    model = load_backbone(source, ("0", "1"), seed=0).model
+    return torch_runner(name, model, "checkpoint", _size_of_checkpoint(source, model))
+
+
+def torch_runner(name: str, model: Any, kind: str = "torch", size: int | None = None) -> Runner:
+    model.eval()
+
+    @torch.inference_mode()
+    def run(batch: Batch) -> Any:
+        return model(**batch).logits
+
+    def count() -> int:
+        return sum(parameter.numel() for parameter in model.parameters())
+
+    words = model.get_input_embeddings().num_embeddings
+    return Runner(name, kind, run, count, _tensor_bytes(model) if size is None else size, words)
+
+
+def onnx_runner(name: str, folder: Path, words: int | None = None) -> Runner:
+    """`words`: of the vocabulary, where there is no tokenizer."""
+    require_onnx()
+    if words is None:
+        words = Tokenizer.from_file(str(folder / TOKENIZER)).get_vocab_size()
+    session = open_session(folder / GRAPH)
+    segments = any(each.name == "token_type_ids" for each in session.get_inputs())
+
+    def run(batch: Batch) -> Any:
+        return run_session(session, batch)
+
+    return Runner(name, "onnx", run, lambda: _numbers_in(folder / GRAPH), size_of(folder), words, segments)
+
+
+def _numbers_in(graph: Path) -> int:
+    """Of all tensors; single numbers are settings of operators."""
+    import onnx
+
+    return sum(int(np.prod(each.dims)) for each in onnx.load(graph).graph.initializer if len(each.dims))
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _size_of_checkpoint(source: str, model: nn.Module) -> int:
+    folder = Path(folder_or_name(source))
+    return size_of(folder) if folder.is_dir() else _tensor_bytes(model)
+
+
+def _tensor_bytes(model: nn.Module) -> int:
+    return sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+
+
+# --- measuring -----------------------------------------------------------------------------------------------------
+
+
+def measure_speed(
+    sources: Mapping[str, str], pace: Pace | None = None, on_step: Callable[[str], None] = lambda what: None
+) -> list[Measured]:
+    """`sources`: a name for the table -> what `open_runner` reads. The first is what ratios refer to."""
+    pace = pace or Pace()
+    threads, before = pace.threads or os.cpu_count() or 1, torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        runners = [open_runner(source, name) for name, source in sources.items()]
+        timings = time_runners(runners, pace, on_step)
+    finally:
+        torch.set_num_threads(before)
+    on_step("memory")
+    memory = [_memory_of(source, pace, threads) if pace.memory else None for source in sources.values()]
+    return [
+        Measured(each.name, each.kind, each.parameters(), each.bytes, peak, tuple(found))
+        for each, peak, found in zip(runners, memory, timings, strict=True)
+    ]
+
+
+def time_runners(
+    runners: Sequence[Runner], pace: Pace, on_step: Callable[[str], None] = lambda what: None
+) -> list[list[Timing]]:
+    """For each model its timings: one text, then a batch, of each length."""
+    found: list[list[Timing]] = [[] for _ in runners]
+    for rows, rounds in ((1, pace.rounds), (pace.batch, max(pace.rounds // 3, 2))):
+        for length in pace.lengths:
+            on_step(f"{rows} x {length} tokens")
+            seconds = interleaved([_call(each, rows, length) for each in runners], rounds)
+            for timings, own in zip(found, seconds, strict=True):
+                if own is not None:
+                    timings.append(_timing(rows, length, own, seconds[0]))
+    return found
+
+
+def interleaved(calls: Sequence[Callable[[], Any] | None], rounds: int) -> list[np.ndarray | None]:
+    """Seconds of each call in each round, after a warm-up. Every round begins with another one."""
+    seconds = [None if call is None else np.empty(rounds) for call in calls]
+    for number in range(-WARM_UP, rounds):
+        for place in range(len(calls)):
+            index = (place + number) % len(calls)
+            call, own = calls[index], seconds[index]
+            if call is None or own is None:
+                continue
+            start = time.perf_counter()
+            call()
+            if number >= 0:
+                own[number] = time.perf_counter() - start
+    return seconds
+
+
+def _call(runner: Runner, rows: int, length: int) -> Callable[[], Any] | None:
+    """None where the model cannot read so many tokens."""
+    batch = runner.inputs(rows, length)
+    try:
+        runner.run(batch)
+    except Exception:  # torch and onnxruntime have many names for an index without a position
+        return None
+    return lambda: runner.run(batch)
+
+
+def _timing(rows: int, length: int, own: np.ndarray, first: np.ndarray | None) -> Timing:
+    low, middle, high, late = (1000.0 * float(each) for each in np.percentile(own, QUARTILES))
+    ratios = np.percentile(first / own, QUARTILES[:3]) if first is not None else [float("nan")] * 3
+    return Timing(rows, length, low, middle, high, late, (float(ratios[0]), float(ratios[1]), float(ratios[2])))
+
+
+# --- memory --------------------------------------------------------------------------------------------------------
+
+
+def _memory_of(source: str, pace: Pace, threads: int) -> int | None:
+    """None if the process died, for want of memory perhaps."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_tell_peak, args=(there, source, pace.batch, max(pace.lengths), threads))
+    process.start()
+    there.close()
+    try:
+        found: int | None = here.recv()
+    except EOFError:
+        found = None
+    process.join()
+    return found
+
+
+def _tell_peak(pipe: Any, *arguments: Any) -> None:
+    pipe.send(_peak(*arguments))
+
+
+def _peak(source: str, rows: int, length: int, threads: int) -> int | None:
+    """What loading a model and running one batch add to this process at the peak."""
+    torch.set_num_threads(threads)
+    before = _reset_peak()
+    if before is None:
+        return None
+    runner = open_runner(source)
+    if (call := _call(runner, rows, length)) is not None:
+        call()
+    return max(_status("VmHWM") - before, 0)
+
+
+def _reset_peak() -> int | None:
+    """Bytes in use now, from which the peak is counted; None where the system does not say."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+        return _status("VmRSS")
+    except OSError:
+        return None
+
+
+def _status(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line.split()[1] for line in lines if line.startswith(f"{name}:")))
+
+
+# --- a picture -----------------------------------------------------------------------------------------------------
+
+
+def speed_against_score(measured: Sequence[Measured], scores: Mapping[str, float], length: int = 128) -> Any:
+    """A matplotlib figure: texts a second, one at a time, against the score, a point a model that has one."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.0, 4.0), layout="constrained")
+    axes = figure.subplots()
+    for each in measured:
+        timing = each.timing(1, length)
+        if timing is not None and each.name in scores:
+            axes.plot(timing.per_second, scores[each.name], "o")
+            axes.annotate(each.name, (timing.per_second, scores[each.name]), textcoords="offset points", xytext=(5, 5))
+    axes.set_xscale("log")
+    axes.set_xlabel(f"texts a second, one at a time, {length} tokens")
+    axes.set_ylabel("score")
+    return figure

@@ -1,0 +1,116 @@
+"""From a key of the store to folders that a fresh process loads elsewhere, on the command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from small_models import random_units
+from torch import nn
+
+from srnet.backbones import load_backbone
+from srnet.experiment import Engine, Evaluate, Pretrained, Prune
+from srnet.experiment.compute import load_logits
+from srnet.experiment.nodes import load_task
+from srnet.masks import Mask
+from srnet.masks.units import unit_mask
+from srnet.pruners.base import PRUNERS, Batches, Pruner, register
+from srnet.subnetwork import Subnetwork
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.timing import Pace
+from srnet.training import encode
+
+ROOT = Path(__file__).parents[2]
+LOAD = """
+import sys
+import numpy as np, torch
+import srnet
+torch.set_num_threads(1)
+ids, *folders = sys.argv[1:]
+with np.load(ids) as file:
+    batch = {name: torch.from_numpy(file[name]) for name in file.files}
+for folder in folders:
+    with torch.no_grad():
+        np.save(f"{folder}.npy", srnet.load_subnetwork(folder)(**batch).logits.numpy())
+"""
+
+
+@pytest.fixture
+def key(engine: Engine, tiny_backbone: str, tiny_task: SyntheticTask) -> object:
+    """A model of the store without some of its heads and neurons."""
+
+    @register
+    @dataclass(frozen=True)
+    class RandomUnits(Pruner):
+        """Removes random units."""
+
+        name: ClassVar[str] = "random-units"
+        trains: ClassVar[bool] = False
+
+        def mask(self, model: nn.Module, batches: Batches = ()) -> Mask:
+            return unit_mask(model, random_units(model, self.sparsity, seed=2))
+
+    node = Prune(Pretrained(tiny_backbone, tiny_task, 0), RandomUnits(0.5))
+    engine.execute([node, Evaluate(node)])
+    yield node
+    del PRUNERS["random-units"]
+
+
+def run(code: str, *words: object, cwd: Path) -> str:
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code, *map(str, words)]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_a_float_graph_scores_as_the_model_does(key: Prune, engine: Engine, tmp_path: Path) -> None:
+    from srnet import api
+    from srnet.errors import UserError
+
+    api.export_model(key.key, tmp_path / "onnx", format="onnx", engine=engine)
+    assert api.evaluate(tmp_path / "onnx", task=key.task_spec).scores == api.evaluate(key.key, engine=engine).scores
+    with pytest.raises(UserError, match="knows the labels"):
+        api.evaluate(tmp_path / "onnx", task=SyntheticTask("paraphrase", train_size=60, dev_size=12, ood_size=12))
+
+
+def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, tmp_path: Path) -> None:
+    from srnet import api
+
+    out, said = tmp_path / "out", []
+    options = {"merged": {}, "subnetwork": {}, "shrunk": {}, "uniform": {"uniform": True}, "onnx": {"int8": True}}
+    for name, more in options.items():
+        format = "shrunk" if name == "uniform" else name
+        api.export_model(key.key, out / name, format=format, engine=engine, say=said.append, **more)
+    assert any(line.startswith("int8, OOD challenge, accuracy: ") for line in said)
+    base = load_backbone(Subnetwork.load(engine.store.path(key.key)).backbone, ("0", "1"), 0)
+    dev = load_task(key.task_spec).dev
+    batch = encode(dev, base.tokenizer, base.max_length(128)).collate(range(len(dev)))
+    np.savez(tmp_path / "ids.npz", **{name: each.numpy() for name, each in batch.items() if name != "labels"})
+    expected_scores = api.evaluate(key.key, engine=engine).scores
+    for name in options:
+        again = api.evaluate(out / name, task=key.task_spec)
+        assert set(again.scores) == set(expected_scores)
+        assert again.sparsity == pytest.approx(Subnetwork.load(engine.store.path(key.key)).sparsity)
+        if name != "onnx":  # which has 8 bits
+            assert again.scores == expected_scores
+    pace = Pace(rounds=2, lengths=(8,), batch=1, memory=False)
+    names = [each.name for each in api.speed(key.key[:8], str(out / "shrunk"), pace=pace, engine=engine)]
+    assert names == [key.key[:8], "shrunk"]
+    engine.store.root.rename(tmp_path / "gone")  # the folders need no store
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folders = [out / name for name in options if name != "onnx"]
+    run(LOAD, tmp_path / "ids.npz", *folders, cwd=elsewhere)
+    engine.store.root.parent.joinpath("gone").rename(engine.store.root)
+    expected = load_logits(engine.store, Evaluate(key))[dev.name]
+    for folder in folders:
+        np.testing.assert_allclose(np.load(f"{folder}.npy"), expected, rtol=0, atol=1e-5)
+    for name in options:
+        assert "| challenge | OOD |" in (out / name / "README.md").read_text()

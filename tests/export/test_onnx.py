@@ -1,0 +1,194 @@
+"""ONNX folders: the model's logits for any batch and length, without torch and without srnet."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from small_models import LABELS, pruned
+from test_architectures import write_backbone
+from test_shrunk import NAMES
+
+from srnet.errors import UserError
+from srnet.experiment.nodes import load_task
+from srnet.export import Onnx, Source
+from srnet.export import onnx as onnx_export
+from srnet.exported import CARD
+from srnet.subnetwork import load_subnetwork
+from srnet.tasks.splits import Example, Split
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import encode, predict
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "onnx_classify.py"
+TASK = SyntheticTask("inference", train_size=60, dev_size=24, ood_size=24)
+
+
+def short_texts() -> Split:
+    """Of different lengths, few enough tokens for tokenizers that make many of a word."""
+    dev = load_task(TASK).dev
+    pairs = enumerate(zip(dev.text_a, dev.text_b, strict=True))
+    rows = [Example(str(row), " ".join(a.split()[: 1 + row % 4]), b[: 3 + row % 5], 0) for row, (a, b) in pairs]
+    return Split.of("short", "ID", rows)
+
+
+@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_any_batch_and_length(name: str, int8: bool, tmp_path: Path) -> None:
+    subnetwork = pruned(write_backbone(name, tmp_path / "backbone"))
+    Onnx(int8).write(Source(subnetwork, max_length=48), tmp_path / "onnx")
+    base = subnetwork.base()
+    data = encode(short_texts(), base.tokenizer, base.max_length(48))
+    expected = predict(subnetwork.model(base), data)
+    session = onnx_export.open_session(tmp_path / "onnx" / "model.onnx")
+    found = onnx_export.onnx_logits(session, data)
+    assert len(set(data.lengths)) > 1
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1.0 if int8 else 1e-4)
+    alone = np.concatenate([onnx_export.run_session(session, data.collate([row])) for row in range(len(data))])
+    np.testing.assert_allclose(alone, expected, rtol=0, atol=1.0 if int8 else 1e-4)
+    if int8:
+        assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.9
+        types = {node.op_type for node in onnx.load(tmp_path / "onnx" / "model.onnx").graph.node}
+        assert types & {"MatMulInteger", "DynamicQuantizeMatMul"}
+
+
+def test_units_are_gone_from_the_graph(tiny_backbone: str, tmp_path: Path) -> None:
+    sizes = []
+    for share in (0.0, 0.5, 1.0):
+        Onnx().write(Source(pruned(tiny_backbone, share=share)), tmp_path / f"{share}")
+        sizes.append((tmp_path / f"{share}" / "model.onnx").stat().st_size)
+    assert sizes[0] > sizes[1] > sizes[2]
+
+
+BLOCKED = """
+import runpy, sys
+for name in ("torch", "srnet", "transformers", "onnx"):
+    sys.modules[name] = None  # importing it would fail
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "roberta"])
+def test_the_example_needs_neither_torch_nor_srnet(name: str, tmp_path: Path) -> None:
+    """It cuts, pairs and pads as srnet does, in a fresh process in another folder."""
+    subnetwork = pruned(write_backbone(name, tmp_path / "backbone"))
+    Onnx().write(Source(subnetwork, max_length=12), tmp_path / "onnx")
+    dev = load_task(TASK).dev
+    texts = "".join(f"{a}\t{b}\n" for a, b in zip(dev.text_a, dev.text_b, strict=True))
+    (tmp_path / "elsewhere").mkdir()
+    ran = subprocess.run(
+        [sys.executable, "-c", BLOCKED, EXAMPLE, tmp_path / "onnx"],
+        input=texts,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path / "elsewhere",
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        check=True,
+    )
+    rows = [line.split("\t") for line in ran.stdout.splitlines()]
+    base = subnetwork.base()
+    data = encode(dev, base.tokenizer, 12)
+    assert max(data.lengths) == 12
+    expected = predict(subnetwork.model(base), data)
+    np.testing.assert_allclose(np.array([row[1:] for row in rows], float), expected, rtol=0, atol=1e-4)
+    assert [row[0] for row in rows] == [LABELS[best] for best in expected.argmax(1)]
+
+
+def test_one_text_on_the_command_line(tiny_backbone: str, tmp_path: Path) -> None:
+    Onnx().write(Source(pruned(tiny_backbone)), tmp_path / "onnx")
+    command = [sys.executable, EXAMPLE, tmp_path / "onnx", "the lawyer saw the doctor"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert ran.stdout.split("\t")[0] in LABELS
+
+
+def test_scores_before_and_after(tiny_backbone: str, tmp_path: Path) -> None:
+    task = load_task(TASK)
+    subnetwork = pruned(tiny_backbone, labels=task.labels)
+    lines = Onnx(int8=True).write(Source(subnetwork, task=task), tmp_path / "onnx")
+    assert lines[0].startswith("logits differ from the model's by at most ")
+    assert lines[1].startswith("int8: logits differ from the model's by at most ")
+    base = subnetwork.base()
+    for line, split in zip(lines[2:4], (task.dev, task.ood["challenge"]), strict=True):
+        answers = predict(subnetwork.model(base), encode(split, base.tokenizer, 64)).argmax(1)
+        score = 100 * float((answers == split.labels).mean())
+        assert line.startswith(f"int8, {split.kind} {split.name}, accuracy: {score:.1f} before, ")
+    card = (tmp_path / "onnx" / "README.md").read_text()
+    assert all(line in card for line in lines)
+
+
+def test_logits_of_tokens(tiny_backbone: str, tmp_path: Path) -> None:
+    from srnet.backbones import Head
+
+    subnetwork = pruned(tiny_backbone, head=Head(per_token=True), labels=("start", "end"))
+    Onnx().write(Source(subnetwork), tmp_path / "onnx")
+    session = onnx_export.open_session(tmp_path / "onnx" / "model.onnx")
+    base = subnetwork.base()
+    for batch in onnx_export.sample_batches(base.tokenizer, 20):
+        with torch.no_grad():
+            expected = subnetwork.model(base)(**batch).logits.numpy()
+        np.testing.assert_allclose(onnx_export.run_session(session, batch), expected, rtol=0, atol=1e-4)
+
+
+# --- refused -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", ["onnx", "onnxruntime"])
+def test_without_the_extra(missing: str, tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = builtins.__import__
+
+    def lacking(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.split(".")[0] == missing:
+            raise ModuleNotFoundError(f"No module named '{missing}'", name=missing)
+        return whole(name, *args, **kwargs)
+
+    subnetwork = pruned(tiny_backbone)
+    monkeypatch.setattr(builtins, "__import__", lacking)
+    with pytest.raises(UserError, match=rf'not installed \({missing}\); pip install "srnet\[onnx\]"'):
+        Onnx(int8=True).write(Source(subnetwork), tmp_path / "onnx")
+    assert not (tmp_path / "onnx").exists()
+
+
+def test_a_graph_that_is_another_model_is_not_written(
+    tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subnetwork, write_graph = pruned(tiny_backbone), onnx_export.write_graph
+
+    def wrong(model: Any, batch: Any, path: Path) -> None:
+        with torch.no_grad():
+            model.classifier.bias += 1
+        write_graph(model, batch, path)
+        with torch.no_grad():
+            model.classifier.bias -= 1
+
+    monkeypatch.setattr(onnx_export, "write_graph", wrong)
+    with pytest.raises(UserError, match=r"another model: its logits differ from the model's by at most 1\.0e\+00"):
+        Onnx().write(Source(subnetwork), tmp_path / "onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tokenizer_of_another_library_is_refused(
+    tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subnetwork = pruned(tiny_backbone)
+    monkeypatch.setattr(type(subnetwork.base().tokenizer), "backend_tokenizer", None)
+    with pytest.raises(UserError, match="not one of the tokenizers library"):
+        Onnx().write(Source(subnetwork), tmp_path / "onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_torch_does_not_load_it(tiny_backbone: str, tmp_path: Path) -> None:
+    Onnx().write(Source(pruned(tiny_backbone)), tmp_path / "onnx")
+    with pytest.raises(UserError, match=r"is an ONNX model; onnxruntime runs it: see examples/onnx_classify\.py"):
+        load_subnetwork(tmp_path / "onnx")
+    assert json.loads((tmp_path / "onnx" / CARD).read_text())["kind"] == "onnx"

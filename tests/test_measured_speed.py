@@ -1,0 +1,178 @@
+"""Speed is measured side by side: every kind of model, fair turns, and nothing that was altered."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_models import VARIANTS, pruned, tiny
+
+from srnet import api
+from srnet.cli.speed import _table
+from srnet.errors import UserError
+from srnet.export import Merged, Onnx, Shrunk, Source
+from srnet.timing import (
+    Measured,
+    Pace,
+    Runner,
+    Timing,
+    _timing,
+    interleaved,
+    open_runner,
+    speed_against_score,
+    time_runners,
+    torch_runner,
+)
+
+QUICK = Pace(rounds=2, lengths=(8, 16), batch=2, memory=False)
+
+
+@pytest.fixture(scope="module")
+def folders(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("formats")
+    subnetwork = pruned(tiny_backbone)
+    subnetwork.save(root / "subnetwork")
+    formats = {"merged": Merged(), "shrunk": Shrunk(), "uniform": Shrunk(True), "onnx": Onnx(), "int8": Onnx(True)}
+    for name, format in formats.items():
+        format.write(Source(subnetwork), root / name)
+    return root
+
+
+def test_every_format_side_by_side(folders: Path, tiny_backbone: str) -> None:
+    names = ("subnetwork", "merged", "shrunk", "uniform", "onnx", "int8")
+    found = api.speed(*(str(folders / name) for name in names), tiny_backbone, pace=QUICK)
+    assert [each.name for each in found] == [*names, "tiny"]
+    by_name = {each.name: each for each in found}
+    assert by_name["shrunk"].parameters < by_name["uniform"].parameters < by_name["merged"].parameters
+    assert by_name["merged"].parameters == by_name["subnetwork"].parameters
+    assert by_name["int8"].bytes < by_name["onnx"].bytes
+    assert by_name["shrunk"].bytes < by_name["merged"].bytes
+    for each in found:
+        assert [(t.rows, t.length) for t in each.timings] == [(1, 8), (1, 16), (2, 8), (2, 16)]
+        assert all(0 < t.p25 <= t.p50 <= t.p75 <= t.p95 for t in each.timings)
+        assert json.loads(json.dumps(each.facts()))["timings"][0]["per_second"] > 0
+    assert all(timing.ratio == (1.0, 1.0, 1.0) for timing in found[0].timings)
+    assert _table(found, QUICK).row_count == 7
+
+
+def test_memory_is_that_of_the_model(tmp_path: Path) -> None:
+    """A model of forty megabytes takes at least as much, and not the memory of this process."""
+    torch_model = tiny("bert")
+    torch_model.resize_token_embeddings(600_000)
+    torch_model.save_pretrained(tmp_path / "large")
+    from test_architectures import ARCHITECTURES, tokenizer_for
+
+    tokenizer_for(ARCHITECTURES["bert"]).save_pretrained(tmp_path / "large")
+    (found,) = api.speed(str(tmp_path / "large"), pace=Pace(rounds=2, lengths=(4,), batch=2, threads=1))
+    assert found.memory is not None
+    assert found.memory > 4 * 16 * 600_000
+    assert found.memory < 10**9
+
+
+def test_turns_are_fair() -> None:
+    """Every round runs each call once, and begins with another one."""
+    seen: list[str] = []
+    calls = [lambda name=name: seen.append(name) for name in "abc"]
+    seconds = interleaved([calls[0], None, calls[1], calls[2]], rounds=4)
+    rounds = ["".join(seen[start : start + 3]) for start in range(0, len(seen), 3)]
+    assert len(rounds) == 3 + 4  # the warm-up
+    assert {"".join(sorted(each)) for each in rounds} == {"abc"}
+    assert {each[0] for each in rounds} == set("abc")
+    assert [None if own is None else len(own) for own in seconds] == [4, None, 4, 4]
+
+
+def test_quartiles_by_hand() -> None:
+    own, first = np.array([0.001, 0.002, 0.003, 0.004, 0.005]), np.array([0.002, 0.004, 0.006, 0.004, 0.005])
+    timing = _timing(4, 16, own, first)
+    assert (timing.p25, timing.p50, timing.p75) == pytest.approx((2.0, 3.0, 4.0))
+    assert timing.p95 == pytest.approx(4.8)
+    assert timing.ratio == pytest.approx((1.0, 2.0, 2.0))
+    assert timing.per_second == pytest.approx(4 / 0.003)
+
+
+def test_a_text_that_is_too_long_for_one_of_them() -> None:
+    short, other = torch_runner("short", tiny("bert")), torch_runner("other", tiny("mpnet"))
+    found = time_runners([short, other], Pace(rounds=2, lengths=(8, 200), batch=2))
+    assert [[t.length for t in each] for each in found] == [[8, 8], [8, 8]]
+    table = _table([Measured("short", "torch", 1, 1, None, tuple(found[0]))], Pace(lengths=(8, 200), batch=2))
+    assert "too long" in list(table.columns[2].cells)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_any_architecture_runs(variant: str) -> None:
+    runner = torch_runner(variant, tiny(variant))
+    assert runner.run(runner.inputs(2, 5)).shape == (2, 3)
+
+
+def test_a_picture() -> None:
+    timing = Timing(1, 128, 1.0, 2.0, 3.0, 4.0, (1.0, 1.0, 1.0))
+    measured = [Measured(name, "torch", 1, 1, None, (timing,)) for name in ("a", "b")]
+    figure = speed_against_score(measured, {"a": 90.0})
+    assert [text.get_text() for text in figure.axes[0].texts] == ["a"]
+    assert figure.axes[0].lines[0].get_xydata().tolist() == [[500.0, 90.0]]
+
+
+# --- refused -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["merged", "shrunk", "onnx", "int8", "subnetwork"])
+def test_a_flipped_bit_in_any_file(name: str, folders: Path) -> None:
+    for path in (folders / name).iterdir():
+        if path.name == "README.md":
+            continue
+        whole = path.read_bytes()
+        damaged = bytearray(whole)
+        damaged[len(whole) // 3] ^= 16
+        path.write_bytes(bytes(damaged))
+        try:
+            with pytest.raises(UserError, match=path.name):
+                open_runner(str(folders / name))
+        finally:
+            path.write_bytes(whole)
+
+
+def test_what_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be loaded"):
+        api.speed(str(tmp_path), pace=QUICK)
+    with pytest.raises(UserError, match=r"backbone 'deadbeef' cannot be loaded"):
+        api.speed("deadbeef", pace=QUICK)
+    with pytest.raises(UserError, match="no model to measure"):
+        api.speed(pace=QUICK)
+    with pytest.raises(UserError, match="at least one token"):
+        Pace(lengths=())
+
+
+def test_on_the_command_line(folders: Path, tmp_path: Path) -> None:
+    """In a fresh process, in another folder."""
+
+    def srnet(*words: object) -> Any:
+        command = [sys.executable, "-m", "srnet", *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+
+    options = ("--rounds", 2, "--lengths", "8", "--batch", 2, "--no-memory", "--json")
+    ran = srnet("speed", folders / "shrunk", folders / "int8", *options)
+    assert ran.returncode == 0, ran.stderr
+    assert [each["name"] for each in json.loads(ran.stdout)["models"]] == ["shrunk", "int8"]
+    shutil.copytree(folders / "int8", tmp_path / "damaged")
+    (tmp_path / "damaged" / "model.onnx").write_bytes((folders / "int8" / "model.onnx").read_bytes()[:-1])
+    ran = srnet("speed", "damaged", *options)
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines() == [
+        "srnet: damaged/model.onnx is truncated or altered: its checksum does not match; restore the file"
+    ]
+
+
+def test_runners_say_what_they_read() -> None:
+    runner = Runner("x", "torch", lambda batch: None, lambda: 1, 1, words=7, segments=True)
+    batch = runner.inputs(3, 4)
+    assert set(batch) == {"input_ids", "attention_mask", "token_type_ids"}
+    assert batch["input_ids"].shape == (3, 4)
+    assert int(batch["input_ids"].max()) < 7
+    assert torch.equal(batch["attention_mask"], torch.ones(3, 4, dtype=torch.long))
