@@ -128,13 +128,21 @@ def check_types(path: Path, values: dict[str, Any], **needed: type | tuple[type,
 
 
 def require_new(folder: Path) -> Path:
-    """Refuse to put a result where something lies already, or where nothing can be written: before it is computed."""
+    """`folder` if it is new or empty and can be written, else an error: before anything is computed for it."""
     with writing(folder):
         if folder.resolve() == Path.cwd() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
             raise UserError(f"{folder} exists already", "choose a new folder")
-        above = next(each for each in folder.absolute().parents if each.exists())
-        os.rmdir(tempfile.mkdtemp(dir=above, prefix=".probe-"))
+    require_writable(folder)
     return folder
+
+
+def require_writable(folder: Path) -> None:
+    """Refuse a folder for results that is a file or that cannot be written: before anything is computed for it."""
+    with writing(folder):
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder} is a file", "choose another folder for the results")
+        above = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+        os.rmdir(tempfile.mkdtemp(dir=above, prefix=".probe-"))
 
 
 @contextmanager

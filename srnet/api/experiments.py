@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from srnet.errors import UserError
 from srnet.experiment import Engine
+from srnet.files import require_writable
 from srnet.options import as_cli_args, option
 from srnet.progress import is_secondary_rank
 from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
@@ -70,8 +70,7 @@ def _report(
 ) -> Page:
     from srnet.report import Evidence, Page, Section, mask_pictures, results_of, write_report
 
-    if out.exists() and not out.is_dir():
-        raise UserError(f"{out} is a file", "choose another folder for the results")
+    require_writable(out)
     engine.execute([node for recipe in recipes for node in recipe.nodes()])
     evidence = [Evidence(recipe, engine.store) for recipe in recipes]
     sections = []

@@ -8,10 +8,9 @@ from pathlib import Path
 from srnet.api.audits import audit_models
 from srnet.api.experiments import run_recipe
 from srnet.api.models import export_model
-from srnet.audit import check_writable
 from srnet.experiment import BiasSpec, Engine
 from srnet.experiment.nodes import TaskSpec
-from srnet.files import write_json
+from srnet.files import require_writable, write_json
 from srnet.finding import Find, FindSettings, Found
 from srnet.names import EMBEDDED
 from srnet.progress import is_secondary_rank
@@ -34,7 +33,7 @@ def find(
     subnetwork qualifies, only find.json is written.
     """
     out, engine = Path(out), engine or Engine()
-    check_writable(out)
+    require_writable(out)
     found = Find(task, backbone, settings or FindSettings(), engine, bias, budget).run()
     if is_secondary_rank():
         return found

@@ -18,7 +18,7 @@ from srnet.experiment.compute import score_splits
 from srnet.experiment.nodes import TaskSpec, answer_of_spec, answers_of
 from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.experiment.rebuild import stored_model
-from srnet.export import Source, get_format, write
+from srnet.export import Format, Source, get_format, write
 from srnet.export.reference_masks import read_reference
 from srnet.export.shapes import linear_shapes, stack_shapes
 from srnet.export.smp_masks import read_smp
@@ -217,17 +217,18 @@ def export_model(
     model: str | Path,
     out: Path | str,
     *,
-    format: str = "merged",
+    format: str | Format = "merged",
     engine: Engine | None = None,
     say: Callable[[str], None] = lambda line: None,
     **options: Any,
 ) -> Path:
     """Write a model of the store (by key), or a saved subnetwork folder, in a format that others can use.
 
-    The formats are in `srnet.export.FORMATS`; `options` are the fields of the chosen one: `dtype` of `subnetwork`,
-    `uniform` of `shrunk`, `int8` of `onnx`. `say` is called with remarks on the result.
+    `format` is one of `srnet.export.FORMATS`, by its name or as an instance. `options` are the fields of the named one:
+    `dtype` of `subnetwork`, `uniform` of `shrunk`, `int8` of `onnx`. `say` is called with remarks on the result.
     """
-    chosen, out = get_format(format)(**options), Path(out)
+    chosen = get_format(format)(**options) if isinstance(format, str) else format
+    out = Path(out)
     if not chosen.is_file:
         require_new(out)
     for line in write(chosen, _source(model, engine or Engine()), out):

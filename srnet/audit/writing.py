@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from srnet.audit.page import render_page
 from srnet.audit.report import Audit
 from srnet.audit.rows import Judged
 from srnet.errors import UserError
-from srnet.files import new_folder, write_bytes, write_json, writing
+from srnet.files import new_folder, require_writable, write_bytes, write_json
 
 JSON, CSV, PAGE = "audit.json", "examples.csv", "audit.html"
 
@@ -26,9 +25,7 @@ def check_writable(out: Path) -> None:
         foreign = sorted(each.name for each in out.iterdir() if each.name not in (JSON, CSV, PAGE))
         if foreign:
             raise UserError(f"{out} holds other files, such as {foreign[0][:80]}", "choose a new folder: --out DIR")
-    beside = next(each for each in out.resolve().parents if each.exists())
-    with writing(out):
-        Path(tempfile.mkdtemp(dir=beside, prefix=f".new-{out.name}-")).rmdir()
+    require_writable(out)
 
 
 def write_audit(audit: Audit, out: Path) -> Path:

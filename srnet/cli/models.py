@@ -222,10 +222,9 @@ def import_mask(
 @app.command(cls=Command)
 def export(*, model: Model, format: Format, path: ExportPath, folder: StoreFolder) -> None:
     """Export a model. `srnet export --format NAME --help` shows the options of a format."""
-    name, options = format
     remarks: list[str] = []
     engine = Run(**folder, quiet=True).start()
-    out.print(str(srnet.export_model(model, path, format=name, engine=engine, say=remarks.append, **options)))
+    out.print(str(srnet.export_model(model, path, format=format, engine=engine, say=remarks.append)))
     for line in remarks:
         out.print(line)
 

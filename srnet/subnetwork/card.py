@@ -56,8 +56,8 @@ def _check_fields(path: Path, card: dict[str, Any]) -> None:
     check_types(path, card, **_TYPES)
     texts = [*card["labels"], *card["label_words"], *card["files"].values()]
     files = {WEIGHTS, MASKS[card["format"]]}
-    if card["max_length"] is not None and card["max_length"] < 1:
-        raise UserError(f"{path}: 'max_length' must be at least 1, not {card['max_length']}", "restore the file")
+    if card["max_length"] is not None and not 1 <= card["max_length"] <= 2**20:
+        raise UserError(f"{path}: 'max_length' is out of range", "restore the file")
     if not all(isinstance(text, str) for text in texts) or not {WEIGHTS} <= card["files"].keys() <= files:
         raise UserError(f"{path} names other labels or files than a subnetwork has", "restore the file")
 

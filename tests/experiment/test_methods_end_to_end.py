@@ -303,7 +303,8 @@ RELOAD = """
 import sys, numpy as np, torch
 torch.manual_seed(999)
 from srnet.subnetwork import Subnetwork
-from srnet.training import encode, predict
+from srnet.training import encode
+from srnet.training.predict import predict
 from srnet.tasks.synthetic import SyntheticTask
 folder, out = sys.argv[1:]
 subnetwork = Subnetwork.load(folder)

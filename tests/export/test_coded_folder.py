@@ -222,8 +222,8 @@ def test_export_writes_it(folder: Path, run: Callable[..., str], tmp_path: Path)
 
 def test_bad_options_are_one_line(folder: Path, run: Callable[..., str], tmp_path: Path) -> None:
     for words, said in [
-        (("--format", "subnetwork", "--dtype", "int8"), "unknown dtype 'int8'"),
-        (("--format", "merged", "--dtype", "float16"), "format 'merged' has no dtype"),
+        (("--format", "subnetwork", "--dtype", "int8"), "--dtype: unknown value 'int8'"),
+        (("--format", "merged", "--dtype", "float16"), "format 'merged' has no option --dtype"),
     ]:
         line = run("export", folder, *words, "--out", "made", code=2)
         assert said in line

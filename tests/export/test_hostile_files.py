@@ -224,9 +224,9 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_is_computed(
     (tmp_path / "a-file").write_text("")
     task, out = write_task(tmp_path), ("--out", tmp_path / place)
     never = pytest.fail
-    monkeypatch.setattr("srnet.api.exchange._pretrain", never)
-    monkeypatch.setattr("srnet.api.exchange.load_backbone", never)
-    monkeypatch.setattr("srnet.api.exchange._saved", never)
+    monkeypatch.setattr("srnet.api.models.pretrain_backbone", never)
+    monkeypatch.setattr("srnet.api.models.load_backbone", never)
+    monkeypatch.setattr("srnet.api.models._source", never)
     for words in (
         ("pretrain",),
         ("import", "smp", stored[1], "--backbone", BACKBONE, "--labels", "no,yes"),

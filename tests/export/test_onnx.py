@@ -26,7 +26,8 @@ from srnet.exported import CARD
 from srnet.subnetwork import load_subnetwork
 from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import encode, predict
+from srnet.training import encode
+from srnet.training.predict import predict
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "onnx_classify.py"
