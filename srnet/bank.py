@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from srnet.backbones import Head, LoadedBackbone, load_backbone
 from srnet.errors import UserError
 from srnet.files import check_types, new_folder, read_json_object, require_new, sha256, write_json, writing
+from srnet.masks import Mask
 from srnet.names import file_name
 from srnet.subnetwork import CARD, Subnetwork
 from srnet.subnetwork.card import FILES
@@ -28,8 +29,10 @@ from srnet.subnetwork.coded import ALL, Index, stored_entries
 
 BANK = "bank.json"
 _FORMAT = 1
-_CHUNK = 1 << 18
-"""Weights that are masked at a time: they and their bits stay in the processor's cache."""
+_CHUNK = 1 << 15
+"""Times eight weights are masked at a time: they stay in the processor's cache."""
+_PATTERNS = -np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int32)
+"""For each byte of a packed mask eight numbers whose bits are all 1 or all 0."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,17 @@ class _Change:
 
 
 def _zero_pruned(tensor: torch.Tensor, packed: np.ndarray) -> None:
-    """As whole numbers: a product of floats would leave a negative zero where a negative weight was."""
+    """Keep or clear all bits of a weight: a product of floats would leave -0.0 where a negative weight was.
+
+    Eight at a time from a table, which is three times as fast as unpacking the bits.
+    """
     whole = tensor.view(-1).numpy().view(np.int32)
-    for start in range(0, len(whole), _CHUNK):
-        part = whole[start : start + _CHUNK]
-        np.multiply(part, np.unpackbits(packed[start // 8 :], count=len(part)), out=part)
+    octets = whole[: len(whole) // 8 * 8].reshape(-1, 8)
+    for start in range(0, len(octets), _CHUNK):
+        part = octets[start : start + _CHUNK]
+        np.bitwise_and(part, _PATTERNS[packed[start : start + len(part)]], out=part)
+    tail = whole[octets.size :]
+    tail *= np.unpackbits(packed[len(octets) :], count=len(tail))
 
 
 class _Originals:
@@ -138,6 +147,8 @@ class MaskBank:
         self._folder = tempfile.TemporaryDirectory(prefix="srnet-bank-")
         self._originals = _Originals(Path(self._folder.name))
         base = load_backbone(backbone, ("0", "1"), seed=0)
+        self._base = base.model.base_model.requires_grad_(False)
+        """Its modules serve every task that changes nothing but values: for ten tasks they would take 50 MB."""
         self._shared = {name: p for name, p in base.model.named_parameters() if name not in base.fresh}
 
     # --- tasks -----------------------------------------------------------------------------------------------------
@@ -156,7 +167,7 @@ class MaskBank:
         return self._tasks[self._in_use()].tokenizer
 
     def add(self, name: str, folder: Path | str) -> None:
-        """Read a subnetwork's folder. For a moment this takes the memory of a second model."""
+        """Read a subnetwork's folder. For a moment this takes the memory of a second model and of the mask."""
         if name in self._tasks:
             raise UserError(f"the bank has a task '{name}' already", "remove it first, or take another name")
         file_name("a task", name)
@@ -229,17 +240,29 @@ class MaskBank:
 
     def _added(self, name: str, subnetwork: Subnetwork, base: LoadedBackbone) -> _Task:
         """The task's model, on the bank's tensors wherever they are the same."""
-        own = dict(base.model.named_parameters())
+        subnetwork.check(base)
+        own, twins = dict(base.model.named_parameters()), base.twins()
         same = {n for n, p in self._shared.items() if n in own and _equal(p.data, own[n].data)}
-        changes = self._changes(subnetwork, same, base.twins())
+        changes = self._changes(subnetwork, same, twins)
         for each in changes:
             self._originals.keep(each, self._shared[each].data)
-        model = subnetwork.model(base).requires_grad_(False)
-        _replace(model, {id(own[n]): self._shared[n] for n in same})
-        _detach_from_checkpoint(model, same)
+        model = _without(subnetwork, same, twins).model(base).requires_grad_(False)
+        self._share(model, {id(own[n]): self._shared[n] for n in same})
         model.register_forward_pre_hook(lambda *_: self._check_in_use(name, model))
         tokenizer = self._tokenizers.setdefault(subnetwork.head, base.tokenizer)
         return _Task(model, tokenizer, changes)
+
+    def _share(self, model: PreTrainedModel, parameters: dict[int, nn.Parameter]) -> None:
+        """Put the bank's parameters in place of those with these ids, and its modules where all are the bank's."""
+        whole = model.base_model
+        if (
+            whole is not model
+            and _names(whole) == _names(self._base)
+            and all(id(each) in parameters for each in whole.parameters())
+        ):
+            setattr(model, model.base_model_prefix, self._base)
+        _replace(model, parameters)
+        _detach_from_checkpoint(model, {id(each) for each in self._shared.values()})
 
     def _changes(self, subnetwork: Subnetwork, same: set[str], twins: dict[str, str]) -> dict[str, _Change]:
         mask, weights = (
@@ -283,10 +306,23 @@ def _replace(model: nn.Module, parameters: dict[int, nn.Parameter]) -> None:
                 setattr(module, name, parameters[id(own)])
 
 
-def _detach_from_checkpoint(model: nn.Module, shared: set[str]) -> None:
+def _without(subnetwork: Subnetwork, names: set[str], twins: dict[str, str]) -> Subnetwork:
+    """The subnetwork as far as it is about other tensors than these."""
+    mask, weights = (
+        {n: t for n, t in each.items() if twins.get(n, n) not in names}
+        for each in (subnetwork.mask or {}, subnetwork.weights)
+    )
+    return replace(subnetwork, mask=Mask(mask), weights=weights)
+
+
+def _names(module: nn.Module) -> set[str]:
+    return set(module.state_dict())
+
+
+def _detach_from_checkpoint(model: nn.Module, shared: set[int]) -> None:
     """Copy what the model has for itself: small tensors that lie in the mapped checkpoint keep all of it in memory."""
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if name not in shared:
+    for tensor in (*model.parameters(), *model.buffers()):
+        if id(tensor) not in shared:
             tensor.data = tensor.data.clone()
 
 

@@ -20,6 +20,7 @@ from methods import FROZEN, METHODS, STEERED
 from torch import nn
 
 from srnet.backbones import LoadedBackbone, in_base, load_backbone
+from srnet.bank import MaskBank
 from srnet.errors import UserError
 from srnet.experiment import Engine, Pretrained, Prune, Store
 from srnet.experiment.nodes import load_task
@@ -29,7 +30,7 @@ from srnet.progress import Reporter
 from srnet.pruners import IMP, MaskTraining
 from srnet.pruners.base import Pruner
 from srnet.pruners.static import kind_of
-from srnet.subnetwork import Subnetwork
+from srnet.subnetwork import Subnetwork, load_subnetwork
 from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings, encode, trainer
@@ -268,6 +269,19 @@ def test_some_change_nothing_but_the_mask(name: str, pruner: str, runs: Runs) ->
     for tensor, expected in mask_of(subnetwork).apply(before).items():
         if pruner == "mask" or in_base(base.model, tensor):
             assert torch.equal(after[tensor], expected), tensor
+
+
+@every
+def test_a_bank_switches_between_coded_folders(name: str, runs: Runs, tmp_path: Path) -> None:
+    bank, expected = MaskBank(runs.backbone(name)), {}
+    for pruner, found in runs.found(name).items():
+        Subnetwork.load(found.folder).save_coded(tmp_path / pruner)
+        bank.add(pruner, tmp_path / pruner)
+        expected[pruner] = load_subnetwork(found.folder).state_dict()
+    for pruner in (*expected, *expected):
+        state = bank.use(pruner).state_dict()
+        assert state.keys() == expected[pruner].keys()
+        assert all(torch.equal(state[tensor], each) for tensor, each in expected[pruner].items()), pruner
 
 
 @every

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from transformers import PreTrainedModel
 
 import srnet
 from srnet.backbones import Head, load_backbone
-from srnet.bank import MaskBank
+from srnet.bank import MaskBank, _zero_pruned
 from srnet.errors import UserError
 from srnet.masks import LAYERS
 from srnet.pruners import OneShot
@@ -104,6 +105,14 @@ def test_any_sequence_of_switches(sequence: list[tuple[str, str]], bank: MaskBan
             check(bank, fresh)
         assert bank.current == one
         check(bank, fresh)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(width=32, allow_nan=False)), max_size=40))
+def test_pruned_weights_are_positive_zero(entries: list[tuple[bool, float]]) -> None:
+    keep, values = np.array([k for k, _ in entries], bool), torch.tensor([v for _, v in entries])
+    expected = torch.where(torch.from_numpy(keep), values, 0.0)
+    _zero_pruned(values, np.packbits(keep))
+    assert torch.equal(values.view(torch.int32), expected.view(torch.int32))
 
 
 def test_adding_and_removing_while_one_is_in_use(tiny_backbone: str, folders: dict[str, Path], fresh: dict) -> None:

@@ -79,13 +79,16 @@ class Subnetwork:
 
     def model(self, base: LoadedBackbone) -> PreTrainedModel:
         """An ordinary model with the mask baked in."""
-        self._check_weights(base)
+        self.check(base)
         base.model.load_state_dict(self.state(base))
         return base.model.eval()
 
-    def _check_weights(self, base: LoadedBackbone) -> None:
+    def check(self, base: LoadedBackbone) -> None:
         """Every tensor has its place in the model, and what the backbone lacks is there."""
         places, twins = base.model.state_dict(), base.twins()
+        for name, keep in (self.mask or {}).items():
+            if name not in places or places[name].shape != keep.shape:
+                raise UserError(f"the mask does not fit this model: {name} is missing or has another shape")
         for name, tensor in self.weights.items():
             if name not in places or places[name].shape != tensor.shape:
                 raise UserError(f"weights '{name}' have no place in backbone '{base.name}'", "restore the subnetwork")
