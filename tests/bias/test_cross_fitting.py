@@ -143,3 +143,19 @@ def test_extended_features_reach_the_model() -> None:
         return float((log_probs.argmax(axis=1) == dev.labels).mean())
 
     assert (right(extended=False), right(extended=True)) == (0.5, 1.0)
+
+
+def test_rows_that_are_alike_are_fitted_as_one_with_the_same_result() -> None:
+    """400 pairs with few different features, against a plain fit of all of them."""
+    from srnet.bias.model import _alike, _classifier, _fit, _predict
+
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, (400, 3)) / 2.0
+    y = (x.sum(axis=1) + rng.normal(size=400) > 1.5).astype(np.int64)
+    alike, rows = _alike(x), np.flatnonzero(rng.random(400) < 0.8)
+    assert alike is not None
+    assert len(np.unique(alike)) <= 27
+    assert all((x[alike == number] == x[alike == number][0]).all() for number in np.unique(alike))
+    whole = _classifier(x).fit(x[rows], y[rows]).predict_log_proba(x)
+    np.testing.assert_allclose(_predict(_fit(x, y, alike, rows), x, 2), whole, atol=1e-9)
+    assert _alike(rng.normal(size=(400, 3))) is None, "nothing is gained"
