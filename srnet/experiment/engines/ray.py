@@ -19,8 +19,10 @@ from srnet.experiment.store import Store
 from srnet.experiment.work import ensure
 from srnet.training.trainer import Watch
 
-PATIENCE = 60.0
-"""Seconds that Ray has to start, and to say that it is still there."""
+PATIENCE = 180.0
+"""Seconds that Ray has to start, and to say that it is still there: on a machine with a load of 20 it needs a minute."""
+PATIENCE_AT_END = 30.0
+"""Seconds that it has to end."""
 T = TypeVar("T")
 
 
@@ -78,7 +80,7 @@ class RayExecutor:
 
     def close(self) -> None:
         # a Ray that has stopped may never answer, and nobody should wait for it
-        within(PATIENCE, self._end)
+        within(PATIENCE_AT_END, self._end)
 
     def _end(self) -> None:
         for reference in self._running:
