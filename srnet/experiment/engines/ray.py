@@ -20,7 +20,7 @@ from srnet.experiment.work import ensure
 from srnet.training.trainer import Watch
 
 PATIENCE = 180.0
-"""Seconds that Ray has to start, and to say that it is still there: on a machine with a load of 20 it needs a minute."""
+"""Seconds that Ray has to start, and to say that it is still there: on a busy machine it needs a minute."""
 PATIENCE_AT_END = 30.0
 """Seconds that it has to end."""
 T = TypeVar("T")
