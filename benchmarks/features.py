@@ -9,7 +9,13 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
+import os
+import random
 import re
+import subprocess
+import sys
+import tempfile
 import tracemalloc
 from dataclasses import asdict
 from pathlib import Path
@@ -118,11 +124,48 @@ def memory(text_a: list[str], text_b: list[str], vectors: WordVectors) -> int:
     return peak - features.nbytes + int(pa.default_memory_pool().max_memory() or 0)
 
 
+def large_file(rows: int) -> dict[str, Any]:
+    """CPU seconds and peak memory of `data check` and of the bias model on a csv file with so many rows."""
+    rng = random.Random(0)
+    some = [f"word{number}" for number in range(5_000)]
+
+    def row() -> str:
+        return f"{' '.join(rng.choices(some, k=10))}.,{' '.join(rng.choices(some, k=6))}.,{rng.choice('ny')}\n"
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name, count in (("train", rows), ("dev", 2_000), ("ood", 2_000)):
+            with (Path(folder) / f"{name}.csv").open("w") as file:
+                file.write("text_a,text_b,label\n")
+                file.writelines(row() for _ in range(count))
+        task = {
+            "name": "large",
+            "train": "train.csv",
+            "dev": "dev.csv",
+            "ood": {"ood": "ood.csv"},
+            "labels": ["n", "y"],
+        }
+        (Path(folder) / "large.yaml").write_text(json.dumps(task))
+        commands = {"data_check": ["data", "check", "large.yaml"], "bias": ["bias", "--task", "large.yaml", "-q"]}
+        measured = {name: _cost(words, folder) for name, words in commands.items()}
+    return {"rows": rows, **measured}
+
+
+def _cost(words: list[str], folder: str) -> dict[str, float]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "SRNET_STORE": str(Path(folder) / "store")}
+    command = [sys.executable, "-m", "srnet", *words]
+    started = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(started.pid, 0)
+    if status:
+        raise RuntimeError(f"srnet {' '.join(words)} failed")
+    return {"cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1), "peak_mib": usage.ru_maxrss // 1024}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=Path, help="a .tsv file with a header, instead of generated text")
     parser.add_argument("--columns", default="premise,hypothesis", help="the names of its two columns of text")
     parser.add_argument("--vectors", help="a file of word vectors, instead of random ones")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of the csv file that the commands are run on")
     options = parser.parse_args()
     text_a, text_b = generated() if options.pairs is None else from_file(options.pairs, options.columns)
     vocabulary = tokenise([*text_a, *text_b]).vocabulary
@@ -144,6 +187,7 @@ def main() -> None:
     }
     for times in (1, 4):
         results[f"peak_bytes_{times * len(text_a)}"] = memory(text_a * times, text_b * times, vectors)
+    results["large_file"] = large_file(options.rows)
     report(Console(), results)
     write_json(Path(__file__).parent / "features.json", results)
 
@@ -155,6 +199,12 @@ def report(console: Console, results: dict[str, Any]) -> None:
         f"{results['target']}); {pace['vectorised']:,.0f} against {pace['loop']:,.0f} pairs a second on "
         f"{results['threads']} threads; largest difference {results['largest_difference']:.1e}"
     )
+    large = results["large_file"]
+    for name in ("data_check", "bias"):
+        cost = large[name]
+        console.print(
+            f"{name} of {large['rows']:,} rows: {cost['cpu_seconds']} s of CPU, at most {cost['peak_mib']:,} MiB"
+        )
     for key, value in results.items():
         if key.startswith("peak_bytes_"):
             pairs = int(key.removeprefix("peak_bytes_"))

@@ -36,19 +36,17 @@ class Columns:
         self._seen: dict[str, str] = {}
 
     def add(self, text_a: str, text_b: str, label: Any, group: str) -> None:
-        self.text_a.append(self._interned(text_a))
-        self.text_b.append(self._interned(text_b))
+        """Premises and sub-cases repeat: one copy is kept of each of the recent ones."""
+        seen = self._seen
+        if len(seen) > 10_000:
+            seen.clear()
+        self.text_a.append(seen.setdefault(text_a, text_a))
+        self.text_b.append(seen.setdefault(text_b, text_b))
         self.labels.append(label)
-        self.groups.append(self._interned(group))
+        self.groups.append(seen.setdefault(group, group))
 
     def unknown(self, group: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(column for column in group if column not in self.grouped)
-
-    def _interned(self, text: str) -> str:
-        """Premises and sub-cases repeat, so one copy of each recent text is kept."""
-        if len(self._seen) > 10_000:
-            self._seen.clear()
-        return self._seen.setdefault(text, text)
 
     def split(self, kind: Kind, answer: AnswerKind, coarse: Coarse | None) -> Split:
         ids = tuple(f"{self.name}-{n}" for n in range(len(self.labels)))
@@ -107,7 +105,8 @@ class Layout:
 
 
 def _cell(row: Mapping[str, str], column: str) -> str | None:
-    return next((row[name] for name in _alternatives(column) if name in row), None)
+    found = row.get(column)  # nearly every column has one name
+    return next((row[name] for name in _alternatives(column) if name in row), None) if found is None else found
 
 
 def _separator_hint(row: Mapping[str, str]) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix, issparse
 
 import srnet.bias.model
 from srnet.bias import BiasPredictions, fit_bias_model
-from srnet.bias.model import _fit_predict
+from srnet.bias.model import _alike, _classifier, _fit, _predict
 from srnet.errors import UserError
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Example, Split
@@ -31,13 +33,18 @@ def test_no_training_example_is_scored_by_a_model_that_saw_it(monkeypatch: pytes
     def row_numbers(split: Split, *_: object) -> np.ndarray:
         return np.array([[int(id.split("-")[1]) + (0 if split.name == "train" else 1000)] for id in split.ids])
 
-    def record(x: np.ndarray, y: np.ndarray, test: np.ndarray, classes: int) -> np.ndarray:
-        calls.append((x[:, 0].tolist(), test[:, 0].tolist()))
+    def fit(x: np.ndarray, y: np.ndarray, alike: np.ndarray | None, rows: np.ndarray) -> list[int]:
+        seen: list[int] = x[rows, 0].tolist()
+        return seen
+
+    def record(seen: list[int], test: np.ndarray, classes: int) -> np.ndarray:
+        calls.append((seen, test[:, 0].tolist()))
         # the "prediction" names the row it was made for, so that rows put in the wrong place are noticed
         return np.repeat(test.astype(float), classes, axis=1)
 
     monkeypatch.setattr(srnet.bias.model, "features", row_numbers)
-    monkeypatch.setattr(srnet.bias.model, "_fit_predict", record)
+    monkeypatch.setattr(srnet.bias.model, "_fit", fit)
+    monkeypatch.setattr(srnet.bias.model, "_predict", record)
     predictions = fit_bias_model(task_of([0, 1] * 10), "overlap", None, folds=5)
 
     *crossed, dev = calls
@@ -104,20 +111,24 @@ def claims_task(train: list[tuple[str, int]], dev: list[tuple[str, int]]) -> Tas
 
 def test_claims_without_vectors_are_bags_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    fit_predict = srnet.bias.model._fit_predict
 
-    def record(x: csr_matrix, y: np.ndarray, test: csr_matrix, classes: int) -> np.ndarray:
-        seen.append((x, test))
-        return fit_predict(x, y, test, classes)
+    def fit(x: csr_matrix, *rest: Any) -> Any:
+        seen.append(x)
+        return _fit(x, *rest)
 
-    monkeypatch.setattr(srnet.bias.model, "_fit_predict", record)
+    def predict(model: Any, x: csr_matrix, classes: int) -> np.ndarray:
+        seen.append(x)
+        return _predict(model, x, classes)
+
+    monkeypatch.setattr(srnet.bias.model, "_fit", fit)
+    monkeypatch.setattr(srnet.bias.model, "_predict", predict)
     task = claims_task(
         [("it is not so", 0), ("it is so", 1)] * 10, [("not here", 0), ("here it is", 1), ("not here", 0)]
     )
     predictions = fit_bias_model(task, "claim", None, folds=2)
-    assert all(issparse(x) and issparse(test) for x, test in seen)
+    assert all(issparse(x) for x in seen)
     # "here" is in two claims of dev, but what dev holds may not shape the model
-    assert {matrix.shape[1] for pair in seen for matrix in pair} == {4}
+    assert {x.shape[1] for x in seen} == {4}
     for name, split in task.splits.items():
         assert predictions[name].log_probs.argmax(axis=1).tolist() == split.labels.tolist()
         np.testing.assert_allclose(np.exp(predictions[name].log_probs).sum(axis=1), 1.0)
@@ -128,7 +139,8 @@ def test_a_word_that_a_fold_did_not_see_says_nothing_there() -> None:
     x = csr_matrix([[1, 0, 0], [0, 1, 0]] * 6)
     new, known = csr_matrix([[1, 0, 1]]), csr_matrix([[1, 0, 0]])
     y = np.array([0, 1] * 6)
-    assert _fit_predict(x, y, new, 2).tolist() == _fit_predict(x, y, known, 2).tolist()
+    model = _fit(x, y, None, np.arange(12))
+    assert _predict(model, new, 2).tolist() == _predict(model, known, 2).tolist()
 
 
 def test_extended_features_reach_the_model() -> None:
@@ -143,3 +155,17 @@ def test_extended_features_reach_the_model() -> None:
         return float((log_probs.argmax(axis=1) == dev.labels).mean())
 
     assert (right(extended=False), right(extended=True)) == (0.5, 1.0)
+
+
+def test_rows_that_are_alike_are_fitted_as_one_with_the_same_result() -> None:
+    """400 pairs with few different features, against a plain fit of all of them."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, (400, 3)) / 2.0
+    y = (x.sum(axis=1) + rng.normal(size=400) > 1.5).astype(np.int64)
+    alike, rows = _alike(x), np.flatnonzero(rng.random(400) < 0.8)
+    assert alike is not None
+    assert len(np.unique(alike)) <= 27
+    assert all((x[alike == number] == x[alike == number][0]).all() for number in np.unique(alike))
+    whole = _classifier(x).fit(x[rows], y[rows]).predict_log_proba(x)
+    np.testing.assert_allclose(_predict(_fit(x, y, alike, rows), x, 2), whole, atol=1e-9)
+    assert _alike(rng.normal(size=(400, 3))) is None, "nothing is gained"

@@ -19,7 +19,7 @@ import psutil
 T = TypeVar("T")
 
 HERE = Path(__file__).parent
-PATIENCE = 300.0
+PATIENCE = 1800.0
 """Seconds for anything that must happen sooner or later, on a machine that has much else to do."""
 ALWAYS = 1_000_000
 

@@ -516,5 +516,11 @@ def test_the_help_teaches(run: Callable[..., str]) -> None:
     for word in ("--backbone", "--labels", "--task", "--label-words", "[CLS]", "srnet evaluate DIR"):
         assert word in taught("import", "smp")
     assert "nothing in it is run" in taught("import", "srnet-reference")
-    for word in ("merged A plain checkpoint", "subnetwork Only what the backbone lacks", "smp The mask bits alone", "--format", "--out"):
+    for word in (
+        "merged A plain checkpoint",
+        "subnetwork Only what the backbone lacks",
+        "smp The mask bits alone",
+        "--format",
+        "--out",
+    ):
         assert word in taught("export")

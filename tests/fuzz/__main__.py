@@ -30,7 +30,9 @@ def main() -> None:
     cases = list(islice(product(numbers, doors), given.cases))
     codes: Counter[int] = Counter()
     bad, started = 0, time.monotonic()
-    for number, door in cases:
+    for done, (number, door) in enumerate(cases):
+        if done and done % 100 == 0:
+            print(f"{done} cases, {bad} of them bad", file=sys.stderr, flush=True)
         outcome = run_case(door, DOORS[door], number, given.seed)
         codes[outcome.code] += 1
         if outcome.problem or given.case is not None:

@@ -19,8 +19,10 @@ from srnet.experiment.nodes import Node
 from srnet.experiment.store import Store
 from srnet.progress import Watch
 
-TIMEOUT = 60.0
-"""Seconds for Ray to start, and to answer a probe."""
+TIMEOUT = 180.0
+"""Seconds that Ray has to start, and to say that it is still there: on a busy machine it needs a minute."""
+END_TIMEOUT = 30.0
+"""Seconds that it has to end."""
 T = TypeVar("T")
 
 
@@ -79,8 +81,8 @@ class RayExecutor:
             return False
 
     def close(self) -> None:
-        # with a timeout, because a stopped Ray may never answer
-        run_with_timeout(TIMEOUT, self._end)
+        # a Ray that has stopped may never answer, and nobody should wait for it
+        run_with_timeout(END_TIMEOUT, self._end)
 
     def _end(self) -> None:
         for reference in self._running:
