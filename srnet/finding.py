@@ -27,8 +27,7 @@ from srnet.options import option
 from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Profile, full, of_fine_tuned
 from srnet.recipes.points import Point
-from srnet.recipes.profiles.cpu import cpu_profile
-from srnet.recipes.profiles.toy import toy_profile
+from srnet.recipes.profiles.toy import cpu_profile, toy_profile
 from srnet.recipes.recipe import FULL_CE, Recipe
 from srnet.report.evidence import Evidence
 from srnet.tasks.base import SHORTCUTS, Shortcut, Task

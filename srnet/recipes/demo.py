@@ -23,8 +23,7 @@ def demo_recipe(
     steps: int | None = None,
 ) -> Recipe:
     """`steps` shortens (or lengthens) every training alike."""
-    profile = toy_profile(task or SyntheticTask("inference"))
-    profile = replace(profile, seeds=tuple(range(seeds)), sparsities=sparsities)
+    profile = replace(toy_profile(task or SyntheticTask("inference")), seeds=tuple(range(seeds)), sparsities=sparsities)
     if steps is not None:
         profile = profile.each_training(steps=steps, eval_every=max(1, steps // 5))
     return Recipe("demo", profile, _points)

@@ -66,9 +66,8 @@ def _searches(profile: Profile, label: str, pruner: str, *objectives: str, kind:
     return {label.format(OBJECTIVES[each]): profile.search(pruner, each, kind) for each in objectives}
 
 
-def _gradual(profile: Profile, start: float, end: float, **more: Any) -> Search:
-    options = {"init": "soft", "initial_sparsity": start}
-    return profile.search("mask", "poe", "gradual", sparsities=(end,), options=options, **more)
+def _gradual(profile: Profile, start: float, **more: Any) -> Search:
+    return profile.search("mask", "poe", "gradual", options={"init": "soft", "initial_sparsity": start}, **more)
 
 
 def _series(profile: Profile, searches: dict[str, Search], paradigm: Any = of_fine_tuned, **more: Any) -> list[Point]:
@@ -128,10 +127,9 @@ def _fig7(profile: Profile) -> list[Point]:
 
 @Figure("fig8", "Gradual against fixed sparsity, over the length of the search", axis="length")
 def _fig8(profile: Profile) -> list[Point]:
-    high, lengths = profile.high_sparsity, profile.lengths
-    fixed = profile.search("mask", "poe", sparsities=(high,), lengths=lengths)
-    gradual = _gradual(profile, 0.7, high, lengths=lengths)
-    return full(profile, FULL_CE) + _series(profile, {FIXED: fixed, GRADUAL: gradual})
+    at: dict[str, Any] = {"sparsities": (profile.high_sparsity,), "lengths": profile.lengths}
+    searches = {FIXED: profile.search("mask", "poe", **at), GRADUAL: _gradual(profile, 0.7, **at)}
+    return full(profile, FULL_CE) + _series(profile, searches)
 
 
 @Figure("figA1", "Reweighting and confidence regularisation")
@@ -145,19 +143,15 @@ Figure("figA3", "When to start the search (appendix)", axis="start", tasks="othe
 
 @Figure("tab5", "Initialisation and schedule of the sparsity")
 def _tab5(profile: Profile) -> list[Point]:
-    high, lengths = profile.high_sparsity, (profile.ablation_length,)
-    searches = {
-        f"fixed, {init}": profile.search("mask", "poe", sparsities=(high,), options={"init": init}, lengths=lengths)
-        for init in ("hard", "soft")
-    }
-    for start in (0.2, 0.5, 0.7):
-        searches[f"gradual, from {100 * start:g} %"] = _gradual(profile, start, high, lengths=lengths)
-    return full(profile, FULL_CE) + _series(profile, searches)
+    at: dict[str, Any] = {"sparsities": (profile.high_sparsity,), "lengths": (profile.ablation_length,)}
+    fixed = {f"fixed, {init}": profile.search("mask", "poe", options={"init": init}, **at) for init in ("hard", "soft")}
+    gradual = {f"gradual, from {100 * start:g} %": _gradual(profile, start, **at) for start in (0.2, 0.5, 0.7)}
+    return full(profile, FULL_CE) + _series(profile, fixed | gradual)
 
 
 @Figure("tab6", "Other backbones", tasks="main")
 def _tab6(profile: Profile) -> list[Point]:
-    mask, gradual = profile.search("mask", "poe", sparsities=(0.5, 0.7)), _gradual(profile, 0.5, 0.7)
+    mask, gradual = profile.search("mask", "poe", sparsities=(0.5, 0.7)), _gradual(profile, 0.5, sparsities=(0.7,))
     points = []
     for backbone in profile.other_backbones:
         short = backbone.rstrip("/").rsplit("/", 1)[-1]

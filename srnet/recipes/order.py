@@ -13,10 +13,9 @@ from srnet.experiment.nodes import TaskSpec
 from srnet.options import COUNT, TEXT, as_cli_args, option, repeated
 from srnet.recipes.figures import FIGURES, Figure
 from srnet.recipes.paradigms import OF_SCORES, OF_WEIGHTS, Options, Profile, Search
-from srnet.recipes.profiles.cpu import cpu_profile
 from srnet.recipes.profiles.paper import PUBLISHED, paper_profile
 from srnet.recipes.profiles.smp import STATIC, cpu_smp, paper_smp, toy_smp
-from srnet.recipes.profiles.toy import toy_profile
+from srnet.recipes.profiles.toy import cpu_profile, toy_profile
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import DATASETS, DataOptions
 from srnet.tasks.synthetic import FAMILIES
@@ -116,21 +115,18 @@ class Order:
         shown = {"all": usual, "main": usual[:1], "others": usual[1:]}[figure.tasks]
         names = self.tasks or (self.profile == "paper" and SMP_TASKS.get(figure.name)) or shown
         tasks = [self.data.task(name, alone=len(names) == 1) for name in names]
-        without = [task.name for task in tasks if figure.needs_ood and not load_task(task).ood]
-        if without:
-            fix = "give one: --ood NAME=FILE, or ood in its YAML file"
-            raise UserError(f"task '{without[0]}' has no OOD set", fix)
+        no_ood = [task.name for task in tasks if figure.needs_ood and not load_task(task).ood]
+        if no_ood:
+            raise UserError(f"task '{no_ood[0]}' has no OOD set", "give one: --ood NAME=FILE, or ood in its YAML file")
         return tasks
 
     def _profile(self, figure: Figure, task: TaskSpec) -> Profile:
         make = PROFILES[figure.family][self.profile]
         profile = make(task, self.backbone) if self.backbone else make(task)
-        if self.learning_rate is not None:
-            profile = profile.each_training(OF_WEIGHTS, learning_rate=self.learning_rate)
         if self.score_rate is not None and figure.family == "smp":
             raise UserError(f"{figure.name} has a score rate for each method", "leave out --score-rate")
-        if self.score_rate is not None:
-            profile = profile.each_training(OF_SCORES, learning_rate=self.score_rate)
+        for names, rate in ((OF_WEIGHTS, self.learning_rate), (OF_SCORES, self.score_rate)):
+            profile = profile if rate is None else profile.each_training(names, learning_rate=rate)
         profile = replace(
             profile.each_training(scale=self.scale, precision=self.precision, compile=self.compile),
             seeds=self.seeds,
@@ -148,10 +144,8 @@ class Order:
         if debiased and not words and self.without_vectors:
             raise UserError("shortcut 'unknown' reads no word vectors", "leave out --without-vectors")
         if words and self.profile == "paper" and self.bias.vectors is None and not self.without_vectors:
-            raise UserError(
-                f"the bias model of {words[0].name} needs word vectors to be the paper's",
-                "give --vectors FILE, or --without-vectors to measure the shortcut on words alone",
-            )
+            fix = "give --vectors FILE, or --without-vectors to measure the shortcut on words alone"
+            raise UserError(f"the bias model of {words[0].name} needs word vectors to be the paper's", fix)
 
 
 def as_published(profile: Profile) -> Profile:

@@ -7,7 +7,7 @@ own parameters.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ Options = dict[str, Any]
 """Fields of a pruner with their values."""
 OF_WEIGHTS, OF_SCORES = ("finetuning", "finetuning_of", "stopping", "pruning_of"), ("pruning", "with_ood")
 """The fields of a profile with settings for training weights, and for training the scores of masks."""
+TRAININGS = OF_WEIGHTS + OF_SCORES
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Search:
     """Whether the search also imitates the full CE model of the same seed."""
 
     def check(self) -> None:
+        if not self.sparsities or not self.lengths:
+            raise UserError("no sparsities or no lengths are named", "add e.g. sparsities: [0.5, 0.7]")
         if not all(0.0 < length < math.inf for length in (*self.lengths, *self.lengths_at.values())):
             raise UserError("lengths must be positive and finite")
         trains = get_pruner(self.pruner).trains
@@ -103,9 +106,7 @@ class Profile:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise UserError("at least one seed is needed, each once", f"not {list(self.seeds)}")
 
-    def each_training(
-        self, names: tuple[str, ...] = OF_WEIGHTS + OF_SCORES, scale: float = 1.0, **changes: Any
-    ) -> Profile:
+    def each_training(self, names: tuple[str, ...] = TRAININGS, scale: float = 1.0, **changes: Any) -> Profile:
         """With changes of every training, or of those in some fields; `scale`: longer, with as many evaluations."""
 
         def changed(value: Any) -> Any:
@@ -133,9 +134,9 @@ class Profile:
         settings = settings or self.finetuning_of.get(objective, self.finetuning)
         return FineTune(model, self.objective(objective, model), _of_run(settings, objective, model))
 
-    def pruned(self, model: ModelNode, search: Search, sparsity: float, length: float) -> Prune:
+    def pruned(self, model: ModelNode, search: Search, place: Place) -> Prune:
         """The subnetwork that a search finds in `model`."""
-        pruner, raw, longer = search.at(sparsity), model.pretrained, search.lengths_at.get(sparsity, 1.0)
+        pruner, raw, longer = search.at(place.sparsity), model.pretrained, search.lengths_at.get(place.sparsity, 1.0)
         if search.prune is None:
             return Prune(model, pruner)
         objective = self.objective(search.prune, model)
@@ -146,7 +147,7 @@ class Profile:
         # `pruning` is for several pruners, and not all of them have scores
         settings = settings if pruner.has_scores else replace(settings, score_rate=None)
         # where only this sparsity trains longer, it warms up for as many steps as the others
-        settings = replace(lengthened(settings, length * longer), warmup=settings.warmup / max(1.0, longer))
+        settings = replace(lengthened(settings, place.length * longer), warmup=settings.warmup / max(1.0, longer))
         return Prune(model, pruner, objective, _of_run(settings, search.prune, model), search.data)
 
     def objective(self, name: str, model: ModelNode) -> Objective:
@@ -186,19 +187,11 @@ def of_fine_tuned(
     backbone: str | None = None,
 ) -> list[Point]:
     """(a) Prune the model as it is after each of `starts`, shares of its fine-tuning with `finetune`."""
-    search.check()
-    if not (search.sparsities and search.lengths and starts):
-        raise UserError(f"'{label}' needs sparsities, lengths and starts, at least one of each")
-    if not all(start == "auto" or 0.0 <= start <= 1.0 for start in starts):
+    if not starts or not all(start == "auto" or 0.0 <= start <= 1.0 for start in starts):
         raise UserError("starts are shares of the fine-tuning, from 0 to 1, or auto")
-    return [
-        Point(label, Place(sparsity, start, length), seed, profile.pruned(model, search, sparsity, length))
-        for seed in profile.seeds
-        for start in starts
-        for model in [_started(profile, profile.raw(seed, backbone), finetune, start, starts)]
-        for sparsity in search.sparsities
-        for length in search.lengths
-    ]
+    raw = [profile.raw(seed, backbone) for seed in profile.seeds]
+    models = [(start, _started(profile, each, finetune, start, starts)) for each in raw for start in starts]
+    return _pruned(profile, label, search, models)
 
 
 def _started(profile: Profile, raw: Pretrained, objective: str, start: Start, starts: tuple[Start, ...]) -> ModelNode:
@@ -229,21 +222,29 @@ def in_isolation(
 
     IMP with rewinding trains from the raw weights. Other pruners learn the structure from the fine-tuned model.
     """
-    start = 0.0 if search.pruner == "imp-rw" else 1.0
-    if start == 0.0 and finetune != "ce":
+    if search.pruner == "imp-rw" and finetune != "ce":
         raise UserError("imp-rw in paradigm b starts from the raw model", "leave finetune out")
-    found = of_fine_tuned(profile, label, search, finetune=finetune, starts=(start,), backbone=backbone)
-    rewound = [(point, Rewind(point.node, point.node.pretrained)) for point in found]
-    return [_without_start(replace(point, node=profile.fine_tuned(node, isolated))) for point, node in rewound]
+    full = [profile.full(seed, finetune, backbone) for seed in profile.seeds]
+    models = [(None, each.parent if search.pruner == "imp-rw" else each) for each in full]
+    found = [(point, point.node.pretrained) for point in _pruned(profile, label, search, models)]
+    return [replace(point, node=profile.fine_tuned(Rewind(point.node, raw), isolated)) for point, raw in found]
 
 
 def of_raw(profile: Profile, label: str, search: Search, *, backbone: str | None = None) -> list[Point]:
     """(c) Prune the raw model; nothing is fine-tuned."""
-    return [_without_start(point) for point in of_fine_tuned(profile, label, search, starts=(0.0,), backbone=backbone)]
+    return _pruned(profile, label, search, [(None, profile.raw(seed, backbone)) for seed in profile.seeds])
 
 
-def _without_start(point: Point) -> Point:
-    return replace(point, place=point.place._replace(start=None))
+def _pruned(
+    profile: Profile, label: str, search: Search, models: Sequence[tuple[Start | None, ModelNode]]
+) -> list[Point]:
+    """The subnetworks that a search finds in models, which are given with their starts."""
+    search.check()
+    return [
+        Point(label, place, model.pretrained.seed, profile.pruned(model, search, place))
+        for start, model in models
+        for place in (Place(sparsity, start, length) for sparsity in search.sparsities for length in search.lengths)
+    ]
 
 
 PARADIGMS: dict[str, Callable[..., list[Point]]] = {"full": full, "a": of_fine_tuned, "b": in_isolation, "c": of_raw}

@@ -35,12 +35,10 @@ def plan(recipes: Sequence[Recipe], engine: Engine | None = None, *, measure: bo
     every = {key: node for nodes in wanted for key, node in nodes.items()}
     missing = engine.plan(list(every.values()))
     todo = {node.key for node in missing}
+    figures = []
+    for recipe, nodes in zip(recipes, wanted, strict=True):
+        trainings = [key in todo for key, node in nodes.items() if node.trains]
+        counted = f"{len(recipe.points)} models, {len(trainings)} trainings, {sum(trainings)} to do"
+        figures.append(f"{recipe.name} on {recipe.task.name}: {counted}")
     takes = estimate(missing, engine.store, measure=measure)
-    figures = [_figure_line(recipe, nodes, todo) for recipe, nodes in zip(recipes, wanted, strict=True)]
     return Plan([(node, key not in todo) for key, node in every.items()], figures, takes)
-
-
-def _figure_line(recipe: Recipe, nodes: dict[str, Node], todo: set[str]) -> str:
-    trainings = [key for key, node in nodes.items() if node.trains]
-    left = sum(key in todo for key in trainings)
-    return f"{recipe.name} on {recipe.task.name}: {len(recipe.points)} models, {len(trainings)} trainings, {left} to do"

@@ -12,8 +12,6 @@ Axis = Literal["sparsity", "kept", "start", "length"]
 """What a figure varies. `kept` is 100 % minus the sparsity, on a logarithmic scale."""
 Start = float | Literal["auto"]
 """When the search begins: after this share of the fine-tuning, or `auto`: when the ID dev score stops rising."""
-Paradigm = Literal["full", "a", "b", "c"]
-"""`full`: no pruning. (a) prune a fine-tuned model. (b) prune, rewind, fine-tune in isolation. (c) no fine-tuning."""
 
 
 class Place(NamedTuple):
@@ -51,7 +49,8 @@ class Point:
         return self.node.pretrained.backbone
 
     @property
-    def paradigm(self) -> Paradigm:
+    def paradigm(self) -> Literal["full", "a", "b", "c"]:
+        """(a) a fine-tuned model, pruned; (b) then rewound and fine-tuned in isolation; (c) the raw model, pruned."""
         if self.search is None:
             return "full"
         if self.search is not self.node:

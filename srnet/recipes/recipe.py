@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from srnet.errors import UserError, choose
-from srnet.experiment import Bias, Evaluate, FineTune, ModelNode, Node
+from srnet.experiment import Bias, Evaluate, FineTune, Node
 from srnet.experiment.cost import planned_steps
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import file_name
@@ -40,7 +40,8 @@ class Recipe:
     title: str = ""
     """What the figure shows, in a few words."""
     control: bool = True
-    """Whether full CE models trained as long as the longest search are shown."""
+    """Whether full CE models trained as long as the longest search are shown: without them, what a search finds cannot
+    be told from what longer training finds."""
     lines: tuple[str, ...] = ()
     """Only these lines of the figure, by their labels, and the full CE models; all if none is named."""
 
@@ -60,10 +61,7 @@ class Recipe:
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        """Those of the figure. The control of a backbone follows its full CE model, or comes first without one.
-
-        Without a control, what a search finds cannot be told from what longer training finds.
-        """
+        """Those of the figure. The control of a backbone follows its full CE model, or comes first without one."""
         points = list(self.shown)
         for each in self.references.values():
             place = max((n for n, point in enumerate(points, start=1) if point.node in each.full.values()), default=0)
@@ -104,7 +102,7 @@ class Recipe:
         """Everything that a report on the recipe reads: every point, the models it is compared with, bias models."""
         nodes: list[Node] = [node for point in self.points for node in (point.node, Evaluate(point.node))]
         for each in self.references.values():
-            nodes += [Evaluate(model) for model in (*each.full.values(), *each.controls.values())]
+            nodes += map(Evaluate, (*each.full.values(), *each.controls.values()))
         return [*nodes, *self.bias_models.values()]
 
 
@@ -114,8 +112,6 @@ def _as_long(model: FineTune, steps: int) -> FineTune:
     return replace(model, training=training if steps <= planned_steps(model) else replace(training, steps=steps))
 
 
-def _bias_models(node: ModelNode) -> list[Bias]:
+def _bias_models(node: Node) -> list[Bias]:
     """Of every training behind a model."""
-    objective = getattr(node, "objective", None)
-    own = [objective.bias] if objective is not None and objective.bias is not None else []
-    return own + [bias for parent in node.parents if isinstance(parent, ModelNode) for bias in _bias_models(parent)]
+    return [node] if isinstance(node, Bias) else [bias for parent in node.parents for bias in _bias_models(parent)]

@@ -86,6 +86,5 @@ class DataOptions:
         task = load_task_file(Path(name)) if name.endswith((".yaml", ".yml")) else task_from(name, "task")
         for key in given:
             if not isinstance(task, (FilesTask, SquadTask)) or key not in CHANGEABLE[type(task)]:
-                problem = f"--{key.replace('_', '-')}: '{name}' brings its own data"
-                raise UserError(problem, "leave it out, or name a published dataset")
+                raise UserError(f"--{key.replace('_', '-')}: '{name}' brings its own data", "leave it out")
         return dataclasses.replace(task, **arguments_of(type(task), given)) if given else task  # type: ignore[type-var]

@@ -16,7 +16,7 @@ from srnet.experiment.cost import planned_steps
 from srnet.experiment.nodes import ModelNode
 from srnet.names import EMBEDDED_OTHER
 from srnet.recipes import Order, Profile, Recipe, load_recipe
-from srnet.recipes.figures import FIGURES, ISOLATED_IMP_CE, MASK_POE, get_figure
+from srnet.recipes.figures import FIGURES, ISOLATED_IMP_CE, MASK_POE
 from srnet.recipes.paradigms import Search, full, in_isolation, of_fine_tuned, of_raw
 from srnet.recipes.points import labels_of
 from srnet.recipes.profiles.toy import FINETUNING as TOY_FINETUNING
@@ -101,7 +101,7 @@ def c(**more: Any) -> Any:
 
 
 ONE_SHOT = {"pruner": "one-shot", "prune": None}
-LONGER = {"finetuning_of": (("poe", replace(FINETUNING, steps=25)),)}
+LONGER = {"finetuning_of": {"poe": replace(FINETUNING, steps=25)}}
 EPOCHS = {
     "finetuning": TrainingSettings(epochs=2, batch_size=8),  # 40 rows: 5 steps
     "pruning": TrainingSettings(epochs=3, batch_size=8),  # 60 rows: 8 steps; with 15 for OOD, 10
@@ -117,11 +117,11 @@ EPOCHS = {
         pytest.param((c(), a(), b()), {}, 8 + 90 + 8, id="the longest of lines"),
         pytest.param((a(pruner="imp"),), {}, 8 + 90, id="IMP, whatever the level"),
         pytest.param((b(pruner="imp-rw"),), {}, 90 + 8, id="rewound IMP starts from the raw model"),
-        pytest.param((a(pruner="imp"),), {"pruning_of": (("imp", replace(PRUNING, steps=200)),)}, 208, id="own"),
+        pytest.param((a(pruner="imp"),), {"pruning_of": {"imp": replace(PRUNING, steps=200)}}, 208, id="own"),
         pytest.param((a(lengths=(0.5, 1.0, 2.0)),), {}, 8 + 180, id="the longest length"),
         pytest.param((a(lengths=(0.5,)),), {}, 8 + 45, id="a shorter length"),
-        pytest.param((c(lengths_at=((0.7, 3.0),)),), {}, 270, id="longer at one sparsity"),
-        pytest.param((a(lengths=(2.0,), lengths_at=((0.5, 2.0),)),), {}, 8 + 360, id="both"),
+        pytest.param((c(lengths_at={0.7: 3.0}),), {}, 270, id="longer at one sparsity"),
+        pytest.param((a(lengths=(2.0,), lengths_at={0.5: 2.0}),), {}, 8 + 360, id="both"),
         pytest.param((partial(a(), starts=(0.0, 0.5)),), {}, 4 + 90, id="from half of the fine-tuning"),
         pytest.param(
             (partial(a(), starts=("auto",)),),
@@ -178,8 +178,9 @@ def test_the_searches_on_another_backbone_do_not_count() -> None:
 def test_the_models_to_compare_with_are_computed_though_they_are_not_shown() -> None:
     made = recipe(MASK)
     reference = made.references["tiny"]
-    assert len(reference.models) == 2
-    assert {Evaluate(model) for model in reference.models} <= set(made.nodes())
+    models = [*reference.full.values(), *reference.controls.values()]
+    assert len(models) == 2
+    assert {Evaluate(model) for model in models} <= set(made.nodes())
 
 
 def test_a_recipe_may_do_without() -> None:
@@ -202,7 +203,7 @@ def test_figures_with_equally_long_searches_share_their_controls() -> None:
     profile = replace(toy_profile(TASK), seeds=(0, 1))
 
     def keys(name: str) -> set[str]:
-        return {node.key for node in controls(get_figure(name).recipe(profile))}
+        return {node.key for node in controls(FIGURES[name].recipe(profile))}
 
     assert len(keys("fig2")) == 2, "one for each seed"
     for name in ("fig3", "fig5", "fig7", "fig8", "figA1", "figA3", "tab5"):

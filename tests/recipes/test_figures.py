@@ -33,6 +33,7 @@ from srnet.experiment.identity import describe
 from srnet.experiment.nodes import ModelNode, Node, Objective
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.pruners import IMP, MaskTraining, RewoundIMP
+from srnet.recipes import Order
 from srnet.recipes.figures import (
     AUTO_START,
     FIGURES,
@@ -41,11 +42,11 @@ from srnet.recipes.figures import (
     ISOLATED_MASK_CE,
     ISOLATED_MASK_POE,
     START,
-    get_figure,
 )
+from srnet.recipes.paradigms import Profile, Search
 from srnet.recipes.points import labels_of
 from srnet.recipes.profiles.smp import toy_smp
-from srnet.recipes.profiles.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS, STOPPING, toy_profile
+from srnet.recipes.profiles.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS, toy_profile
 from srnet.recipes.recipe import Recipe
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
@@ -81,7 +82,7 @@ def toy(*seeds: int, task: SyntheticTask = TASK, **changes: Any) -> Profile:
 
 def lines(name: str, profile: Profile | None = None) -> dict[str, list[ModelNode]]:
     """The models of a figure by line."""
-    points = get_figure(name).recipe(profile or toy()).points
+    points = FIGURES[name].recipe(profile or toy()).points
     return {label: [point.node for point in points if point.label == label] for label in labels_of(points)}
 
 
@@ -170,20 +171,19 @@ def test_fig6_finds_masks_with_ood_data_and_fine_tunes_them_without(name: str) -
 
 @pytest.mark.parametrize("name", ["fig7", "figA3"])
 def test_fig7_starts_at_moments_of_one_fine_tuning(name: str) -> None:
-    assert STOPPING.patience is not None
     steps = tuple(round(share * TUNED) for share in (0.25, 0.5, 0.75))
     on_the_way = Trajectory(RAW, CE(), TUNING, steps)
     starts = [RAW, *(Moment(on_the_way, step) for step in steps), FULL]
-    stopped = FineTune(RAW, CE(), replace(STOPPING, seed=SEED))
+    stopped = FineTune(RAW, CE(), replace(TUNING, eval_every=25, patience=3, min_gain=0.5))
     assert lines(name) == {
         **CE_LINE,
         **control(TUNED + SEARCHED),
         START: [node for start in starts for node in masks(start, POE, 0.7)],
         AUTO_START: masks(stopped, POE, 0.7),
     }
-    points = get_figure(name).recipe(toy()).points
+    points = FIGURES[name].recipe(toy()).points
     assert [point.place.start for point in points[2:]] == [0.0, 0.25, 0.5, 0.75, 1.0, "auto"]
-    assert get_figure(name).axis == "start"
+    assert FIGURES[name].axis == "start"
 
 
 def test_fig8_is_fixed_against_gradual_over_the_length() -> None:
@@ -195,9 +195,9 @@ def test_fig8_is_fixed_against_gradual_over_the_length() -> None:
         "fixed": [lasting(steps, fixed) for steps in lengths],
         "gradual, from 70 %": [lasting(steps, gradual) for steps in lengths],
     }
-    points = get_figure("fig8").recipe(toy()).points
+    points = FIGURES["fig8"].recipe(toy()).points
     assert [point.place.length for point in points[2:]] == 2 * [1 / 3, 2 / 3, 1.0]
-    assert get_figure("fig8").axis == "length"
+    assert FIGURES["fig8"].axis == "length"
 
 
 def test_fig_a1_has_the_teacher_of_its_own_seed() -> None:
@@ -251,18 +251,19 @@ def test_tab6_is_another_backbone_throughout() -> None:
         "srnet-small: mask training (PoE)": masks(full, poe, 0.5, 0.7),
         "srnet-small: gradual, from 50 %": [Prune(full, gradual, poe, SEARCH)],
     }
-    recipe = get_figure("tab6").recipe(claims)
+    recipe = FIGURES["tab6"].recipe(claims)
     assert recipe.references[EMBEDDED_OTHER].full == {SEED: full}
     assert recipe.bias_models == {EMBEDDED_OTHER: bias}
 
 
 def test_tab6_is_judged_by_models_of_its_own_backbone(tmp_path: Path) -> None:
-    recipe = get_figure("tab6").recipe(toy(task=small("verification")))
+    recipe = FIGURES["tab6"].recipe(toy(task=small("verification")))
     plan = Engine(Store(tmp_path / "store")).plan(recipe.nodes())
     assert {node.pretrained.backbone for node in plan if isinstance(node, ModelNode)} == {EMBEDDED_OTHER}
     (reference,) = recipe.references.values()
-    assert len(reference.models) == 2
-    assert {Evaluate(model) for model in reference.models} <= set(plan)
+    models = [*reference.full.values(), *reference.controls.values()]
+    assert len(models) == 2
+    assert {Evaluate(model) for model in models} <= set(plan)
 
 
 def test_each_other_backbone_has_lines_of_its_own() -> None:
@@ -285,7 +286,7 @@ def test_each_setting_is_used_where_it_belongs() -> None:
         pruning=TrainingSettings(steps=200, learning_rate=1e-2),
         stopping=TrainingSettings(steps=300, patience=2, learning_rate=1e-3),
         with_ood=TrainingSettings(steps=400, learning_rate=1e-4),
-        finetuning_of=(("poe", TrainingSettings(steps=500, learning_rate=1e-5)),),
+        finetuning_of={"poe": TrainingSettings(steps=500, learning_rate=1e-5)},
         sparsities=(0.3,),
         timing_sparsity=0.4,
         high_sparsity=0.8,
@@ -297,7 +298,7 @@ def test_each_setting_is_used_where_it_belongs() -> None:
         return replace(settings or TrainingSettings(), seed=1)
 
     full = FineTune(raw, CE(), seeded(profile.finetuning))
-    full_poe = FineTune(raw, POE, seeded(profile.finetuning_of[0][1]))
+    full_poe = FineTune(raw, POE, seeded(profile.finetuning_of["poe"]))
     fig4 = lines("fig4", profile)
     assert [fig4["full model (CE)"], fig4["full model (PoE)"]] == [[full], [full_poe]]
     (found,) = fig4[ISOLATED_MASK_POE]
@@ -317,7 +318,7 @@ def test_each_setting_is_used_where_it_belongs() -> None:
 
 
 def test_options_of_every_mask_training_reach_every_mask_training() -> None:
-    profile = toy(mask_options=(("scope", "global"), ("refresh_every", 3)))
+    profile = toy(searches={"mask": Search("mask", options={"scope": "global", "refresh_every": 3})})
     searches = [point.search for figure in FIGURES.values() for point in figure.recipe(profile).points]
     pruners = [search.pruner for search in searches if search and isinstance(search.pruner, MaskTraining)]
     assert len(pruners) > 30
@@ -329,12 +330,12 @@ def test_without_a_start_by_itself_there_is_no_such_line() -> None:
 
 
 def test_the_user_may_choose_the_sparsities() -> None:
-    assert {point.place.sparsity for point in get_figure("fig5").recipe(toy(), (0.1,)).points} == {0.0, 0.1}
+    assert {point.place.sparsity for point in FIGURES["fig5"].recipe(toy(), (0.1,)).points} == {0.0, 0.1}
 
 
 def test_unknown_figures_list_the_known_ones() -> None:
     with pytest.raises(UserError, match=r"unknown recipe 'fig9'.*tab6"):
-        get_figure("fig9")
+        Order(("fig9",))
 
 
 # --- all of them ---------------------------------------------------------------------------------------------------
@@ -396,8 +397,8 @@ COSTS = {
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_costs_what_it_did(name: str) -> None:
-    profile = toy() if get_figure(name).family == "srnet" else replace(toy_smp(TASK), words=())
-    recipe = get_figure(name).recipe(profile)
+    profile = toy() if FIGURES[name].family == "srnet" else replace(toy_smp(TASK), words=())
+    recipe = FIGURES[name].recipe(profile)
     trainings: list[Any] = [node for node in every_node(recipe.nodes()).values() if node.trains]
     assert (len(recipe.points), len(trainings), sum(node.planned_steps for node in trainings)) == COSTS[name]
 
@@ -411,7 +412,7 @@ def test_all_figures_together_are_fewer_than_a_hundred_trainings(plan: list[Node
     controls = {node.key for recipe in every.values() for node in controls_of(recipe)}
     assert controls < {node.key for node in full}
     assert len(full) == 2 + 2 + 1 + len(controls), "CE and PoE on both backbones, the one that stops early, controls"
-    srnet = [recipe for recipe in every.values() if get_figure(recipe.name).family == "srnet"]
+    srnet = [recipe for recipe in every.values() if FIGURES[recipe.name].family == "srnet"]
     lengths = {
         planned_steps(node) for recipe in srnet for node in controls_of(recipe) if node.pretrained.backbone == EMBEDDED
     }

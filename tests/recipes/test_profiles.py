@@ -20,7 +20,7 @@ from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
 from srnet.pruners import IMP, MaskTraining, RewoundIMP, StaticLocal
 from srnet.recipes import FIGURES, Order, Profile
 from srnet.recipes.figures import AUTO_START, FIXED, GRADUAL, START
-from srnet.recipes.order import as_published, scaled
+from srnet.recipes.order import as_published
 from srnet.recipes.profiles import toy
 from srnet.recipes.profiles.paper import Published, paper_profile
 from srnet.tasks.files import FilesTask
@@ -118,7 +118,7 @@ def test_batches_lengths_decay_and_clipping(task: Sized, said: Said, tmp_path: P
         profile.pruning,
         profile.stopping,
         profile.with_ood,
-        *dict(profile.finetuning_of).values(),
+        *profile.finetuning_of.values(),
     ]
     for settings in every:
         assert (settings.batch_size, settings.max_length, settings.max_grad_norm) == (32, 128, 1.0)
@@ -327,7 +327,6 @@ def test_seeds_and_backbone_reach_every_model(file: str) -> None:
 def test_the_rate_of_the_scores_reaches_mask_training_alone(file: str) -> None:
     usual, ours = (Order(("fig2",), tasks=(file,), score_rate=rate).recipes()[0].profile for rate in (None, 0.125))
     assert ours.pruning == replace(usual.pruning, learning_rate=0.125)
-    assert ours.with_ood == replace(usual.with_ood, learning_rate=0.125)
     assert (ours.finetuning, ours.pruning_of) == (usual.finetuning, usual.pruning_of)
     with pytest.raises(UserError, match="smp has a score rate for each method"):
         Order(("smp",), score_rate=0.125).recipes()
@@ -339,7 +338,9 @@ def test_scale_makes_every_training_shorter(file: str) -> None:
         profile = recipe.profile
         return [(s.steps, s.eval_every) for s in (profile.finetuning, profile.pruning, profile.stopping) if s]
 
-    usual = [(s.steps or 0, s.eval_every) for s in (toy.FINETUNING, toy.PRUNING, toy.STOPPING)]
+    usual = [
+        (s.steps or 0, s.eval_every) for s in (toy.FINETUNING, toy.PRUNING, replace(toy.FINETUNING, eval_every=25))
+    ]
     assert lengths(1.0) == usual
     assert lengths(0.1) == [(round(0.1 * steps), round(0.1 * every)) for steps, every in usual], "as many evaluations"
     assert lengths(2.0) == [(2 * steps, 2 * every) for steps, every in usual]
@@ -368,12 +369,12 @@ def test_the_control_trains_as_long_as_the_longest_published_path(task: Sized, s
 
 def test_scale_reaches_every_setting_of_the_paper() -> None:
     profile = paper_profile(QQP)
-    half = profile.each_training(lambda settings: scaled(settings, 0.5))
+    half = profile.each_training(scale=0.5)
     for name in ("finetuning", "pruning", "stopping", "with_ood"):
         ours, theirs = getattr(half, name), getattr(profile, name)
         assert (ours.epochs, ours.eval_every) == (0.5 * theirs.epochs, 500)
         assert ours.warmup == theirs.warmup, "a share of the run"
-    assert dict(half.finetuning_of)["poe"].epochs == 1.5
+    assert half.finetuning_of["poe"].epochs == 1.5
 
 
 @pytest.mark.parametrize(
@@ -458,8 +459,8 @@ def test_as_published_at_the_scale_of_the_paper() -> None:
     profile = paper_profile(FEVER)
     (node,) = points(FEVER, "tab5", "gradual, from 50 %", as_published(profile))
     assert (node.pruner.cut, node.pruner.refresh_every, node.pruner.ramp) == ("kth", 500, 1.0)
-    half = as_published(profile.each_training(lambda settings: scaled(settings, 0.5)))
-    assert dict(half.mask_options)["refresh_every"] == 250, "at every evaluation, however long the run"
+    half = as_published(profile.each_training(scale=0.5))
+    assert half.search("mask", "poe").options["refresh_every"] == 250, "at every evaluation, however long the run"
 
 
 # --- word vectors and seeds of the paper ---------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def test_a_whole_recipe(tmp_path: Path) -> None:
     assert profile.finetuning == TrainingSettings(learning_rate=5e-5, epochs=3.0, batch_size=16)
     assert profile.pruning == TrainingSettings(learning_rate=1e-4, epochs=5, steps=100)
     assert profile.bias == BiasSpec("overlap", folds=3)
-    masks = Search("mask", "poe", (0.5, 0.7), (("init", "soft"),))
+    masks = Search("mask", "poe", (0.5, 0.7), {"init": "soft"})
     assert recipe.figure(profile) == [*full(profile, "full"), *of_fine_tuned(profile, "masks", masks)]
 
 
@@ -116,7 +116,7 @@ def test_a_line_is_a_call_of_its_paradigm(tmp_path: Path) -> None:
     assert profile.stopping is not None
     assert (profile.stopping.steps, profile.stopping.patience, profile.stopping.min_gain) == (50, 3, 1.0)
     varied, longer = replace(search, lengths=(0.5, 1.0)), replace(search, lengths=(2.0,), distil=True)
-    with_ood = replace(search, data="id+ood", lengths_at=((0.5, 2.0),))
+    with_ood = replace(search, data="id+ood", lengths_at={0.5: 2.0})
     assert list(recipe.points) == [
         *full(profile, "full"),
         *of_fine_tuned(profile, "a", varied, finetune="poe", starts=(0.0, 0.5, "auto")),
@@ -144,7 +144,7 @@ def test_a_key_is_refused_or_changes_the_models(paradigm: str, key: str, tmp_pat
     line = {"paradigm": paradigm, **({"label": "x"} if paradigm == "full" else MASK)}
     changed = {**line, key: KEYS[key]}
     if key in REFUSED[paradigm]:
-        with pytest.raises(UserError, match=f"line 'x': paradigm {paradigm} has no use for '{key}'"):
+        with pytest.raises(UserError, match=f"line 1 'x': paradigm {paradigm}: unknown key '{key}'"):
             load(tmp_path, changed)
     else:
         assert load(tmp_path, changed).points != load(tmp_path, line).points
@@ -164,7 +164,7 @@ def test_options_of_a_pruner_are_what_its_fields_ask_for(tmp_path: Path) -> None
     assert search is not None
     assert search.pruner == StaticShared(0.5, penalty=400.0, targets=Targets(), temperature=3.0)
     assert recipe.profile.words == ("perhaps", "truly")
-    own = dict(recipe.profile.pruning_of)["smp-s"]
+    own = recipe.profile.pruning_of["smp-s"]
     assert own == pruning_for(EMBEDDED, "smp-s"), "its own settings, though the file does not name them"
 
 
@@ -192,31 +192,32 @@ def refused(folder: Path, recipe: Any, words: tuple[str, ...]) -> None:
     [
         ({**MASK, "paradigm": "a", "as_long": True}, ("line 1", "as_long")),
         ({"label": "x", "sparsity": 3}, ("line 1", "sparsity")),
-        (3, ("line 1", "mapping")),
+        (3, ("lines", "3 is not a mapping")),
         ({"paradigm": "a"}, ("line 1", "label")),
         ({"label": 3}, ("line 1", "label", "text")),
-        ({"label": "x", "paradigm": "a"}, ("line 'x'", "pruner")),
-        (MASK, ("line 'x'", "paradigm a, b or c")),
-        ({**MASK, "paradigm": "d"}, ("line 'x'", "paradigm", "'d'")),
+        ({"label": "x", "paradigm": "a"}, ("line 1 'x'", "'pruner' is missing")),
+        (MASK, ("line 1 'x'", "paradigm full", "unknown key 'prune")),
+        ({**MASK, "paradigm": "d"}, ("line 1 'x'", "paradigm", "'d'")),
         ({**MASK, "paradigm": "a", "pruner": "lasso"}, ("unknown pruner 'lasso'", "imp-rw")),
-        ({**MASK, "paradigm": "a", "prune": "mse"}, ("line 'x'", "unknown objective 'mse'")),
-        ({"label": "x", "finetune": "mse"}, ("line 'x'", "unknown objective 'mse'", "confreg")),
-        ({**MASK, "paradigm": "b", "isolated": "mse"}, ("line 'x'", "unknown objective 'mse'")),
-        ({"label": "x", "paradigm": "a", "pruner": "mask", "sparsities": [0.5]}, ("line 'x'", "'mask' needs")),
-        ({**MASK, "paradigm": "a", "pruner": "one-shot"}, ("line 'x'", "'one-shot' takes no")),
-        ({**MASK, "paradigm": "a", "options": {"phy": 1}}, ("line 'x'", "phy")),
+        ({**MASK, "paradigm": "a", "prune": "mse"}, ("line 1 'x'", "unknown objective 'mse'")),
+        ({"label": "x", "finetune": "mse"}, ("line 1 'x'", "unknown objective 'mse'", "confreg")),
+        ({**MASK, "paradigm": "b", "isolated": "mse"}, ("line 1 'x'", "unknown objective 'mse'")),
+        ({"label": "x", "paradigm": "a", "pruner": "mask", "sparsities": [0.5]}, ("line 1 'x'", "'mask' needs")),
+        ({**MASK, "paradigm": "a", "pruner": "one-shot"}, ("line 1 'x'", "'one-shot' takes no")),
+        ({**MASK, "paradigm": "a", "options": {"phy": 1}}, ("line 1 'x'", "phy")),
         *(({**MASK, "paradigm": "a", "starts": [start]}, ("starts",)) for start in ("soon", True, -1, [0.5])),
         *(
-            ({**MASK, "paradigm": "a", "sparsities": value}, ("line 'x'", "sparsit"))
-            for value in (0.5, ["half"], [0.5, 0.5], [], [1.0], [-0.1])
+            ({**MASK, "paradigm": "a", "sparsities": value}, ("line 1 'x'", "sparsit"))
+            for value in (0.5, ["half"], [], [1.0], [-0.1])
         ),
-        ({**MASK, "paradigm": "a", "pruner": "imp", "sparsities": [0.55]}, ("line 'x'", "0.55")),
-        ({**STATIC, "options_at": {0.6: {"ramp": 0.5}}}, ("line 'x'", "options_at", "0.6")),
-        ({**STATIC, "lengths_at": {0.5: -2}}, ("line 'x'", "lengths", "positive")),
-        ({**STATIC, "options_at": {0.5: {"ramp": "fast"}}}, ("options_at: 0.5: ramp", "number")),
-        ({**STATIC, "options_at": {0.5: {"lasso": 1}}}, ("line 'x'", "lasso")),
-        ({**STATIC, "options": {"penalty": "much"}}, ("options: penalty", "number")),
-        ({**MASK, "paradigm": "a", "starts": ["auto"]}, ("line 'x'", "auto", "patience")),
+        ({**MASK, "paradigm": "a", "sparsities": [0.5, 0.5]}, ("each line, sparsity", "once")),
+        ({**MASK, "paradigm": "a", "pruner": "imp", "sparsities": [0.55]}, ("line 1 'x'", "0.55")),
+        ({**STATIC, "options_at": {0.6: {"ramp": 0.5}}}, ("line 1 'x'", "options_at", "0.6")),
+        ({**STATIC, "lengths_at": {0.5: -2}}, ("line 1 'x'", "lengths", "positive")),
+        ({**STATIC, "options_at": {0.5: {"ramp": "fast"}}}, ("line 1 'x'", "ramp", "number")),
+        ({**STATIC, "options_at": {0.5: {"lasso": 1}}}, ("line 1 'x'", "lasso")),
+        ({**STATIC, "options": {"penalty": "much"}}, ("line 1 'x'", "penalty", "number")),
+        ({**MASK, "paradigm": "a", "starts": ["auto"]}, ("line 1 'x'", "auto", "patience")),
     ],
     ids=str,
 )
@@ -233,7 +234,7 @@ FILES = {"name": "m", "labels": ["a", "b"], "train": "a.csv", "dev": "a.csv"}
         ({"seedz": 2}, ("'seedz'", "control")),
         *(({"control": value}, ("control", "true or false")) for value in (1, "no", [], None)),
         ({"lines": {"label": "x"}}, ("lines", "list")),
-        ({"lines": []}, ("lines", "list")),
+        ({"lines": []}, ("needs models", "line")),
         ({"lines": [{"label": "x"}, {"label": "x"}]}, ("label",)),
         *(({"seeds": value}, ("seed",)) for value in (0, None, "3", ["a"], True, [1, 1])),
         ({"backbone": 5}, ("backbone",)),
@@ -248,7 +249,7 @@ FILES = {"name": "m", "labels": ["a", "b"], "train": "a.csv", "dev": "a.csv"}
         ({"task": {**FILES, "dev": None}}, ("task: dev",)),
         ({"finetuning": {"learning_rate": "fast"}}, ("finetuning: learning_rate", "'fast' is not a number")),
         ({"finetuning": {"learning_rate": None}}, ("finetuning: learning_rate",)),
-        ({"finetuning": {"steps": 0}}, ("steps must be at least 1",)),
+        ({"finetuning": {"steps": 0}}, ("finetuning", "steps 0 is out of range")),
         ({"finetuning": {"seed": 1}}, ("finetuning", "seeds")),
         ({"finetuning": {"steps": 1, "epochs": 1}}, ("finetuning", "exclude each other")),
         ({"pruning": {"steps": "5e3"}}, ("pruning: steps", "whole number")),

@@ -174,9 +174,9 @@ def test_the_user_may_say_which_words(asked: Any, words: tuple[str, ...]) -> Non
 def test_the_rate_of_the_weights_is_not_that_of_the_scores() -> None:
     usual, ours = (Order(("smp",), learning_rate=rate).recipes()[0].profile for rate in (None, 0.125))
     assert ours.finetuning.learning_rate == 0.125
-    assert {settings.learning_rate for _, settings in ours.pruning_of} == {0.125}
+    assert {settings.learning_rate for settings in ours.pruning_of.values()} == {0.125}
     assert ours.pruning == usual.pruning
-    assert [s.score_rate for _, s in ours.pruning_of] == [s.score_rate for _, s in usual.pruning_of]
+    assert [s.score_rate for s in ours.pruning_of.values()] == [s.score_rate for s in usual.pruning_of.values()]
 
 
 def test_some_lines_only() -> None:

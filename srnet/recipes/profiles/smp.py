@@ -18,9 +18,8 @@ from srnet.tasks.files import FilesTask
 from srnet.training import TrainingSettings
 
 STATIC, FAMILY = ("smp-l", "smp-s"), ("movement", "soft-movement", "magnitude", "l0")
-HEAD_RATE = 1e-3
-"""Of a classifier where a backbone needs one; the authors' models have none."""
-_STATIC = TrainingSettings(learning_rate=HEAD_RATE, score_rate=2e-2, epochs=12, batch_size=64)
+_STATIC = TrainingSettings(learning_rate=1e-3, score_rate=2e-2, epochs=12, batch_size=64)
+"""The learning rate is of a classifier where a backbone needs one; the authors' models have none."""
 _FAMILY = TrainingSettings(learning_rate=3e-5, epochs=6, warmup=0.1)
 
 
@@ -86,7 +85,7 @@ CPU = TrainingSettings(learning_rate=1e-4, steps=400, batch_size=16, warmup=0.06
 
 def small(weights: TrainingSettings) -> Trained:
     """Scores move as far in hundreds of steps as the published rates move them in tens of thousands."""
-    static = replace(weights, learning_rate=HEAD_RATE, score_rate=1e-1, warmup=0.0)
+    static = replace(weights, learning_rate=_STATIC.learning_rate, score_rate=1e-1, warmup=0.0)
     return Trained(static, weights, rates={"movement": 5e-2, "soft-movement": 5e-2, "l0": 1e-1})
 
 
