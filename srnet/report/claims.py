@@ -17,9 +17,7 @@ Answer = Literal["holds", "does not hold", "not enough evidence"]
 HOLDS: Answer = "holds"
 FAILS: Answer = "does not hold"
 OPEN: Answer = "not enough evidence"
-
 VERDICTS: dict[str, Answer] = {"yes": HOLDS, "no": FAILS}
-
 MODERATE = 0.7
 """The sparsity up to which the paper says that subnetworks stay good."""
 MANY_SEEDS = 100_000
@@ -74,9 +72,6 @@ all_of = partial(_combined, FAILS, HOLDS)
 """Every part must hold; one that fails is enough to refute."""
 any_of = partial(_combined, HOLDS, FAILS)
 """One is enough; the claim is refuted only if every one is."""
-
-
-# --- what each claim looks at --------------------------------------------------------------------------------------
 
 
 def _by_sparsity(evidence: Evidence, label: str, **place: object) -> dict[float, Models]:
@@ -139,9 +134,6 @@ def _half_way(evidence: Evidence) -> list[Part]:
     nearest = min(starts, key=lambda start: abs(start - 0.5))
     what = f"start at {100 * nearest:.0f} % minus start at the end"
     return _beats(figures.START, figures.START, what=what, bar=-MARGIN, start=(nearest, 1.0))(evidence)
-
-
-# --- the claims ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -295,6 +287,10 @@ def _seeds_needed(claim: Claim, evidence: Evidence) -> int | None:
 
 def plain_finding(finding: Finding) -> dict[str, Any]:
     """As JSON."""
+
+    def numbers(interval: Interval) -> dict[str, float]:
+        return {name: getattr(interval, name) for name in ("difference", "low", "high", "level")}
+
     return {
         "task": finding.task,
         "claim": finding.claim.name,
@@ -305,13 +301,5 @@ def plain_finding(finding: Finding) -> dict[str, Any]:
         "note": finding.note,
         "seeds_needed": finding.needs,
         "tested_at": finding.alpha,
-        "figures": [
-            {
-                "what": part.what,
-                **{name: getattr(part.interval, name) for name in ("difference", "low", "high", "level")},
-                "bar": part.bar,
-                "answer": part.answer,
-            }
-            for part in finding.parts
-        ],
+        "figures": [{"what": p.what, **numbers(p.interval), "bar": p.bar, "answer": p.answer} for p in finding.parts],
     }

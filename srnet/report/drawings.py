@@ -113,5 +113,4 @@ def blocks(matrix: torch.Tensor, most: int = BLOCKS) -> np.ndarray:
     """The share kept in each block of a matrix."""
     kept = matrix.to(torch.float32)[None, None]
     rows, columns = (min(most, side) for side in matrix.shape)
-    pooled: np.ndarray = torch.nn.functional.adaptive_avg_pool2d(kept, (rows, columns))[0, 0].numpy()
-    return pooled
+    return np.asarray(torch.nn.functional.adaptive_avg_pool2d(kept, (rows, columns))[0, 0])

@@ -1,8 +1,4 @@
-"""Notes on a figure (its reference, its costs, its bias models), and warnings: reasons to doubt a gain.
-
-A gain is doubtful if the full model never followed the shortcut, if the score is below that of a constant answer, or if
-the metrics disagree.
-"""
+"""Notes on a figure: its reference, its costs, its bias models. Warnings: reasons to doubt a gain."""
 
 from __future__ import annotations
 

@@ -42,10 +42,7 @@ def styles(points: Sequence[Point]) -> dict[str, Style]:
 
 
 def side_by_side(summaries: Sequence[Summary]) -> list[Summary]:
-    """The subnetworks, if each line has just one of them and all stand at the same place.
-
-    A table, rather than a curve: its points would lie on top of each other.
-    """
+    """The subnetworks, if each line has just one and all are at one place: not a curve, they would hide each other."""
     pruned = [summary for summary in summaries if summary.point.is_pruned]
     labels, places = {s.point.label for s in pruned}, {round(s.x, 1) for s in pruned}
     return pruned if len(pruned) > 1 and len(pruned) == len(labels) and len(places) == 1 else []
