@@ -77,9 +77,7 @@ any_of = partial(_combined, HOLDS, FAILS)
 def _by_sparsity(evidence: Evidence, label: str, **place: object) -> dict[float, Models]:
     """The models of a line: up to the moderate sparsity, or, at a given place, all."""
     places = [point.place for point in evidence.recipe.points if point.label == label]
-    sparsities = sorted({each.sparsity for each in places if place or each.sparsity <= MODERATE})
-    if not sparsities:
-        raise Missing(evidence.recipe.name)
+    sparsities = sorted({each.sparsity for each in places if place or each.sparsity <= MODERATE}) or [MODERATE]
     return {sparsity: evidence.models(label, sparsity=sparsity, **place) for sparsity in sparsities}
 
 
@@ -129,9 +127,7 @@ def _unbiased(evidence: Evidence) -> list[Part]:
 
 def _half_way(evidence: Evidence) -> list[Part]:
     starts = [s for p in evidence.recipe.points if isinstance(s := p.place.start, float) and 0 < s < 1]
-    if not starts:
-        raise Missing(evidence.recipe.name)
-    nearest = min(starts, key=lambda start: abs(start - 0.5))
+    nearest = min(starts, key=lambda start: abs(start - 0.5), default=0.5)
     what = f"start at {100 * nearest:.0f} % minus start at the end"
     return _beats(figures.START, figures.START, what=what, bar=-MARGIN, start=(nearest, 1.0))(evidence)
 

@@ -53,8 +53,7 @@ class Evidence:
 
     def models(self, label: str, **place: object) -> Models:
         """The models of a series at the place given by any of its fields."""
-        series = [point for point in self.recipe.points if point.label == label]
-        found = [point.node for point in series if place.items() <= point.place._asdict().items()]
+        found = [p.node for p in self.recipe.points if p.label == label and place.items() <= p.place._asdict().items()]
         if not found:
             raise Missing(self.recipe.name)
         return found

@@ -70,9 +70,8 @@ def _cost_notes(evidence: Evidence) -> list[str]:
         if summary.point.paradigm == "a" and isinstance(node := summary.point.node, Prune):
             search = replace(node, parent=node.pretrained)  # the same search, whatever it starts from
             pairs.setdefault(search, {})[summary.point.place.start] = summary
-    return [
-        _cost_note(evidence, starts["auto"], starts[1.0]) for starts in pairs.values() if {"auto", 1.0} <= starts.keys()
-    ]
+    both = [starts for starts in pairs.values() if {"auto", 1.0} <= starts.keys()]
+    return [_cost_note(evidence, starts["auto"], starts[1.0]) for starts in both]
 
 
 def _cost_note(evidence: Evidence, early: Summary, late: Summary) -> str:

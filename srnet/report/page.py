@@ -53,9 +53,7 @@ class Page:
 
 
 def render_page(page: Page) -> str:
-    template, published = (
-        files("srnet.report").joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "published.json")
-    )
+    template, published = (files("srnet.report").joinpath(name) for name in ("page.html", "published.json"))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     pictures: list[Picture] = []
 
@@ -68,12 +66,12 @@ def render_page(page: Page) -> str:
 
     environment.filters["lines"] = lambda text: Markup("<br>").join(text.split("\n"))
     environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
-    return environment.from_string(template).render(
+    return environment.from_string(template.read_text(encoding="utf-8")).render(
         page=page,
         panels=panels,
         tables=tables,
         place=place,
-        published=json.loads(published),
+        published=json.loads(published.read_text(encoding="utf-8")),
         settings=lambda results: json.dumps(describe(results.recipe.profile), indent=2),
         pictures=pictures,
         plotly=Markup(get_plotlyjs()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import cycle
 
 from srnet.recipes.points import Point
@@ -91,9 +91,8 @@ def _ends(positions: Sequence[float], is_log: bool) -> list[float]:
     return [low - margin, high + margin]
 
 
-def _model_lines(
-    summaries: Sequence[Summary], split: str, columns: Mapping[str, float], ends: list[float]
-) -> list[Trace]:
+def _model_lines(summaries: list[Summary], split: str, columns: dict[str, float], ends: list[float]) -> list[Trace]:
+    """`columns` are the places of lines that stand side by side, `ends` those of levels."""
     traces = []
     for label, style in styles([summary.point for summary in summaries]).items():
         series = sorted((s for s in summaries if s.point.label == label), key=lambda s: s.x)

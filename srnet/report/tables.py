@@ -26,14 +26,16 @@ class Table(NamedTuple):
 
 def score_table(results: Results, names: Sequence[str] = ()) -> Table:
     """One row a model, then what to compare with beside the models. `names` are those of the models, if shorter."""
+    # without OOD data nothing is an SRNet
     columns = COMPARED if results.ood_splits else ["ID minus full CE model [95 %]"]
     rows = []
     for summary, name in zip(results.summaries, names or [s.name for s in results.summaries], strict=True):
         scores = [str(summary.scores[split]) for split in results.splits]
-        compared = [str(summary.id_gain or "")]  # without OOD data nothing is an SRNet
-        if results.ood_splits:
-            v = summary.verdict
-            compared = [v.kept_percent, str(v.id_kept), "\n".join(v.gain_lines), v.short] if v else [""] * len(COMPARED)
+        compared = [""] * len(columns)
+        if (verdict := summary.verdict) is not None:
+            compared = [verdict.kept_percent, str(verdict.id_kept), "\n".join(verdict.gain_lines), verdict.short]
+        elif summary.id_gain is not None:
+            compared = [str(summary.id_gain)]
         rows.append([name, f"{100 * summary.sparsity:.2f} %", *scores, *compared, f"{summary.steps:,.0f}"])
     for name, own in (results.constant | results.bias_models | results.theory).items():
         rows.append([name, "", *(f"{own[split]:.1f}" for split in results.splits), *[""] * (len(columns) + 1)])
@@ -74,8 +76,9 @@ def verdict_line(results: Results) -> str:
     if not judged:
         return "No verdict: there is no subnetwork to judge."
     if (seeds := judged[0][1].seeds) < MIN_SEEDS:
-        few = seeds_in_words(seeds)
-        return f"No verdict: {few} cannot tell a gain from luck; at least {MIN_SEEDS} seeds are needed."
+        return (
+            f"No verdict: {seeds_in_words(seeds)} cannot tell a gain from luck; at least {MIN_SEEDS} seeds are needed."
+        )
     if certain := [(summary, verdict) for summary, verdict in judged if verdict.is_srnet]:
         return _found(certain, len(judged))
     undecided = [(summary, verdict) for summary, verdict in judged if verdict.answer != "no"]
