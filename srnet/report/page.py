@@ -14,6 +14,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from srnet import __version__
+from srnet.errors import shortened
 from srnet.experiment.identity import describe
 from srnet.report import panels, tables
 from srnet.report.claims import Finding
@@ -39,7 +40,8 @@ class Section:
     @property
     def title(self) -> str:
         recipe = self.results.recipe
-        return f"{recipe.name}: {recipe.title or recipe.task.name}" + (f", {recipe.task.name}" if recipe.title else "")
+        title = f"{recipe.title}, {recipe.task.name}" if recipe.title else recipe.task.name
+        return shortened(f"{recipe.name}: {title}")
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Page:
 
 
 def render_page(page: Page) -> str:
+    template, published = (files("srnet.report").joinpath(name) for name in ("page.html", "published.json"))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     pictures: list[Picture] = []
 
@@ -61,17 +64,14 @@ def render_page(page: Page) -> str:
         style = f' style="min-width:{width}px"' if width else ""
         return Markup(f'<div class="scroll"><div class="plot" id="plot-{len(pictures) - 1}"{style}></div></div>')
 
-    def read(name: str) -> str:
-        return files("srnet.report").joinpath(name).read_text(encoding="utf-8")
-
     environment.filters["lines"] = lambda text: Markup("<br>").join(text.split("\n"))
     environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
-    return environment.from_string(read("page.html")).render(
+    return environment.from_string(template.read_text(encoding="utf-8")).render(
         page=page,
         panels=panels,
         tables=tables,
         place=place,
-        published=json.loads(read("published.json")),
+        published=json.loads(published.read_text(encoding="utf-8")),
         settings=lambda results: json.dumps(describe(results.recipe.profile), indent=2),
         pictures=pictures,
         plotly=Markup(get_plotlyjs()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import cycle
 
 from srnet.recipes.points import Point
@@ -42,10 +42,7 @@ def styles(points: Sequence[Point]) -> dict[str, Style]:
 
 
 def side_by_side(summaries: Sequence[Summary]) -> list[Summary]:
-    """The subnetworks, if each line has just one of them and all stand at the same place.
-
-    A table, rather than a curve: its points would lie on top of each other.
-    """
+    """The subnetworks, if each line has just one and all are at one place: not a curve, they would hide each other."""
     pruned = [summary for summary in summaries if summary.point.is_pruned]
     labels, places = {s.point.label for s in pruned}, {round(s.x, 1) for s in pruned}
     return pruned if len(pruned) > 1 and len(pruned) == len(labels) and len(places) == 1 else []
@@ -94,9 +91,8 @@ def _ends(positions: Sequence[float], is_log: bool) -> list[float]:
     return [low - margin, high + margin]
 
 
-def _model_lines(
-    summaries: Sequence[Summary], split: str, columns: Mapping[str, float], ends: list[float]
-) -> list[Trace]:
+def _model_lines(summaries: list[Summary], split: str, columns: dict[str, float], ends: list[float]) -> list[Trace]:
+    """`columns` are the places of lines that stand side by side, `ends` those of levels."""
     traces = []
     for label, style in styles([summary.point for summary in summaries]).items():
         series = sorted((s for s in summaries if s.point.label == label), key=lambda s: s.x)

@@ -13,6 +13,9 @@ from srnet.report.claims import Finding
 from srnet.report.evidence import Summary
 from srnet.report.results import Results
 
+COMPARED = ["ID kept", "ID minus 95 % of full CE model [95 %]", "OOD minus full CE model [95 %]", "SRNet?"]
+"""How a subnetwork compares with the full CE model."""
+
 
 class Table(NamedTuple):
     """Plain text. A cell may have several lines."""
@@ -21,45 +24,36 @@ class Table(NamedTuple):
     rows: list[list[str]]
 
 
-def score_table(results: Results) -> Table:
-    """One row a model, then what to compare with beside the models."""
-    compared = [_comparison(results, summary) for summary in results.summaries]
-    header = ["model", "sparsity", *results.splits.values(), *compared[0], "training steps"]
+def score_table(results: Results, names: Sequence[str] = ()) -> Table:
+    """One row a model, then what to compare with beside the models. `names` are those of the models, if shorter."""
+    # without OOD data nothing is an SRNet
+    columns = COMPARED if results.ood_splits else ["ID minus full CE model [95 %]"]
     rows = []
-    for summary, comparison in zip(results.summaries, compared, strict=True):
+    for summary, name in zip(results.summaries, names or [s.name for s in results.summaries], strict=True):
         scores = [str(summary.scores[split]) for split in results.splits]
-        sparsity, steps = f"{100 * summary.sparsity:.2f} %", f"{summary.steps:,.0f}"
-        rows.append([summary.name, sparsity, *scores, *comparison.values(), steps])
+        compared = [""] * len(columns)
+        if (verdict := summary.verdict) is not None:
+            compared = [verdict.kept_percent, str(verdict.id_kept), "\n".join(verdict.gain_lines), verdict.short]
+        elif summary.id_gain is not None:
+            compared = [str(summary.id_gain)]
+        rows.append([name, f"{100 * summary.sparsity:.2f} %", *scores, *compared, f"{summary.steps:,.0f}"])
     for name, own in (results.constant | results.bias_models | results.theory).items():
-        rows.append([name, "", *(f"{own[split]:.1f}" for split in results.splits), *[""] * len(compared[0]), ""])
-    return Table(header, rows)
-
-
-def _comparison(results: Results, summary: Summary) -> dict[str, str]:
-    """How a subnetwork compares with the full CE model, by column. Without OOD data nothing is an SRNet."""
-    verdict = summary.verdict
-    if not results.ood_splits:
-        return {"ID minus full CE model [95 %]": str(summary.id_gain or "")}
-    return {
-        "ID kept": verdict.kept_percent if verdict else "",
-        "ID minus 95 % of full CE model [95 %]": str(verdict.id_kept) if verdict else "",
-        "OOD minus full CE model [95 %]": "\n".join(verdict.gain_lines) if verdict else "",
-        "SRNet?": verdict.short if verdict else "",
-    }
+        rows.append([name, "", *(f"{own[split]:.1f}" for split in results.splits), *[""] * (len(columns) + 1)])
+    return Table(["model", "sparsity", *results.splits.values(), *columns, "training steps"], rows)
 
 
 def results_table(results: Results) -> TerminalTable:
-    """Without the intervals, for which a terminal is too narrow, and without the sparsity in the names of models."""
+    """Without the intervals, for which a terminal is too narrow."""
     title = f"{results.recipe.name}: {results.recipe.task.name}, {results.metric} (%)"
     table = TerminalTable(title=Text(title), title_justify="left")
-    header, rows = score_table(results)
+    by_sparsity = results.recipe.axis in ("sparsity", "kept")  # which has a column of its own
+    header, rows = score_table(results, [s.label for s in results.summaries] if by_sparsity else ())
     columns = [*range(2 + len(results.splits)), -2]
     for column in columns:
         table.add_column(Text(header[column]), justify="left" if column in (0, -2) else "right")
-    labels = [s.label for s in results.summaries] if results.recipe.axis in ("sparsity", "kept") else []
     for index, row in enumerate(rows):
-        cells = [*labels[index : index + 1], row[0]][:1] + [row[column] for column in columns[1:]]
-        table.add_row(*map(Text, cells), style="dim" if index >= len(results.summaries) else None)
+        style = "dim" if index >= len(results.summaries) else None
+        table.add_row(*(Text(row[column]) for column in columns), style=style)
     return table
 
 
@@ -82,8 +76,9 @@ def verdict_line(results: Results) -> str:
     if not judged:
         return "No verdict: there is no subnetwork to judge."
     if (seeds := judged[0][1].seeds) < MIN_SEEDS:
-        few = seeds_in_words(seeds)
-        return f"No verdict: {few} cannot tell a gain from luck; at least {MIN_SEEDS} seeds are needed."
+        return (
+            f"No verdict: {seeds_in_words(seeds)} cannot tell a gain from luck; at least {MIN_SEEDS} seeds are needed."
+        )
     if certain := [(summary, verdict) for summary, verdict in judged if verdict.is_srnet]:
         return _found(certain, len(judged))
     undecided = [(summary, verdict) for summary, verdict in judged if verdict.answer != "no"]
