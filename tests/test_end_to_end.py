@@ -159,7 +159,7 @@ def test_a_figure_of_the_paper_and_its_claim(
     assert planned[-4:] == [
         "fig8 on inference: 8 models, 8 trainings, 0 to do",
         "8 distinct trainings, 8 of them stored; 0 steps to compute; nothing was done",
-        "--line of fig8: 'full model (CE)', 'full model (PoE)', fixed, 'gradual, from 70 %'",
+        "--line of fig8: 'full model (CE)', fixed, 'gradual, from 70 %'",
         "srnet reproduce fig8 --profile toy --tasks inference --seeds 1 --scale 0.02",
     ]
     assert run(monkeypatch, *command, "--as-published", "--dry-run") == 0

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from srnet.recipes.profile import Profile
 
 from srnet.errors import UserError
 from srnet.experiment import (
