@@ -26,7 +26,7 @@ _WHERE = {
     "reproduce": "api.experiments", "claims": "api.experiments", "claims_until_answered": "api.experiments",
     "plan": "recipes.plan",
     "finetune": "api.models", "prune": "api.models", "evaluate": "api.models", "bias_model": "api.models",
-    "export_model": "api.models", "import_mask": "api.models",
+    "train_on": "api.models", "export_model": "api.models", "import_mask": "api.models",
     "speed": "api.speed", "Pace": "timing", "speed_against_score": "timing",
     "find": "api.finding", "FindSettings": "finding",
     "audit_models": "api.audits", "AuditOptions": "audit",

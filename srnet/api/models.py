@@ -127,6 +127,26 @@ def finetune(
     return _trained(FineTune(raw, made, settings), engine)
 
 
+def train_on(
+    model: str | ModelNode,
+    objective: str = "ce",
+    *,
+    training: TrainingSettings | Mapping[str, Any] | None = None,
+    engine: Engine | None = None,
+    **needs: Any,
+) -> Trained:
+    """Train the weights of a model further, under its mask: a key of the store, or an expression.
+
+    `training` and `needs` are as in `finetune`. A teacher and `distil` recover most of what pruning costs.
+    """
+    engine = engine or Engine()
+    node = stored_model(engine.store, model) if isinstance(model, str) else model
+    raw = node.pretrained
+    default = replace(finetuning_for(raw.backbone, raw.task), seed=raw.seed)
+    made = _objective(objective, raw, default, engine, needs)
+    return _trained(FineTune(node, made, _settings(default, training)), engine)
+
+
 def prune(
     model: str | ModelNode,
     pruner: Pruner,

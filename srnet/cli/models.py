@@ -36,6 +36,7 @@ NewModelOptions = Annotated[Given, Fields("Options", NewModel)]
 TaskOption = Annotated[Given, Fields("Options", NewModel, only=("task",))]
 Model = Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")]
 ModelKey = Annotated[str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")]
+TrainedKey = Annotated[str | None, typer.Argument(help="Key of a model to train further; leave out for a backbone.")]
 Pruner = Annotated[Any, Choice("pruner", "srnet.pruners:PRUNERS", "mask")]
 Objective = Annotated[str, Choice("objective", "srnet.objectives:OBJECTIVES", "ce")]
 Needs = Annotated[Given, Fields("Objective", "srnet.api.models:Needs")]
@@ -105,7 +106,8 @@ def _subcases_table(split: str, groups: dict[str, float]) -> Table:
 @app.command(cls=Command)
 def finetune(
     *,
-    new: NewModelOptions,
+    model: TrainedKey = None,
+    new: Annotated[Given, Fields("Without a key", NewModel)],
     objective: Objective,
     needs: Needs,
     data: Data,
@@ -114,10 +116,24 @@ def finetune(
     json: Json = False,
     key: Key = False,
 ) -> None:
-    """Fine-tune a backbone on a task and print its key and scores."""
-    model, engine = model_arguments(new, data), Run(**run).start()
-    trained = srnet.finetune(**model, objective=objective, training=training, engine=engine, **needs)
+    """Fine-tune a backbone on a task and print its key and scores.
+
+    With a key: the weights of that model train further, under its mask if it has one. The default of --seed is then the
+    seed of the model. With --teacher and --distil this recovers most of what removing heads and neurons costs.
+    """
+    engine = Run(**run).start()
+    if model is not None:
+        _check_own(new, data)
+        trained = srnet.train_on(model, objective, training=training, engine=engine, **needs)
+    else:
+        made = model_arguments(new, data)
+        trained = srnet.finetune(**made, objective=objective, training=training, engine=engine, **needs)
     print_trained(trained, json, key)
+
+
+def _check_own(new: Given, data: Given) -> None:
+    if new or data:
+        raise UserError("a stored model has its own task, data and backbone", "leave out those options or the key")
 
 
 @app.command(cls=Command)
@@ -142,8 +158,8 @@ def prune(
     """
     from srnet.recipes.profiles.smp import STATIC
 
-    if model is not None and (new or data):
-        raise UserError("a stored model has its own task, data and backbone", "leave out those options or the key")
+    if model is not None:
+        _check_own(new, data)
     if "words" in new and pruner.name in STATIC and "learning_rate" in training:
         raise UserError(f"with label words nothing but scores trains under {pruner.name}", "give --score-rate instead")
     if model is None:
