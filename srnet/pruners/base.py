@@ -6,7 +6,7 @@ A `Pruner` is a frozen description, part of an experiment's identity. Its `metho
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar
 
 from srnet.errors import UserError, choose
@@ -93,6 +93,7 @@ class OfUnits(Pruner):
 
     counts_units: ClassVar[bool] = False
     """Whether its budget is a number of units, which must then be of one size."""
+    _: KW_ONLY
     targets: Targets = Targets()
     """Which matrices are masked."""
     granularity: Granularity = WEIGHT

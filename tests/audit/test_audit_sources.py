@@ -285,7 +285,7 @@ def test_other_exports_are_read_by_load_subnetwork(
         ("config.json", '{"id2label": {"0": "a"}}', "names 1 labels for 2 outputs"),
         ("config.json", '{"id2label": {"x": "a", "1": "b"}}', "does not number the outputs"),
         ("srnet.json", '{"labels": [1, 2], "max_length": 32}', "names no labels"),
-        ("config.json", "[]", "holds no JSON object"),
+        ("config.json", "[]", "is not a JSON object"),
         ("tokenizer_config.json", "{", "no usable tokenizer"),
     ],
 )

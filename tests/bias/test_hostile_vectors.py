@@ -42,12 +42,12 @@ def test_a_header_that_promises_more_than_the_file_has(shape: tuple[int, ...], t
     ("name", "content", "said"),
     [
         ("v.vec", b"9 3\nthe 1 2 3\nof 1 2 3\n", "ends after 2 of 9 words"),
-        ("v.vec", b"2 3\nthe 1 2 1e999\nof 1 2 3\n", "holds a value that is not a number"),
-        ("v.vec", b"2 3\nthe 1 2 1e39\nof 1 2 3\n", "holds a value that is not a number"),  # beyond float32
+        ("v.vec", b"2 3\nthe 1 2 1e999\nof 1 2 3\n", "has a non-finite value"),
+        ("v.vec", b"2 3\nthe 1 2 1e39\nof 1 2 3\n", "has a non-finite value"),  # beyond float32
         ("v.vec", b"9" * 5000 + b" 3\nthe 1 2 3\n", "cannot read"),
-        ("v.bin", b"2 99999999999\nthe " + b"\0" * 12, "breaks off at word 1 of 2"),
-        ("v.bin", b"99999999999 3\nthe " + b"\0" * 12, "breaks off at word 2 of 99999999999"),
-        ("v.bin", b"2 3\nthe " + np.full(3, np.inf, "<f4").tobytes() + b"of " + b"\0" * 13, "not a number"),
+        ("v.bin", b"2 99999999999\nthe " + b"\0" * 12, "ends or is damaged at word 1 of 2"),
+        ("v.bin", b"99999999999 3\nthe " + b"\0" * 12, "ends or is damaged at word 2 of 99999999999"),
+        ("v.bin", b"2 3\nthe " + np.full(3, np.inf, "<f4").tobytes() + b"of " + b"\0" * 13, "non-finite value"),
     ],
 )
 def test_short_and_overflowing_files(name: str, content: bytes, said: str, tmp_path: Path) -> None:

@@ -38,14 +38,16 @@ def put(store: Store, key: str) -> Path:
 @pytest.mark.parametrize("days", [-1.0, -1e-9, math.nan, math.inf, -math.inf])
 def test_what_is_no_age_removes_nothing(store: Store, days: float) -> None:
     put(store, KEY)
-    with pytest.raises(UserError, match=r"is no age; give 0 or more days"):
+    with pytest.raises(UserError, match=r"is not an age; give 0 or more days"):
         store.gc(days)
     assert store.keys() == [KEY]
 
 
 def test_a_negative_age_on_the_command_line(store: Store, monkeypatch: Any, capsys: Any) -> None:
     put(store, KEY)
-    assert "-1 days is no age" in refused(monkeypatch, capsys, "store", "gc", "--older-than", -1, "--store", store.root)
+    assert "-1 days is not an age" in refused(
+        monkeypatch, capsys, "store", "gc", "--older-than", -1, "--store", store.root
+    )
     assert store.keys() == [KEY]
 
 
@@ -70,7 +72,7 @@ def test_an_engine_uses_its_store_while_it_computes(
             Store(engine.store.root).gc(older_than=0.0)
         seen.append(True)
 
-    monkeypatch.setattr("srnet.experiment.work.compute", compute)
+    monkeypatch.setattr("srnet.experiment.compute_once.compute", compute)
     engine.execute([raw])
     assert seen == [True]
 

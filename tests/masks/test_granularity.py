@@ -68,7 +68,7 @@ def test_a_unit_is_worth_the_root_mean_square_of_its_weights() -> None:
     square = sum(float(part.detach().square().sum()) for part in parts) / HEAD
     assert float(values["bert.encoder.layer.0.attention.self"][1]) == pytest.approx(square**0.5, rel=1e-5)
     neuron = torch.cat([layer.intermediate.dense.weight[7], layer.output.dense.weight[:, 7]])
-    expected = float(neuron.square().mean().sqrt())
+    expected = float(neuron.detach().square().mean().sqrt())
     assert float(values["bert.encoder.layer.0.intermediate"][7]) == pytest.approx(expected, rel=1e-5)
 
 
@@ -123,7 +123,7 @@ def test_heads_are_rounded_and_neurons_make_up_for_it() -> None:
 def test_budgets_are_met_to_the_unit(scope: Any, sparsity: float, seed: int, granularity: Granularity) -> None:
     model = bert(heads=4, neurons=40, seed=seed)
     sparsity = min(sparsity, {BOTH: 0.8, ("neuron",): 0.5, ("head",): 0.3}[granularity])
-    mask = OneShot(sparsity, LAYERS, granularity, scope).mask(model)
+    mask = OneShot(sparsity, scope, targets=LAYERS, granularity=granularity).mask(model)
     assert whole_units(model, mask)
     head, neuron = 4 * 4 * 16, 2 * 16
     missed = abs((mask.total - mask.kept) - sparsity * mask.total)
@@ -140,9 +140,11 @@ def test_the_largest_sparsity_that_works_works() -> None:
     for granularity in (("head",), ("neuron",), BOTH):
         for scope in ("local", "global"):
             with pytest.raises(UserError, match=r"would remove every unit.*give at most") as caught:
-                OneShot(0.99, LAYERS, granularity, scope).mask(model)  # type: ignore[arg-type]
+                OneShot(0.99, scope, targets=LAYERS, granularity=granularity).mask(model)  # type: ignore[arg-type]
             most = float(str(caught.value).split("give at most ")[1].split(",")[0])
-            assert OneShot(most, LAYERS, granularity, scope).mask(model).sparsity == pytest.approx(most, abs=0.02)  # type: ignore[arg-type]
+            assert OneShot(most, scope, targets=LAYERS, granularity=granularity).mask(model).sparsity == pytest.approx(
+                most, abs=0.02
+            )  # type: ignore[arg-type]
 
 
 def test_whole_layers_go_by_their_magnitude() -> None:
@@ -153,7 +155,7 @@ def test_whole_layers_go_by_their_magnitude() -> None:
                 weight.mul_(0.01)
     groups = units_of(model, ("layer",))
     assert groups.groups[STACK].size == 6
-    mask = OneShot(20 * NEURON / groups.total, LAYERS, ("layer",)).mask(model)
+    mask = OneShot(20 * NEURON / groups.total, targets=LAYERS, granularity=("layer",)).mask(model)
     gone = {name for name, keep in mask.items() if not keep.any()}
     assert gone == {"bert.encoder.layer.1.intermediate.dense.weight", "bert.encoder.layer.1.output.dense.weight"}
 
