@@ -106,7 +106,7 @@ def test_prune_with_label_words_and_a_teacher(
         (("--pruner", "smp-l", "--distil-temperature", 3), "a temperature without distillation"),
         (("--pruner", "movement", "--begin", 0.9), "begin 0.9 is out of range"),
         (("--pruner", "l0", "--penalty", -1), "penalty must be a number from 0 on"),
-        (("--pruner", "smp-s", "--score-rate", 0), "score_rate must be positive"),
+        (("--pruner", "smp-s", "--score-rate", 0), "score_rate 0 is out of range"),
         (("--pruner", "one-shot", "--steps", 3), "pruner 'one-shot' does not train"),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value)),

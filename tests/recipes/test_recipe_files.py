@@ -248,7 +248,7 @@ FILES = {"name": "m", "labels": ["a", "b"], "train": "a.csv", "dev": "a.csv"}
         ({"task": {**FILES, "dev": None}}, ("task: dev",)),
         ({"finetuning": {"learning_rate": "fast"}}, ("finetuning: learning_rate", "'fast' is not a number")),
         ({"finetuning": {"learning_rate": None}}, ("finetuning: learning_rate",)),
-        ({"finetuning": {"steps": 0}}, ("steps must be at least 1",)),
+        ({"finetuning": {"steps": 0}}, ("steps 0 is out of range",)),
         ({"finetuning": {"seed": 1}}, ("finetuning", "seeds")),
         ({"finetuning": {"steps": 1, "epochs": 1}}, ("finetuning", "exclude each other")),
         ({"pruning": {"steps": "5e3"}}, ("pruning: steps", "whole number")),
