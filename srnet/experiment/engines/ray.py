@@ -19,8 +19,8 @@ from srnet.experiment.store import Store
 from srnet.experiment.work import ensure
 from srnet.training.trainer import Watch
 
-PATIENCE = 180.0
-"""Seconds that Ray has to start, and to say that it is still there: on a busy machine it needs a minute."""
+PATIENCE = 300.0
+"""Seconds that Ray has to start, and to say that it is still there: on a busy machine a minute was too short."""
 PATIENCE_AT_END = 30.0
 """Seconds that it has to end."""
 T = TypeVar("T")
