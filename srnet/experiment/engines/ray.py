@@ -19,8 +19,8 @@ from srnet.experiment.nodes import Node
 from srnet.experiment.store import Store
 from srnet.progress import Watch
 
-TIMEOUT = 180.0
-"""Seconds that Ray has to start, and to say that it is still there: on a busy machine it needs a minute."""
+TIMEOUT = 300.0
+"""Seconds that Ray has to start, and to say that it is still there: on a busy machine a minute was too short."""
 END_TIMEOUT = 30.0
 """Seconds that it has to end."""
 T = TypeVar("T")
