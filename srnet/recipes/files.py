@@ -110,16 +110,18 @@ def _series(profile: Profile, line: dict[str, Any]) -> list[Point]:
         raise UserError("'as_long' is gone: every recipe has controls", "control: false leaves them out")
     paradigm = choose("paradigm", line.pop("paradigm"), PARADIGMS)
     make = PARADIGMS[paradigm]
-    known = tuple(name for name in inspect.signature(make).parameters if name not in ("profile", "search"))
-    with located(f"paradigm {paradigm}"):
-        if paradigm == "full":
-            return make(profile, **arguments_of(make, line, known))
-        own = arguments_of(make, {key: line.pop(key) for key in known if key in line})
-        search = build(Search, line)
+    own = [name for name in inspect.signature(make).parameters if name not in ("profile", "search")]
+    known = own if paradigm == "full" else [*own, *inspect.signature(Search).parameters]
+    for key in line:
+        if key not in known:
+            raise UserError(f"paradigm {paradigm} has no key '{key}'", f"known: {', '.join(known)}")
+    arguments = arguments_of(make, {key: line.pop(key) for key in own if key in line})
+    if paradigm != "full":
+        search = arguments["search"] = build(Search, line)
         for sparsity in {**search.options_at, **search.lengths_at}:
             if sparsity not in search.sparsities:
                 raise UserError(f"options_at or lengths_at names {sparsity:g}, which is none of the sparsities")
-        return make(profile, search=search, **own)
+    return make(profile, **arguments)
 
 
 def bias_from(values: Any, where: str, folder: Path = Path()) -> BiasSpec:
