@@ -65,8 +65,8 @@ def _profile(file: RecipeFile, folder: Path) -> Profile:
     task = task_from(file.task, "task", folder)
     finetuning = _changed(finetuning_for(file.backbone, task), "finetuning", file.finetuning)
     trained = [name for name, pruner in PRUNERS.items() if pruner.trains]
-    usual = {name: _changed(pruning_for(file.backbone, name, task), "pruning", file.pruning) for name in trained}
-    of_pruner = {n: _changed(usual[n], f"pruning_of: {n}", file.pruning_of.get(n, {})) for n in trained}
+    defaults = {name: _changed(pruning_for(file.backbone, name, task), "pruning", file.pruning) for name in trained}
+    of_pruner = {n: _changed(defaults[n], f"pruning_of: {n}", file.pruning_of.get(n, {})) for n in trained}
     for name in file.pruning_of:
         choose("pruner that trains", name, trained)
     for name in file.finetuning_of:
@@ -77,10 +77,10 @@ def _profile(file: RecipeFile, folder: Path) -> Profile:
         seeds=first_seeds(file.seeds) if isinstance(file.seeds, int) else file.seeds,
         finetuning=finetuning,
         finetuning_of={n: _changed(finetuning, f"finetuning_of: {n}", each) for n, each in file.finetuning_of.items()},
-        pruning=usual["mask"],
-        pruning_of={name: settings for name, settings in of_pruner.items() if settings != usual["mask"]},
+        pruning=defaults["mask"],
+        pruning_of={name: settings for name, settings in of_pruner.items() if settings != defaults["mask"]},
         stopping=None if file.stopping is None else _changed(finetuning, "stopping", file.stopping),
-        with_ood=None if file.with_ood is None else _changed(usual["mask"], "with_ood", file.with_ood),
+        with_ood=None if file.with_ood is None else _changed(defaults["mask"], "with_ood", file.with_ood),
         bias=file.bias.resolved(folder),
         words=file.words,
     )

@@ -99,7 +99,7 @@ class Profile:
     high_sparsity: float = 0.9
     other_backbones: tuple[str, ...] = ()
     searches: dict[str, Search] = field(default_factory=dict)
-    """By pruner or by kind of search, such as `gradual`: options, and how much longer it trains."""
+    """Templates by pruner or by kind of search, such as `gradual`: options, and how much longer it trains."""
 
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
@@ -119,10 +119,10 @@ class Profile:
         return replace(self, **{name: changed(getattr(self, name)) for name in names})
 
     def search(self, pruner: str, prune: str, kind: str = "", **changes: Any) -> Search:
-        """A search as the profile has it for that kind, or else for the pruner."""
-        usual = self.searches.get(kind) or self.searches.get(pruner) or Search(pruner)
-        options = usual.options | changes.pop("options", {})
-        return replace(usual, **{"prune": prune, "sparsities": self.sparsities, **changes, "options": options})
+        """A search from the profile's template for that kind, or else for the pruner, with changes."""
+        template = self.searches.get(kind) or self.searches.get(pruner) or Search(pruner)
+        options = template.options | changes.pop("options", {})
+        return replace(template, **{"prune": prune, "sparsities": self.sparsities, **changes, "options": options})
 
     def raw(self, seed: int, backbone: str | None = None) -> Pretrained:
         return Pretrained(backbone or self.backbone, self.task, seed, self.words)
@@ -202,7 +202,7 @@ def _started(profile: Profile, raw: Pretrained, objective: str, start: Start, st
         steps = {each: max(1, round(each * full.length)) for each in starts if each != "auto" and 0.0 < each < 1.0}
         return Moment(Trajectory(raw, full.objective, full.training, tuple(sorted({*steps.values()}))), steps[start])
     if profile.stopping is None or profile.stopping.patience is None:
-        raise UserError("a search starts auto, but nothing says when", "set stopping: patience")
+        raise UserError("a search that starts auto needs early stopping", "set stopping: patience")
     return profile.fine_tuned(raw, objective, profile.stopping)
 
 

@@ -1,4 +1,4 @@
-"""A recipe: a figure on a profile. It says which models there are and what has to be computed for them."""
+"""A recipe: a figure on a profile, the models it compares with, and what has to be computed for them."""
 
 from __future__ import annotations
 
