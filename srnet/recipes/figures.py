@@ -39,7 +39,7 @@ class Figure:
     same_as: str | None = None
     """The figure that shows the same for the paper's main task."""
     family: Literal["srnet", "smp"] = "srnet"
-    """Whose figure it is: that of mask training, or of static model pruning, which is trained otherwise."""
+    """Whose figure it is: that of mask training, or of static model pruning, which is trained differently."""
     needs_ood: bool = True
     points: Callable[[Profile], list[Point]] = lambda profile: []
 
@@ -57,7 +57,7 @@ FIGURES: dict[str, Figure] = {}
 """In the order of the papers."""
 
 
-def _both(profile: Profile) -> list[Point]:
+def _full_models(profile: Profile) -> list[Point]:
     return [*full(profile, FULL_CE), *full(profile, FULL_POE, finetune="poe")]
 
 
@@ -77,7 +77,7 @@ def _series(profile: Profile, searches: dict[str, Search], paradigm: Any = of_fi
 @Figure("fig2", "Subnetworks of the CE-fine-tuned model")
 def _fig2(profile: Profile) -> list[Point]:
     mask, imp = (_searches(profile, label, pruner, "ce", "poe") for label, pruner in ((MASK, "mask"), (IMP, "imp")))
-    return _both(profile) + _series(profile, mask | imp)
+    return _full_models(profile) + _series(profile, mask | imp)
 
 
 @Figure("fig3", "Subnetworks of the PoE-fine-tuned model")
@@ -85,14 +85,14 @@ def _fig3(profile: Profile) -> list[Point]:
     mask = _searches(profile, MASK, "mask", "poe")
     of_poe_model = _searches(profile, f"{MASK} of the PoE model", "mask", "poe")
     of_poe_model |= _searches(profile, f"{IMP} of the PoE model", "imp", "poe")
-    return _both(profile) + _series(profile, of_poe_model, finetune="poe") + _series(profile, mask)
+    return _full_models(profile) + _series(profile, of_poe_model, finetune="poe") + _series(profile, mask)
 
 
 @Figure("fig4", "Subnetworks fine-tuned in isolation")
 def _fig4(profile: Profile) -> list[Point]:
     imp, mask = profile.search("imp-rw", "poe"), profile.search("mask", "poe")
     return [
-        *_both(profile),
+        *_full_models(profile),
         *in_isolation(profile, ISOLATED_IMP_CE, imp, isolated="ce"),
         *in_isolation(profile, ISOLATED_IMP_POE, imp, isolated="poe"),
         *in_isolation(profile, ISOLATED_MASK_CE, mask, isolated="ce"),
@@ -103,7 +103,8 @@ def _fig4(profile: Profile) -> list[Point]:
 @Figure("fig5", "Subnetworks without fine-tuning")
 def _fig5(profile: Profile) -> list[Point]:
     raw = _searches(profile, f"{MASK} of the raw model", "mask", "ce", "poe")
-    return _both(profile) + _series(profile, raw, of_raw) + _series(profile, _searches(profile, MASK, "mask", "poe"))
+    mask = _searches(profile, MASK, "mask", "poe")
+    return _full_models(profile) + _series(profile, raw, of_raw) + _series(profile, mask)
 
 
 @Figure("fig6", "With OOD training data: the upper bound", tasks="main")
@@ -174,7 +175,7 @@ def _smp(profile: Profile) -> list[Point]:
 
 @_static("robust-smp", "Static model pruning with debiasing objectives")
 def _robust_smp(profile: Profile) -> list[Point]:
-    points = _both(profile)
+    points = _full_models(profile)
     for pruner, name in STATIC.items():
         searches = _searches(profile, f"{name} ({{}})", pruner, *OBJECTIVES, kind=f"{pruner} without distillation")
         points += _series(profile, searches, of_raw)

@@ -65,8 +65,8 @@ def _profile(file: RecipeFile, folder: Path) -> Profile:
     task = task_from(file.task, "task", folder)
     finetuning = _changed(finetuning_for(file.backbone, task), "finetuning", file.finetuning)
     trained = [name for name, pruner in PRUNERS.items() if pruner.trains]
-    usual = {name: _changed(pruning_for(file.backbone, name, task), "pruning", file.pruning) for name in trained}
-    of_pruner = {n: _changed(usual[n], f"pruning_of: {n}", file.pruning_of.get(n, {})) for n in trained}
+    defaults = {name: _changed(pruning_for(file.backbone, name, task), "pruning", file.pruning) for name in trained}
+    of_pruner = {n: _changed(defaults[n], f"pruning_of: {n}", file.pruning_of.get(n, {})) for n in trained}
     for name in file.pruning_of:
         choose("pruner that trains", name, trained)
     for name in file.finetuning_of:
@@ -77,10 +77,10 @@ def _profile(file: RecipeFile, folder: Path) -> Profile:
         seeds=first_seeds(file.seeds) if isinstance(file.seeds, int) else file.seeds,
         finetuning=finetuning,
         finetuning_of={n: _changed(finetuning, f"finetuning_of: {n}", each) for n, each in file.finetuning_of.items()},
-        pruning=usual["mask"],
-        pruning_of={name: settings for name, settings in of_pruner.items() if settings != usual["mask"]},
+        pruning=defaults["mask"],
+        pruning_of={name: settings for name, settings in of_pruner.items() if settings != defaults["mask"]},
         stopping=None if file.stopping is None else _changed(finetuning, "stopping", file.stopping),
-        with_ood=None if file.with_ood is None else _changed(usual["mask"], "with_ood", file.with_ood),
+        with_ood=None if file.with_ood is None else _changed(defaults["mask"], "with_ood", file.with_ood),
         bias=file.bias.resolved(folder),
         words=file.words,
     )
@@ -110,16 +110,18 @@ def _series(profile: Profile, line: dict[str, Any]) -> list[Point]:
         raise UserError("'as_long' is gone: every recipe has controls", "control: false leaves them out")
     paradigm = choose("paradigm", line.pop("paradigm"), PARADIGMS)
     make = PARADIGMS[paradigm]
-    known = tuple(name for name in inspect.signature(make).parameters if name not in ("profile", "search"))
-    with located(f"paradigm {paradigm}"):
-        if paradigm == "full":
-            return make(profile, **arguments_of(make, line, known))
-        own = arguments_of(make, {key: line.pop(key) for key in known if key in line})
-        search = build(Search, line)
+    own = [name for name in inspect.signature(make).parameters if name not in ("profile", "search")]
+    known = own if paradigm == "full" else [*own, *inspect.signature(Search).parameters]
+    for key in line:
+        if key not in known:
+            raise UserError(f"paradigm {paradigm} has no key '{key}'", f"known: {', '.join(known)}")
+    arguments = arguments_of(make, {key: line.pop(key) for key in own if key in line})
+    if paradigm != "full":
+        search = arguments["search"] = build(Search, line)
         for sparsity in {**search.options_at, **search.lengths_at}:
             if sparsity not in search.sparsities:
                 raise UserError(f"options_at or lengths_at names {sparsity:g}, which is none of the sparsities")
-        return make(profile, search=search, **own)
+    return make(profile, **arguments)
 
 
 def bias_from(values: Any, where: str, folder: Path = Path()) -> BiasSpec:

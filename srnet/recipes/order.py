@@ -1,4 +1,4 @@
-"""Three scales of the same figures: the embedded benchmark, a small real backbone, the paper's own."""
+"""What to reproduce, at one of three scales: the embedded benchmark, a small real backbone, the paper's own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Order:
-    """What a user wants reproduced, and on what scale."""
+    """What to reproduce, and at what scale."""
 
     figures: tuple[str, ...] = option((ALL,), name=None)
     """Which figures and tables; a command's argument."""
@@ -105,14 +105,14 @@ class Order:
         made = [figure.recipe(self._profile(figure, task), self.sparsities, self.lines) for figure, task in shown]
         recipes = [recipe for recipe in made if recipe.name != "tab6" or recipe.profile.other_backbones]
         if not recipes:
-            raise UserError(f"profile '{self.profile}' knows no other backbones", "give --other-backbones")
+            raise UserError(f"profile '{self.profile}' has no other backbones", "give --other-backbones")
         self._check_bias([recipe for recipe in recipes if recipe.bias_models], recipes[0].name)
         return recipes
 
     def _tasks(self, figure: Figure) -> list[TaskSpec]:
         """Those that the user names; otherwise those on which the paper shows the figure."""
-        usual = tuple(FAMILIES) if self.profile == "toy" else tuple(PUBLISHED)
-        shown = {"all": usual, "main": usual[:1], "others": usual[1:]}[figure.tasks]
+        paper = tuple(FAMILIES) if self.profile == "toy" else tuple(PUBLISHED)
+        shown = {"all": paper, "main": paper[:1], "others": paper[1:]}[figure.tasks]
         names = self.tasks or (self.profile == "paper" and SMP_TASKS.get(figure.name)) or shown
         tasks = [self.data.task(name, alone=len(names) == 1) for name in names]
         no_ood = [task.name for task in tasks if figure.needs_ood and not load_task(task).ood]
@@ -152,8 +152,8 @@ def as_published(profile: Profile) -> Profile:
     """With every switch for what the published code does and our defaults do not: docs/reproduce.md lists them."""
     switches: dict[str, Options] = {name: {"penalty_until": "end"} for name in STATIC}
     switches["mask"] = {"cut": "kth", "refresh_every": profile.pruning.eval_every}
-    usual = {**{name: Search(name) for name in switches}, **profile.searches}
-    usual["gradual"] = replace(usual["mask"], options=usual["mask"].options | {"ramp": 1.0})
-    changed = {name: each.options | switches.get(each.pruner, {}) for name, each in usual.items()}
-    searches = {name: replace(each, options=changed[name]) for name, each in usual.items()}
+    searches = {**{name: Search(name) for name in switches}, **profile.searches}
+    searches["gradual"] = replace(searches["mask"], options=searches["mask"].options | {"ramp": 1.0})
+    for name, search in searches.items():
+        searches[name] = replace(search, options=search.options | switches.get(search.pruner, {}))
     return replace(profile.each_training(selection="published"), searches=searches)

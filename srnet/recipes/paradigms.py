@@ -52,10 +52,9 @@ class Search:
     """Whether the search also imitates the full CE model of the same seed."""
 
     def check(self) -> None:
-        if not self.sparsities or not self.lengths:
-            raise UserError("no sparsities or no lengths are named", "add e.g. sparsities: [0.5, 0.7]")
-        if not all(0.0 < length < math.inf for length in (*self.lengths, *self.lengths_at.values())):
-            raise UserError("lengths must be positive and finite")
+        lengths = (*self.lengths, *self.lengths_at.values())
+        if not (self.sparsities and self.lengths and all(0.0 < each < math.inf for each in lengths)):
+            raise UserError("a search needs sparsities, and lengths that are positive", "e.g. sparsities: [0.5, 0.7]")
         trains = get_pruner(self.pruner).trains
         if trains != (self.prune is not None):
             raise UserError(f"pruner '{self.pruner}' {'needs an' if trains else 'takes no'} objective")
@@ -100,7 +99,7 @@ class Profile:
     high_sparsity: float = 0.9
     other_backbones: tuple[str, ...] = ()
     searches: dict[str, Search] = field(default_factory=dict)
-    """By pruner or by kind of search, such as `gradual`: options, and how much longer it trains."""
+    """Templates by pruner or by kind of search, such as `gradual`: options, and how much longer it trains."""
 
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
@@ -112,16 +111,18 @@ class Profile:
         def changed(value: Any) -> Any:
             if isinstance(value, dict):
                 return {name: changed(each) for name, each in value.items()}
-            every = value and max(1, round(scale * value.eval_every))
-            return value and replace(lengthened(value, scale), **{"eval_every": every, **changes})
+            if value is None:
+                return None
+            every = max(1, round(scale * value.eval_every))
+            return replace(lengthened(value, scale), **{"eval_every": every, **changes})
 
         return replace(self, **{name: changed(getattr(self, name)) for name in names})
 
     def search(self, pruner: str, prune: str, kind: str = "", **changes: Any) -> Search:
-        """A search as the profile has it for that kind, or else for the pruner."""
-        usual = self.searches.get(kind) or self.searches.get(pruner) or Search(pruner)
-        options = usual.options | changes.pop("options", {})
-        return replace(usual, **{"prune": prune, "sparsities": self.sparsities, **changes, "options": options})
+        """A search from the profile's template for that kind, or else for the pruner, with changes."""
+        template = self.searches.get(kind) or self.searches.get(pruner) or Search(pruner)
+        options = template.options | changes.pop("options", {})
+        return replace(template, **{"prune": prune, "sparsities": self.sparsities, **changes, "options": options})
 
     def raw(self, seed: int, backbone: str | None = None) -> Pretrained:
         return Pretrained(backbone or self.backbone, self.task, seed, self.words)
@@ -205,7 +206,7 @@ def _started(profile: Profile, raw: Pretrained, objective: str, start: Start, st
         }
         return Moment(Trajectory(raw, full.objective, full.training, tuple(sorted({*steps.values()}))), steps[start])
     if profile.stopping is None or profile.stopping.patience is None:
-        raise UserError("a search starts auto, but nothing says when", "set stopping: patience")
+        raise UserError("a search that starts auto needs early stopping", "set stopping: patience")
     return profile.fine_tuned(raw, objective, profile.stopping)
 
 
@@ -222,12 +223,12 @@ def in_isolation(
 
     IMP with rewinding trains from the raw weights. Other pruners learn the structure from the fine-tuned model.
     """
-    if search.pruner == "imp-rw" and finetune != "ce":
+    rewinds = search.pruner == "imp-rw"
+    if rewinds and finetune != "ce":
         raise UserError("imp-rw in paradigm b starts from the raw model", "leave finetune out")
-    full = [profile.full(seed, finetune, backbone) for seed in profile.seeds]
-    models = [(None, each.parent if search.pruner == "imp-rw" else each) for each in full]
-    found = [(point, point.node.pretrained) for point in _pruned(profile, label, search, models)]
-    return [replace(point, node=profile.fine_tuned(Rewind(point.node, raw), isolated)) for point, raw in found]
+    models = [profile.raw(s, backbone) if rewinds else profile.full(s, finetune, backbone) for s in profile.seeds]
+    found = _pruned(profile, label, search, [(None, model) for model in models])
+    return [replace(each, node=profile.fine_tuned(Rewind(each.node, each.node.pretrained), isolated)) for each in found]
 
 
 def of_raw(profile: Profile, label: str, search: Search, *, backbone: str | None = None) -> list[Point]:

@@ -15,7 +15,7 @@ Start = float | Literal["auto"]
 
 
 class Place(NamedTuple):
-    """Where a model stands in its series: the values that were asked for."""
+    """Where a model is in its series: the requested values."""
 
     sparsity: float = 0.0
     start: Start | None = None

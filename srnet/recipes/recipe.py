@@ -1,4 +1,4 @@
-"""A recipe: a figure on a profile. It says which models there are and what has to be computed for them."""
+"""A recipe: a figure on a profile, the models it compares with, and what has to be computed for them."""
 
 from __future__ import annotations
 
@@ -73,8 +73,7 @@ class Recipe:
         """The points of the figure's lines, without controls."""
         points = self.figure(self.profile)
         if not points or len({(p.label, p.place, p.seed) for p in points}) != len(points):
-            fix = "name each line, sparsity, start and length once"
-            raise UserError(f"recipe '{self.name}' needs models, each with a label or a place of its own", fix)
+            raise UserError(f"recipe '{self.name}' needs models", "give each label, sparsity, start and length once")
         for label in self.lines:
             choose(f"line of {self.name}", label, labels_of(points))
         wanted = self.lines or labels_of(points)

@@ -21,7 +21,7 @@ from srnet.yaml_files import read_yaml
 DATASETS = (*PUBLISHED_TASKS, SQUAD)
 """What can be read from a folder or the Hub by its name alone."""
 CHANGEABLE = {FilesTask: PUBLISHED_OPTIONS, SquadTask: ("metric", "rows", "bad_rows")}
-"""What may be said about a task from files that is already described."""
+"""What may be changed in a task from files."""
 
 
 def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:

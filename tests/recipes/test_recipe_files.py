@@ -144,7 +144,7 @@ def test_a_key_is_refused_or_changes_the_models(paradigm: str, key: str, tmp_pat
     line = {"paradigm": paradigm, **({"label": "x"} if paradigm == "full" else MASK)}
     changed = {**line, key: KEYS[key]}
     if key in REFUSED[paradigm]:
-        with pytest.raises(UserError, match=f"line 1 'x': paradigm {paradigm}: unknown key '{key}'"):
+        with pytest.raises(UserError, match=f"line 1 'x': paradigm {paradigm} has no key '{key}'; known: label"):
             load(tmp_path, changed)
     else:
         assert load(tmp_path, changed).points != load(tmp_path, line).points
@@ -196,7 +196,7 @@ def refused(folder: Path, recipe: Any, words: tuple[str, ...]) -> None:
         ({"paradigm": "a"}, ("line 1", "label")),
         ({"label": 3}, ("line 1", "label", "text")),
         ({"label": "x", "paradigm": "a"}, ("line 1 'x'", "'pruner' is missing")),
-        (MASK, ("line 1 'x'", "paradigm full", "unknown key 'prune")),
+        (MASK, ("line 1 'x'", "paradigm full has no key 'prune")),
         ({**MASK, "paradigm": "d"}, ("line 1 'x'", "paradigm", "'d'")),
         ({**MASK, "paradigm": "a", "pruner": "lasso"}, ("unknown pruner 'lasso'", "imp-rw")),
         ({**MASK, "paradigm": "a", "prune": "mse"}, ("line 1 'x'", "unknown objective 'mse'")),
@@ -210,7 +210,7 @@ def refused(folder: Path, recipe: Any, words: tuple[str, ...]) -> None:
             ({**MASK, "paradigm": "a", "sparsities": value}, ("line 1 'x'", "sparsit"))
             for value in (0.5, ["half"], [], [1.0], [-0.1])
         ),
-        ({**MASK, "paradigm": "a", "sparsities": [0.5, 0.5]}, ("each line, sparsity", "once")),
+        ({**MASK, "paradigm": "a", "sparsities": [0.5, 0.5]}, ("each label, sparsity", "once")),
         ({**MASK, "paradigm": "a", "pruner": "imp", "sparsities": [0.55]}, ("line 1 'x'", "0.55")),
         ({**STATIC, "options_at": {0.6: {"ramp": 0.5}}}, ("line 1 'x'", "options_at", "0.6")),
         ({**STATIC, "lengths_at": {0.5: -2}}, ("line 1 'x'", "lengths", "positive")),
@@ -234,7 +234,7 @@ FILES = {"name": "m", "labels": ["a", "b"], "train": "a.csv", "dev": "a.csv"}
         ({"seedz": 2}, ("'seedz'", "control")),
         *(({"control": value}, ("control", "true or false")) for value in (1, "no", [], None)),
         ({"lines": {"label": "x"}}, ("lines", "list")),
-        ({"lines": []}, ("needs models", "line")),
+        ({"lines": []}, ("needs models", "label")),
         ({"lines": [{"label": "x"}, {"label": "x"}]}, ("label",)),
         *(({"seeds": value}, ("seed",)) for value in (0, None, "3", ["a"], True, [1, 1])),
         ({"backbone": 5}, ("backbone",)),

@@ -1,4 +1,4 @@
-"""What a training starts from where the user says nothing: the embedded benchmark's settings, or the papers'."""
+"""Default settings of a single training: those of the embedded benchmark, or the papers'."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ def finetuning_for(backbone: str, task: TaskSpec | None = None) -> TrainingSetti
 
 
 def pruning_for(backbone: str, pruner: str = "mask", task: TaskSpec | None = None) -> TrainingSettings:
+    settings = TrainingSettings(epochs=5)
     if pruner in (*smp.STATIC, *smp.FAMILY):
         settings = (smp.small(smp.TOY) if backbone in BACKBONES else smp.PUBLISHED["mnli"]).of(pruner)
     elif backbone in BACKBONES:
         settings = PRUNING if get_pruner(pruner).has_scores else PRUNING_WEIGHTS
-    else:
-        settings = TrainingSettings(epochs=5)
     return _long_enough(settings, task)
 
 
