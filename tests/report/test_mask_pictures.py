@@ -136,6 +136,7 @@ def test_the_table_of_matrices_by_hand(pictures: Any) -> None:
     (picture,) = pictures((0, 1), ONE, TWO).matrices
     assert drawn(picture)["y"] == ["0 attention.self.query", "1 attention.self.query"]
     assert drawn(picture)["x"] == ["one", "two"]
+    assert (drawn(picture)["zmin"], drawn(picture)["zmax"]) == (0, 100), "colours of several pictures can be compared"
     assert drawn(picture)["z"] == [[50.0, 50.0], [50.0, 75.0]], "two: half and all of the second matrix"
 
 

@@ -117,6 +117,15 @@ def test_every_place_for_a_picture_has_its_data(html: str) -> None:
     assert all(set(picture) == {"data", "layout"} for picture in pictures)
 
 
+def test_curves_follow_the_width_of_the_window(html: str) -> None:
+    """Only heat maps, whose columns need room, are wider than a narrow window; they can be scrolled."""
+    assert "new ResizeObserver(" in html
+    wide = {int(place) for place in re.findall(r'id="plot-(\d+)" style="min-width', html)}
+    for place, picture in enumerate(pictures_of(html)):
+        assert "width" not in picture["layout"]
+        assert (picture["data"][0]["type"] == "heatmap") == (place in wide)
+
+
 # --- everything is there -------------------------------------------------------------------------------------------
 
 
