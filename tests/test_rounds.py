@@ -17,7 +17,7 @@ from srnet.experiment import Evaluate, Node, Store, load_task
 from srnet.experiment.estimate import Estimate, seconds_of
 from srnet.recipes import Order
 from srnet.report import CLAIMS, Finding, findings_table
-from srnet.rounds import Rounds, planned_looks
+from srnet.rounds import Rounds
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough evidence"
 
@@ -123,7 +123,7 @@ def test_every_look_is_tested_at_a_stricter_level(tmp_path: Path) -> None:
     assert (once.answer, once.seeds) == (HOLDS, 3)
     often = run(order, engine, max_seeds=10)
     assert (often.answer, often.seeds > 3) == (HOLDS, True)
-    assert planned_looks(3, 10) == 8
+    assert often.alpha == pytest.approx(0.025 / 8), "with 3 seeds, and after each of 7 more"
 
 
 def test_a_round_that_would_exceed_the_budget_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

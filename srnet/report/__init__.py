@@ -1,4 +1,4 @@
-"""What a person looks at: the table, the curves, the claims, the page."""
+"""Reports on results: tables, curves, the paper's claims, one page."""
 
 from __future__ import annotations
 

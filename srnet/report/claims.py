@@ -41,7 +41,7 @@ class Part:
 
 
 Check = Callable[[Evidence], list[Part]]
-"""The parts of a claim, found in a figure's evidence."""
+"""Computes parts of a claim from the evidence of its figure."""
 
 
 def answered(parts: Sequence[Part], alpha: float = ALPHA, at_least: int = 1) -> list[Part]:
@@ -75,7 +75,7 @@ any_of = partial(_combined, HOLDS, FAILS)
 
 
 def _by_sparsity(evidence: Evidence, label: str, **place: object) -> dict[float, Models]:
-    """The models of a line: up to the moderate sparsity, or, at a given place, all."""
+    """The models of a line by sparsity: up to the moderate one, or all of them if a place is given."""
     places = [point.place for point in evidence.recipe.points if point.label == label]
     sparsities = sorted({each.sparsity for each in places if place or each.sparsity <= MODERATE}) or [MODERATE]
     return {sparsity: evidence.models(label, sparsity=sparsity, **place) for sparsity in sparsities}
@@ -159,7 +159,7 @@ class Claim:
         return all_of(part.answer for part in parts), parts
 
     def _check_candidates(self, evidence: Evidence, seeds: int | None) -> tuple[Answer, list[Part]]:
-        """As the figure's own table says, in which all its subnetworks are judged together."""
+        """From the verdicts in the figure's table, where all its subnetworks are judged together."""
         verdicts, parts, answers = evidence.verdicts, [], []
         if seeds is not None:
             expected = judge_together([verdict.with_seeds(seeds) for verdict in verdicts.values()])

@@ -49,7 +49,7 @@ def _saved(figure: Figure, format: str, **options: Any) -> bytes:
 
 
 def _literal(text: str) -> str:
-    """Text that matplotlib shows as it is: between two dollar signs it would look for a formula."""
+    """Text that matplotlib shows unchanged: what is between two dollar signs would be parsed as a formula."""
     return shortened(unescape(text)).replace("$", r"\$")
 
 

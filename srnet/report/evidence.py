@@ -24,7 +24,7 @@ from srnet.recipes.recipe import Recipe, Reference
 from srnet.tasks.base import Metric
 
 Models = Sequence[ModelNode]
-"""One a seed."""
+"""One model per seed."""
 
 
 class Missing(Exception):
@@ -32,7 +32,7 @@ class Missing(Exception):
 
 
 class Evidence:
-    """`alpha` is the one-sided level at which verdicts are reached."""
+    """The results of one recipe. `alpha` is the one-sided level at which verdicts are reached."""
 
     def __init__(self, recipe: Recipe, store: Store, alpha: float = ALPHA) -> None:
         self.recipe, self.store, self.alpha = recipe, store, alpha
@@ -45,7 +45,7 @@ class Evidence:
 
     @cached_property
     def groups(self) -> dict[tuple[str, Place], list[Point]]:
-        """The points of the figure by label and place: one a seed."""
+        """The points of the figure by label and place: one per seed."""
         found: dict[tuple[str, Place], list[Point]] = {}
         for point in self.recipe.points:
             found.setdefault((point.label, point.place), []).append(point)
@@ -154,16 +154,16 @@ class Summary:
         self.point = point = points[0]
         """The first seed's: in all but the seed the others are the same."""
         self.models = [each.node for each in points]
-        """One a seed."""
+        """One per seed."""
         reports = [evidence.scores(model) for model in self.models]
         self.sparsity = float(np.mean([report["sparsity"] for report in reports]))
         """Counted on the masks, mean over seeds."""
         self.steps = float(np.mean([training_steps(model, evidence.store) for model in self.models]))
         """Optimisation steps from the raw backbone to this model, mean over seeds: what it cost."""
         self.x = float(np.mean([_position(evidence, *each) for each in zip(points, reports, strict=True)]))
-        """Where it stands on the figure's axis."""
+        """Its position on the figure's axis."""
         self.label = shortened(point.label)
-        """As it can be shown everywhere: users choose it, and may choose control characters."""
+        """On one line and without control characters or lone surrogates, which a user's label may contain."""
         self.name = place_name(evidence.recipe, point, self.x)
         """The label and the place."""
         self.verdict = evidence.verdicts.get((point.label, point.place))

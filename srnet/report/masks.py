@@ -42,7 +42,7 @@ def pack(mask: Mask) -> Packed:
 def overlap(first: Packed, second: Packed) -> tuple[float, float]:
     """The share of kept weights that two masks have in common, and what chance would give.
 
-    1 for the same mask. Chance: masks with the same count in every matrix, but drawn blindly.
+    1 for the same mask. Chance: masks with the same count in every matrix, but chosen at random.
     """
     pairs = [(first[name], second[name]) for name in first if name in second]  # lines may mask other matrices
     size = float(np.sqrt(sum(a.kept for a, _ in pairs) * sum(b.kept for _, b in pairs))) or 1.0
@@ -55,7 +55,7 @@ class MaskPictures:
     overlaps: list[Picture]
     """By sparsity: lines against lines. On the diagonal: the same line, other seeds. Elsewhere: the same seed."""
     matrices: list[Picture]
-    """By sparsity: percent pruned, one row a matrix, one column a line, mean over seeds."""
+    """By sparsity: percent pruned, one row per matrix, one column per line, mean over seeds."""
     mosaic: bytes | None
     """A PNG of one mask."""
     mosaic_of: str

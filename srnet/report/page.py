@@ -91,7 +91,7 @@ def render_markdown(page: Page) -> str:
 
 
 def literal(text: str) -> str:
-    """Text that is shown as it is: in names that users choose nothing is markup. Line ends stay line ends."""
+    """Text that is shown unchanged: names that users choose may contain markup."""
     return re.sub(r"[\\`*|]|\b_|_\b|\](?=\()", r"\\\g<0>", text).replace("&", "&amp;").replace("<", "&lt;")
 
 

@@ -1,4 +1,4 @@
-"""The pictures of a figure: score over sparsity (or start, or length), and accuracy by sub-case, one a split."""
+"""The pictures of a figure: score over sparsity (or start, or length), and accuracy by sub-case, one per split."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def side_by_side(summaries: Sequence[Summary]) -> list[Summary]:
 
 
 def curves(results: Results) -> list[Picture]:
-    """One picture a split: the lines with their bands; full models, the constant answer and theory as levels."""
+    """One picture per split: the lines with their bands; full models, the constant answer and theory as levels."""
     summaries, table = results.summaries, side_by_side(results.summaries)
     x_axis, columns = _x_axis(results, table), {s.point.label: float(place) for place, s in enumerate(table)}
     positions = [columns.get(s.point.label, s.x) for s in summaries if s.point.is_pruned]
@@ -92,7 +92,7 @@ def _ends(positions: Sequence[float], is_log: bool) -> list[float]:
 
 
 def _model_lines(summaries: list[Summary], split: str, columns: dict[str, float], ends: list[float]) -> list[Trace]:
-    """`columns` are the places of lines that stand side by side, `ends` those of levels."""
+    """`columns` are the positions of lines that are drawn side by side, `ends` those of levels."""
     traces = []
     for label, style in styles([summary.point for summary in summaries]).items():
         series = sorted((s for s in summaries if s.point.label == label), key=lambda s: s.x)
@@ -125,7 +125,7 @@ def _notes(summary: Summary, split: str) -> str:
 
 
 def searches(results: Results) -> list[Picture]:
-    """Score over the steps of the search: one picture a split, one line a start."""
+    """Score over the steps of the search: one picture per split, one line per start."""
     pictures = []
     for split in results.searches[0].scores if results.searches else ():
         traces = []
@@ -139,7 +139,7 @@ def searches(results: Results) -> list[Picture]:
 
 
 def sub_cases(results: Results) -> list[Picture]:
-    """Accuracy by sub-case and model, one picture a split that has sub-cases."""
+    """Accuracy by sub-case and model, one picture per split that has sub-cases."""
     pictures, names = [], [summary.name for summary in results.summaries]
     for split, title in results.splits.items():
         if cases := list(results.summaries[0].groups[split]):

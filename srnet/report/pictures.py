@@ -1,4 +1,4 @@
-"""Pictures as plain data for plotly.js, which `drawings` reads too. What all have in common, page.html adds."""
+"""Pictures as plain data for plotly.js, which `drawings` reads too. Their common style is in page.html."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Style(NamedTuple):
 
 
 def literal(text: str) -> str:
-    """Text that plotly.js shows as it is: it reads a little HTML, but does not know `&quot;`."""
+    """Text that plotly.js shows unchanged: it parses some HTML tags and entities, but not `&quot;`."""
     return escape(text, quote=False).replace("\n", "<br>")
 
 
@@ -58,10 +58,10 @@ def heat_map(
 ) -> Picture:  # fmt: skip
     """Percentages, from 0 to 100; None leaves a cell empty. `unit` follows a number when the mouse is over it."""
     trace = {
-        "type": "heatmap", "x": [*map(literal, columns)], "y": [*map(literal, rows)], "z": cells,
+        "type": "heatmap", "x": [*map(literal, columns)], "y": [*map(literal, rows)], "z": cells, "zmin": 0,
+        "zmax": 100, "colorscale": [[at / (len(colours) - 1), colour] for at, colour in enumerate(colours)],
         "text": [["" if value is None else f"{value:.{digits}f}" for value in row] for row in cells],
         "hovertemplate": "%{y}<br>%{x}<br>%{z:.1f}" + unit + "<extra></extra>",
-        "colorscale": [[at / (len(colours) - 1), colour] for at, colour in enumerate(colours)],
     }  # fmt: skip
     axis = {"type": "category", "showgrid": False}
     x_axis, y_axis = {**axis, "tickangle": -35}, {**axis, "autorange": "reversed"}

@@ -1,4 +1,4 @@
-"""What came out of a recipe: one row a figure, summaries over seeds, a verdict for every subnetwork."""
+"""What came out of a recipe: one row per number, summaries over seeds, a verdict for every subnetwork."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _search_logs(evidence: Evidence) -> list[SearchLog]:
         if not all(isinstance(point.node, Prune) and point.node.trains for point in points):
             continue
         logs = [read_json(evidence.store.path(point.node.key) / "training.json")["log"] for point in points]
-        # of the evaluations those that also looked out of distribution, by step
+        # the evaluations that also scored OOD examples, by step
         logs = [{entry["step"]: entry for entry in log if entry.keys() >= {*names.values()}} for log in logs]
         steps, start = sorted(set.intersection(*map(set, logs))), points[0].place.start
         scores = {s: [float(np.mean([log[step][names[s]] for log in logs])) for step in steps] for s in names}
@@ -111,7 +111,7 @@ def _rows(evidence: Evidence, point: Point) -> list[dict[str, Any]]:
 
 
 def _objective_of(node: ModelNode) -> str:
-    """Of the fine-tuning that made a model; none of a raw one."""
+    """The objective of the fine-tuning that made a model; empty for a raw one."""
     if isinstance(node, Moment):
         return node.trajectory.objective.name
     return node.objective.name if isinstance(node, FineTune) else ""

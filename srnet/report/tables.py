@@ -25,7 +25,7 @@ class Table(NamedTuple):
 
 
 def score_table(results: Results, names: Sequence[str] = ()) -> Table:
-    """One row a model, then what to compare with beside the models. `names` are those of the models, if shorter."""
+    """One row per model, then the baselines. `names` are shorter names of the models."""
     # without OOD data nothing is an SRNet
     columns = COMPARED if results.ood_splits else ["ID minus full CE model [95 %]"]
     rows = []

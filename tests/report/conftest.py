@@ -12,7 +12,7 @@ from srnet.experiment.nodes import TaskSpec
 from srnet.progress import Reporter
 from srnet.recipes import Profile
 from srnet.recipes.paradigms import Search, full, of_fine_tuned, of_raw
-from srnet.report import Page, Results, Section, collect, mask_pictures
+from srnet.report import Evidence, Page, Results, Section, mask_pictures
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
@@ -35,7 +35,7 @@ class Ran:
         profile = Profile(task, self.backbone, (0, 1), TRAINING, TRAINING)
         recipe = recipe_of(profile, *series, name=name, **more)  # type: ignore[arg-type]
         Engine(self.store, Reporter(quiet=True)).execute(recipe.nodes())
-        return collect(recipe, self.store)
+        return Results(Evidence(recipe, self.store))
 
     def page(self, *results: Results, command: str = "srnet reproduce fig2 --seeds 2") -> Page:
         sections = [Section(each, mask_pictures(each.recipe, self.store), f"{command} once more") for each in results]

@@ -50,7 +50,7 @@ from srnet.recipes.points import Point
 from srnet.recipes.profiles.paper import paper_profile
 from srnet.recipes.profiles.toy import toy_profile
 from srnet.recipes.recipe import Recipe
-from srnet.report import CLAIMS, Finding, check_claims, findings_table
+from srnet.report import CLAIMS, Evidence, Finding, answer_claims, findings_table
 from srnet.report.claims import Answer, Claim, Part, all_of, answered, any_of, find, plain_finding
 from srnet.tasks.files import FilesTask
 
@@ -132,6 +132,10 @@ def findings(order: Order, store: Store, figure: str = "", story: Story | None =
     recipes = order.recipes()
     write([recipe for recipe in recipes if recipe.name == figure], store, story or {})
     return {finding.claim.name: finding for finding in check_claims(recipes, store)}
+
+
+def check_claims(recipes: Iterable[Recipe], store: Store) -> list[Finding]:
+    return answer_claims([Evidence(recipe, store) for recipe in recipes])
 
 
 # --- the logic -----------------------------------------------------------------------------------------------------
@@ -439,7 +443,7 @@ def test_an_open_claim_says_how_many_seeds_it_would_take() -> None:
 
     The half width is t(n) * 2 / sqrt(n): 2.10 with n = 6 (t = 2.5706) and 1.85 with n = 7 (t = 2.4469).
     """
-    claim = Claim("x", "x", "section 1", "fig8", lambda evidence: [Part("a", Interval(2.0, 2 / np.sqrt(3), 0.0, 3))])
+    claim = Claim("x", "x", "section 1", "fig8", (lambda evidence: [Part("a", Interval(2.0, 2 / np.sqrt(3), 0.0, 3))],))
     evidence: Any = SimpleNamespace(seeds=3, alpha=0.025, ood=("hans",))
     task: Any = SimpleNamespace(name="mine", ood=("hans",))
     found = find(claim, task, evidence)
@@ -453,7 +457,7 @@ def test_an_open_claim_says_how_many_seeds_it_would_take() -> None:
 
 def test_where_the_examples_are_too_few_no_number_of_seeds_would_do() -> None:
     # 1.96 * 1.1 is more than 2, however small the error of the seeds
-    claim = Claim("x", "x", "section 1", "fig8", lambda evidence: [Part("a", Interval(2.0, 0.1, 1.1, 3))])
+    claim = Claim("x", "x", "section 1", "fig8", (lambda evidence: [Part("a", Interval(2.0, 0.1, 1.1, 3))],))
     found = find(
         claim, SimpleNamespace(name="mine", ood=("hans",)), SimpleNamespace(seeds=3, alpha=0.025, ood=("hans",))
     )  # type: ignore[arg-type]

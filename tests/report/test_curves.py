@@ -7,14 +7,15 @@ from html import escape
 from itertools import product
 
 import pytest
-from srnet.report.curves import draw_curves, looks, side_by_side
-from srnet.report.interactive import curves, sub_cases, traces
+from altered import altered, with_points
 
 from srnet.experiment import Store
 from srnet.files import read_json
 from srnet.recipes import Point, Profile
 from srnet.recipes.paradigms import Search, full, of_raw
 from srnet.report import Results
+from srnet.report.drawings import draw_curves
+from srnet.report.panels import curves, searches, side_by_side, styles, sub_cases
 from srnet.tasks.synthetic import SyntheticTask
 
 AXES = ("results", "by_start", "by_length")
@@ -40,22 +41,21 @@ def test_the_curves_are_a_picture_and_a_drawing(each: Results) -> None:
 
 def test_one_point_on_a_line_is_enough(results: Results) -> None:
     points = [point for point in results.recipe.points if point.label != "magnitude"]
-    summaries = [results.summaries[0], results.summaries[-1]]
-    alone = replace(results, summaries=summaries, recipe=replace(results.recipe, figure=lambda profile: points))
+    alone = altered(with_points(results, points), summaries=[results.summaries[0], results.summaries[-1]])
     assert draw_curves(alone)["png"].startswith(b"\x89PNG")
     assert len(curves(alone)) == 2
 
 
 def test_points_at_the_same_place_stand_side_by_side(results: Results) -> None:
     """As in tab5: one point a line, all of them at one sparsity."""
-    assert side_by_side(results) == []
+    assert side_by_side(results.summaries) == []
     one = results.summaries[-1]
-    point, labels = results.recipe.points[-1], ("first", "second")
-    summaries, points = ([replace(each, label=label) for label in labels] for each in (one, point))
-    table = replace(results, summaries=summaries, recipe=replace(results.recipe, figure=lambda profile: points))
-    assert side_by_side(table) == summaries
-    assert side_by_side(replace(table, summaries=summaries[:1])) == [], "a single one is where it is"
-    assert side_by_side(replace(table, summaries=[summaries[0], replace(summaries[1], x=70.0)])) == []
+    points = [replace(one.point, label=label) for label in ("first", "second")]
+    summaries = [altered(one, label=point.label, point=point) for point in points]
+    assert side_by_side(summaries) == summaries
+    assert side_by_side(summaries[:1]) == [], "a single one is where it is"
+    assert side_by_side([summaries[0], altered(summaries[1], x=70.0)]) == []
+    table = altered(with_points(results, points), summaries=summaries)
     assert draw_curves(table)["pdf"].startswith(b"%PDF")
     picture = curves(table)[0]
     drawn = {trace["name"]: trace["x"] for trace in picture["data"] if "name" in trace}
@@ -85,18 +85,18 @@ def test_the_page_draws_what_the_table_says(each: Results) -> None:
         assert drawn["masks"]["x"] == [s.x for s in points]
         assert drawn["masks"]["y"] == [s.scores[split].mean for s in points]
         for text, summary in zip(drawn["masks"]["text"], points, strict=True):
-            assert all(key in text for key in summary.keys)
+            assert all(model.key in text for model in summary.models)
             assert summary.verdict is not None
             assert str(summary.verdict.gains["challenge"]) in text
             assert f"SRNet? {summary.verdict.short}" in text
-        assert drawn["majority class"]["y"] == [each.majority[split]] * 2
+        assert drawn["majority class"]["y"] == [each.constant["majority class"][split]] * 2
 
 
 def test_sub_cases_are_drawn_where_there_are_some(results: Results) -> None:
     (picture,) = [p for p in sub_cases(results) if "challenge" in p["layout"]["title"]["text"]]
     (data,) = picture["data"]
     groups = results.summaries[0].groups["challenge"]
-    assert data["y"] == [escape(group) for group in groups]
+    assert data["y"] == [escape(group, quote=False) for group in groups]
     assert len(data["x"]) == len(results.summaries)
     assert [row[0] for row in data["z"]] == [spread.mean for spread in groups.values()]
 
@@ -106,22 +106,22 @@ def test_sub_cases_are_drawn_where_there_are_some(results: Results) -> None:
 
 def test_only_figures_about_the_start_show_how_the_searches_went(results: Results, by_length: Results) -> None:
     for each in (results, by_length):
-        assert each.traces == []
-        assert traces(each) == []
+        assert each.searches == []
+        assert searches(each) == []
 
 
 def test_the_searches_are_shown_as_they_went(by_start: Results, store: Store) -> None:
-    assert [trace.name for trace in by_start.traces] == [f"from {share} % of fine-tuning" for share in (0, 50, 100)]
-    for trace, summary in zip(by_start.traces, by_start.summaries[1:], strict=True):
-        assert (trace.steps, trace.seeds) == ([2, 4], 2), "at every evaluation"
-        logs = [read_json(store.path(key) / "training.json")["log"] for key in summary.keys]
+    assert [log.start for log in by_start.searches] == [f"from {share} % of fine-tuning" for share in (0, 50, 100)]
+    for search, summary in zip(by_start.searches, by_start.summaries[1:], strict=True):
+        assert search.steps == [2, 4], "at every evaluation"
+        logs = [read_json(store.path(model.key) / "training.json")["log"] for model in summary.models]
         for split, name in (("dev", "eval_score"), ("challenge", "trace/challenge")):
             by_seed = [[entry[name] for entry in log if name in entry] for log in logs]
             means = [sum(at_step) / 2 for at_step in zip(*by_seed, strict=True)]
-            assert trace.scores[split] == pytest.approx(means)
-    pictures = traces(by_start)
+            assert search.scores[split] == pytest.approx(means)
+    pictures = searches(by_start)
     assert len(pictures) == 2
-    assert [line["y"] for line in pictures[1]["data"]] == [trace.scores["challenge"] for trace in by_start.traces]
+    assert [line["y"] for line in pictures[1]["data"]] == [log.scores["challenge"] for log in by_start.searches]
 
 
 # --- lines are told apart ------------------------------------------------------------------------------------------
@@ -135,12 +135,12 @@ def line(label: str, pruner: str, objective: str = "ce", **more: bool) -> list[P
 
 def test_a_distilled_line_looks_like_its_twin_but_dashed() -> None:
     plain, taught = line("SMP-S", "smp-s"), line("SMP-S + distillation", "smp-s", distil=True)
-    found = looks([*full(PROFILE, "full"), *plain, *line("SMP-L", "smp-l"), *taught])
+    found = styles([*full(PROFILE, "full"), *plain, *line("SMP-L", "smp-l"), *taught])
     assert found["SMP-S"].colour == found["SMP-S + distillation"].colour != found["SMP-L"].colour
-    assert [found[label].dashed for label in ("SMP-S", "SMP-L", "SMP-S + distillation")] == [False, False, True]
+    assert [found[label].dash == "dash" for label in ("SMP-S", "SMP-L", "SMP-S + distillation")] == [False, False, True]
 
 
 def test_more_lines_than_colours_are_still_told_apart() -> None:
     pairs = product(("smp-l", "smp-s", "movement"), ("ce", "poe", "reweight", "confreg"))
     points = [point for pair in pairs for point in line(" ".join(pair), *pair)]
-    assert len(set(looks(points).values())) == len(points) == 12
+    assert len(set(styles(points).values())) == len(points) == 12

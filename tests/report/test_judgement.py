@@ -18,16 +18,14 @@ from srnet.report.markdown import render_markdown
 
 from srnet.cli.recipes import _print_results
 from srnet.experiment import ModelNode, Store, load_task
-from srnet.recipes import FIGURES, Point, Profile, Recipe
+from srnet.recipes import FIGURES, Profile, Recipe
 from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Search, full, of_fine_tuned, of_raw
 from srnet.recipes.points import labels_of
 from srnet.recipes.profiles.toy import toy_profile
-from srnet.report import Page, Results, Section, collect
-from srnet.report.claims import answer_claims
-from srnet.report.evidence import Evidence
+from srnet.report import Evidence, Page, Results, Section, answer_claims
 from srnet.report.masks import MaskPictures
-from srnet.report.page import render_page
+from srnet.report.page import render_markdown, render_page
 from srnet.tasks.base import Metric, Task
 from srnet.tasks.splits import Coarse, Kind, Split
 from srnet.training import TrainingSettings
@@ -106,7 +104,7 @@ def made_results(
         remember(store, point.node, answers(point.label, point.seed), point.place.sparsity)
     remember_bias(store, recipe.profile.bias_model(), bias)
     remember_trainings(store, recipe)
-    return collect(recipe, store)
+    return Results(Evidence(recipe, store))
 
 
 def of_shares(
@@ -209,7 +207,7 @@ def test_a_start_by_early_stopping_says_what_it_saves_and_loses(store: Store) ->
         remember(store, point.node, answers(point.label, point.seed))
         remember(store, profile.full(point.seed), answers(FULL, point.seed))
     remember_trainings(store, recipe)
-    (note,) = collect(recipe, store).notes
+    (note,) = Results(Evidence(recipe, store)).notes
     assert note.startswith("Early stopping began the search after 1 of 1 steps of fine-tuning")
     assert "OOD hard -10.0" in note
 
@@ -324,6 +322,7 @@ class MadeUpEvidence(Evidence):
         super().__init__(recipe, Store("nowhere"))
         self.shares, self.noise, self.luck = shares, noise, luck
         self.labels = {point.node.key: point.label for point in recipe.points}
+        self.sparsities = {point.node.key: point.place.sparsity for point in recipe.points}
 
     @lru_cache(maxsize=1000)  # noqa: B019
     def answers(self, model: ModelNode, split: str) -> np.ndarray:
@@ -333,8 +332,8 @@ class MadeUpEvidence(Evidence):
         labels = self.task.splits[split].labels
         return np.where(rng.random(len(labels)) < share, labels, 1 - labels)
 
-    def sparsity(self, point: Point) -> float:
-        return point.place.sparsity
+    def scores(self, model: ModelNode) -> dict[str, Any]:
+        return {"sparsity": self.sparsities[model.key]}
 
 
 @lru_cache

@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 import torch
 from series import Series, recipe_of
-from srnet.report.interactive import matrix_picture, overlap_picture
 
 from srnet.experiment import Store
 from srnet.masks import Mask
 from srnet.recipes import Profile
 from srnet.recipes.paradigms import Search, full, of_raw
 from srnet.report import Results, mask_pictures
-from srnet.report.masks import BLOCKS, Bits, MaskPictures, blocks, draw_mosaic, overlap, short_name
+from srnet.report.drawings import BLOCKS, blocks, draw_mosaic, short_name
+from srnet.report.masks import MaskPictures, Packed, overlap, pack
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
 
 LONG = "bert.encoder.layer.{}.attention.self.query.weight"
 
 
-def bits(**rows: str) -> Bits:
+def bits(**rows: str) -> Packed:
     """A matrix from its rows: "1010 0011" has two rows of four weights."""
-    return Bits.of(mask(**rows))
+    return pack(mask(**rows))
 
 
 def mask(**rows: str) -> Mask:
@@ -37,36 +37,35 @@ def mask(**rows: str) -> Mask:
 
 def test_a_mask_shares_everything_with_itself() -> None:
     same = bits(a="1010 0011", b="1")
-    assert overlap(same, same).shared == pytest.approx(1.0)
+    assert overlap(same, same)[0] == pytest.approx(1.0)
 
 
 def test_disjoint_masks_share_nothing() -> None:
-    assert overlap(bits(a="1100", b="10"), bits(a="0011", b="01")).shared == 0.0
+    assert overlap(bits(a="1100", b="10"), bits(a="0011", b="01"))[0] == 0.0
 
 
 def test_half_of_the_kept_weights_in_common() -> None:
-    found = overlap(bits(a="1100 0000"), bits(a="1010 0000"))
-    assert found.shared == pytest.approx(1 / 2)
-    assert found.chance == pytest.approx((2 * 2 / 8) / 2), "each of the two is met with a chance of 2 in 8"
+    shared, chance = overlap(bits(a="1100 0000"), bits(a="1010 0000"))
+    assert shared == pytest.approx(1 / 2)
+    assert chance == pytest.approx((2 * 2 / 8) / 2), "each of the two is met with a chance of 2 in 8"
 
 
 def test_chance_by_hand_for_unequal_matrices() -> None:
     # a: 4 of 4 kept against 2, so 4 * 2 / 4 = 2 are met; b: 2 of 8 against 4, so 2 * 4 / 8 = 1; over sqrt(6 * 6)
     first, second = bits(a="11 11", b="11000000"), bits(a="10 01", b="00001111")
-    found = overlap(first, second)
-    assert found.chance == pytest.approx((2 + 1) / 6)
-    assert found.shared == pytest.approx(2 / 6)
+    shared, chance = overlap(first, second)
+    assert chance == pytest.approx((2 + 1) / 6)
+    assert shared == pytest.approx(2 / 6)
 
 
 def test_masks_of_unequal_size() -> None:
     # one keeps 1, the other 4: the one is among the four; over sqrt(1 * 4)
     found = overlap(bits(a="10000000"), bits(a="11110000"))
-    assert (found.shared, found.chance) == (pytest.approx(1 / 2), pytest.approx((1 * 4 / 8) / 2))
+    assert found == (pytest.approx(1 / 2), pytest.approx((1 * 4 / 8) / 2))
 
 
 def test_masks_that_keep_nothing() -> None:
-    found = overlap(bits(a="000"), bits(a="111"))
-    assert (found.shared, found.chance) == (0.0, 0.0)
+    assert overlap(bits(a="000"), bits(a="111")) == (0.0, 0.0)
 
 
 # --- tables --------------------------------------------------------------------------------------------------------
@@ -103,43 +102,49 @@ TWO = partial(of_raw, label="two", search=Search("one-shot", sparsities=(0.5,)))
 FULL = partial(full, label="full")
 
 
+def drawn(picture: dict[str, Any]) -> Any:
+    """The heat map of a picture."""
+    (trace,) = picture["data"]
+    return trace
+
+
 def test_the_table_of_overlaps_by_hand(pictures: Any) -> None:
-    (table,) = pictures((0, 1), FULL, ONE, TWO).overlaps
-    assert (table.labels, table.sparsity) == (["one", "two"], 0.5)
+    (picture,) = pictures((0, 1), FULL, ONE, TWO).overlaps
+    assert drawn(picture)["x"] == drawn(picture)["y"] == ["one", "two"]
+    assert picture["layout"]["title"]["text"].startswith("50 % sparse: ")
     # one: 4 of 6 stay from seed to seed; two: 4 over sqrt(6 * 4). One against two: 2 of 6 with seed 0, none with seed 1
     between = round(100 * (2 / 6 + 0) / 2, 2)
-    assert table.shared == [[round(100 * 4 / 6, 2), between], [between, round(100 * 4 / 24**0.5, 2)]]
+    assert drawn(picture)["z"] == [[round(100 * 4 / 6, 2), between], [between, round(100 * 4 / 24**0.5, 2)]]
 
 
 def test_one_seed_leaves_nothing_to_compare_a_line_with(pictures: Any) -> None:
-    (table,) = pictures((0,), ONE, TWO).overlaps
+    (picture,) = pictures((0,), ONE, TWO).overlaps
     third = round(100 * 2 / 6, 2)
-    assert table.shared == [[None, third], [third, None]]
+    assert drawn(picture)["z"] == [[None, third], [third, None]]
+    assert drawn(picture)["text"][0] == ["", "33.3"]
     # 4 * 4 / 8 = 2 and 2 * 2 / 4 = 1, over 6
-    assert table.chance == pytest.approx(50.0)
+    assert "chance 50.0 %" in picture["layout"]["title"]["text"]
 
 
 def test_a_line_alone_shows_what_chance_would_give(pictures: Any) -> None:
-    (table,) = pictures((0,), ONE).overlaps
-    assert (table.shared, table.chance) == ([[None]], 50.0)
+    (picture,) = pictures((0,), ONE).overlaps
+    assert drawn(picture)["z"] == [[None]]
+    assert "chance 50.0 %" in picture["layout"]["title"]["text"]
 
 
 def test_the_table_of_matrices_by_hand(pictures: Any) -> None:
-    (table,) = pictures((0, 1), ONE, TWO).matrices
-    assert table.matrices == ["0 attention.self.query", "1 attention.self.query"]
-    assert table.labels == ["one", "two"]
-    assert table.pruned == [[50.0, 50.0], [50.0, 75.0]], "two: half and all of the second matrix"
+    (picture,) = pictures((0, 1), ONE, TWO).matrices
+    assert drawn(picture)["y"] == ["0 attention.self.query", "1 attention.self.query"]
+    assert drawn(picture)["x"] == ["one", "two"]
+    assert (drawn(picture)["zmin"], drawn(picture)["zmax"]) == (0, 100), "colours of several pictures can be compared"
+    assert drawn(picture)["z"] == [[50.0, 50.0], [50.0, 75.0]], "two: half and all of the second matrix"
 
 
-def test_the_tables_are_drawn_with_their_numbers(pictures: Any) -> None:
-    found = pictures((0, 1), ONE, TWO)
-    (drawn,) = matrix_picture(found.matrices[0])["data"]
-    assert drawn["z"] == [[50.0, 50.0], [50.0, 75.0]]
-    (drawn,) = overlap_picture(found.overlaps[0])["data"]
-    assert drawn["z"] == found.overlaps[0].shared
-    alone = overlap_picture(pictures((0,), ONE, TWO).overlaps[0])
-    assert alone["data"][0]["text"][0] == ["", "33.3"]
-    assert "chance 50.0 %" in alone["layout"]["title"]["text"]
+def test_a_matrix_that_one_line_does_not_mask_has_an_empty_cell(pictures: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fewer = mask(**{LONG.format(0): "0000 1111"})
+    monkeypatch.setitem(MASKS, ("two", 0), fewer)
+    (picture,) = pictures((0,), ONE, TWO).matrices
+    assert drawn(picture)["z"] == [[50.0, 50.0], [50.0, None]]
 
 
 def test_a_figure_without_masks_has_no_pictures(pictures: Any) -> None:
@@ -149,12 +154,13 @@ def test_a_figure_without_masks_has_no_pictures(pictures: Any) -> None:
 
 def test_the_pictures_of_a_run_are_those_of_its_masks(results: Results, store: Store) -> None:
     found = mask_pictures(results.recipe, store)
-    assert [table.sparsity for table in found.overlaps] == [0.35, 0.5, 0.9]
-    for table in found.matrices:
-        (summary,) = [s for s in results.summaries if s.place.sparsity == table.sparsity]
-        stored = [Subnetwork.load(store.path(key)).mask for key in summary.keys]
+    sparsities = (0.35, 0.5, 0.9)
+    assert len(found.overlaps) == len(found.matrices) == len(sparsities)
+    for picture, sparsity in zip(found.matrices, sparsities, strict=True):
+        (summary,) = [s for s in results.summaries if s.point.place.sparsity == sparsity]
+        stored = [Subnetwork.load(store.path(model.key)).mask for model in summary.models]
         assert stored[0] is not None
-        for name, row in zip(stored[0], table.pruned, strict=True):
+        for name, row in zip(stored[0], drawn(picture)["z"], strict=True):
             shares = [each.sparsities()[name] for each in stored if each is not None]
             assert row == [pytest.approx(100 * sum(shares) / 2)]
 

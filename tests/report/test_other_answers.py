@@ -14,8 +14,7 @@ from rich.console import Console
 from srnet.evaluation import paired_bootstrap
 from srnet.experiment import load_task
 from srnet.recipes.paradigms import Search, full, of_fine_tuned
-from srnet.report import Results, check_claims, results_table, verdict_line, write_report
-from srnet.report.evidence import predictions
+from srnet.report import Evidence, Results, answer_claims, results_table, verdict_line, write_report
 from srnet.tasks.files import FilesTask
 
 LINES = (
@@ -63,7 +62,7 @@ def shown(results: Results) -> str:
 
 
 def test_without_ood_data_nothing_is_called_robust(alone: Results) -> None:
-    assert alone.splits == ("dev",)
+    assert alone.splits == {"dev": "ID dev"}
     assert all(summary.verdict is None for summary in alone.summaries)
     assert verdict_line(alone) == "No verdict: without an OOD set nothing can be called robust."
     assert "SRNet" not in shown(alone)
@@ -72,10 +71,8 @@ def test_without_ood_data_nothing_is_called_robust(alone: Results) -> None:
 def test_a_subnetwork_is_compared_with_the_full_model_in_distribution(ran: Any, alone: Results) -> None:
     full, half = alone.summaries
     task = load_task(alone.recipe.task)
-    ours, theirs = (
-        [predictions(ran.store, point.node)["dev"] for point in alone.recipe.points if point.label == label]
-        for label in ("half", "full")
-    )
+    evidence = Evidence(alone.recipe, ran.store)
+    ours, theirs = ([evidence.answers(model, "dev") for model in evidence.models(label)] for label in ("half", "full"))
     assert full.id_gain is None
     assert half.id_gain == paired_bootstrap(ours, theirs, task.dev.labels, task.metric)
     assert str(half.id_gain) in shown(alone)
@@ -100,7 +97,7 @@ def test_every_file_is_written(ran: Any, alone: Results, tmp_path: Path) -> None
 
 
 def test_no_claim_is_answered(ran: Any, alone: Results) -> None:
-    for finding in check_claims([alone.recipe], ran.store):
+    for finding in answer_claims([Evidence(alone.recipe, ran.store)]):
         assert (finding.answer, finding.note) == ("not enough evidence", "the task has no OOD data")
 
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from html import unescape
 from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
+from altered import altered
+from conftest import LINES
 from made_up import interval
 from plotly.offline import get_plotlyjs
-from srnet.report.interactive import curves
-from srnet.report.markdown import render_markdown
-from srnet.report.published import published_table
+from rich.console import Console
 
-from srnet.report import CLAIMS, Finding, Page, Results, verdict_line
+from srnet.report import CLAIMS, Finding, Page, Results, findings_table, results_table, verdict_line, write_report
 from srnet.report.claims import Part
-from srnet.report.page import Section, render_page
+from srnet.report.drawings import draw_curves
+from srnet.report.page import Section, render_markdown, render_page
+from srnet.report.panels import curves
+from srnet.tasks.synthetic import SyntheticTask
 
 FINDINGS = [
     Finding(CLAIMS[0], "inference", "holds", (Part("a gain", interval(1.0, 3.0), answer="holds"),), 3),
@@ -109,6 +117,15 @@ def test_every_place_for_a_picture_has_its_data(html: str) -> None:
     assert all(set(picture) == {"data", "layout"} for picture in pictures)
 
 
+def test_curves_follow_the_width_of_the_window(html: str) -> None:
+    """Only heat maps, whose columns need room, are wider than a narrow window; they can be scrolled."""
+    assert "new ResizeObserver(" in html
+    wide = {int(place) for place in re.findall(r'id="plot-(\d+)" style="min-width', html)}
+    for place, picture in enumerate(pictures_of(html)):
+        assert "width" not in picture["layout"]
+        assert (picture["data"][0]["type"] == "heatmap") == (place in wide)
+
+
 # --- everything is there -------------------------------------------------------------------------------------------
 
 
@@ -122,8 +139,8 @@ def test_the_page_shows_everything(html: str, page: Page) -> None:
         assert f"<code>{section.command}</code>" in html
         for summary in results.summaries:
             assert summary.name in text
-            assert f"<code>{summary.formula}</code>" in text
-            assert all(f"<code>{key}</code>" in html for key in summary.keys)
+            assert f"<code>{summary.point.node.formula}</code>" in text
+            assert all(f"<code>{model.key}</code>" in html for model in summary.models)
             assert all(f"<td>{summary.scores[split]}</td>" in html for split in results.splits)
             if summary.verdict is not None:
                 assert summary.verdict.kept_percent in html
@@ -195,13 +212,22 @@ def close(shown: str, wanted: str) -> bool:
     return all(abs(float(a) - float(b)) < 0.11 for a, b in pairs)
 
 
+PUBLISHED = json.loads(files("srnet.report").joinpath("published.json").read_text(encoding="utf-8"))
+
+
+def published_table(figure: str, task: str) -> dict[str, Any]:
+    """The one with the paper's numbers for a figure on a task like this one."""
+    wanted = (figure, PUBLISHED["like"][task])
+    (table,) = [table for table in PUBLISHED["tables"] if (table["figure"], table["task"]) == wanted]
+    return dict(table)
+
+
 @pytest.mark.parametrize("task", TAB5)
 def test_the_numbers_of_table_5(task: str) -> None:
     columns, first, last = TAB5[task]
     table = published_table("tab5", task)
-    assert table is not None
-    assert table.columns == columns
-    rows = dict(table.rows)
+    assert tuple(table["columns"]) == columns
+    rows = table["rows"]
     assert list(rows) == ["fixed, hard", "fixed, soft", *(f"gradual, from {share} %" for share in (20, 50, 70))]
     for label, wanted in (("fixed, hard", first), ("gradual, from 70 %", last)):
         assert all(close(a, b) for a, b in zip(rows[label], wanted, strict=True)), rows[label]
@@ -209,31 +235,34 @@ def test_the_numbers_of_table_5(task: str) -> None:
 
 def test_the_numbers_of_table_6() -> None:
     table = published_table("tab6", "inference")
-    assert table is not None
-    assert table == published_table("tab6", "mnli")
-    assert dict(table.rows).keys() == TAB6.keys()
-    for label, cells in table.rows:
+    assert table["rows"].keys() == TAB6.keys()
+    for label, cells in table["rows"].items():
         assert all(close(a, b) for a, b in zip(cells, TAB6[label], strict=True)), (label, cells)
 
 
-def test_other_figures_and_tasks_have_no_table() -> None:
-    assert published_table("fig2", "inference") is None
-    assert published_table("tab6", "paraphrase") is None
-    assert published_table("tab5", "mine") is None
+def named(results: Results, name: str, task: str = "inference") -> Results:
+    """As if the results were of this figure and task."""
+    profile = replace(results.recipe.profile, task=SyntheticTask(task, train_size=100, dev_size=40, ood_size=40))
+    return altered(results, recipe=replace(results.recipe, name=name, profile=profile))
+
+
+@pytest.mark.parametrize(("figure", "task"), [("fig2", "inference"), ("tab6", "paraphrase")])
+def test_other_figures_and_tasks_have_no_table(figure: str, task: str, ran: Any, by_start: Results) -> None:
+    page = ran.page(by_start)
+    section = replace(page.sections[0], results=named(by_start, figure, task))
+    assert "The paper's numbers" not in unescape(render_page(replace(page, sections=[section])))
 
 
 @pytest.mark.parametrize("name", ["tab5", "tab6"])
 def test_the_papers_numbers_stand_beside_ours(name: str, ran: Any, by_start: Results) -> None:
-    html = render_page(ran.page(replace(by_start, recipe=replace(by_start.recipe, name=name))))
-    table = published_table(name, "inference")
-    assert table is not None
-    for label, cells in table.rows:
+    html = render_page(ran.page(named(by_start, name)))
+    for label, cells in published_table(name, "inference")["rows"].items():
         assert f"<tr><td>{label}</td>" + "".join(f"<td>{cell}</td>" for cell in cells) in html
     assert "real data, larger models" in html
 
 
 def test_what_the_paper_says_stands_beside_a_figure(ran: Any, by_start: Results) -> None:
-    html = render_page(ran.page(replace(by_start, recipe=replace(by_start.recipe, name="fig8"))))
+    html = render_page(ran.page(named(by_start, "fig8")))
     assert "Gradual sparsity beats fixed sparsity at 90 %, at lower cost." in html
 
 
@@ -247,27 +276,81 @@ HOSTILE = [
     "<!-- pictures -->",
     "'; alert(1); //",
 ]
+FATAL = [
+    *HOSTILE,
+    "[/x]",  # rich: a closing tag without an opening one
+    "[red]x[/]",
+    "$x_{$",  # matplotlib: a formula that is none
+    r"\$ $\frac{$",
+    "lone \ud800 surrogate",
+    "NUL \x00, bell \x07 and \x1b[31m",
+    "two\nlines",
+    "_hidden",  # matplotlib leaves such names out of a legend
+    "x" * 3000,
+]
 
 
-def renamed(ran: Any, results: Results, label: str) -> Page:
-    """The page of the same results, had the user given a line, the title and the command such a name."""
-    points = [replace(p, label=label) if p.label == "masks" else p for p in results.recipe.points]
-    *others, masks = results.summaries
-    summaries = [*others, replace(masks, label=label, name=f"{label}, 50 %")]
-    recipe = replace(results.recipe, figure=lambda profile: points, title=label)
-    named = replace(results, recipe=recipe, summaries=summaries, warnings=[label])
+def renamed(ran: Any, label: str) -> Page:
+    """The page of the small run, had the user given a line, the title and the command such a name."""
+    named = ran("small", *LINES[:2], partial(LINES[2], label=label), title=label)
+    results = altered(named, warnings=[label])
     finding = Finding(CLAIMS[0], label, "holds", (Part(label, interval(1.0, 3.0)),), 3, label)
-    pictures = ran.page(results).sections[0].masks
-    tables = [
-        [replace(t, labels=[label] * len(t.labels)) for t in each] for each in (pictures.overlaps, pictures.matrices)
-    ]
-    shown = replace(pictures, overlaps=tables[0], matrices=tables[1], mosaic_of=label)
-    return Page(label, label, [Section(named, shown, label)], [finding])
+    return Page(label, label, [Section(results, ran.page(results).sections[0].masks, label)], [finding])
+
+
+@pytest.mark.parametrize("label", FATAL)
+def test_no_name_loses_the_report(label: str, ran: Any, tmp_path: Path) -> None:
+    """After days of computation a label must not end in a traceback."""
+    page = renamed(ran, label)
+    write_report(page, tmp_path)
+    names = {"results.csv", "report.html", "report.md", "small-inference.png", "small-inference.pdf"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    for name in ("results.csv", "report.html", "report.md"):
+        (tmp_path / name).read_text(encoding="utf-8")
+    with (tmp_path / "results.csv").open(newline="", encoding="utf-8") as file:
+        assert label.encode(errors="replace").decode() in {row["line"] for row in csv.DictReader(file)}
+    shown = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    (section,) = page.sections
+    Console(file=shown, width=200).print(results_table(section.results), findings_table(FINDINGS))
+    Console(file=shown, width=200).print(verdict_line(section.results), *section.results.notes, markup=False)
+    shown.flush()
+
+
+@pytest.mark.parametrize("label", ["[/x]", "[red]x[/]", "[b]"])
+def test_the_terminal_shows_a_name_as_it_is(label: str, ran: Any) -> None:
+    page = renamed(ran, label)
+    for table in (results_table(page.sections[0].results), findings_table(page.findings)):
+        console = Console(width=200, file=io.StringIO(), record=True)
+        console.print(table)
+        assert label in console.export_text()
+
+
+def test_the_figure_shows_a_name_as_it_is(ran: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between dollar signs matplotlib looks for a formula; a name with an underscore in front gets no legend."""
+    legend: list[str] = []
+    monkeypatch.setattr(
+        "matplotlib.figure.Figure.legend", lambda figure, handles, labels, **more: legend.extend(labels)
+    )
+    for label in ("$x_{$", "_hidden"):
+        draw_curves(renamed(ran, label).sections[0].results)
+    assert {r"\$x_{\$", "_hidden"} <= set(legend)
+
+
+def test_markdown_shows_a_name_as_it_is(ran: Any) -> None:
+    for label, shown in {
+        "<img src=x onerror=alert(1)>": "&lt;img src=x onerror=alert(1)>",
+        "[click](javascript:alert(1))": r"[click\](javascript:alert(1))",
+        "*bold* _x_ a_b `c` |": r"\*bold\* \_x\_ a_b \`c\` \|",
+    }.items():
+        text = render_markdown(renamed(ran, label))
+        assert f"| {shown}, 50 % |" in text
+        assert f"Warning: {shown}." in text
+        assert f"## small: {shown}, inference\n" in text
 
 
 @pytest.mark.parametrize("label", HOSTILE)
-def test_a_name_is_never_markup(label: str, ran: Any, results: Results) -> None:
-    usual, hostile = (render_page(renamed(ran, results, name)).replace(get_plotlyjs(), "") for name in ("x", label))
+def test_a_name_is_never_markup(label: str, ran: Any) -> None:
+    usual, hostile = (render_page(renamed(ran, name)).replace(get_plotlyjs(), "") for name in ("x", label))
     same = [[tag for tag, _ in Tags(html).tags] for html in (usual, hostile)]
     assert same[0] == same[1], "the same tags as with a harmless name"
     assert len(pictures_of(hostile)) == len(pictures_of(usual))
@@ -276,22 +359,28 @@ def test_a_name_is_never_markup(label: str, ran: Any, results: Results) -> None:
 
 
 @pytest.mark.parametrize("label", HOSTILE)
-def test_no_name_can_end_or_swallow_the_script(label: str, ran: Any, results: Results) -> None:
+def test_no_name_can_end_or_swallow_the_script(label: str, ran: Any) -> None:
     """A browser that reads `<!--<script>` in a script no longer sees where the script ends."""
-    html = render_page(renamed(ran, results, label)).replace(get_plotlyjs(), "")
+    html = render_page(renamed(ran, label)).replace(get_plotlyjs(), "")
     data = re.search(r"const pictures = (.*);\n", html)
     assert data
     for mark in ("</", "<!--", "<script"):
         assert mark not in data[1].lower()
 
 
-@pytest.mark.parametrize("label", ["<b>bold</b>", "less < more", "<CE>"])
-def test_plotly_shows_a_name_as_it_is(label: str, ran: Any, results: Results) -> None:
+@pytest.mark.parametrize("label", ["<b>bold</b>", "less < more", "<CE>", "&lt;"])
+def test_plotly_shows_a_name_as_it_is(label: str, ran: Any) -> None:
     """plotly.js reads names as a little HTML of its own: what looks like a tag would vanish, or take effect."""
-    (section,) = renamed(ran, results, label).sections
+    (section,) = renamed(ran, label).sections
     drawn = [trace["name"] for trace in curves(section.results)[0]["data"] if "name" in trace]
     assert label not in drawn
     assert label in [unescape(name) for name in drawn]
+
+
+def test_plotly_shows_quotes_as_they_are(ran: Any) -> None:
+    """It does not know `&quot;`, and would print it."""
+    (section,) = renamed(ran, 'the "best" model\'s').sections
+    assert 'the "best" model\'s' in [trace.get("name") for trace in curves(section.results)[0]["data"]]
 
 
 # --- as Markdown ---------------------------------------------------------------------------------------------------
@@ -306,14 +395,11 @@ def test_the_same_as_markdown(page: Page) -> None:
         assert f"## {section.title}\n\n`{section.command}`" in text
         assert verdict_line(section.results) in text
         for summary in section.results.summaries:
-            cells = [summary.name, f"{100 * summary.sparsity:.2f} %", *(str(s) for s in summary.scores.values())]
+            name = summary.name.replace("&", "&amp;").replace("<", "&lt;")
+            cells = [name, f"{100 * summary.sparsity:.2f} %", *(str(s) for s in summary.scores.values())]
             assert f"| {' | '.join(cells)} |" in text
     blocks = [block for block in text.split("\n\n") if block.startswith("| ")]
     sub_cases = sum(len(section.results.splits) for section in page.sections)
     assert len(blocks) == 1 + len(page.sections) + sub_cases, "claims, scores, and sub-cases of every split"
     for block in blocks:
         assert len({line.count(" | ") for line in block.splitlines()}) == 1, "as many cells in every row"
-
-
-def test_a_bar_in_a_name_does_not_end_a_cell(ran: Any, results: Results) -> None:
-    assert "| one\\|two, 50 % |" in render_markdown(renamed(ran, results, "one|two"))

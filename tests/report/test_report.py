@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from altered import altered
 from made_up import interval
 from rich.console import Console
 from series import recipe_of
@@ -19,8 +20,8 @@ from srnet.evaluation import Verdict, judge
 from srnet.experiment import Evaluate, Store
 from srnet.recipes import Profile
 from srnet.recipes.paradigms import Search, full, in_isolation, of_fine_tuned, of_raw
-from srnet.report import Page, Results, collect, results_table, verdict_line, write_report
-from srnet.report.results import _name
+from srnet.report import Evidence, Page, Results, results_table, verdict_line, write_report
+from srnet.report.evidence import place_name
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
@@ -41,7 +42,7 @@ def out(ran: Any, results: Results, tmp_path_factory: pytest.TempPathFactory) ->
 def with_verdicts(results: Results, *verdicts: Verdict | None) -> Results:
     """The same results with other verdicts for the three subnetworks."""
     full, *rest = results.summaries
-    return replace(results, summaries=[full, *(replace(s, verdict=v) for s, v in zip(rest, verdicts, strict=True))])
+    return altered(results, summaries=[full, *(altered(s, verdict=v) for s, v in zip(rest, verdicts, strict=True))])
 
 
 def verdict(id_score: float, gain: float, reach: float = 0.5, seeds: int = 3) -> Verdict:
@@ -92,11 +93,11 @@ def test_summaries_are_means_over_seeds(results: Results) -> None:
             values = [
                 row["value"]
                 for row in results.rows
-                if (row["line"], row["sparsity_target"]) == (summary.label, summary.place.sparsity)
+                if (row["line"], row["sparsity_target"]) == (summary.label, summary.point.place.sparsity)
                 and (row["split"], row["metric"]) == (split, "accuracy")
             ]
             assert spread.mean == pytest.approx(sum(values) / 2)
-            assert spread.seeds == len(summary.keys) == 2
+            assert spread.seeds == len(summary.models) == 2
 
 
 def test_every_subnetwork_is_judged_by_the_full_model(results: Results) -> None:
@@ -187,7 +188,7 @@ def test_a_place_has_a_name(axis: Any, more: dict[str, Any], names: list[str]) -
     search = Search("mask", "ce", (0.5,), **more)
     recipe = recipe_of(profile, partial(of_fine_tuned, label="masks", search=search, **starts), axis=axis)
     for point, name in zip(recipe.points, names, strict=True):
-        assert _name(recipe, point, 4 * point.place.length) in (name, f"masks, 50 %, {name}")
+        assert place_name(recipe, point, 4 * point.place.length) in (name, f"masks, 50 %, {name}")
 
 
 # --- the verdict ---------------------------------------------------------------------------------------------------
@@ -249,5 +250,5 @@ def test_the_page_carries_the_verdict(ran: Any, results: Results, tmp_path: Path
 
 def test_a_run_without_pruning(ran: Any, results: Results, store: Store, tmp_path: Path) -> None:
     alone = replace(results.recipe.with_seeds((0,)), figure=lambda profile: full(profile, "full"))
-    write_report(ran.page(collect(alone, store)), tmp_path)
+    write_report(ran.page(Results(Evidence(alone, store))), tmp_path)
     assert "No verdict: there is no subnetwork to judge." in (tmp_path / "report.html").read_text()
