@@ -28,6 +28,7 @@ _WHERE = {
     "finetune": "api.models", "prune": "api.models", "evaluate": "api.models", "bias_model": "api.models",
     "export_model": "api.models", "import_mask": "api.models",
     "audit_models": "api.audits", "AuditOptions": "audit",
+    "open_page": "api.pages", "PageOptions": "page",
     "pretrain": "api.models", "PretrainSettings": "tasks.synthetic.pretrain",
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ FOUNDATION = (
 """Open to all; these import nothing but each other."""
 ORDER = (
     *("tasks", "bias", "objectives", "masks", "subnetwork", "bank", "training", "pruners", "evaluation", "export"),
-    *("experiment", "recipes", "report", "rounds", "audit", "api", "cli"),
+    *("experiment", "recipes", "report", "rounds", "audit", "page", "api", "cli"),
 )
 DOORS = ("__init__", "__main__")
 """The package's own front doors: `__init__` may show anything but the command line, `__main__` starts it."""
