@@ -32,7 +32,8 @@ from srnet.pruners.static import kind_of
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings, encode, predict, trainer
+from srnet.training import TrainingSettings, encode, trainer
+from srnet.training.predict import predict
 
 TASK = SyntheticTask("inference", train_size=60, dev_size=12, ood_size=12)
 THREE_STEPS = TrainingSettings(learning_rate=1e-2, steps=3, eval_every=3, batch_size=4, max_length=64)

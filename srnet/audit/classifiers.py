@@ -24,7 +24,7 @@ from srnet.label_words import read_at_first_token, restrict_to
 from srnet.names import DOWNLOAD_VARIABLE
 from srnet.subnetwork import CARD, Subnetwork, load_subnetwork
 from srnet.tasks.answers import CLASSES
-from srnet.training import predict
+from srnet.training.predict import predict
 
 _KEY = re.compile(r"[0-9a-f]{6,}")
 """What the beginning of a key looks like."""

@@ -44,11 +44,11 @@ from srnet.subnetwork import Subnetwork
 from srnet.tasks.answers import CLASSES, AnswerKind
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split, joined
-from srnet.training import Encoded, Result, Run, predict, train
+from srnet.training import Encoded, Result, Run, train
 from srnet.training.data import token_batches
 from srnet.training.inputs import inputs_for
 from srnet.training.method import LATE, Method, Snapshot, SnapshotsAtSteps, split_snapshot
-from srnet.training.predict import EVAL_TOKENS
+from srnet.training.predict import EVAL_TOKENS, predict
 
 __all__ = [
     "TOKENS",

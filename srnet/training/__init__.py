@@ -7,10 +7,9 @@ from srnet.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from srnet.training.data import Encoded, encode
-    from srnet.training.predict import predict
     from srnet.training.trainer import Result, Run, train
 
-__all__ = ["Encoded", "Result", "Run", "TrainingSettings", "encode", "predict", "train"]
+__all__ = ["Encoded", "Result", "Run", "TrainingSettings", "encode", "train"]
 
 _TRAINER = dict.fromkeys(("Result", "Run", "train"), "trainer")
-__getattr__ = exports(__name__, {"Encoded": "data", "encode": "data", "predict": "predict", **_TRAINER})
+__getattr__ = exports(__name__, {"Encoded": "data", "encode": "data", **_TRAINER})

@@ -16,7 +16,8 @@ from srnet.experiment.nodes import BiasModel
 from srnet.pruners import IMP, MaskTraining, RewoundIMP
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings, encode, predict
+from srnet.training import TrainingSettings, encode
+from srnet.training.predict import predict
 
 TRACED = 25
 

@@ -21,7 +21,8 @@ from srnet.masks import LAYERS
 from srnet.pruners import MaskTraining, Movement, OneShot, StaticLocal, StaticShared
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings, encode, predict
+from srnet.training import TrainingSettings, encode
+from srnet.training.predict import predict
 
 TASK = SyntheticTask("inference", train_size=60, dev_size=12, ood_size=12)
 TRAINING = TrainingSettings(learning_rate=1e-2, steps=4, eval_every=2, batch_size=4, max_length=48)

@@ -28,10 +28,11 @@ from srnet.masks import Mask
 from srnet.objectives import StatefulLoss, parse_objective
 from srnet.pruners import IMP, MaskTraining, RewoundIMP, StaticShared
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import Run, TrainingSettings, encode, predict, train
+from srnet.training import Run, TrainingSettings, encode, train
 from srnet.training.data import training_order
 from srnet.training.distributed import ALONE, Ranks, connect
 from srnet.training.method import Method, Snapshot, split_snapshot
+from srnet.training.predict import predict
 
 FAST = TrainingSettings(learning_rate=1e-2, steps=20, eval_every=5, batch_size=8)
 """Fast enough for masks to move."""

@@ -16,8 +16,9 @@ from srnet.errors import UserError
 from srnet.masks.modules import ScoreMask
 from srnet.pruners import IMP, MaskTraining, Movement, StaticShared
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import Result, Run, TrainingSettings, encode, predict, speed, train, trainer
+from srnet.training import Result, Run, TrainingSettings, encode, speed, train, trainer
 from srnet.training.method import Method, Snapshot
+from srnet.training.predict import predict
 
 SETTINGS = TrainingSettings(learning_rate=1e-2, steps=6, eval_every=3, batch_size=8, precision="bf16")
 
