@@ -172,8 +172,8 @@ def _page_command(results: Any, data: Given, run: Given, folder: Path) -> str:
     from srnet.report.table import judged
 
     full = max((s for s in results.summaries if not s.is_pruned), key=lambda s: s.scores[results.id_split].mean)
-    gains = {s: min(v.gains.values(), key=lambda gain: gain.difference) for s, v in judged(results)}
-    debiased = max((s for s in gains if s.label == MASK_POE), key=lambda s: gains[s].difference)
+    searched = [(s, min(gain.difference for gain in v.gains.values())) for s, v in judged(results)]
+    debiased, _ = max(((s, gain) for s, gain in searched if s.label == MASK_POE), key=lambda pair: pair[1])
     task = data.get("name", results.recipe.task.name)
     if set(data) - {"name"}:
         task = folder / "task.yaml"
