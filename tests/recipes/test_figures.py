@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from srnet.recipes.profile import Profile
 
 from srnet.errors import UserError
 from srnet.experiment import (
@@ -44,6 +43,7 @@ from srnet.recipes.figures import (
     get_figure,
 )
 from srnet.recipes.points import labels_of
+from srnet.recipes.profile import Profile
 from srnet.recipes.profiles.smp import toy_smp
 from srnet.recipes.profiles.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS, STOPPING, toy_profile
 from srnet.recipes.recipe import Recipe

@@ -7,14 +7,14 @@ from html import escape
 from itertools import product
 
 import pytest
-from srnet.report.curves import draw_curves, looks, side_by_side
-from srnet.report.interactive import curves, sub_cases, traces
 
 from srnet.experiment import Store
 from srnet.files import read_json
 from srnet.recipes import Point, Profile
 from srnet.recipes.paradigms import Search, full, of_raw
 from srnet.report import Results
+from srnet.report.curves import draw_curves, looks, side_by_side
+from srnet.report.interactive import curves, sub_cases, traces
 from srnet.tasks.synthetic import SyntheticTask
 
 AXES = ("results", "by_start", "by_length")

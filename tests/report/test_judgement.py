@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up import remember, remember_bias, remember_trainings
 from series import recipe_of
-from srnet.report.markdown import render_markdown
 
 from srnet.cli.recipes import _print_results
 from srnet.experiment import ModelNode, Store, load_task
@@ -26,6 +25,7 @@ from srnet.recipes.profiles.toy import toy_profile
 from srnet.report import Page, Results, Section, collect
 from srnet.report.claims import answer_claims
 from srnet.report.evidence import Evidence
+from srnet.report.markdown import render_markdown
 from srnet.report.masks import MaskPictures
 from srnet.report.page import render_page
 from srnet.tasks.base import Metric, Task

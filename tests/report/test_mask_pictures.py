@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 from series import Series, recipe_of
-from srnet.report.interactive import matrix_picture, overlap_picture
 
 from srnet.experiment import Store
 from srnet.masks import Mask
 from srnet.recipes import Profile
 from srnet.recipes.paradigms import Search, full, of_raw
 from srnet.report import Results, mask_pictures
+from srnet.report.interactive import matrix_picture, overlap_picture
 from srnet.report.masks import BLOCKS, Bits, MaskPictures, blocks, draw_mosaic, overlap, short_name
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from made_up import interval
 from plotly.offline import get_plotlyjs
-from srnet.report.interactive import curves
-from srnet.report.markdown import render_markdown
-from srnet.report.published import published_table
 
 from srnet.report import CLAIMS, Finding, Page, Results, verdict_line
 from srnet.report.claims import Part
+from srnet.report.interactive import curves
+from srnet.report.markdown import render_markdown
 from srnet.report.page import Section, render_page
+from srnet.report.published import published_table
 
 FINDINGS = [
     Finding(CLAIMS[0], "inference", "holds", (Part("a gain", interval(1.0, 3.0), answer="holds"),), 3),
