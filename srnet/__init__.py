@@ -30,6 +30,7 @@ _WHERE = {
     "speed": "api.speed", "Pace": "timing", "speed_against_score": "timing",
     "find": "api.finding", "FindSettings": "finding",
     "audit_models": "api.audits", "AuditOptions": "audit",
+    "open_page": "api.pages", "PageOptions": "page",
     "pretrain": "api.models", "PretrainSettings": "tasks.synthetic.pretrain",
 }  # fmt: skip
 

@@ -25,20 +25,8 @@ FOUNDATION = (
 )
 """Open to all; these import nothing but each other."""
 ORDER = (
-    *(
-        "tasks",
-        "bias",
-        "objectives",
-        "masks",
-        "exported",
-        "subnetwork",
-        "bank",
-        "training",
-        "pruners",
-        "evaluation",
-        "export",
-    ),
-    *("evaluation", "export", "timing", "experiment", "recipes", "report", "rounds", "audit", "finding", "api", "cli"),
+    *("tasks", "bias", "objectives", "masks", "exported", "subnetwork", "bank", "training", "pruners", "evaluation"),
+    *("export", "timing", "experiment", "recipes", "report", "rounds", "audit", "page", "finding", "api", "cli"),
 )
 DOORS = ("__init__", "__main__")
 """The package's own front doors: `__init__` may show anything but the command line, `__main__` starts it."""

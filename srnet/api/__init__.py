@@ -13,6 +13,7 @@ __getattr__ = exports(
         **dict.fromkeys(_MODELS, "models"),
         "audit_models": "audits",
         "find": "finding",
+        "open_page": "pages",
         "speed": "speed",
     },
 )

@@ -118,7 +118,18 @@ def predict_splits(task: Task, models: Sequence[Classifier], engine: Engine) -> 
 def measure_shortcut(
     spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None
 ) -> tuple[Mapping[str, np.ndarray] | None, list[str]]:
-    """Log-probabilities of the task's bias model by split, or a note that says why there are none.
+    """Log-probabilities of the task's bias model by split, or a note that says why there are none."""
+    node, notes = find_shortcut(spec, engine, bias)
+    if node is None:
+        return None, notes
+    task = load_task(spec)
+    return {name: bias_predictions(engine.store, node, name).for_ids(task.splits[name].ids) for name in task.scored}, [
+        f"shortcut: {node.features}"
+    ]
+
+
+def find_shortcut(spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None) -> tuple[Bias | None, list[str]]:
+    """The task's bias model, computed, or a note that says why there is none.
 
     What the user asked for in `bias` must be possible; what the task suspects by itself may fail with a note.
     """
@@ -134,9 +145,7 @@ def measure_shortcut(
         if bias is not None:
             raise
         return None, [f"no bias model: {error}"]
-    return {name: bias_predictions(engine.store, node, name).for_ids(task.splits[name].ids) for name in task.scored}, [
-        f"shortcut: {node.features}"
-    ]
+    return node, []
 
 
 def _bias_node(spec: TaskSpec, bias: BiasSpec) -> Bias:

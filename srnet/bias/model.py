@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -90,6 +91,38 @@ def _predict(model: Pipeline, x: Matrix, classes: int) -> np.ndarray:
     return log_probs
 
 
+@dataclass(frozen=True)
+class BiasScorer:
+    """The bias model for texts that no one has trained on: the one that scores dev and the OOD sets."""
+
+    of_split: Callable[[Split], Matrix]
+    """The features of a split."""
+    model: Pipeline
+    classes: int
+
+    def log_probs(self, text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
+        """A row for each pair, a column for each label."""
+        ids, labels = tuple(map(str, range(len(text_a)))), np.zeros(len(text_a), dtype=np.int64)
+        split = Split("pairs", "ID", ids, tuple(text_a), tuple(text_b), labels, ("",) * len(ids))
+        return _predict(self.model, self.of_split(split), self.classes)
+
+
+def fit_bias_scorer(
+    task: Task, shortcut: Shortcut, vectors: WordVectors | None, *, extended: bool = False
+) -> BiasScorer:
+    """The bias model fitted on all training data."""
+    of_split = _features_of(task, shortcut, vectors, extended)
+    x = of_split(task.train)
+    return BiasScorer(of_split, _classifier(x).fit(x, task.train.labels), len(task.labels))
+
+
+def _features_of(
+    task: Task, shortcut: Shortcut, vectors: WordVectors | None, extended: bool
+) -> Callable[[Split], Matrix]:
+    claims = claim_vocabulary(task.train.text_b) if shortcut == "claim" and vectors is None else None
+    return lambda split: features(split, shortcut, vectors, extended, claims)
+
+
 def fit_bias_model(
     task: Task, shortcut: Shortcut, vectors: WordVectors | None, folds: int, *, extended: bool = False
 ) -> dict[str, BiasPredictions]:
@@ -108,11 +141,7 @@ def fit_bias_model(
         raise UserError(
             f"{folds} folds do not fit a label with {rarest} training examples", "choose 2 to that many folds"
         )
-    claims = claim_vocabulary(task.train.text_b) if shortcut == "claim" and vectors is None else None
-
-    def of_split(split: Split) -> Matrix:
-        return features(split, shortcut, vectors, extended, claims)
-
+    of_split = _features_of(task, shortcut, vectors, extended)
     x = of_split(task.train)
     alike = _alike(x)
     crossed = np.full((len(y), classes), -np.inf)

@@ -50,7 +50,16 @@ from srnet.training.inputs import inputs_for
 from srnet.training.method import LATE, Method, Snapshot, SnapshotsAtSteps, split_snapshot
 from srnet.training.predict import EVAL_TOKENS, predict
 
-__all__ = ["TOKENS", "Context", "bias_predictions", "compute", "load_logits", "logits_on", "score_splits"]
+__all__ = [
+    "TOKENS",
+    "Context",
+    "bias_predictions",
+    "compute",
+    "load_logits",
+    "logits_on",
+    "score_splits",
+    "word_vectors",
+]
 
 
 class SecondaryRankDone(Exception):
@@ -81,12 +90,13 @@ def compute(node: Node, context: Context, folder: Path) -> None:
 @compute.register
 def _(node: BiasModel, context: Context, folder: Path) -> None:
     task = load_task(node.task)
-    vectors = None if node.vectors is None else _word_vectors(node.vectors, task)
+    vectors = None if node.vectors is None else word_vectors(node.vectors, task)
     shortcut = node.shortcut or task.shortcut
     _write_bias(task, fit_bias_model(task, shortcut, vectors, node.folds, extended=node.extended), folder)
 
 
-def _word_vectors(source: str, task: Task) -> WordVectors:
+def word_vectors(source: str, task: Task) -> WordVectors:
+    """Those of a backbone, or of a file: then of the task's words alone."""
     return WordVectors.read(source, vocabulary(task)) if is_vector_file(source) else WordVectors.from_backbone(source)
 
 

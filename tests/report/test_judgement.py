@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up import remember, remember_bias, remember_trainings
 from series import recipe_of
-from srnet.report.markdown import render_markdown
 
 from srnet.cli.recipes import _print_results
 from srnet.experiment import ModelNode, Store, load_task

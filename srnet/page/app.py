@@ -1,0 +1,183 @@
+"""The page's requests: the page itself, its state, a pair, a row. Nothing else is served, and no file is read."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import re
+import secrets
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+import srnet
+from srnet.bias.words import words
+from srnet.errors import UserError
+from srnet.page.comparison import Comparison
+from srnet.page.guard import Guard
+from srnet.page.pair import PairView
+from srnet.page.worker import ModelThread
+
+LARGEST = 512 * 1024
+"""Bytes of a request."""
+WORDS = 10_000
+"""Words of a text. Models cut texts much earlier; the features of the shortcut read all of them."""
+PLACES = 9
+"""Digits of a position."""
+
+
+def make_app(view: PairView, comparison: Comparison, thread: ModelThread, hosts: frozenset[str]) -> Starlette:
+    """The application. `hosts`: what a Host header may say, such as 127.0.0.1:8000."""
+    html = files("srnet.page").joinpath("page.html").read_text(encoding="utf-8")
+    handlers = _Handlers(view, comparison, thread, html)
+    return Starlette(
+        routes=[
+            Route("/", handlers.page),
+            Route("/api/state", handlers.state),
+            Route("/api/row", handlers.row),
+            Route("/api/pair", handlers.pair, methods=["POST"]),
+        ],
+        middleware=[Middleware(Guard, hosts=hosts, headers=_headers(html))],
+        exception_handlers={HTTPException: _refused, UserError: _failed, Exception: _broken},
+    )
+
+
+class _Handlers:
+    def __init__(self, view: PairView, comparison: Comparison, thread: ModelThread, html: str) -> None:
+        self._view, self._comparison, self._thread, self._html = view, comparison, thread, html
+        self._turn = asyncio.Lock()
+        self._started = secrets.token_hex(8)
+
+    async def page(self, request: Request) -> Response:
+        return Response(self._html, media_type="text/html")
+
+    async def state(self, request: Request) -> Response:
+        view, shortcut = self._view, self._view.shortcut
+        return _json(
+            {
+                "started": self._started,
+                "version": srnet.__version__,
+                "task": view.task.name,
+                "labels": view.task.labels,
+                "models": [{"name": each.name, "note": each.note} for each in view.models],
+                "pairs": view.has_pairs,
+                "shortcut": None if shortcut is None else shortcut.about,
+                "training": {"rows": len(view.task.train), "compared": len(view.training)},
+                "notes": list(view.notes),
+                "comparison": self._comparison.state(),
+            }
+        )
+
+    async def row(self, request: Request) -> Response:
+        given = request.query_params
+        position, split, which = given.get("position", "0"), given.get("split") or None, given.get("which", "disagree")
+        if not (position.isascii() and position.isdecimal() and len(position) <= PLACES):
+            raise HTTPException(400, "position is not a whole number")
+        if which not in ("disagree", "all"):
+            raise HTTPException(400, "which is not one of: disagree, all")
+        self._check_split(split)
+        found = self._comparison.row(int(position), split, which == "all")
+        if found is None:
+            raise HTTPException(404, "there is no row at this position")
+        return _json(found)
+
+    def _check_split(self, split: str | None) -> None:
+        if split is not None and split not in self._view.task.scored:
+            raise HTTPException(400, "the task scores no split of this name")
+
+    async def pair(self, request: Request) -> Response:
+        text_a, text_b, split = _pair_of(await _body(request))
+        self._check_split(split)
+        async with self._turn:
+            if await request.is_disconnected():  # another key was pressed meanwhile
+                return Response(status_code=204)
+            return _json(await self._thread.call_async(self._view.look, text_a, text_b, split))
+
+
+async def _body(request: Request) -> Any:
+    """The JSON of a request. What is too long is not read to its end."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(400, "the request is not application/json")
+    read = bytearray()
+    async for part in request.stream():
+        read += part
+        if len(read) > LARGEST:
+            raise HTTPException(413, f"the texts are too long: a request may have {LARGEST:,} bytes")
+    try:
+        return json.loads(read)
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "the request is not JSON") from None
+
+
+def _pair_of(body: Any) -> tuple[str, str, str | None]:
+    if not isinstance(body, dict) or not body.keys() <= {"text_a", "text_b", "split"}:
+        raise HTTPException(400, "the request is not an object with text_a, text_b and split")
+    text_a, text_b, split = body.get("text_a"), body.get("text_b", ""), body.get("split")
+    if not isinstance(text_a, str) or not isinstance(text_b, str) or not isinstance(split, str | None):
+        raise HTTPException(400, "text_a, text_b and split are texts")
+    return _checked(text_a, "first"), _checked(text_b, "second"), split or None
+
+
+def _checked(text: str, which: str) -> str:
+    text = text.encode(errors="replace").decode()  # JSON can hold lone surrogates, which tokenizers refuse
+    count = len(words(text))
+    if count > WORDS:
+        raise HTTPException(413, f"the {which} text has {count:,} words; the page takes {WORDS:,}")
+    return text
+
+
+# --- answers -------------------------------------------------------------------------------------------------------
+
+
+def _json(data: Any, status: int = 200) -> Response:
+    return Response(json.dumps(data, allow_nan=False), status, media_type="application/json")
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    answer = _json({"error": error.detail}, error.status_code)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return _json({"error": str(error)}, 400)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    """A bug: the terminal shows the traceback, the page does not."""
+    return _json({"error": "an internal error; the terminal shows it"}, 500)
+
+
+def _headers(html: str) -> dict[str, str]:
+    """Only this page's own script and style run, nothing is fetched from elsewhere, and nothing is kept."""
+    policy = {
+        "default-src": "'none'",
+        "script-src": _hash_of("script", html),
+        "style-src": _hash_of("style", html),
+        "connect-src": "'self'",
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    return {
+        "content-security-policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
+        "x-content-type-options": "nosniff",
+        "cross-origin-resource-policy": "same-origin",
+        "referrer-policy": "no-referrer",
+        "cache-control": "no-store",
+    }
+
+
+def _hash_of(tag: str, html: str) -> str:
+    (content,) = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

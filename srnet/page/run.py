@@ -1,0 +1,90 @@
+"""From names of models to the page: load, fit the shortcut, read the training data, serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from srnet.audit import Classifier, load_models
+from srnet.errors import UserError
+from srnet.experiment import BiasSpec, Engine, load_task
+from srnet.experiment.nodes import TaskSpec
+from srnet.options import option
+from srnet.page.comparison import Comparison
+from srnet.page.nearest import TrainingRows
+from srnet.page.pair import PairView
+from srnet.page.shortcut import load_shortcut
+from srnet.page.worker import ModelThread
+
+EXTRA = ("starlette", "uvicorn")
+LAST_PORT = 65535
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """Where the page is, and how models read texts."""
+
+    host: str = "127.0.0.1"
+    """The address to listen on. Whoever reaches another one than 127.0.0.1 can use the page: there is no password."""
+    port: int = option(8000, least=0)
+    """The port; 0 takes a free one."""
+    max_length: int | None = option(None, least=8)
+    """Tokens that a pair is cut at. Default: as the model was trained, else 128."""
+
+    def __post_init__(self) -> None:
+        if self.port > LAST_PORT:
+            raise UserError(f"port {self.port} is too large", f"give at most {LAST_PORT}")
+        if not self.host.strip():
+            raise UserError("the host has no name", "leave out --host")
+
+
+def run_page(
+    models: Sequence[str | Path | Classifier],
+    spec: TaskSpec,
+    engine: Engine,
+    options: PageOptions | None = None,
+    bias: BiasSpec | None = None,
+    ready: Callable[[str], None] = print,
+) -> None:
+    """Serve the page of two models until Ctrl-C. `ready` is called with its address."""
+    check_extra()
+    from srnet.page.app import make_app
+    from srnet.page.guard import allowed_hosts, is_loopback
+    from srnet.page.server import address_of, bind, serve
+
+    options = options or PageOptions()
+    with bind(options.host, options.port) as listener:
+        view = load_view(models, spec, engine, options.max_length, bias)
+        thread = ModelThread()
+        comparison = Comparison(view.task, view.models, thread)
+        comparison.start()
+        if not is_loopback(options.host):
+            engine.reporter.warn(f"whoever reaches {options.host} can use this page; there is no password")
+        ready(address_of(options.host, listener))
+        serve(make_app(view, comparison, thread, allowed_hosts(options.host, listener.getsockname()[1])), listener)
+        thread.stop()
+
+
+def check_extra() -> None:
+    """An error unless the libraries of the page are installed."""
+    try:
+        for name in EXTRA:
+            import_module(name)
+    except ImportError as error:
+        raise UserError(f"the page needs {name}, which is not installed", f"pip install {' '.join(EXTRA)}") from error
+
+
+def load_view(
+    models: Sequence[str | Path | Classifier],
+    spec: TaskSpec,
+    engine: Engine,
+    max_length: int | None = None,
+    bias: BiasSpec | None = None,
+) -> PairView:
+    task = load_task(spec)
+    task.need_classes("the page")
+    loaded = load_models(models, spec, engine, max_length)
+    shortcut, notes = load_shortcut(spec, engine, bias)
+    return PairView(task, loaded, shortcut, TrainingRows(task), notes)
