@@ -515,7 +515,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
     def stop(order: Order, *rest: Any, **more: Any) -> None:
         raise Parsed(order)
 
-    monkeypatch.setattr("srnet.api.reproduce", stop)
+    monkeypatch.setattr("srnet.api.experiments.reproduce", stop)
 
     def parse(command: str) -> Order:
         monkeypatch.setattr(sys, "argv", shlex.split(command))
