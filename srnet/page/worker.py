@@ -47,6 +47,8 @@ class Background:
 
     classifier: Classifier
     thread: ModelThread
+    advance: Callable[[int], None] = lambda rows: None
+    """Called with the number of rows that were read."""
 
     @property
     def name(self) -> str:
@@ -62,6 +64,7 @@ class Background:
         for rows in small_parts(lengths):
             some = [text_a[row] for row in rows], [text_b[row] for row in rows]
             result[rows] = self.thread.call(self.classifier.logits, *some)
+            self.advance(len(rows))
         return result
 
 
