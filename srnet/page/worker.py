@@ -15,7 +15,7 @@ from srnet.audit import Classifier
 P = ParamSpec("P")
 T = TypeVar("T")
 
-CHARACTERS = 2000
+CHARACTERS = 800
 """Characters that a model reads at a time in the background, padding included. A typed pair waits for no more."""
 
 
