@@ -31,7 +31,7 @@ class Comparison:
         self.failed = ""
         """Why the comparison ended before all rows were read."""
         self._thread = thread
-        self._models = [Background(model, thread) for model in models]
+        self._models = [Background(model, thread, self._advance) for model in models]
         self._found: dict[str, tuple[Judged, np.ndarray]] = {}
         """By split, the answers and the rows that differ, worst first."""
 
@@ -51,17 +51,13 @@ class Comparison:
 
     def run(self) -> None:
         for split in self.splits:
-            judged = judge_split(self.task, split, [self._read(model, split) for model in self._models])
+            logits = [collect_logits(model, split.text_a, split.text_b) for model in self._models]
+            judged = judge_split(self.task, split, logits)
             rows = np.array([each.row for each in disagreements([judged])], dtype=np.int64)
             self._found[split.name] = judged, rows
 
-    def _read(self, model: Background, split: Split) -> np.ndarray:
-        before = self.done
-
-        def advance(rows: int, of: int) -> None:
-            self.done = before + rows
-
-        return collect_logits(model, split.text_a, split.text_b, advance)
+    def _advance(self, rows: int) -> None:
+        self.done += rows
 
     def state(self) -> dict[str, Any]:
         return {

@@ -15,7 +15,7 @@ from srnet.audit import Classifier
 P = ParamSpec("P")
 T = TypeVar("T")
 
-CHARACTERS = 2000
+CHARACTERS = 800
 """Characters that a model reads at a time in the background, padding included. A typed pair waits for no more."""
 
 
@@ -47,6 +47,8 @@ class Background:
 
     classifier: Classifier
     thread: ModelThread
+    advance: Callable[[int], None] = lambda rows: None
+    """Called with the number of rows that were read."""
 
     @property
     def name(self) -> str:
@@ -62,6 +64,7 @@ class Background:
         for rows in small_parts(lengths):
             some = [text_a[row] for row in rows], [text_b[row] for row in rows]
             result[rows] = self.thread.call(self.classifier.logits, *some)
+            self.advance(len(rows))
         return result
 
 

@@ -167,6 +167,12 @@ def test_only_the_last_text_is_shown(open_page: Open) -> None:
         tab.fill("#text-a", "wait for it")
         tab.wait_for_timeout(200)
         assert tab.locator("#results").get_attribute("aria-busy") == "true"
+        after_key = """async () => {
+            document.getElementById("text-b").dispatchEvent(new Event("input"));
+            await new Promise((resolve) => setTimeout(resolve, 30));
+            return document.getElementById("results").getAttribute("aria-busy");
+        }"""
+        assert tab.evaluate(after_key) == "true", "the request that was cancelled ends, and the next is to come"
         assert type_pair(tab, "the pilot slept", "the pilot slept")[:2] == ["entailment", "entailment"]
 
 
