@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -38,7 +38,8 @@ class Coarse:
         return np.asarray(shares.argmax(axis=1))
 
 
-class Example(NamedTuple):
+@dataclass(frozen=True)
+class Example:
     id: str
     text_a: str
     text_b: str
