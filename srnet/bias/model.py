@@ -112,8 +112,8 @@ def fit_bias_scorer(
 ) -> BiasScorer:
     """The bias model fitted on all training data."""
     of_split = _features_of(task, shortcut, vectors, extended)
-    x = of_split(task.train)
-    return BiasScorer(of_split, _classifier(x).fit(x, task.train.labels), len(task.labels))
+    x, y = of_split(task.train), task.train.labels
+    return BiasScorer(of_split, _fit(x, y, _alike(x), np.arange(len(y))), len(task.labels))
 
 
 def _features_of(

@@ -42,8 +42,13 @@ def check(*, task: TaskName, data: Data, json: Json = False) -> None:
 
 
 def _print_check(found: Any) -> None:
-    numbers = (Column(name, justify="right") for name in ("rows", "twice", "words", "bad rows"))
-    table = Table("split", *numbers, title=f"{found.task}: data as the files have them", title_justify="left")
+    numbers = (Column(name, justify="right", overflow="fold") for name in ("rows", "twice", "words", "bad rows"))
+    table = Table(
+        Column("split", overflow="fold"),
+        *numbers,
+        title=f"{found.task}: data as the files have them",
+        title_justify="left",
+    )
     for split in found.splits:
         words, bad = "/".join(map(str, split.words)), f"{len(split.problems):,}"
         table.add_row(f"{split.kind} {split.name}", f"{split.rows:,}", f"{split.repeated:,}", words, bad)
