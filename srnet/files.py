@@ -49,7 +49,7 @@ class DiskFull(UserError):
 
 
 def explained(error: Exception, path: Path | str) -> UserError | None:
-    """The user's version of a file-system error, if it is one a user can mend."""
+    """The user's version of a file-system error, if the user can correct it."""
     number = _errno(error)
     if number not in _EXPLAINED:
         return None

@@ -314,8 +314,11 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("demo", "--sparsities", "0.5,1.0"), "sparsity 1 is out of range"),
         (("demo", "--noise", 2), "noise 2 is out of range"),
         (("demo", "--out", "task.yaml"), "task.yaml is a file"),
-        (("reproduce", "fig2", "--profile", "cpu"), "profile 'cpu' needs a backbone; give --backbone"),
-        (("reproduce", "fig2", "--profile", "cpu", "--backbone", "b"), "profile 'cpu' needs data; give --tasks"),
+        (("reproduce", "fig2", "--profile", "cpu"), "profile 'cpu' needs a backbone and data; give --backbone"),
+        (
+            ("reproduce", "fig2", "--profile", "cpu", "--backbone", "b"),
+            "profile 'cpu' needs a backbone and data; give --backbone",
+        ),
         (
             ("reproduce", "fig2", "--profile", "paper"),
             "set SRNET_DOWNLOAD=1 to allow a download, or give files with --data",

@@ -44,7 +44,7 @@ HOSTILE = {
     "nested braces": ("{a: " * 3000, "more than 40 levels"),
     "a number of 5,000 digits": (f"seeds: {'9' * 5000}", "a number out of range"),
     "a NUL": ('name: "a\\0b"', "a text with a NUL character"),
-    "a key twice": ("name: a\nname: b", "the key 'name' stands twice"),
+    "a key twice": ("name: a\nname: b", "the key 'name' occurs twice"),
     "a tag": ("name: !!python/object/apply:os.system [id]", "could not determine a constructor"),
     "a key that is a list": ("? [a]\n: b", "unhashable key"),
     "two documents": ("a: 1\n---\nb: 2", "expected a single document"),
@@ -73,9 +73,11 @@ def test_merge_keys_are_no_twins(tmp_path: Path) -> None:
     assert read_yaml(tmp_path / "r.yaml")["b"] == {"x": 2}
 
 
+# PyYAML writes these three line breaks as they are, and reading turns them into spaces
+_TEXT = st.text(st.characters(exclude_characters="\x85\u2028\u2029", exclude_categories=["Cs"]), max_size=8)
 _PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | _TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT, inner, max_size=4),
     max_leaves=20,
 )
 
@@ -94,10 +96,10 @@ def test_plain_data_comes_back(tmp_path_factory: pytest.TempPathFactory, value: 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("pruner: mask", "pruner: [mask]", "pruner: ['mask'] is not text"),
+        ("pruner: mask", "pruner: [mask]", "pruner: ['mask'] is not"),
         ("seeds: 1", "seeds: 10000000", "10000000 seeds are too many; give at most 1,000"),
         ("seeds: 1", f"seeds: {list(range(1001))}", "1001 seeds are too many"),
-        ("seeds: 1", "seeds: 1\nname: [mask]", "name: ['mask'] is not text"),
+        ("seeds: 1", "seeds: 1\nname: [mask]", "name: ['mask'] is not"),
         ("{steps: 1}", "{steps: 1, max_grad_norm: .nan}", "max_grad_norm nan is out of range"),
         ("{steps: 1}", "{steps: 1, learning_rate: .inf}", "learning_rate inf is out of range"),
         ("{steps: 1}", f"{{steps: 1{'0' * 400}}}", "is out of range; give a number from 1 to 1e+09"),
@@ -139,7 +141,7 @@ def test_a_file_of_a_published_dataset_may_be_described(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("ood", "said"),
-    [(["hans"], "a mapping is needed"), ({"hans": 3}, "a mapping is needed"), ({"hans": {"file": "x"}}, "unknown key")],
+    [(["hans"], "is not a mapping"), ({"hans": 3}, "is not a mapping"), ({"hans": {"file": "x"}}, "unknown key")],
     ids=str,
 )
 def test_what_is_no_description_is_said(ood: Any, said: str, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from srnet.errors import UserError, choose
 from srnet.experiment import BiasSpec
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
-from srnet.options import first_seeds
+from srnet.options import check_seed_count, first_seeds
 from srnet.pruners import PRUNERS
 from srnet.recipes.paradigms import PARADIGMS, Profile, Search
 from srnet.recipes.points import Axis, Point, labels_of
@@ -74,7 +74,7 @@ def _profile(file: RecipeFile, folder: Path) -> Profile:
     return Profile(
         task=task,
         backbone=file.backbone,
-        seeds=first_seeds(file.seeds) if isinstance(file.seeds, int) else file.seeds,
+        seeds=_seeds(file.seeds),
         finetuning=finetuning,
         finetuning_of={n: _changed(finetuning, f"finetuning_of: {n}", each) for n, each in file.finetuning_of.items()},
         pruning=defaults["mask"],
@@ -84,6 +84,14 @@ def _profile(file: RecipeFile, folder: Path) -> Profile:
         bias=file.bias.resolved(folder),
         words=file.words,
     )
+
+
+def _seeds(given: int | tuple[int, ...]) -> tuple[int, ...]:
+    """How many, or which."""
+    if isinstance(given, int):
+        return first_seeds(given)
+    check_seed_count(len(given))
+    return given
 
 
 def _changed(default: TrainingSettings, place: str, given: Settings) -> TrainingSettings:

@@ -304,7 +304,7 @@ class Problem:
     what: str
 
     def error(self, path: str) -> UserError:
-        fix = "mend it, or leave such rows out: bad_rows: skip (--bad-rows skip)"
+        fix = "correct it, or leave such rows out: bad_rows: skip (--bad-rows skip)"
         return UserError(f"{path}, line {self.line}: {self.what}", fix)
 
 
