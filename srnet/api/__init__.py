@@ -14,6 +14,6 @@ __getattr__ = exports(
         "audit_models": "audits",
         "find": "finding",
         "open_page": "pages",
-        "speed": "speed",
+        "speed": "speeds",
     },
 )
