@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import srnet
 from srnet.cli.app import app
 from srnet.errors import UserError
 from srnet.experiment import BiasSpec
@@ -30,12 +31,12 @@ class Called(Exception):
 
 
 def called(function: str, *words: str) -> Any:
-    """The arguments with which a command calls `srnet.api.FUNCTION`."""
+    """The arguments with which a command calls `srnet.FUNCTION`."""
 
     def stop(*args: Any, **kwargs: Any) -> None:
         raise Called(args, kwargs)
 
-    with mock.patch(f"srnet.api.{function}", stop):
+    with mock.patch(f"srnet.{srnet._WHERE[function]}.{function}", stop):
         result = CliRunner().invoke(app, list(words))
     assert isinstance(result.exception, Called), result
     return result.exception.args
@@ -64,7 +65,21 @@ def headings(text: str) -> list[str]:
 
 # --- every field of every pruner -----------------------------------------------------------------------------------
 
-CANDIDATES = ("0.2", "0.25", "2.5", "3", "hard", "soft", "local", "global", "middle", "kth", "end", "query,key")
+CANDIDATES = (
+    "0.2",
+    "0.25",
+    "2.5",
+    "3",
+    "hard",
+    "soft",
+    "local",
+    "global",
+    "middle",
+    "kth",
+    "end",
+    "neuron",
+    "query,key",
+)
 
 
 def pruner_values(cls: type[Pruner], each: Option) -> Iterator[str]:
