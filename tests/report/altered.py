@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
+from srnet.recipes.paradigms import Search, full, of_fine_tuned, of_raw
 from srnet.report import Results
+
+LINES = (
+    partial(full, label="full <CE> & more"),
+    partial(of_fine_tuned, label="magnitude", search=Search("one-shot", sparsities=(0.35, 0.9))),
+    partial(of_raw, label="masks", search=Search("mask", "poe", (0.5,))),
+)
+"""The lines of a small figure."""
+
 
 T = TypeVar("T")
 

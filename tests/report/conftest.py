@@ -5,22 +5,18 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from altered import LINES
 from series import Series, recipe_of
 
 from srnet.experiment import Engine, Store
 from srnet.experiment.nodes import TaskSpec
 from srnet.progress import Reporter
 from srnet.recipes import Profile
-from srnet.recipes.paradigms import Search, full, of_fine_tuned, of_raw
+from srnet.recipes.paradigms import Search, full, of_fine_tuned
 from srnet.report import Evidence, Page, Results, Section, mask_pictures
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
-LINES = (
-    partial(full, label="full <CE> & more"),
-    partial(of_fine_tuned, label="magnitude", search=Search("one-shot", sparsities=(0.35, 0.9))),
-    partial(of_raw, label="masks", search=Search("mask", "poe", (0.5,))),
-)
 TASK = SyntheticTask("inference", train_size=100, dev_size=40, ood_size=40)
 TRAINING = TrainingSettings(learning_rate=1e-3, steps=4, eval_every=2, batch_size=8, trace=10)
 

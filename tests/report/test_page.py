@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from altered import altered
-from conftest import LINES
+from altered import LINES, altered
 from made_up import interval
 from plotly.offline import get_plotlyjs
 from rich.console import Console
