@@ -137,7 +137,7 @@ def train_on(
 ) -> Trained:
     """Train the weights of a model further, under its mask: a key of the store, or an expression.
 
-    `training` and `needs` are as in `finetune`. A teacher and `distil` recover most of what pruning costs.
+    `training` and `needs` are as in `finetune`.
     """
     engine = engine or Engine()
     node = stored_model(engine.store, model) if isinstance(model, str) else model

@@ -119,7 +119,7 @@ def finetune(
     """Fine-tune a backbone on a task and print its key and scores.
 
     With a key: the weights of that model train further, under its mask if it has one. The default of --seed is then the
-    seed of the model. With --teacher and --distil this recovers most of what removing heads and neurons costs.
+    seed of the model. --teacher and --distil add the imitation of a full model.
     """
     engine = Run(**run).start()
     if model is not None:
