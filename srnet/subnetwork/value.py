@@ -16,7 +16,7 @@ from srnet.files import new_folder
 from srnet.masks import Mask
 from srnet.subnetwork.card import CODED, MASKS, PLAIN, head_fields, head_of, read_card, write_card
 from srnet.subnetwork.coded import pack, read_coded, unpack, write_coded
-from srnet.subnetwork.plain import read_plain, write_plain
+from srnet.subnetwork.plain import Tensors, read_plain, write_plain
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,12 @@ class Subnetwork:
 
     def rounded(self, base: LoadedBackbone, dtype: str) -> Subnetwork:
         """The subnetwork that is read again when this one is written as `dtype`."""
-        packed = pack(self.weights, self.mask or {}, base, dtype)
-        return replace(self, weights=unpack(packed, self.mask or {}, base, Path(base.name)))
+        return replace(self, weights=unpack(self._packed(base, dtype), self.mask or {}, base, Path(base.name)))
+
+    def _packed(self, base: LoadedBackbone, dtype: str) -> Tensors:
+        """The tensors as format 2 stores them."""
+        self.check(base)
+        return pack(self.weights, self.mask or {}, base, dtype)
 
     # --- files -----------------------------------------------------------------------------------------------------
 
@@ -122,7 +126,7 @@ class Subnetwork:
 
     def write_coded_into(self, folder: Path, base: LoadedBackbone, dtype: str = "float32", **fields: Any) -> None:
         """Write the files of format 2; the caller makes it atomic."""
-        write_coded(folder, self.mask, pack(self.weights, self.mask or {}, base, dtype), base)
+        write_coded(folder, self.mask, self._packed(base, dtype), base)
         write_card(folder, CODED, {**self._card(), "dtype": dtype, "max_length": self.max_length, **fields})
 
     def _card(self) -> dict[str, Any]:

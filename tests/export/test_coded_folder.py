@@ -366,6 +366,17 @@ def test_a_mask_for_another_backbone_is_refused(folder: Path, tiny_backbone: str
         load_subnetwork(folder)
 
 
+def test_a_mask_that_does_not_fit_the_backbone_is_not_written(tiny_backbone: str, tmp_path: Path) -> None:
+    """A folder of format 1 may be forged: its mask is read without the backbone."""
+    fitting = make(tiny_backbone, 0.5)
+    assert fitting.mask is not None
+    name, keep = next(iter(fitting.mask.items()))
+    forged = replace(fitting, mask=Mask({**fitting.mask, name: keep.repeat(2, 1)}))
+    with pytest.raises(UserError, match=f"the mask does not fit this model: {name}"):
+        forged.save_coded(tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+
+
 def test_a_failed_save_leaves_nothing(tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: object) -> None:
         raise RuntimeError("killed")

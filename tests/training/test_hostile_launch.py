@@ -11,7 +11,7 @@ import pytest
 
 from srnet.errors import UserError
 from srnet.masks import Targets
-from srnet.progress import helps, processes
+from srnet.progress import is_secondary_rank, world_size
 from srnet.training.distributed import ALONE, connect
 
 
@@ -19,8 +19,8 @@ from srnet.training.distributed import ALONE, connect
 def test_a_world_size_that_is_no_number_is_a_process_alone(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, given in {"WORLD_SIZE": value, "RANK": "1", "LOCAL_RANK": "1"}.items():
         monkeypatch.setenv(name, given)
-    assert processes() <= 1
-    assert not helps()
+    assert world_size() <= 1
+    assert not is_secondary_rank()
     assert connect() == ALONE
 
 
@@ -41,7 +41,7 @@ def test_a_launch_that_cannot_be_joined_is_one_line(
         monkeypatch.delenv(name, raising=False)
     for name, given in ({"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"} | variables).items():
         monkeypatch.setenv(name, given)
-    assert not helps(), "the line would not be shown"
+    assert not is_secondary_rank(), "the line would not be shown"
     with pytest.raises(UserError, match=said):
         connect()
 
