@@ -150,14 +150,22 @@ def large_file(rows: int) -> dict[str, Any]:
     return {"rows": rows, **measured}
 
 
+_MEASURE = """
+import os, subprocess, sys
+started = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(started.pid, 0)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+"""Started from a small process, because the peak of a child includes the memory of its parent."""
+
+
 def _cost(words: list[str], folder: str) -> dict[str, float]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "SRNET_STORE": str(Path(folder) / "store")}
-    command = [sys.executable, "-m", "srnet", *words]
-    started = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(started.pid, 0)
-    if status:
-        raise RuntimeError(f"srnet {' '.join(words)} failed")
-    return {"cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1), "peak_mib": usage.ru_maxrss // 1024}
+    command = [sys.executable, "-c", _MEASURE, sys.executable, "-m", "srnet", *words]
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    seconds, kibibytes = map(float, ran.stdout.split())
+    return {"cpu_seconds": round(seconds, 1), "peak_mib": int(kibibytes) // 1024}
 
 
 def main() -> None:
