@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -299,3 +301,65 @@ lines:
     srnet("run", "r.yaml", "--out", "out", "--quiet")
     page = (tmp_path / "out" / "report.html").read_text()
     assert all(label in page for label in ("groups", "own", "twice", "snip", "wanda"))
+
+
+# --- the examples of CONTRIBUTING.md -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def written_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Each Python file of CONTRIBUTING.md as a module, registered for one test."""
+    guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+    modules = []
+    for number, text in enumerate(re.findall(r"```python\n(.*?)```", guide, re.DOTALL)):
+        path = tmp_path / f"written_example_{number}.py"
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, path.stem, module)
+        modules.append((spec.loader, module))
+    for name, registry in (("random", PRUNERS), ("focal", OBJECTIVES)):
+        monkeypatch.setitem(registry, name, None)  # so that what is registered now is gone after the test
+    for loader, module in modules:
+        loader.exec_module(module)
+    return [module for _, module in modules]
+
+
+def test_written_examples_from_the_command_line_and_yaml(
+    written_examples: list[Any], srnet: Any, tiny_backbone: str, tmp_path: Path
+) -> None:
+    words = ("--backbone", tiny_backbone, *COMMON)
+    made = stored(srnet("prune", *words, "--pruner", "random", "--sparsity", 0.7, "--mask-seed", 1), tmp_path)
+    assert isinstance(made, Prune)
+    assert made.pruner == written_examples[0].RandomPruning(0.7, seed=1)
+    tuned = stored(srnet("finetune", *words, "--objective", "focal", "--gamma", 1, "--steps", 4), tmp_path)
+    assert isinstance(tuned, FineTune)
+    assert tuned.objective == Objective("focal:gamma=1")
+    (tmp_path / "r.yaml").write_text(f"""
+task: {{name: inference, train_size: 100, dev_size: 30, ood_size: 30}}
+backbone: {tiny_backbone}
+finetuning: {{steps: 4}}
+pruning: {{steps: 4}}
+control: false
+lines:
+  - {{label: full model}}
+  - {{label: full model (focal), finetune: "focal:gamma=1"}}
+  - {{label: random pruning, paradigm: a, pruner: random, sparsities: [0.5], options: {{seed: 1}}}}
+""")
+    srnet("run", "r.yaml", "--out", "out", "--quiet")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert all(label in page for label in ("full model (focal)", "random pruning"))
+
+
+def test_written_examples_by_hand(written_examples: list[Any]) -> None:
+    pruning, focal = written_examples
+    toy = nn.Sequential(nn.Linear(10, 10), nn.Linear(10, 2))
+    one, again, other = (pruning.RandomPruning(0.5, seed=seed).mask(toy) for seed in (0, 0, 1))
+    assert one == again != other
+    assert one.sparsity == 0.5
+    logits, labels = torch.tensor([[np.log(3.0), 0.0]]), torch.tensor([0])  # p = 3/4
+    assert focal.FocalLoss()(logits, labels).item() == pytest.approx(-np.log(3 / 4) / 16)
+    with pytest.raises(UserError, match="gamma must be at least 0, not -1"):
+        focal.FocalLoss(-1.0)
