@@ -9,6 +9,7 @@ from typing import Any
 
 from srnet.errors import UserError
 from srnet.files import read_json_object
+from srnet.sealed import read_sealed
 from srnet.tasks.answers import CLASSES
 
 EXPORTED, CONFIG = "srnet.json", "config.json"
@@ -30,6 +31,8 @@ def read_card(folder: Path) -> Card:
 
 def _exported(path: Path) -> Card:
     card = read_json_object(path, labels=list, max_length=int)
+    if "sha256" in card:  # what srnet exported; a card written by hand has no checksums
+        read_sealed(path.parent, path.name)
     if card.get("per_token"):
         raise UserError(f"{path.parent} marks spans of a text", "an audit needs a classifier of texts")
     if not card["labels"] or not all(isinstance(label, str) for label in card["labels"]):

@@ -140,7 +140,8 @@ def _from_store(source: Source) -> Classifier:
 
 
 def _from_subnetwork(source: Source) -> Classifier:
-    return _classifier_of(Subnetwork.load(source.folder), source, source.name, CLASSES.max_length)
+    subnetwork = Subnetwork.load(source.folder)
+    return _classifier_of(subnetwork, source, source.name, subnetwork.max_length or CLASSES.max_length)
 
 
 def _classifier_of(subnetwork: Subnetwork, source: Source, name: str, max_length: int) -> Classifier:
@@ -153,6 +154,7 @@ def _classifier_of(subnetwork: Subnetwork, source: Source, name: str, max_length
 
 
 def _from_hugging_face(source: Source) -> Classifier:
+    exported = read_card(source.folder) if (source.folder / EXPORTED).is_file() else None  # checks the files first
     config = _config(source.name)
     labels = tuple(str(config.id2label.get(index, f"LABEL_{index}")) for index in range(config.num_labels))
     base = load_backbone(source.name, labels, seed=0)
@@ -164,7 +166,7 @@ def _from_hugging_face(source: Source) -> Classifier:
         if not own.kept:
             raise UserError(f"{source.name} cannot be audited: {own.why}", "give a model fine-tuned for the task")
         model = base.model
-    length = base.max_length(source.length())
+    length = base.max_length(source.length(exported.max_length if exported else CLASSES.max_length))
     return TorchClassifier(source.name, labels, _on_device(model), base.tokenizer, length, source.pairs)
 
 

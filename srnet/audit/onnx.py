@@ -17,7 +17,7 @@ from srnet.errors import UserError
 from srnet.training.data import token_batches
 from srnet.training.predict import EVAL_TOKENS
 
-MODEL = "model.onnx"
+MODEL, SEGMENTS = "model.onnx", "token_type_ids"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,10 @@ def load_onnx(folder: Path, name: str, max_length: int | None = None, pairs: boo
     card = read_card(folder)
     session = _session(folder / MODEL)
     length = card.max_length if max_length is None else max_length
-    return OnnxClassifier(name, _labels(card, session, folder), session, _tokenizer(folder, card), length, pairs)
+    tokenizer = _tokenizer(folder, card)
+    if SEGMENTS in [each.name for each in session.get_inputs()]:  # tokenizer.json does not say whether they are read
+        tokenizer.model_input_names = list(dict.fromkeys([*tokenizer.model_input_names, SEGMENTS]))
+    return OnnxClassifier(name, _labels(card, session, folder), session, tokenizer, length, pairs)
 
 
 def _session(path: Path) -> Any:

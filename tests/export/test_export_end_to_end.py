@@ -14,8 +14,9 @@ import pytest
 from small_models import random_units
 from torch import nn
 
+from srnet.audit.classifiers import Source, load_classifier
 from srnet.backbones import load_backbone
-from srnet.experiment import Engine, Evaluate, Pretrained, Prune
+from srnet.experiment import Engine, Evaluate, FineTune, Pretrained, Prune
 from srnet.experiment.compute import load_logits
 from srnet.experiment.nodes import load_task
 from srnet.masks import Mask
@@ -24,7 +25,7 @@ from srnet.pruners.base import PRUNERS, Batches, Pruner, register
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.timing import Pace
-from srnet.training import encode
+from srnet.training import TrainingSettings, encode
 
 ROOT = Path(__file__).parents[2]
 LOAD = """
@@ -78,6 +79,27 @@ def test_a_float_graph_scores_as_the_model_does(key: Prune, engine: Engine, tmp_
     assert api.evaluate(tmp_path / "onnx", task=key.task_spec).scores == api.evaluate(key.key, engine=engine).scores
     with pytest.raises(UserError, match="knows the labels"):
         api.evaluate(tmp_path / "onnx", task=SyntheticTask("paraphrase", train_size=60, dev_size=12, ood_size=12))
+
+
+def test_every_format_is_audited_as_the_model_of_the_store(key: Prune, engine: Engine, tmp_path: Path) -> None:
+    from srnet import api
+    from srnet.errors import UserError
+
+    short = Prune(FineTune(key.pretrained, training=TrainingSettings(steps=1, max_length=16)), key.pruner)
+    engine.execute([short])
+    options = {"merged": {}, "subnetwork": {}, "shrunk": {}, "uniform": {"uniform": True}, "onnx": {}}
+    texts = ["the doctor slept " * 10, "the pilot"], ["the doctor", "slept " * 30]  # both are cut
+    expected = load_classifier(Source(short.key, engine.store)).logits(*texts)
+    for name, more in options.items():
+        format = "shrunk" if name == "uniform" else name
+        api.export_model(short.key, tmp_path / name, format=format, engine=engine, **more)
+        found = load_classifier(Source(str(tmp_path / name), engine.store)).logits(*texts)
+        np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=name)
+    for name, file in (("merged", "model.safetensors"), ("onnx", "tokenizer.json"), ("shrunk", "tokenizer.json")):
+        with (tmp_path / name / file).open("ab") as altered:
+            altered.write(b" ")
+        with pytest.raises(UserError, match=f"{file} is truncated or altered"):
+            load_classifier(Source(str(tmp_path / name), engine.store))
 
 
 def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, tmp_path: Path) -> None:
