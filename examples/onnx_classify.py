@@ -31,4 +31,4 @@ def main(folder: str, *texts: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]) if len(sys.argv) > 1 else __doc__)

@@ -13,7 +13,7 @@ _WHERE = {
     "Rewind": "experiment", "Evaluate": "experiment", "Engine": "experiment", "Store": "experiment",
     "MaskTraining": "pruners", "OneShot": "pruners", "IMP": "pruners", "RewoundIMP": "pruners",
     "StaticLocal": "pruners", "StaticShared": "pruners", "Movement": "pruners", "SoftMovement": "pruners",
-    "GradualMagnitude": "pruners", "L0": "pruners",
+    "GradualMagnitude": "pruners", "L0": "pruners", "Wanda": "pruners",
     "Mask": "masks", "Targets": "masks",
     "SyntheticTask": "tasks.synthetic", "FilesTask": "tasks.files", "DataFile": "tasks.files",
     "published_task": "tasks.published", "SquadTask": "tasks.squad", "squad_task": "tasks.squad",

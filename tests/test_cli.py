@@ -306,7 +306,8 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("prune", "--initial-sparsity", 0.9), "initial sparsity 0.9 exceeds the final 0.5"),
         (("prune", "0123"), "no artifact in"),
         (("evaluate", "0123"), "no artifact in"),
-        (("evaluate", "."), "say which task"),
+        (("evaluate", "gone/folder", "--task", "task.yaml"), "with a key that begins with 'gone/folder'"),
+        (("evaluate", "."), "say which task to score it on: --task TASK"),
         (("evaluate", ".", "--task", "task.yaml"), "holds no subnetwork.json"),
         (("bias", "--task", "task.yaml", "--shortcut", "length"), "--shortcut: unknown value 'length'"),
         (("bias", "--task", "task.yaml", "--folds", 1), "1 folds do not fit"),
@@ -394,7 +395,18 @@ def test_export_does_not_overwrite(shell: Shell) -> None:
 
 def test_a_folder_with_other_labels(shell: Shell) -> None:
     shell("export", shell.key(), "--format", "subnetwork", "--out", "sub")
-    assert "knows the labels" in shell.fails("evaluate", "sub", "--task", "verification")
+    told = shell.fails("evaluate", "sub", "--task", "verification")
+    assert "sub knows the labels not_entailment, entailment, the task has" in told
+    assert told.endswith("; give the task that it was trained on")
+
+
+def test_a_model_and_its_folder_are_scored_alike(shell: Shell) -> None:
+    key = str(shell("prune", shell.key(), "--pruner", "one-shot", "--json", "--quiet").json["key"])
+    shell("export", key, "--format", "subnetwork", "--out", "sub")
+    stored, exported = shell("evaluate", key).out, shell("evaluate", "sub", "--task", shell.task).out
+    assert stored.replace(f"key {key}", "folder sub") == exported
+    assert "sparsity 0.500000, counted on the mask" in exported
+    assert exported.index(" dev ") < exported.index(" challenge "), "ID comes first"
 
 
 # --- disks ---------------------------------------------------------------------------------------------------------

@@ -19,11 +19,18 @@ from srnet.training.inputs import ENCODINGS
 from srnet.training.predict import predict
 
 
+def other_labels(folder: Path, labels: tuple[str, ...], task: Task) -> UserError:
+    known, needed = ", ".join(labels), ", ".join(task.labels)
+    return UserError(
+        f"{folder} knows the labels {known}, the task has {needed}", "give the task that it was trained on"
+    )
+
+
 def exported_scores(folder: Path, task: Task) -> tuple[float, dict[str, Any]]:
     """Sparsity, and scores by split, as those of a model of the store. Texts are cut where the folder says."""
     exported = Exported.read(folder)
     if exported.labels != task.labels:
-        raise UserError(f"{folder} knows the labels {list(exported.labels)}, the task has {list(task.labels)}")
+        raise other_labels(folder, exported.labels, task)
     tokenizer, logits_of = load_tokenizer(folder), _logits_of(folder, exported)
     answer = task.answer_kind
     scores: dict[str, Any] = {}

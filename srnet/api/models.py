@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from srnet.api.deployed import exported_scores
+from srnet.api.deployed import exported_scores, other_labels
 from srnet.api.facts import known_about
 from srnet.backbones import Head, has_language_model, keep_own_classifier, load_backbone
 from srnet.errors import UserError, choose
@@ -188,18 +188,17 @@ def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine 
     """Score a model of the store (by key), or a saved subnetwork or an exported folder on `task`."""
     engine = engine or Engine()
     if not Path(model).is_dir():
+        node = stored_model(engine.store, str(model))
         if task is not None:
             raise UserError("a model of the store is scored on its own task", "leave the task out")
-        return _trained(stored_model(engine.store, str(model)), engine)
+        return _trained(node, engine)
     if task is None:
-        raise UserError(f"{model} is a folder", "say which task to score it on")
-    if is_exported(model):
-        return Trained("", Path(model), *exported_scores(Path(model), load_task(task)))
+        raise UserError(f"{model} is a folder", "say which task to score it on: --task TASK")
     if is_exported(model):
         return Trained("", Path(model), *exported_scores(Path(model), load_task(task)))
     subnetwork, data = Subnetwork.load(Path(model)), load_task(task)
     if subnetwork.labels != data.labels:
-        raise UserError(f"{model} knows the labels {list(subnetwork.labels)}, the task has {list(data.labels)}")
+        raise other_labels(Path(model), subnetwork.labels, data)
     _, scores = score_splits(subnetwork, data, data.scored, subnetwork.max_length or data.answer_kind.max_length)
     return Trained("", Path(model), subnetwork.sparsity, scores)
 

@@ -74,7 +74,7 @@ def print_trained(trained: Any, json: bool, key: bool = False) -> None:
         out.print_json(data=asdict(trained), default=str)
     else:
         out.print(_scores_table(trained.scores))
-        if (trained.folder / "mask.bits").is_file():
+        if trained.sparsity:
             out.print(f"sparsity {trained.sparsity:.6f}, counted on the mask")
         out.print(f"key {trained.key}" if trained.key else f"folder {trained.folder}", *trained.remarks, sep="\n")
 
@@ -84,7 +84,7 @@ def _scores_table(scores: dict[str, Any]) -> Table:
     every = list(scores.values())
     metrics = [name for name in every[0]["metrics"] if all(name in each["metrics"] for each in every)]
     table = Table("split", "kind", *(Column(name, justify="right", no_wrap=True) for name in metrics))
-    for split, each in scores.items():
+    for split, each in sorted(scores.items(), key=lambda item: item[1]["kind"]):
         table.add_row(split, each["kind"], *(f"{each['metrics'][name]:.1f}" for name in metrics))
         if any(each["majority"][name] for name in metrics):
             table.add_row("  majority", "", *(f"{each['majority'][name]:.1f}" for name in metrics), style="dim")

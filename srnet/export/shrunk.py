@@ -96,5 +96,5 @@ def _nothing(model: Any, uniform: bool) -> UserError:
         return UserError("no unit can go from every layer", "leave --uniform out")
     return UserError(
         "the mask removes no whole head or neuron, so there is nothing to shrink",
-        "choose --format merged, or search for heads and neurons instead of weights",
+        "choose --format merged, or prune with --granularity head,neuron",
     )
