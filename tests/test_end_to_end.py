@@ -100,7 +100,9 @@ def test_a_dry_run_does_nothing(
     assert len(planned) - 2 == computed
     assert all("  to do   " in line for line in planned[:-2])
     assert planned[-2] == f"demo on inference: {models} models, {models} trainings, {models} to do"
-    assert planned[-1].startswith(f"{models} distinct trainings, 0 of them stored; {computed} steps to compute, about ")
+    assert planned[-1].startswith(
+        f"{models} distinct trainings, 0 of them stored; {computed} results to compute, about "
+    )
     steps = 10 * models + 10 * SEEDS  # the control takes 20
     assert planned[-1].endswith(f"for {steps} training steps, by a few steps measured just now; nothing was done")
     assert list(tiny_demo.iterdir()) == []
@@ -163,7 +165,7 @@ def test_a_figure_of_the_paper_and_its_claim(
     assert all("  stored  " in line for line in planned[:-4])
     assert planned[-4:] == [
         "fig8 on inference: 8 models, 8 trainings, 0 to do",
-        "8 distinct trainings, 8 of them stored; 0 steps to compute; nothing was done",
+        "8 distinct trainings, 8 of them stored; 0 results to compute; nothing was done",
         "--line of fig8: 'full model (CE)', fixed, 'gradual, from 70 %'",
         "srnet reproduce fig8 --profile toy --tasks inference --seeds 1 --scale 0.02",
     ]

@@ -232,6 +232,7 @@ def test_help_of_a_pruner_shows_its_options_only() -> None:
         section = text[text.index(f"Pruner {name}:") : text.index("Objective:")]
         shown = {word.rstrip(",") for line in section.splitlines() for word in line.split()[:1] if word[:2] == "--"}
         assert shown == {"--pruner", *(each.name for each in options_of(cls))}
+        assert (cls.__doc__ or "").partition("\n")[0] in " ".join(section.split()), "and what it does"
 
 
 @pytest.mark.parametrize("cls", [*PRUNERS.values(), TrainingSettings, BiasSpec, DataOptions, Order, Targets])

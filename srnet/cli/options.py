@@ -72,6 +72,7 @@ class Choice:
         options = options_of(classes[name])
         heading = self.what.capitalize() + (f" {named}" if named and options else "")
         about = f"One of: {', '.join(entries)}. `--{self.what} NAME --help` shows the options of one."
+        about += f" {name}: {first_line(classes[name])}" if named else ""
         selector = Option((), (f"--{self.what}",), TEXT, about, self.default)
 
         def make(values: Values) -> Any:
@@ -85,6 +86,10 @@ class Choice:
                 raise UserError(f"{self.what} '{name}' has no option {option}", fix)
 
         return Group(heading, [selector, *options], make, {} if named else classes, explain)
+
+
+def first_line(entry: Any) -> str:
+    return (inspect.getdoc(entry) or "").partition("\n")[0]
 
 
 def value_in(args: list[str], option: str) -> str | None:
@@ -132,8 +137,7 @@ class Command(TyperCommand):
             sections.setdefault(heading, []).extend(filter(None, [parameter.get_help_record(ctx)]))
         for group in self.groups.values():
             for name, entry in group.entries.items():
-                first_line = (inspect.getdoc(entry) or "").partition("\n")[0]
-                sections.setdefault(f"{group.heading}s", []).append((name, first_line))
+                sections.setdefault(f"{group.heading}s", []).append((name, first_line(entry)))
         for heading, rows in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)

@@ -24,7 +24,7 @@ class Plan:
     def summary(self) -> str:
         missing = sum(not stored for _, stored in self.steps)
         trainings = [stored for node, stored in self.steps if node.trains]
-        counted = f"{len(trainings)} distinct trainings, {sum(trainings)} of them stored; {missing} steps to compute"
+        counted = f"{len(trainings)} distinct trainings, {sum(trainings)} of them stored; {missing} results to compute"
         return f"{counted}, {self.estimate}" if self.estimate.trainings else counted
 
 

@@ -80,7 +80,7 @@ def test_the_second_time_nothing_is_trained(undisturbed: Reproduction, observed:
     plan = undisturbed.start("--dry-run", out="plan")
     assert plan.code == 0, plan.said
     assert ", 0 to do" in plan.printed
-    assert "; 0 steps to compute; nothing was done" in plan.printed
+    assert "; 0 results to compute; nothing was done" in plan.printed
     assert "to do  " not in plan.printed, "the state of each step"
     again = undisturbed.start(out="again", observed=observed)
     assert again.code == 0, again.said
