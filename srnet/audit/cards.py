@@ -23,6 +23,12 @@ class Card:
     pad_token_id: int = 0
 
 
+def check_files(folder: Path) -> None:
+    """Refuse an export whose files were altered. A card that was written by hand has no checksums."""
+    if (folder / EXPORTED).is_file() and "sha256" in read_json_object(folder / EXPORTED):
+        read_sealed(folder, EXPORTED)
+
+
 def read_card(folder: Path) -> Card:
     if (folder / EXPORTED).is_file():
         return _exported(folder / EXPORTED)
@@ -31,8 +37,6 @@ def read_card(folder: Path) -> Card:
 
 def _exported(path: Path) -> Card:
     card = read_json_object(path, labels=list, max_length=int)
-    if "sha256" in card:  # what srnet exported; a card written by hand has no checksums
-        read_sealed(path.parent, path.name)
     if card.get("per_token"):
         raise UserError(f"{path.parent} marks spans of a text", "an audit needs a classifier of texts")
     if not card["labels"] or not all(isinstance(label, str) for label in card["labels"]):

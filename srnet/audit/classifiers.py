@@ -154,7 +154,7 @@ def _classifier_of(subnetwork: Subnetwork, source: Source, name: str, max_length
 
 
 def _from_hugging_face(source: Source) -> Classifier:
-    exported = read_card(source.folder) if (source.folder / EXPORTED).is_file() else None  # checks the files first
+    exported = read_card(source.folder) if (source.folder / EXPORTED).is_file() else None
     config = _config(source.name)
     labels = tuple(str(config.id2label.get(index, f"LABEL_{index}")) for index in range(config.num_labels))
     base = load_backbone(source.name, labels, seed=0)

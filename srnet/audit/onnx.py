@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from srnet.audit.cards import Card, read_card
+from srnet.audit.cards import Card, check_files, read_card
 from srnet.audit.encoding import encode_pairs
 from srnet.errors import UserError
 from srnet.training.data import token_batches
@@ -45,6 +45,7 @@ class OnnxClassifier:
 
 
 def load_onnx(folder: Path, name: str, max_length: int | None = None, pairs: bool = True) -> OnnxClassifier:
+    check_files(folder)
     card = read_card(folder)
     session = _session(folder / MODEL)
     length = card.max_length if max_length is None else max_length

@@ -79,12 +79,16 @@ def print_trained(trained: Any, json: bool, key: bool = False) -> None:
         out.print(f"key {trained.key}" if trained.key else f"folder {trained.folder}", *trained.remarks, sep="\n")
 
 
+def _id_first(scores: dict[str, Any]) -> list[tuple[str, Any]]:
+    return sorted(scores.items(), key=lambda item: str(item[1]["kind"]))
+
+
 def _scores_table(scores: dict[str, Any]) -> Table:
     """The metrics that all splits have; below each split what the most frequent class would score, if anything."""
     every = list(scores.values())
     metrics = [name for name in every[0]["metrics"] if all(name in each["metrics"] for each in every)]
     table = Table("split", "kind", *(Column(name, justify="right", no_wrap=True) for name in metrics))
-    for split, each in sorted(scores.items(), key=lambda item: item[1]["kind"]):
+    for split, each in _id_first(scores):
         table.add_row(split, each["kind"], *(f"{each['metrics'][name]:.1f}" for name in metrics))
         if any(each["majority"][name] for name in metrics):
             table.add_row("  majority", "", *(f"{each['majority'][name]:.1f}" for name in metrics), style="dim")
@@ -178,7 +182,7 @@ def evaluate(
     spec = srnet.DataOptions(**data).task(task) if task else None
     trained = srnet.evaluate(model, task=spec, engine=Run(**run).start())
     print_trained(trained, json)
-    for split, report in trained.scores.items():
+    for split, report in _id_first(trained.scores):
         if subcases and report["groups"] and not json:
             out.print(_subcases_table(split, report["groups"]))
 

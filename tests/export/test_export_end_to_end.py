@@ -95,10 +95,10 @@ def test_every_format_is_audited_as_the_model_of_the_store(key: Prune, engine: E
         api.export_model(short.key, tmp_path / name, format=format, engine=engine, **more)
         found = load_classifier(Source(str(tmp_path / name), engine.store)).logits(*texts)
         np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=name)
-    for name, file in (("merged", "model.safetensors"), ("onnx", "tokenizer.json"), ("shrunk", "tokenizer.json")):
-        with (tmp_path / name / file).open("ab") as altered:
+    for name in ("onnx", "shrunk"):
+        with (tmp_path / name / "tokenizer.json").open("ab") as altered:
             altered.write(b" ")
-        with pytest.raises(UserError, match=f"{file} is truncated or altered"):
+        with pytest.raises(UserError, match=r"tokenizer.json is truncated or altered"):
             load_classifier(Source(str(tmp_path / name), engine.store))
 
 
