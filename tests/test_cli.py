@@ -290,6 +290,8 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("finetune", "--task", "gone.yaml"), "gone.yaml cannot be read: No such file"),
         (("finetune", "--task", "task.yaml", "--objective", "mse"), "unknown objective 'mse'"),
         (("finetune", "--task", "task.yaml", "--objective", "confreg"), "needs a teacher"),
+        (("finetune", "--task", "task.yaml", "--distil", 0.5), "distillation needs a teacher; give the key"),
+        (("finetune", "--task", "task.yaml", "--teacher", "0123"), "'ce' takes no teacher; leave out --teacher"),
         (("finetune", "--task", "task.yaml", "--steps", 0), "steps 0 is out of range"),
         (("finetune", "--task", "task.yaml", "--learning-rate", -1), "learning_rate -1 is out of range"),
         (("finetune", "--task", "task.yaml", "--backbone", "gone"), "backbone 'gone' cannot be loaded"),
@@ -407,6 +409,16 @@ def test_a_model_and_its_folder_are_scored_alike(shell: Shell) -> None:
     assert stored.replace(f"key {key}", "folder sub") == exported
     assert "sparsity 0.500000, counted on the mask" in exported
     assert exported.index(" dev ") < exported.index(" challenge "), "ID comes first"
+
+
+def test_a_misspelt_file_of_a_task_is_found_among_the_keys_of_files(shell: Shell) -> None:
+    for wrong, right in (("trian", "dev"), ("dve", "train")):
+        (shell.folder / "mine.yaml").write_text(
+            f"{{name: mine, labels: ['no', 'yes'], {wrong}: a.csv, {right}: b.csv}}\n"
+        )
+        told = shell.fails("data", "check", "mine.yaml")
+        assert f"unknown key '{wrong}'; known: " in told
+        assert all(f" {key}," in told for key in ("train", "dev", "text_a"))
 
 
 # --- disks ---------------------------------------------------------------------------------------------------------

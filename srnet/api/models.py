@@ -85,8 +85,12 @@ def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engin
     bias = needs.bias.resolved(Path())
     if "temperature" in given and needs.distil is None:
         raise UserError("a temperature without distillation", "give the share of the loss as well: --distil 0.5")
-    if needs.teacher is None and "teacher" in get_objective(text).needs:
-        raise UserError(f"objective '{text}' needs a teacher", "give the key of a model trained with ce: --teacher")
+    taught = needs.distil is not None or "teacher" in get_objective(text).needs
+    if needs.teacher is None and taught:
+        what = f"objective '{text}'" if needs.distil is None else "distillation"
+        raise UserError(f"{what} needs a teacher", "give the key of a model trained with ce: --teacher")
+    if needs.teacher is not None and not taught:
+        raise UserError(f"objective '{text}' takes no teacher", "leave out --teacher, or add --distil 0.5")
     teacher = None if needs.teacher is None else stored_model(engine.store, needs.teacher)
     made = make_objective(text, ObjectiveSources(raw, lambda: FineTune(raw, training=full), bias, teacher))
     # the constructor refuses nodes that the objective does not read

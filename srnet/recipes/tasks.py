@@ -38,7 +38,8 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
             return _dataset(values, folder)
         if "train" in keys and values.get("answer") == SquadTask.answer:
             return build(SquadTask, {key: values[key] for key in keys if key != "answer"}).resolved(folder)
-        return build(FilesTask, values).resolved(folder) if "train" in keys else build(SyntheticTask, values)
+        own = "train" in keys or "dev" in keys  # so that a misspelt one of them is found among the keys of files
+        return build(FilesTask, values).resolved(folder) if own else build(SyntheticTask, values)
 
 
 def _dataset(values: Mapping[str, Any], folder: Path) -> FilesTask | SquadTask:

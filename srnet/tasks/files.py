@@ -280,7 +280,7 @@ class FilesTask:
         if not columns.labels:
             first = f" that can be read; line {problems[0].line}: {problems[0].what}" if problems else ""
             labelled = " with a label" if columns.unlabelled and not first else ""
-            fix = "name its columns" if first else "give it a header and at least one example"
+            fix = "check its columns and labels" if first else "give it a header and at least one example"
             raise UserError(f"{file.path} holds no rows{labelled}{first}", fix)
         if file.group is not None and (unknown := columns.unknown(layout.group)):
             raise UserError(f"{file.path}: no column '{unknown[0]}' for groups", f"columns here: {layout.seen(row)}")
