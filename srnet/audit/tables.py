@@ -53,7 +53,7 @@ def scores_table(audit: Audit) -> Table:
         (
             f"{each.kind} {each.split}",
             f"{each.rows:,}",
-            *(_bounds(score) for score in each.scores),
+            *(score_text(score) for score in each.scores),
             *((_difference(each.difference),) if compared else ()),
             f"{each.majority:.1f}",
             *((f"{audit.disagreements[each.split]:,}",) if compared else ()),
@@ -199,8 +199,9 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.1f}"
 
 
-def _bounds(score: Interval) -> str:
-    return f"{score.difference:.1f} [{score.low:.1f}, {score.high:.1f}]"
+def score_text(score: Interval) -> str:
+    low, high = max(score.low, 0.0), min(score.high, 100.0)  # on few rows the normal approximation leaves the range
+    return f"{score.difference:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def _difference(found: Interval | None) -> str:

@@ -17,6 +17,8 @@ from srnet.audit.loyalty import label_loyalty, probability_loyalty
 from srnet.audit.rows import judge_split, predictions_of, word_overlap
 from srnet.audit.scores import split_scores, sub_cases
 from srnet.audit.shortcut import deciles, over_bias_confidence, over_word_overlap, shortcut_sides
+from srnet.audit.tables import score_text
+from srnet.evaluation import Interval
 from srnet.tasks.splits import Coarse, Split
 
 # --- loyalty -------------------------------------------------------------------------------------------------------
@@ -174,6 +176,14 @@ def test_scores_and_their_difference() -> None:
     assert found.difference.seeds == 1
     assert found.majority == 100.0
     assert split_scores(judged([1, 0], [right, right]), "accuracy").difference is None
+
+
+@pytest.mark.parametrize(("right", "text"), [(29, "96.7 [90.2, 100.0]"), (1, "3.3 [0.0, 9.8]")])
+def test_the_interval_of_a_score_stays_within_its_range(right: int, text: str) -> None:
+    """sqrt(p (1 - p) / 30) = 3.28 points; 1.96 of them reach beyond the range."""
+    share = right / 30
+    error = 100 * math.sqrt(share * (1 - share) / 30)
+    assert score_text(Interval(100 * share, 0.0, error, 1)) == text
 
 
 def test_sub_cases_count_every_level() -> None:
