@@ -17,8 +17,8 @@ from srnet.errors import UserError
 
 TIMEOUT = 300.0
 """Seconds that Ray has to start, and to compute a trivial task: on a busy machine a minute was too short."""
-ANSWER_TIMEOUT = 20.0
-"""Seconds to wait for one answer. Ray ends this process when its control service was away for 60 s: less than that."""
+ANSWER_TIMEOUT = 5.0
+"""Seconds to wait for one answer. Ray ends this process when its control service was away for 60 s: far less than that."""
 END_TIMEOUT = 15.0
 """Seconds that Ray has to end."""
 PARENT_SECONDS = 1.0
@@ -80,6 +80,7 @@ def gone() -> UserError:
 def import_ray() -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning of Ray
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated|has been marked dead")  # on stdout
     try:
         import ray
         import ray.util.client
@@ -94,7 +95,6 @@ def start(ray: Any, address: str | None) -> threading.Event:
     The thread that starts Ray must live as long as Ray: on Linux the kernel kills Ray's processes when that thread ends.
     """
     check_address(address)
-    # critical: Ray would print the log of a raylet that died
     options = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.CRITICAL}
     failures: SimpleQueue[BaseException | None] = SimpleQueue()
     end = threading.Event()
