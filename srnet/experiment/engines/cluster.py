@@ -18,7 +18,7 @@ from srnet.errors import UserError
 TIMEOUT = 300.0
 """Seconds that Ray has to start, and to compute a trivial task: on a busy machine a minute was too short."""
 ANSWER_TIMEOUT = 5.0
-"""Seconds to wait for one answer. Ray ends this process when its control service was away for 60 s: far less than that."""
+"""Seconds to wait for one answer: Ray ends this process when its control service was away for 60 s."""
 END_TIMEOUT = 15.0
 """Seconds that Ray has to end."""
 PARENT_SECONDS = 1.0
@@ -92,7 +92,7 @@ def import_ray() -> Any:
 def start(ray: Any, address: str | None) -> threading.Event:
     """Start Ray or join a cluster. Set the returned event when Ray has ended.
 
-    The thread that starts Ray must live as long as Ray: on Linux the kernel kills Ray's processes when that thread ends.
+    The thread that starts Ray must live as long as Ray: on Linux the kernel kills Ray's processes when it ends.
     """
     check_address(address)
     options = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.CRITICAL}
