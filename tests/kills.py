@@ -36,7 +36,7 @@ lines:
 """
 OUTLIVING_SECONDS = 5.0
 RAY_AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
-"""They compute nothing and hold no lock. For 60 s, fixed in Ray, they try to report to a control service that is gone."""
+"""They compute nothing and hold no lock. For 60 s, fixed in Ray, they try to report to a service that is gone."""
 RAY_AGENT_SECONDS = 90.0
 LIMIT = 600.0
 """Seconds after which a run, or a process without a parent, is ended and reported."""
