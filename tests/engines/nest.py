@@ -14,8 +14,15 @@ from typing import Any
 
 def nest() -> None:
     """Reads orders, one a line: what to start, or whom to wait for. Answers with a process id or an exit code."""
-    import srnet.api
+    import matplotlib.pyplot
+    import transformers.trainer
+
+    import srnet.api.experiments
     import srnet.cli
+    import srnet.experiment.compute_once
+    import srnet.experiment.engines.local
+    import srnet.report
+    import srnet.training.trainer  # noqa: F401
 
     children: set[int] = set()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite started in the background ignores Ctrl-C
