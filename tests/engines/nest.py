@@ -8,22 +8,27 @@ import signal
 import sys
 import time
 import traceback
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+LATE = (
+    "matplotlib.pyplot",
+    "transformers.trainer",
+    "srnet.api.experiments",
+    "srnet.experiment.compute_once",
+    "srnet.experiment.engines.local",
+    "srnet.report",
+    "srnet.training.trainer",
+)
 
 
 def nest() -> None:
     """Reads orders, one a line: what to start, or whom to wait for. Answers with a process id or an exit code."""
-    import matplotlib.pyplot
-    import transformers.trainer
-
-    import srnet.api.experiments
     import srnet.cli
-    import srnet.experiment.compute_once
-    import srnet.experiment.engines.local
-    import srnet.report
-    import srnet.training.trainer  # noqa: F401
 
+    for name in LATE:  # a run imports them when it needs them
+        import_module(name)
     children: set[int] = set()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite started in the background ignores Ctrl-C
     for line in sys.stdin:
