@@ -76,6 +76,7 @@ class Campaign:
         self.nest, self.spec, self.root, self.engine = nest, spec, root, engine
         self.random = random.Random(f"{seed}/{engine}")
         self.report = Report(engine)
+        assert nest.start(root / "imports", "--version").code == 0  # not part of the time of a run
         self.expected, self.seconds = self._undisturbed("local")
         if engine != "local":
             found, self.seconds = self._undisturbed(engine)
