@@ -166,10 +166,18 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 
 def recover_folder(target: Path) -> None:
-    """Undo the first half of a replacement that was killed before the second."""
+    """Undo the first half of a replacement that was killed before the second, and remove what the kill left."""
     for old in target.parent.glob(f".old-{target.name}-*"):
         if not target.exists() and (old / target.name).exists():
             os.rename(old / target.name, target)
+    remove_leftovers(target.parent, target.name)
+
+
+def remove_leftovers(folder: Path, name: str = "") -> None:
+    """Remove staging folders of killed processes. Only for a folder that no other process writes to."""
+    for kind in ("new", "old"):
+        for path in folder.glob(f".{kind}-{name}*"):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _swap(staging: Path, target: Path) -> None:

@@ -22,6 +22,7 @@ FOUNDATION = (
     "arrays",
     "lazy",
     "sealed",
+    "children",
 )
 """Open to all; these import nothing but each other."""
 ORDER = (

@@ -37,7 +37,7 @@ from srnet.experiment.nodes import (
     load_task,
 )
 from srnet.experiment.store import Store
-from srnet.files import write_json
+from srnet.files import remove_leftovers, write_json
 from srnet.objectives import StatefulLoss, distilled
 from srnet.progress import Watch
 from srnet.subnetwork import Subnetwork
@@ -214,6 +214,8 @@ def _train_and_keep(node: Training, method: Method, context: Context, folder: Pa
         Subnetwork.of(parent.base(), parent.labels, weights, mask).save(_kept(kept, moment))
 
     method.emit = keep
+    if not context.secondary_rank:
+        remove_leftovers(kept)
     result = _train(node, method, context)
     for each in sorted(kept.iterdir()):
         if not each.name.startswith("."):

@@ -44,6 +44,7 @@ class Engine:
         every = every_node(targets)
         missing = [every[key] for key in keys]
         if not missing:
+            self.store.tidy()
             return  # before `open`: a read-only store can still be read
         self.store.open()
         executor: Executor = executors.make_executor(self.name, self.workers, self.store, self.report_to, ranks)

@@ -67,9 +67,14 @@ class Store:
                 raise UserError(f"cannot write {self.root}: permission denied", "choose a folder you can write to")
             probe = self.root / "locks" / f".probe-{os.getpid()}"
             probe.write_text("")
-            probe.unlink()
+            probe.unlink(missing_ok=True)  # another process may sweep
             self._sweep()
         return self
+
+    def tidy(self) -> None:
+        """Remove leftovers of killed runs, unless the store is read-only."""
+        with suppress(OSError):
+            self._sweep()
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -224,19 +229,30 @@ class Store:
                 raise UserError(f"a run is using {self.root}", "remove artifacts by age when it has ended")
             limit = time.time() - older_than * 86_400
             candidates += [self.path(k) for k in self.keys() if self.path(k).stat().st_mtime < limit]
-        return self._sweep() + [path for path in dict.fromkeys(candidates) if self._remove_if_idle(path)]
+        swept = self._sweep()
+        return swept + [path for path in dict.fromkeys(candidates) if path not in swept and self._remove_if_idle(path)]
 
     def _runs(self) -> list[Path]:
         """The locks of runs that are alive."""
         return [path for path in (self.root / "locks").glob("run-*.lock") if not _removed(path)]
 
     def _sweep(self) -> list[Path]:
-        """Remove leftovers of killed processes: incomplete artifacts, and locks that no process holds."""
+        """Remove leftovers of killed processes: incomplete artifacts, finished work, and locks that nobody holds."""
         incomplete = list(self.artifacts.glob(".*")) if self.artifacts.is_dir() else []
-        removed = [path for path in incomplete if self._remove_if_idle(path)]
+        finished = [path for path in (self.root / "work").glob("*") if self._is_finished(path)]
+        removed = [path for path in incomplete + finished if self._remove_if_idle(path)]
+        for probe in (self.root / "locks").glob(".probe-*"):
+            probe.unlink(missing_ok=True)
         for lock in (self.root / "locks").glob("*.lock"):
             _removed(lock)
         return removed
+
+    def _is_finished(self, work: Path) -> bool:
+        """Whether the artifact is newer than its checkpoints. An older one is damaged and being computed again."""
+        try:
+            return self.path(work.name).stat().st_mtime >= work.stat().st_mtime
+        except OSError:
+            return False
 
     def _remove_if_idle(self, path: Path) -> bool:
         key = path.name.lstrip(".").removeprefix("new-").removeprefix("old-").split("-")[0]

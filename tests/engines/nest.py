@@ -8,15 +8,27 @@ import signal
 import sys
 import time
 import traceback
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+LATE = (
+    "matplotlib.pyplot",
+    "transformers.trainer",
+    "srnet.api.experiments",
+    "srnet.experiment.compute_once",
+    "srnet.experiment.engines.local",
+    "srnet.report",
+    "srnet.training.trainer",
+)
 
 
 def nest() -> None:
     """Reads orders, one a line: what to start, or whom to wait for. Answers with a process id or an exit code."""
-    import srnet.api
     import srnet.cli
 
+    for name in LATE:  # a run imports them when it needs them
+        import_module(name)
     children: set[int] = set()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite started in the background ignores Ctrl-C
     for line in sys.stdin:

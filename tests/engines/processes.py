@@ -26,10 +26,11 @@ ALWAYS = 1_000_000
 
 def environment(observed: Path | None = None) -> dict[str, str]:
     """What a process of a test sees: one thread, the observer, and no traces of how pytest was started."""
-    hidden = ("WORLD_SIZE", "RANK", "LOCAL_RANK", "SRNET_STORE")
+    hidden = ("WORLD_SIZE", "RANK", "LOCAL_RANK", "SRNET_STORE", "RAY_ADDRESS")
     env = {name: value for name, value in os.environ.items() if name not in hidden}
     path = os.pathsep.join(filter(None, [str(HERE / "observed"), os.environ.get("PYTHONPATH")]))
     env |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": path}
+    env["RAY_worker_niceness"] = "0"  # at Ray's own 15, its workers hardly start on a machine with much else to do
     return env if observed is None else env | {"OBSERVED": str(observed)}
 
 

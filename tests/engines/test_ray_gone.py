@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+from pathlib import Path
 
+import psutil
 import pytest
+from processes import Command, Nest, Observed
+from processes import gone as ended
 
 from srnet.errors import UserError
-from srnet.experiment.engines.ray import _check_address, _start, run_with_timeout
+from srnet.experiment import Store
+from srnet.experiment.engines.cluster import check_address, gone, run_with_timeout, start
 
 pytest.importorskip("ray")
 
@@ -18,18 +24,18 @@ def test_an_address_that_nobody_answers_is_refused_at_once() -> None:
         port = taken.getsockname()[1]
         for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
             with pytest.raises(UserError, match=f"no Ray at RAY_ADDRESS {address}.*unset RAY_ADDRESS"):
-                _check_address(address)
+                check_address(address)
 
 
 @pytest.mark.parametrize("address", ["nonsense", "host", "host:99999999", "host:port", "http://x/y:1/"])
 def test_what_is_no_address_is_said(address: str) -> None:
     with pytest.raises(UserError, match="is not an address; write host:port"):
-        _check_address(address)
+        check_address(address)
 
 
 @pytest.mark.parametrize("address", [None, "", "auto", "local"])
 def test_words_that_ray_knows_pass(address: str | None) -> None:
-    _check_address(address)
+    check_address(address)
 
 
 def test_ray_that_does_not_start_is_one_line() -> None:
@@ -38,9 +44,59 @@ def test_ray_that_does_not_start_is_one_line() -> None:
             raise RuntimeError("no room\nfor sockets")
 
     with pytest.raises(UserError, match=r"Ray cannot be started: no room for sockets; .*--engine pool"):
-        _start(Broken(), None)
+        start(Broken(), None)
 
 
 def test_ray_that_never_answers_is_not_waited_for() -> None:
     assert isinstance(run_with_timeout(0.01, lambda: __import__("time").sleep(60)), TimeoutError)
     assert run_with_timeout(60.0, lambda: None) is None
+
+
+SPEC = """
+name: gone
+task: {{name: inference, train_size: 120, dev_size: 40, ood_size: 40}}
+backbone: {backbone}
+seeds: 1
+finetuning: {{learning_rate: 1.0e-3, steps: 20, eval_every: 5, batch_size: 8}}
+control: false
+lines:
+  - {{label: full model (CE)}}
+"""
+TUNE = "fine-tune (ce), 20 steps, seed 0"
+
+
+@pytest.mark.parametrize("victim", ["raylet", "gcs_server"])
+def test_ray_that_is_killed_ends_the_run_and_the_same_command_continues(
+    nest: Nest, observed: Observed, tiny_backbone: str, tmp_path: Path, victim: str
+) -> None:
+    (tmp_path / "gone.yaml").write_text(SPEC.format(backbone=tiny_backbone))
+    store = Store(tmp_path / "store")
+    observed.order("hold", TUNE, step=7)
+    command = _start(nest, tmp_path, observed)
+    worker = psutil.Process(observed.held(TUNE, command))
+    started = psutil.Process(command.pid).children(recursive=True)
+    stored = store.keys()
+    assert worker in started
+    [killed] = [process for process in started if process.name() == victim]
+    killed.send_signal(signal.SIGKILL)  # the worker holds: it neither ends nor fails by itself
+
+    assert command.code == 2, command.said
+    assert command.lines == [f"srnet: {gone()}"], "Ray is blamed, and no node is tried again"
+    assert command.printed == ""
+    assert ended(started)
+    assert store.keys() == stored != []
+    assert store.verify() == {}
+    assert observed.steps(TUNE) == [list(range(1, 8))]
+
+    observed.forget()
+    command = _start(nest, tmp_path, observed)
+    assert command.code == 0, command.said
+    assert command.lines == []
+    assert observed.steps(TUNE) == [list(range(6, 21))], "it continued behind its checkpoint"
+    assert not set(stored) & set(observed.begun())
+    assert store.verify() == {}
+
+
+def _start(nest: Nest, folder: Path, observed: Observed) -> Command:
+    words = ("run", "gone.yaml", "--store", "store", "--out", "out", "--engine", "ray", "--workers", 1)
+    return nest.start(folder, *words, observed=observed)

@@ -67,6 +67,40 @@ def test_checkpoints_go_when_the_artifact_is_there(store: Store) -> None:
     assert not store.work(KEY).exists()
 
 
+def killed_after_its_rename(store: Store) -> Path:
+    """The checkpoints of an artifact that is whole."""
+    put(store, KEY)
+    work = store.work(KEY)
+    work.mkdir()
+    os.utime(work, (0, 0))
+    return work
+
+
+def test_checkpoints_of_a_whole_artifact_are_leftovers(store: Store) -> None:
+    work = killed_after_its_rename(store)
+    (store.root / "locks" / ".probe-1").touch()
+    (store.root / "locks" / "run-1-2.lock").touch()
+    store.work(OTHER).mkdir()
+    again(store).tidy()
+    assert not work.exists()
+    assert store.work(OTHER).exists(), "it is to be continued"
+    assert list((store.root / "locks").iterdir()) == []
+    assert store.keys() == [KEY]
+
+
+def test_checkpoints_of_an_artifact_that_is_computed_again_are_kept(store: Store) -> None:
+    altered(put(store, KEY))
+    os.utime(store.path(KEY), (0, 0))
+    store.work(KEY).mkdir()
+    again(store).tidy()
+    assert store.work(KEY).exists()
+
+
+def test_gc_names_what_it_removes_once(store: Store) -> None:
+    work = killed_after_its_rename(store)
+    assert store.gc() == [work]
+
+
 def altered(folder: Path) -> None:
     (folder / "data.txt").write_text("CONTENT")  # as long as before
 

@@ -93,5 +93,8 @@ def test_a_replacement_cut_in_two_is_undone(tmp_path: Path) -> None:
     aside = tmp_path / ".old-checkpoint-xyz" / "checkpoint"
     aside.mkdir(parents=True)
     (aside / "state.json").write_text("{}")
+    (tmp_path / ".new-checkpoint-abc").mkdir()
+    (tmp_path / ".new-other-abc").mkdir()
     recover_folder(tmp_path / "checkpoint")
     assert (tmp_path / "checkpoint" / "state.json").read_text() == "{}"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".new-other-abc", "checkpoint"]

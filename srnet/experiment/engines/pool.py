@@ -6,7 +6,6 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +14,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from srnet.children import run_with_parent
 from srnet.errors import UserError
 from srnet.experiment.compute_once import compute_once
 from srnet.experiment.engines.scheduler import Outcome
@@ -70,8 +70,9 @@ class _Worker:
 
     def _start(self) -> None:
         self.connection, theirs = SPAWN.Pipe()
-        arguments = (theirs, self.root, self.report_to, self.threads)
-        self._process = SPAWN.Process(target=_serve, args=arguments, daemon=True, name=f"srnet-worker-{self.index}")
+        arguments = (__name__, serve.__name__, theirs, self.root, self.report_to, self.threads)
+        name = f"srnet-worker-{self.index}"
+        self._process = SPAWN.Process(target=run_with_parent, args=arguments, daemon=True, name=name)
         with _environment(self.index, self.threads), _sigint_blocked():
             self._process.start()
         theirs.close()  # so that the end of the process is the end of the pipe
@@ -144,9 +145,8 @@ def _sigint_blocked() -> Iterator[None]:
 # --- in the worker -------------------------------------------------------------------------------------------------
 
 
-def _serve(connection: Connection, root: Path, report_to: tuple[str, ...], threads: int) -> None:
+def serve(connection: Connection, root: Path, report_to: tuple[str, ...], threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is sent to all processes; the parent decides
-    threading.Thread(target=_die_with_parent, daemon=True).start()
     import torch
 
     torch.set_num_threads(threads)
@@ -160,13 +160,6 @@ def _serve(connection: Connection, root: Path, report_to: tuple[str, ...], threa
             return
         node, may_wait = message
         connection.send(_attempt(node, may_wait, store, report_to, connection))
-
-
-def _die_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
 
 
 def _attempt(

@@ -45,6 +45,10 @@ class Executor(Protocol):
         ...
 
 
+def retrying(node: Node) -> str:
+    return f"the worker of {node.label} died; retrying from its last checkpoint"
+
+
 def run(nodes: list[Node], executor: Executor, reporter: Reporter) -> None:
     """Compute `nodes`, which are in an order that respects their parents. Raises the first error at the end."""
     schedule = _Schedule(nodes, executor, reporter)
@@ -112,7 +116,7 @@ class _Schedule:
             self.waiting[node.key] = node
         elif outcome.status == "died" and self.attempts[node.key] < ATTEMPTS:
             self.attempts[node.key] += 1
-            self.reporter.warn(f"the worker of {node.label} died; retrying from its last checkpoint")
+            self.reporter.warn(retrying(node))
             self.waiting = {node.key: node, **self.waiting}
         else:
             self._fail(node, outcome.error or UserError(f"{node.label}: its worker died {ATTEMPTS} times"))

@@ -1,0 +1,180 @@
+"""Ray as a service: joined or started, checked while nodes are computed, and stopped."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable
+from functools import cache
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from srnet.errors import UserError
+
+TIMEOUT = 300.0
+"""Seconds that Ray has to start, and to compute a trivial task: on a busy machine a minute was too short."""
+ANSWER_TIMEOUT = 5.0
+"""Seconds to wait for one answer: Ray ends this process when its control service was away for 60 s."""
+END_TIMEOUT = 15.0
+"""Seconds that Ray has to end."""
+PARENT_SECONDS = 1.0
+"""Seconds between two checks of a worker that its raylet is alive."""
+
+
+class Cluster:
+    """The Ray that this process is connected to: the one that RAY_ADDRESS names, or one on this machine."""
+
+    def __init__(self) -> None:
+        self.ray = import_ray()
+        self._end_thread: threading.Event | None = None
+        if not self.ray.is_initialized():
+            self._end_thread = start(self.ray, os.environ.get("RAY_ADDRESS"))
+        self._is_client = self.ray.util.client.ray.is_connected()  # ray://, where the raylet is not this machine's
+        if not self._is_client:
+            context = self.ray.get_runtime_context()
+            self._node, self._control_service = context.get_node_id(), context.gcs_address
+
+    def is_gone(self) -> bool:
+        """Whether the control service refuses connections, or the raylet of this machine is known to be dead."""
+        if self._is_client:
+            return not self.ray.util.client.ray.is_connected()
+        if not answers(self._control_service):
+            return True
+        nodes: list[dict[str, Any]] = []
+        slow = run_with_timeout(ANSWER_TIMEOUT, lambda: nodes.extend(self.ray.nodes())) is not None
+        return not slow and not any(node["Alive"] for node in nodes if node["NodeID"] == self._node)
+
+    def can_compute(self) -> bool:
+        """Whether a trivial task can be computed. Only that is certain right after the death of a raylet."""
+        deadline = time.monotonic() + TIMEOUT
+        try:
+            probe = self.ray.remote(num_cpus=0)(_probe).remote()
+            while not self.ray.wait([probe], timeout=1.0)[0]:
+                if time.monotonic() > deadline or self.is_gone():
+                    return False
+            return bool(self.ray.get(probe))
+        except Exception:  # Ray raises various exceptions when it is gone
+            return False
+
+    def close(self, cancelled: list[Any]) -> None:
+        """Cancel tasks, and stop Ray if it was started here. A Ray that is gone may never answer."""
+        run_with_timeout(END_TIMEOUT, lambda: self._end(cancelled))
+        if self._end_thread is not None:
+            self._end_thread.set()
+
+    def _end(self, cancelled: list[Any]) -> None:
+        for reference in cancelled:
+            self.ray.cancel(reference, force=True)
+        if self._end_thread is not None:
+            self.ray.shutdown()
+
+
+def gone() -> UserError:
+    return UserError("Ray is gone; all results are kept", "run the same command again to continue")
+
+
+def import_ray() -> Any:
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning of Ray
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated|has been marked dead")  # on stdout
+    try:
+        import ray
+        import ray.util.client
+    except ImportError:
+        raise UserError("engine 'ray' needs Ray", "pip install 'srnet[ray]', or choose --engine pool") from None
+    return ray
+
+
+def start(ray: Any, address: str | None) -> threading.Event:
+    """Start Ray or join a cluster. Set the returned event when Ray has ended.
+
+    The thread that starts Ray must live as long as Ray: on Linux the kernel kills Ray's processes when it ends.
+    """
+    check_address(address)
+    options = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.CRITICAL}
+    failures: SimpleQueue[BaseException | None] = SimpleQueue()
+    end = threading.Event()
+
+    def own() -> None:
+        try:
+            ray.init(address=address, **options)
+        except BaseException as error:
+            failures.put(error)
+        else:
+            failures.put(None)
+            end.wait()
+
+    threading.Thread(target=own, daemon=True, name="srnet-ray").start()
+    failed = _first(failures, TIMEOUT)
+    if failed is not None:
+        reason = " ".join(str(failed).split()) or type(failed).__name__
+        raise UserError(f"Ray cannot be started: {reason}", "fix that, or choose --engine pool") from failed
+    return end
+
+
+def _first(failures: SimpleQueue[BaseException | None], seconds: float) -> BaseException | None:
+    try:
+        return failures.get(timeout=seconds)
+    except Empty:
+        return TimeoutError(f"no answer within {seconds:g} s")
+
+
+def check_address(address: str | None) -> None:
+    """Check that the address answers: Ray itself would wait without a limit."""
+    place = re.fullmatch(r"(?:ray://)?\[?([^/\]]+)\]?:(\d{1,5})", address or "")
+    if address in (None, "", "auto", "local"):
+        return
+    if place is None or int(place[2]) > 65_535:
+        raise UserError(f"RAY_ADDRESS '{address}' is not an address", "write host:port, auto or local")
+    try:
+        socket.create_connection((place[1], int(place[2])), timeout=10.0).close()
+    except OSError as error:
+        raise UserError(f"no Ray at RAY_ADDRESS {address}: {error}", "start it there, or unset RAY_ADDRESS") from None
+
+
+def answers(address: str) -> bool:
+    """Whether something accepts connections at host:port. The system accepts them, however busy the process is."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_TIMEOUT).close()
+    except OSError:
+        return False
+    return True
+
+
+def run_with_timeout(seconds: float, function: Callable[[], object]) -> BaseException | None:
+    """Call a function that may never return. Returns its exception, or TimeoutError if it still runs."""
+    failures: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def call() -> None:
+        try:
+            function()
+            failures.put(None)
+        except BaseException as error:
+            failures.put(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    return _first(failures, seconds)
+
+
+def _probe() -> bool:
+    return True
+
+
+# --- in the worker -------------------------------------------------------------------------------------------------
+
+
+@cache
+def end_with_raylet() -> None:
+    """End this worker when its raylet dies. Ray itself lets a running task finish, however long it takes."""
+    threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _watch_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_SECONDS)
+    os._exit(1)

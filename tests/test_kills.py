@@ -1,0 +1,36 @@
+"""The script that kills runs at random moments (`python -m tests.kills`), with few kills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import kills
+import pytest
+
+
+def test_runs_killed_at_random_moments_leave_nothing_and_come_to_the_same(
+    tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kills, "OUTLIVING_SECONDS", kills.LIMIT)  # a busy machine may need longer
+    report = kills.run_kills(tmp_path, Path(tiny_backbone), "pool", kills=2, seed=0)
+    assert report.problems == []
+    assert report.kills == 2
+    assert report.whole >= 1
+
+
+def test_leftovers_other_results_and_bad_ends_are_noticed(tmp_path: Path) -> None:
+    class Ended:
+        pid, code, said, lines = 1, 1, "Traceback", ["Traceback"]
+
+    campaign = object.__new__(kills.Campaign)
+    campaign.root, campaign.report = tmp_path, kills.Report("local")
+    campaign.expected = ({"mask.bits": b"1"}, b"")
+    for name in ("store/artifacts/.new-a", "store/work/a", "out/.results.csv.x"):
+        (campaign.folder / name).mkdir(parents=True)
+    (campaign.folder / "out" / "results.csv").write_bytes(b"")
+    campaign._check_end(Ended())  # type: ignore[arg-type]
+    campaign._check_whole(campaign.folder / "store")
+    ended, left, differs = campaign.report.problems
+    assert ended.startswith("exit code 1: Traceback")
+    assert left == "leftovers: ['store/artifacts/.new-a', 'store/work/a', 'out/.results.csv.x']"
+    assert "the results differ" in differs
