@@ -135,10 +135,7 @@ class OfUnits(Pruner):
         if not 1.0 < self.speedup < math.inf:
             raise UserError(f"speed-up {self.speedup:g} is out of range", "it is above 1, e.g. 2")
         if self.granularity == WEIGHT:
-            raise UserError(
-                "a speed-up needs units that can be removed, and single weights cannot",
-                "give --granularity head,neuron",
-            )
+            raise UserError("single weights give no speed-up, whole units do", "give --granularity head,neuron")
         if self.sparsity != type(self).sparsity:
             raise UserError("speed-up and sparsity exclude each other", "keep one of them")
 
