@@ -229,7 +229,7 @@ class Find:
         label = MASK_POE if self.objective == "poe" else MASK_CE
 
         def figure(profile: Profile) -> list[Point]:
-            options = {} if self.settings.units == WEIGHT else {"granularity": self.settings.units}
+            options = {} if self.settings.units == WEIGHT else {"granularity": list(self.settings.units)}
             budget = "speedups" if self.settings.speedups else "sparsities"
             wanted: dict[str, Any] = {"sparsities": (), budget: tuple(targets), "options": options}
             search = profile.search("mask", self.objective, **wanted)

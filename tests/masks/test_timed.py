@@ -121,7 +121,12 @@ def test_a_whole_part_costs_more_than_its_units() -> None:
 
 @pytest.mark.parametrize(
     ("granularity", "largest"),
-    [(BOTH, 1.89), (("head",), 1.66), (("neuron",), 1.07), (("layer",), 1.87)],  # 30 / 15.8, 30 / 18, 30 / 27.8, 30 / 16
+    [
+        (BOTH, 1.89),
+        (("head",), 1.66),
+        (("neuron",), 1.07),
+        (("layer",), 1.87),
+    ],  # 30 / 15.8, 30 / 18, 30 / 27.8, 30 / 16
 )
 @pytest.mark.parametrize("scope", ["local", "global"])
 def test_the_largest_speedup_is_named_and_works(granularity: Granularity, largest: float, scope: Any) -> None:
