@@ -27,6 +27,7 @@ _WHERE = {
     "plan": "recipes.plan",
     "finetune": "api.models", "prune": "api.models", "evaluate": "api.models", "bias_model": "api.models",
     "train_on": "api.models", "export_model": "api.models", "import_mask": "api.models",
+    "latency": "api.models", "Latency": "masks.latency",
     "speed": "api.speeds", "Pace": "timing", "speed_against_score": "timing",
     "find": "api.finding", "FindSettings": "finding",
     "audit_models": "api.audits", "AuditOptions": "audit",

@@ -1,7 +1,8 @@
 """From a suspicion to a model: the sparsest subnetwork that keeps the ID score, chosen on ID dev alone.
 
 1. A bias model that is biased: that of the suspected shortcut, or else the first of the others.
-2. A full CE model, and debiased subnetworks from dense to sparse, while they keep the ID score and time is left.
+2. A full CE model, and debiased subnetworks from dense to sparse (or fast), while they keep the ID score and time is
+   left.
 3. Further seeds of the sparsest subnetwork that keeps it, of the full model and of its control.
 4. The OOD scores, once, and the verdict.
 
@@ -24,11 +25,12 @@ from srnet.files import read_json
 from srnet.masks.granularity import WEIGHT, Granularity
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.options import option
+from srnet.pruners.base import speedup_text
 from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Profile, full, of_fine_tuned
 from srnet.recipes.points import Point
 from srnet.recipes.profiles.toy import cpu_profile, toy_profile
-from srnet.recipes.recipe import FULL_CE, Recipe
+from srnet.recipes.recipe import FULL_CE, Recipe, with_latencies
 from srnet.report.evidence import Evidence
 from srnet.tasks.base import SHORTCUTS, Shortcut, Task
 
@@ -46,16 +48,32 @@ class FindSettings:
     """Share of the full model's ID score that the subnetwork must keep."""
     sparsities: tuple[float, ...] = (0.3, 0.5, 0.7, 0.9)
     """Shares of the weights to prune. They are tried from dense to sparse."""
-    granularity: Granularity = WEIGHT
-    """What is pruned as a whole: weight; head, neuron, or head,neuron, which makes the model faster; layer."""
+    speedups: tuple[float, ...] = option((), name="--speedup", instead_of="sparsities")
+    """Instead of --sparsities: how many times as fast the encoder is when its units are removed, by a latency table
+    that is measured on this machine once. Several with commas are tried from dense to fast."""
+    granularity: Granularity | None = None
+    """What is pruned as a whole: weight; head, neuron, or head,neuron, which makes the model faster; layer. Default:
+    weight, and head,neuron with --speedup."""
     seeds: int = option(3, least=1)
     """Seeds of the chosen subnetwork. With fewer than 3 there is no verdict."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.keep_id <= 1.0:
             raise UserError(f"keep_id {self.keep_id:g} is out of range", "it is a share: 0 < keep_id <= 1")
-        if not self.sparsities or len(set(self.sparsities)) != len(self.sparsities):
-            raise UserError("at least one sparsity is needed, each once", "give --sparsities 0.5,0.7")
+        if not self.targets or len(set(self.targets)) != len(self.targets):
+            raise UserError("at least one sparsity or speed-up is needed, each once", "give --sparsities 0.5,0.7")
+
+    @property
+    def targets(self) -> tuple[float, ...]:
+        """Speed-ups or sparsities, from dense to sparse."""
+        return tuple(sorted(self.speedups or self.sparsities))
+
+    @property
+    def units(self) -> Granularity:
+        return self.granularity or (("head", "neuron") if self.speedups else WEIGHT)
+
+    def text(self, target: float) -> str:
+        return speedup_text(target) if self.speedups else f"{100 * target:g} %"
 
 
 @dataclass(frozen=True)
@@ -77,9 +95,11 @@ class Tried:
     """A subnetwork of the first seed on ID dev."""
 
     sparsity: float
+    """As requested; counted on the mask where a speed-up was requested."""
     score: float
     kept: float
     """Share of the full model's score."""
+    speedup: float | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +112,9 @@ class Found:
     """Of the full CE model of the first seed, on ID dev."""
     tried: tuple[Tried, ...]
     sparsity: float | None
-    """The chosen one; None if no subnetwork keeps the ID score."""
+    """Of the chosen subnetwork, as in `tried`; None if no subnetwork keeps the ID score."""
+    speedup: float | None = None
+    """The chosen one, where speed-ups were requested."""
     recipe: Recipe | None = None
     """The chosen subnetwork with all seeds, the full models and their control."""
     model: ModelNode | None = None
@@ -115,6 +137,7 @@ class Found:
             "full_id_score": self.full_score,
             "tried": [vars(each) for each in self.tried],
             "sparsity": self.sparsity,
+            "speedup": self.speedup,
             "model": self.model and self.model.key,
             "full_model": self.full_model and self.full_model.key,
             "scores": {split: vars(each) for split, each in (self.scores or {}).items()},
@@ -139,22 +162,33 @@ class Find:
         make = toy_profile if backbone in (EMBEDDED, EMBEDDED_OTHER) else cpu_profile
         self.profile: Profile = make(task, backbone)
         self._ends = None if budget is None else time.monotonic() + budget
+        self.objective = "ce"
 
     def run(self) -> Found:
+        self._check_targets()
         biases = self._biases()
         self.profile = replace(self.profile, bias=self._bias_spec(biases[-1].shortcut))
         self.objective = "poe" if biases[-1].is_biased else "ce"
         if not biases[-1].is_biased:
             self._say("no bias model is biased: subnetworks are searched with cross-entropy, and nothing is claimed")
-        seeds, sparsities = self._plan()
-        full_score, tried = self._search(sparsities, seeds)
+        seeds, targets = self._plan()
+        full_score, tried = self._search(targets, seeds)
         qualified = [each for each in tried if each.kept >= self.settings.keep_id]
         if not qualified:
             return Found(tuple(biases), full_score, tuple(tried), None)
-        return self._final(biases, full_score, tried, qualified[-1].sparsity, seeds)
+        chosen = qualified[-1]
+        return self._final(biases, full_score, tried, chosen.speedup or chosen.sparsity, seeds)
 
     def _say(self, line: str) -> None:
         self.engine.reporter.say(line)
+
+    def _check_targets(self) -> None:
+        """Measure what budgets in time need, and refuse targets that the model cannot reach, before any training."""
+        if self.settings.units == WEIGHT and not self.settings.speedups:
+            return
+        recipe = with_latencies(self._recipe(self.settings.targets, 1), self.engine)
+        self.profile = replace(self.profile, latencies=recipe.profile.latencies)
+        self.engine.plan([point.node for point in recipe.points if point.is_pruned])
 
     # --- 1. the bias model -----------------------------------------------------------------------------------------
 
@@ -191,43 +225,51 @@ class Find:
 
     # --- 2. from dense to sparse -----------------------------------------------------------------------------------
 
-    def _recipe(self, sparsities: Sequence[float], seeds: int) -> Recipe:
+    def _recipe(self, targets: Sequence[float], seeds: int) -> Recipe:
         label = MASK_POE if self.objective == "poe" else MASK_CE
 
         def figure(profile: Profile) -> list[Point]:
-            options = {} if self.settings.granularity == WEIGHT else {"granularity": self.settings.granularity}
-            search = profile.search("mask", self.objective, sparsities=tuple(sparsities), options=options)
+            options = {} if self.settings.units == WEIGHT else {"granularity": list(self.settings.units)}
+            budget = "speedups" if self.settings.speedups else "sparsities"
+            wanted: dict[str, Any] = {"sparsities": (), budget: tuple(targets), "options": options}
+            search = profile.search("mask", self.objective, **wanted)
             return [*full(profile, FULL_CE), *of_fine_tuned(profile, label, search)]
 
         return Recipe("find", replace(self.profile, seeds=tuple(range(seeds))), figure)
 
-    def _search(self, sparsities: Sequence[float], seeds: int) -> tuple[float, list[Tried]]:
-        recipe = self._recipe(sparsities, 1)
+    def _search(self, targets: Sequence[float], seeds: int) -> tuple[float, list[Tried]]:
+        recipe = self._recipe(targets, 1)
         (full_model,) = (point.node for point in recipe.points if point.label == FULL_CE)
         full_score, tried = self._dev_score(full_model), list[Tried]()
         for point in (point for point in recipe.points if point.is_pruned):
-            nodes = [point.node, Evaluate(point.node)]
-            if tried and not self._fits([*nodes, *self._recipe([point.place.sparsity], seeds).nodes()]):
-                self._say(f"{100 * point.place.sparsity:g} %: not begun, no time is left for it and its seeds")
+            nodes, aim = [point.node, Evaluate(point.node)], point.place.aim
+            if tried and not self._fits([*nodes, *self._recipe([point.place.target], seeds).nodes()]):
+                self._say(f"{aim}: not begun, no time is left for it and its seeds")
                 break
             score = self._dev_score(point.node)
-            tried.append(Tried(point.place.sparsity, score, score / full_score if full_score > 0.0 else 0.0))
-            self._say(f"{100 * point.place.sparsity:g} %: keeps {100 * tried[-1].kept:.1f} % of the ID score")
+            tried.append(self._tried(point, score, full_score))
+            self._say(f"{aim}: keeps {100 * tried[-1].kept:.1f} % of the ID score")
             if tried[-1].kept < self.settings.keep_id:
                 break  # a sparser one would keep less
         return full_score, tried
 
+    def _tried(self, point: Point, score: float, full_score: float) -> Tried:
+        speedup, kept = point.place.speedup, score / full_score if full_score > 0.0 else 0.0
+        sparsity = point.place.sparsity if speedup is None else float(self._report(point.node)["sparsity"])
+        return Tried(sparsity, score, kept, speedup)
+
     def _dev_score(self, model: ModelNode) -> float:
         """The ID dev score. OOD scores are stored with it, and are not read."""
-        evaluation = Evaluate(model)
-        self.engine.execute([model, evaluation])
-        report = read_json(self.engine.store.path(evaluation.key) / "scores.json")
-        return float(report["splits"][self.task.dev.name]["metrics"][self.task.metric])
+        self.engine.execute([model, Evaluate(model)])
+        return float(self._report(model)["splits"][self.task.dev.name]["metrics"][self.task.metric])
+
+    def _report(self, model: ModelNode) -> Any:
+        return read_json(self.engine.store.path(Evaluate(model).key) / "scores.json")
 
     # --- 3. and 4. seeds and verdict -------------------------------------------------------------------------------
 
-    def _final(self, biases: list[Biased], full_score: float, tried: list[Tried], sparsity: float, seeds: int) -> Found:
-        recipe = self._recipe([sparsity], seeds)
+    def _final(self, biases: list[Biased], full_score: float, tried: list[Tried], target: float, seeds: int) -> Found:
+        recipe = self._recipe([target], seeds)
         self.engine.execute(recipe.nodes())
         evidence = Evidence(recipe, self.engine.store)
         models = [point.node for point in recipe.points if point.is_pruned]
@@ -237,7 +279,8 @@ class Find:
             biases=tuple(biases),
             full_score=full_score,
             tried=tuple(tried),
-            sparsity=sparsity,
+            sparsity=next(each.sparsity for each in tried if target in (each.speedup, each.sparsity)),
+            speedup=target if self.settings.speedups else None,
             recipe=recipe,
             model=best,
             full_model=evidence.full_models([best])[0],
@@ -254,25 +297,25 @@ class Find:
     # --- the budget ------------------------------------------------------------------------------------------------
 
     def _plan(self) -> tuple[int, tuple[float, ...]]:
-        """How many seeds and which sparsities fit into the budget; it is announced before anything is trained."""
-        sparsities = tuple(sorted(self.settings.sparsities))
+        """How many seeds and which targets fit into the budget; it is announced before anything is trained."""
+        targets = self.settings.targets
         if self.budget is None:
-            return self.settings.seeds, sparsities
-        fitting = [n for n in range(self.settings.seeds, 0, -1) if self._fits(self._recipe(sparsities[:1], n).nodes())]
+            return self.settings.seeds, targets
+        fitting = [n for n in range(self.settings.seeds, 0, -1) if self._fits(self._recipe(targets[:1], n).nodes())]
         if not fitting:
-            needed = self._seconds(self._recipe(sparsities[:1], 1).nodes())
+            needed = self._seconds(self._recipe(targets[:1], 1).nodes())
             raise UserError(
                 f"the budget of {duration_text(self.budget)} is too short for one subnetwork",
                 f"it takes about {duration_text(needed)}",
             )
-        seeds, count = fitting[0], len(sparsities)
-        final = self._recipe(sparsities[:1], seeds).nodes()
-        while not self._fits([*self._recipe(sparsities[:count], 1).nodes(), *final]):
+        seeds, count = fitting[0], len(targets)
+        final = self._recipe(targets[:1], seeds).nodes()
+        while not self._fits([*self._recipe(targets[:count], 1).nodes(), *final]):
             count -= 1
         verdict = "" if seeds >= MIN_SEEDS else ", too few for a verdict"
-        tried = ", ".join(f"{100 * each:g} %" for each in sparsities[:count])
+        tried = ", ".join(map(self.settings.text, targets[:count]))
         self._say(f"the budget of {duration_text(self.budget)} is enough for {tried} and {seeds} seeds{verdict}")
-        return seeds, sparsities[:count]
+        return seeds, targets[:count]
 
     def _fits(self, nodes: Sequence[Node]) -> bool:
         return self._ends is None or time.monotonic() + self._seconds(nodes) <= self._ends

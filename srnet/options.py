@@ -31,7 +31,7 @@ def option(default: T, **settings: Any) -> T:
 
     `name`: instead of the field's name; None: no option. `short`: a second, short name. `kind`: how values are written,
     instead of what the annotation says. `least`: the smallest whole number. `heading`: of a field that is a dataclass.
-    `always` and `alone`: as in `Option`.
+    `instead_of`: a field that must not be given as well. `always` and `alone`: as in `Option`.
     """
     return dataclasses.field(default=default, metadata=settings)
 
@@ -266,12 +266,21 @@ def _own_docs(cls: type) -> dict[str, str]:
 
 def arguments(cls: type, values: Values) -> dict[str, Any]:
     """Keyword arguments of `cls`. A field that is a dataclass keeps the rest of its default."""
+    _check_exclusive(cls, values)
     own = {path[0]: value for path, value in values.items() if len(path) == 1}
     for name in {path[0] for path in values if len(path) > 1}:
         default = next(default_of(field) for field in dataclasses.fields(cls) if field.name == name)
         inner = {path[1:]: value for path, value in values.items() if path[:1] == (name,)}
         own[name] = dataclasses.replace(default, **arguments(type(default), inner))
     return own
+
+
+def _check_exclusive(cls: type, values: Values) -> None:
+    for field in dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ():
+        other = field.metadata.get("instead_of")
+        if other and {(field.name,), (other,)} <= values.keys():
+            names = {each.path: each.name for each in options_of(cls)}
+            raise UserError(f"{names[field.name,]} and {names[other,]} exclude each other", "keep one of them")
 
 
 def as_cli_args(instance: Any) -> list[str]:

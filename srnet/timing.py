@@ -301,16 +301,25 @@ def _status(name: str) -> int:
 
 def speed_against_score(measured: Sequence[Measured], scores: Mapping[str, float], length: int = 128) -> Any:
     """A matplotlib figure: texts a second, one at a time, against the score, a point a model that has one."""
+    return speed_against_scores(measured, {"score": scores}, length)
+
+
+def speed_against_scores(
+    measured: Sequence[Measured], scores: Mapping[str, Mapping[str, float]], length: int = 128
+) -> Any:
+    """The same with a panel for every score, such as those on ID and OOD data: name of the score -> model -> score."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.0, 4.0), layout="constrained")
-    axes = figure.subplots()
-    for each in measured:
-        timing = each.timing(1, length)
-        if timing is not None and each.name in scores:
-            axes.plot(timing.per_second, scores[each.name], "o")
-            axes.annotate(each.name, (timing.per_second, scores[each.name]), textcoords="offset points", xytext=(5, 5))
-    axes.set_xscale("log")
-    axes.set_xlabel(f"texts a second, one at a time, {length} tokens")
-    axes.set_ylabel("score")
+    figure = Figure(figsize=(6.0 * len(scores), 4.0), layout="constrained")
+    (panels,) = figure.subplots(1, len(scores), squeeze=False)
+    for axes, (name, own) in zip(panels, scores.items(), strict=True):
+        for each in measured:
+            timing = each.timing(1, length)
+            if timing is not None and each.name in own:
+                axes.plot(timing.per_second, own[each.name], "o")
+                point = (timing.per_second, own[each.name])
+                axes.annotate(each.name.replace("$", r"\$"), point, textcoords="offset points", xytext=(5, 5))
+        axes.set_xscale("log")
+        axes.set_xlabel(f"texts a second, one at a time, {length} tokens")
+        axes.set_ylabel(name.replace("$", r"\$"))
     return figure

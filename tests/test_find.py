@@ -15,7 +15,9 @@ from srnet.errors import UserError
 from srnet.experiment import Engine, Store
 from srnet.experiment.nodes import TaskSpec
 from srnet.finding import Find, FindSettings, Found, Tried
+from srnet.masks.latency import Latency
 from srnet.progress import Reporter
+from srnet.pruners import MaskTraining
 from srnet.recipes.profiles import toy
 from srnet.tasks.base import Task
 from srnet.tasks.synthetic import SyntheticTask
@@ -149,6 +151,52 @@ def test_a_budget_that_is_too_short_says_what_is_needed(engine: Engine, monkeypa
     monkeypatch.setattr(Find, "_seconds", lambda self, nodes: 600.0)
     with pytest.raises(UserError, match=r"budget of 60 s is too short.*about 10 min"):
         search(engine, budget=60.0)
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Latency:
+    """Of a machine on which a model with two layers takes 20 ms."""
+    found = Latency(head=1.0, neuron=0.05, attention=5.0, feed_forward=4.0, rest=2.0)
+    monkeypatch.setattr("srnet.experiment.latency.measure_latency", lambda model: found)
+    return found
+
+
+def test_from_dense_to_fast(engine: Engine, table: Latency, tmp_path: Path) -> None:
+    """Heads and neurons by default; the sparsity is what the mask has."""
+    settings = FindSettings(keep_id=0.01, speedups=(1.3, 1.1), seeds=1)
+    found = srnet.find(SMALL, settings, out=tmp_path / "out", engine=engine)
+    assert [each.speedup for each in found.tried] == [1.1, 1.3]
+    assert 0.0 < found.tried[0].sparsity < found.tried[1].sparsity == found.sparsity
+    assert found.speedup == found.to_json()["speedup"] == 1.3
+    assert found.model is not None
+    wanted = MaskTraining(granularity=("head", "neuron"), speedup=1.3, latency=table)
+    assert found.model.pruner == wanted  # type: ignore[attr-defined]
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "srnet find inference --keep-id 0.01 --speedup 1.3,1.1 --seeds 1" in report
+
+
+def test_ood_labels_choose_no_speedup(engine: Engine, table: Latency) -> None:
+    found, other = (
+        search(engine, task, keep_id=0.01, speedups=(1.1, 1.2))
+        for task in (SMALL, Relabelled())  # type: ignore[arg-type]
+    )
+    assert (found.tried, found.speedup) == (other.tried, other.speedup)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"speedups": (1.1, 30.0)}, {"sparsities": (0.3, 0.99), "granularity": ("head", "neuron")}]
+)
+def test_what_cannot_be_reached_is_refused_before_anything_is_computed(
+    settings: dict[str, Any], engine: Engine, table: Latency
+) -> None:
+    with pytest.raises(UserError, match=r"cannot be reached|would remove every unit"):
+        search(engine, **settings)
+    assert not list(engine.store.root.glob("artifacts/*"))
+
+
+def test_single_weights_give_no_speedup(engine: Engine, table: Latency) -> None:
+    with pytest.raises(UserError, match="single weights give no speed-up"):
+        search(engine, speedups=(1.1,), granularity=("weight",))
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,17 @@ import torch
 from small_models import VARIANTS, pruned, tiny
 
 from srnet import api
+from srnet.api.facts import known_about
+from srnet.api.speeds import _scores
 from srnet.cli.speed import _table
 from srnet.errors import UserError
+from srnet.experiment import Engine, Pretrained, Store
+from srnet.experiment.rebuild import stored_model
 from srnet.export import Merged, Onnx, Shrunk, Source
+from srnet.export.card import scores_on_card
+from srnet.progress import Reporter
+from srnet.pruners import OneShot
+from srnet.tasks.synthetic import SyntheticTask
 from srnet.timing import (
     Measured,
     Pace,
@@ -27,6 +35,7 @@ from srnet.timing import (
     interleaved,
     open_runner,
     speed_against_score,
+    speed_against_scores,
     time_runners,
     torch_runner,
 )
@@ -117,6 +126,61 @@ def test_a_picture() -> None:
     figure = speed_against_score(measured, {"a": 90.0})
     assert [text.get_text() for text in figure.axes[0].texts] == ["a"]
     assert figure.axes[0].lines[0].get_xydata().tolist() == [[500.0, 90.0]]
+
+
+@pytest.fixture
+def scored(tmp_path: Path, tiny_backbone: str) -> tuple[Engine, str, Path]:
+    """A model in the store with scores, and a folder exported from it."""
+    engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True))
+    task = SyntheticTask("inference", train_size=40, dev_size=8, ood_size=8)
+    raw = Pretrained(tiny_backbone, task, 0)
+    key = api.prune(raw, OneShot(0.5, granularity=("head", "neuron")), engine=engine).key
+    return engine, key, api.export_model(key, tmp_path / "small", format="shrunk", engine=engine)
+
+
+def test_a_picture_of_known_scores(scored: tuple[Engine, str, Path], tmp_path: Path, tiny_backbone: str) -> None:
+    """A panel for ID and one for OOD; the card of the folder has the scores of the key; the backbone has none."""
+    engine, key, folder = scored
+    found = _scores({"key": key[:8], "folder": str(folder), "raw": tiny_backbone}, engine.store)
+    assert list(found) == ["inference dev (ID), accuracy", "inference challenge (OOD), accuracy"]
+    about = known_about(engine.store, stored_model(engine.store, key))
+    for own, score in zip(found.values(), about.scores, strict=True):
+        assert own == {"key": round(score.score.mean, 2), "folder": round(score.score.mean, 2)}
+    api.speed(key[:8], str(folder), tiny_backbone, pace=QUICK, engine=engine, picture=tmp_path / "speed.png")
+    assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_panel_for_every_score() -> None:
+    timing = Timing(1, 16, 1.0, 2.0, 3.0, 4.0, (1.0, 1.0, 1.0))
+    measured = [Measured(name, "torch", 1, 1, None, (timing,)) for name in ("a$", "b")]
+    figure = speed_against_scores(measured, {"ID": {"a$": 90.0, "b": 80.0}, "OOD": {"b": 70.0}}, 16)
+    assert [[text.get_text() for text in axes.texts] for axes in figure.axes] == [["a\\$", "b"], ["b"]]
+    assert figure.axes[1].lines[0].get_xydata().tolist() == [[500.0, 70.0]]
+    assert [axes.get_ylabel() for axes in figure.axes] == ["ID", "OOD"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "no header", "---\n- 1\n---\n", "---\nmodel-index: 3\n---\n", "---\n{\n---\n",
+        "---\nmodel-index: [{results: [{dataset: {name: x}, metrics: [{type: f1, value: .nan}]}]}]\n---\n",
+        "---\nmodel-index: [{results: [{dataset: {name: x}, metrics: []}]}]\n---\n",
+    ],
+)  # fmt: skip
+def test_a_card_of_somebody_else_names_no_scores(text: str, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(text)
+    assert scores_on_card(tmp_path) == {}
+
+
+def test_a_picture_is_refused_before_anything_is_measured(
+    tmp_path: Path, tiny_backbone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("srnet.api.speeds.measure_speed", lambda *given: pytest.fail("measured"))
+    (tmp_path / "folder.png").mkdir()
+    cases = {"speed.png": "no score", "speed.bmp": "bmp", "speed": "kind of picture", "folder.png": "is a folder"}
+    for name, problem in cases.items():
+        with pytest.raises(UserError, match=problem):
+            api.speed(tiny_backbone, engine=Engine(Store(tmp_path / "store")), picture=tmp_path / name)
 
 
 # --- refused -------------------------------------------------------------------------------------------------------

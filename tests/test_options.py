@@ -82,13 +82,18 @@ CANDIDATES = (
 )
 
 
+NEEDED = {"--speedup": {"granularity": ("neuron",)}}
+"""What an option does not go without."""
+
+
 def pruner_values(cls: type[Pruner], each: Option) -> Iterator[str]:
     """Texts that the option accepts and that change the pruner."""
     for text in CANDIDATES:
         try:
             value = each.read(text)
             inner = Targets(**{each.path[1]: value}) if len(each.path) == 2 else value
-            if value != each.default and cls(**{each.path[0]: inner}) != cls():
+            needed = NEEDED.get(each.name, {})
+            if value != each.default and cls(**{each.path[0]: inner}, **needed) != cls(**needed):
                 yield text
         except UserError:
             pass
@@ -99,7 +104,8 @@ CASES = [(name, each) for name, cls in PRUNERS.items() for each in options_of(cl
 
 def test_every_field_of_every_pruner_has_an_option() -> None:
     for name, cls in PRUNERS.items():
-        assert {f.name for f in fields(cls)} == {each.path[0] for each in options_of(cls)}, name
+        measured = {"latency"}  # by the command, not by the user
+        assert {f.name for f in fields(cls)} - measured == {each.path[0] for each in options_of(cls)}, name
     assert {"--step-sparsity", "--interval", "--alpha", "--phi", "--refresh-every", "--open-at-first"} <= {
         each.name for _, each in CASES
     }
@@ -108,7 +114,8 @@ def test_every_field_of_every_pruner_has_an_option() -> None:
 @pytest.mark.parametrize(("name", "each"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_a_field_is_reached_from_the_command_line(name: str, each: Option) -> None:
     text = next(pruner_values(PRUNERS[name], each))
-    found: Any = pruner_of("--pruner", name, each.name, text)
+    needed = [word for field, value in NEEDED.get(each.name, {}).items() for word in (f"--{field}", ",".join(value))]
+    found: Any = pruner_of("--pruner", name, each.name, text, *needed)
     assert type(found) is PRUNERS[name]
     for field in each.path:
         found = getattr(found, field)
@@ -131,6 +138,13 @@ def test_an_option_of_another_pruner_is_an_error_that_names_its_owners() -> None
         "pruner 'one-shot' has no option --ramp; "
         "give --pruner l0 or magnitude or mask or movement or soft-movement or smp-l or smp-s"
     )
+
+
+def test_options_that_exclude_each_other_are_refused_even_as_defaults() -> None:
+    words = ("--granularity", "head", "--speedup", "2", "--sparsity", "0.5")
+    assert error_of("prune", *words) == "--speedup and --sparsity exclude each other; keep one of them"
+    words = ("inference", "--speedup", "2", "--sparsities", "0.3,0.5,0.7,0.9")
+    assert error_of("find", *words) == "--speedup and --sparsities exclude each other; keep one of them"
 
 
 def test_an_option_without_its_value_is_not_one_of_another_pruner() -> None:

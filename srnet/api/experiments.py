@@ -14,6 +14,7 @@ from srnet.options import as_cli_args, option
 from srnet.progress import is_secondary_rank
 from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
 from srnet.recipes.demo import SEEDS, SPARSITIES
+from srnet.recipes.recipe import with_latencies
 from srnet.tasks.synthetic import SyntheticTask
 
 if TYPE_CHECKING:  # reports import plotting libraries, which planning does not need
@@ -71,6 +72,7 @@ def _report(
     from srnet.report import Evidence, Page, Section, mask_pictures, results_of, write_report
 
     require_writable(out)
+    recipes = [with_latencies(recipe, engine) for recipe in recipes]
     engine.execute([node for recipe in recipes for node in recipe.nodes()])
     evidence = [Evidence(recipe, engine.store) for recipe in recipes]
     sections = []

@@ -13,6 +13,7 @@ from srnet.experiment.nodes import TaskSpec
 from srnet.files import require_writable, write_json
 from srnet.finding import Find, FindSettings, Found
 from srnet.names import EMBEDDED
+from srnet.options import as_cli_args
 from srnet.progress import is_secondary_rank
 
 
@@ -41,12 +42,17 @@ def find(
     write_json(out / "find.json", found.to_json())
     if found.model is None or found.full_model is None or found.recipe is None:
         return found
-    run_recipe(found.recipe, out, engine, f"srnet find {shlex.quote(task.name)}")
+    run_recipe(found.recipe, out, engine, _command(task, settings or FindSettings(), backbone))
     audit_models(found.full_model.key, found.model.key, task=task, out=out / "audit", engine=engine)
     folder = model_folder(out, found)
     if not folder.exists():  # otherwise an earlier run of the same search wrote it
         export_model(found.model.key, folder, format=format, engine=engine)
     return found
+
+
+def _command(task: TaskSpec, settings: FindSettings, backbone: str) -> str:
+    given = [] if backbone == EMBEDDED else ["--backbone", backbone]
+    return shlex.join(["srnet", "find", task.name, *given, *as_cli_args(settings)])
 
 
 def model_folder(out: Path, found: Found) -> Path:

@@ -15,6 +15,7 @@ from srnet.backbones import Head, has_language_model, keep_own_classifier, load_
 from srnet.errors import UserError, choose
 from srnet.experiment import BiasSpec, Engine, Evaluate, FineTune, ModelNode, Objective, Pretrained, Prune, load_task
 from srnet.experiment.compute import score_splits
+from srnet.experiment.latency import latency_of, with_latency
 from srnet.experiment.nodes import TaskSpec, answer_of_spec, answers_of
 from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.experiment.rebuild import stored_model
@@ -25,12 +26,14 @@ from srnet.export.smp_masks import read_smp
 from srnet.exported import is_exported
 from srnet.files import read_json, require_new
 from srnet.masks import Mask
+from srnet.masks.latency import Latency
 from srnet.masks.parametrization import weight_name
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.options import option
 from srnet.progress import Reporter
 from srnet.pruners import Pruner
+from srnet.pruners.base import OfUnits, speedup_text
 from srnet.pruners.penalised import Penalised
 from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
 from srnet.subnetwork import Subnetwork
@@ -169,16 +172,28 @@ def prune(
     raw = node.pretrained
     full = replace(finetuning_for(raw.backbone, raw.task), seed=raw.seed)
     made = _objective(objective, raw, full, engine, needs)
+    pruner = with_latency(pruner, raw.backbone, engine)
     if not pruner.trains:
         if training:
             raise UserError(f"pruner '{pruner.name}' does not train", "leave out training options")
-        return _trained(Prune(node, pruner, made), engine)
+        return _with_remarks(_trained(Prune(node, pruner, made), engine), pruner)
     default = replace(pruning_for(raw.backbone, pruner.name, node.task_spec), seed=raw.seed)
-    trained = _trained(Prune(node, pruner, made, _settings(default, training)), engine)
+    return _with_remarks(_trained(Prune(node, pruner, made, _settings(default, training)), engine), pruner)
+
+
+def _with_remarks(trained: Trained, pruner: Pruner) -> Trained:
+    if isinstance(pruner, OfUnits) and pruner.speedup is not None:
+        aim = f"the encoder is {speedup_text(pruner.speedup)} by estimate, once its units are removed"
+        return replace(trained, remarks=(f"{aim}: srnet export {trained.key} --format shrunk, then srnet speed",))
     if not isinstance(pruner, Penalised) or abs(trained.sparsity - pruner.sparsity) <= TOLERANCE:
         return trained
     aim = f"{pruner.aim} was requested" if pruner.penalty is None else "with lambda given, none was requested"
     return replace(trained, remarks=(f"the penalty reached {100 * trained.sparsity:.2f} % sparsity; {aim}",))
+
+
+def latency(backbone: str, engine: Engine | None = None) -> Latency:
+    """The latency table of a backbone on this machine, for pruners with a speed-up: stored, or measured now."""
+    return latency_of(backbone, engine or Engine())
 
 
 def _trained(node: ModelNode, engine: Engine) -> Trained:

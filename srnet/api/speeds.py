@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from srnet.errors import UserError
+from srnet.api.facts import known_about
+from srnet.errors import UserError, choose
 from srnet.experiment import Engine, Store
 from srnet.experiment.rebuild import stored_model
-from srnet.timing import Measured, Pace, measure_speed
+from srnet.export.card import scores_by_name, scores_on_card
+from srnet.files import require_writable, write_bytes
+from srnet.timing import Measured, Pace, measure_speed, speed_against_scores
 
 _KEY = re.compile(r"[0-9a-f]{4,16}")
+PICTURES = ("png", "pdf", "svg")
 
 
 def speed(
@@ -19,24 +25,65 @@ def speed(
     pace: Pace | None = None,
     engine: Engine | None = None,
     on_step: Callable[[str], None] = lambda what: None,
+    picture: Path | str | None = None,
 ) -> list[Measured]:
     """Measure models side by side: keys of the store, folders of any format, shipped backbones, names on the Hub.
 
-    The first is what the others are compared with.
+    The first is what the others are compared with. `picture` is a file for a drawing of speed against the scores that
+    are known: those that the store has of a key, and those on the card of a folder.
     """
     if not models:
         raise UserError("no model to measure", "give keys, folders or names")
-    store = (engine or Engine()).store
+    store, pace = (engine or Engine()).store, pace or Pace()
     given = list(dict.fromkeys(models))
     short = [Path(model).name if Path(model).is_dir() else model for model in given]
     names = [name if short.count(name) == 1 else model for name, model in zip(short, given, strict=True)]
-    return measure_speed(dict(zip(names, (_place(model, store) for model in given), strict=True)), pace, on_step)
+    scores = {} if picture is None else _scores(dict(zip(names, given, strict=True)), store)
+    if picture is not None:
+        _check_picture(Path(picture), scores)
+    measured = measure_speed(dict(zip(names, (_place(model, store) for model in given), strict=True)), pace, on_step)
+    if picture is not None:
+        _write_picture(Path(picture), speed_against_scores(measured, scores, max(pace.lengths)))
+    return measured
+
+
+def _scores(models: Mapping[str, str], store: Store) -> dict[str, dict[str, float]]:
+    """By what was scored, then by model: a panel each."""
+    found: dict[str, dict[str, float]] = {}
+    for name, model in models.items():
+        for scored, value in _known_scores(model, store).items():
+            found.setdefault(scored, {})[name] = value
+    return found
+
+
+def _known_scores(model: str, store: Store) -> dict[str, float]:
+    if Path(model).is_dir():
+        return scores_on_card(Path(model))
+    return scores_by_name(known_about(store, stored_model(store, model))) if _is_key(model, store) else {}
+
+
+def _check_picture(path: Path, scores: Mapping[str, object]) -> None:
+    """Before anything is measured for it."""
+    choose("kind of picture", path.suffix.removeprefix(".") or "none", PICTURES)
+    if path.is_dir():
+        raise UserError(f"{path} is a folder", "give a file for the picture")
+    require_writable(path.parent)
+    if not scores:
+        raise UserError("no score of these models is known", "give keys, or folders exported from keys")
+
+
+def _write_picture(path: Path, figure: Any) -> None:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix.removeprefix("."), dpi=150)
+    write_bytes(path, buffer.getvalue())
 
 
 def _place(model: str, store: Store) -> str:
     """A key stands for the folder of its artifact."""
+    return str(store.path(stored_model(store, model).key)) if _is_key(model, store) else model
+
+
+def _is_key(model: str, store: Store) -> bool:
     if Path(model).is_dir() or not _KEY.fullmatch(model):
-        return model
-    if not any(entry.key.startswith(model) for entry in store.entries()):
-        return model
-    return str(store.path(stored_model(store, model).key))
+        return False
+    return any(entry.key.startswith(model) for entry in store.entries())

@@ -58,10 +58,7 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CL
         model, fresh = _read(name, labels, seed, head)
         tokenizer = read_tokenizer(name)
     except LOADING_ERRORS as error:
-        raise UserError(
-            f"backbone '{name}' cannot be loaded ({str(error).splitlines()[0]})",
-            f"give a folder with a safetensors checkpoint, or set {DOWNLOAD_VARIABLE}=1 to allow a download",
-        ) from error
+        raise not_loadable(name, error) from error
     if head.words and not has_head(model, fresh):
         raise no_language_model(name)
     state = {key: tensor for key, tensor in model.state_dict().items() if key not in fresh}
@@ -74,6 +71,13 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CL
         if not head.per_token:
             read_at_first_token(model)
     return LoadedBackbone(name, identity, model, tokenizer, fresh, head)
+
+
+def not_loadable(name: str, error: Exception) -> UserError:
+    return UserError(
+        f"backbone '{name}' cannot be loaded ({str(error).splitlines()[0]})",
+        f"give a folder with a safetensors checkpoint, or set {DOWNLOAD_VARIABLE}=1 to allow a download",
+    )
 
 
 def _read(name: str, labels: tuple[str, ...], seed: int, head: Head) -> tuple[Any, frozenset[str]]:

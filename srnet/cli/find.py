@@ -39,9 +39,9 @@ def find(
     """Find the sparsest subnetwork that keeps the score and is not fooled by the shortcut.
 
     A bias model measures the shortcut. A full model is fine-tuned, and debiased subnetworks are searched in it, from
-    dense to sparse. The sparsest one that keeps --keep-id of the ID score is trained with further seeds. It is chosen
-    on ID dev alone; OOD data are scored once, at the end, for the verdict. Stop it whenever you like; the same command
-    continues.
+    dense to sparse, or with --speedup to fast. The sparsest one that keeps --keep-id of the ID score is trained with
+    further seeds. It is chosen on ID dev alone; OOD data are scored once, at the end, for the verdict. Stop it whenever
+    you like; the same command continues.
 
     Without OOD data nothing is claimed: the audit shows how errors depend on the strength of the shortcut.
     """
@@ -70,8 +70,8 @@ def _print_missed(found: Any, keep_id: float) -> None:
     best = found.tried[0]
     out.print(
         f"No subnetwork keeps {100 * keep_id:g} % of the full model's ID score of {found.full_score:.1f}.",
-        f"The densest, {100 * best.sparsity:g} % pruned, keeps {100 * best.kept:.1f} %.",
-        "Try a lower sparsity (--sparsities), a lower --keep-id, or a larger backbone.",
+        f"The densest, {100 * best.sparsity:.4g} % pruned, keeps {100 * best.kept:.1f} %.",
+        "Try a lower sparsity or speed-up, a lower --keep-id, or a larger backbone.",
         sep="\n",
     )
 
@@ -79,7 +79,9 @@ def _print_missed(found: Any, keep_id: float) -> None:
 def _print_found(found: Any, folder: Path) -> None:
     from srnet.api.finding import model_folder
 
-    out.print(f"Chosen on ID dev: {100 * found.sparsity:g} % of the weights are pruned.")
+    out.print(f"Chosen on ID dev: {100 * found.sparsity:.4g} % of the weights are pruned.")
+    if found.speedup is not None:
+        out.print(f"The encoder is {found.speedup:g} times as fast by estimate, once its units are removed: shrink it.")
     for split, score in found.scores.items():
         gain = found.verdict.gains.get(split) if found.verdict else None
         out.print(f"  {split}: {score}" + (f", minus the full model {gain}" if gain else ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,18 +14,23 @@ from srnet.cli.app import Given, Json, Run, StoreFolder, app, out
 from srnet.cli.options import Command, Fields
 
 Models = Annotated[list[str], typer.Argument(help="Keys, folders of any exported format, backbones, names on the Hub.")]
+Picture = Annotated[Path | None, typer.Option(help="Also draw speed against score: FILE.png, .pdf or .svg.")]
 Measuring = Annotated[Given, Fields("Measuring", "srnet.timing:Pace")]
 
 
 @app.command(cls=Command)
-def speed(*, models: Models, measuring: Measuring, folder: StoreFolder, json: Json = False) -> None:
+def speed(
+    *, models: Models, measuring: Measuring, picture: Picture = None, folder: StoreFolder, json: Json = False
+) -> None:
     """Measure models side by side: latency, throughput, size and memory. The others are compared with the first.
 
-    Models take turns in every round, so that a busy machine slows all of them: compare within one run.
+    Models take turns in every round, so that a busy machine slows all of them: compare within one run. --picture draws
+    scores that the store has of a key, or that the card of an exported folder names.
     """
     pace = srnet.Pace(**measuring)
+    engine = Run(**folder, quiet=True).start()
     with Console(stderr=True).status("loading") as status:
-        found = srnet.speed(*models, pace=pace, engine=Run(**folder, quiet=True).start(), on_step=status.update)
+        found = srnet.speed(*models, pace=pace, engine=engine, on_step=status.update, picture=picture)
     if json:
         out.print_json(data={"threads": pace.threads, "models": [each.facts() for each in found]})
     else:

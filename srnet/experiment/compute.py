@@ -154,7 +154,7 @@ def _(node: Moment, context: Context, folder: Path) -> None:
 @compute.register
 def _(node: Prune, context: Context, folder: Path) -> None:
     if node.levels is not None:
-        Subnetwork.load(_kept(context.store.path(node.levels.key), node.pruner.sparsity)).write_into(folder)
+        Subnetwork.load(_kept(context.store.path(node.levels.key), node.pruner.share)).write_into(folder)
         return
     parent = _unmasked(context, node.parent)
     if node.pruner.trains:

@@ -9,13 +9,14 @@ from srnet.errors import UserError
 from srnet.experiment import nodes
 from srnet.experiment.store import Store
 from srnet.masks import Targets
+from srnet.masks.latency import Latency
 from srnet.pruners import PRUNERS
 from srnet.tasks.files import DataFile, FilesTask
 from srnet.tasks.squad import SquadTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
-_VALUES = (nodes.Objective, Targets, DataFile, FilesTask, SquadTask, SyntheticTask, TrainingSettings)
+_VALUES = (nodes.Objective, Latency, Targets, DataFile, FilesTask, SquadTask, SyntheticTask, TrainingSettings)
 
 
 def _types() -> dict[str, Any]:

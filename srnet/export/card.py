@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,6 +69,27 @@ def card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> s
     parts += ["## How to load it\n", f"```python\n{load.strip()}\n```\n"]
     parts += ["## What it was not tested for\n", *(f"- {each}" for each in _untested(about)), ""]
     return "\n".join(parts)
+
+
+def scores_on_card(folder: Path) -> dict[str, float]:
+    """The scores that the card of an exported folder names, by data and metric; none if it names none."""
+    try:
+        _, header, _ = (folder / README).read_text(encoding="utf-8").split("---\n", 2)
+        results = yaml.safe_load(header)["model-index"][0]["results"]
+        found = dict(_named(each) for each in results)
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, yaml.YAMLError):
+        return {}  # a card may have been written by anybody
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def scores_by_name(about: About) -> dict[str, float]:
+    """The same for a model that has no card yet."""
+    return dict(_named(_result(each, about)) for each in about.scores)
+
+
+def _named(result: dict[str, Any]) -> tuple[str, float]:
+    (metric,) = result["metrics"]
+    return f"{result['dataset']['name']}, {metric['type']}", float(metric["value"])
 
 
 def metadata(title: str, subnetwork: Subnetwork, about: About, format: str) -> dict[str, Any]:

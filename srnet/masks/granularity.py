@@ -2,7 +2,7 @@
 
 Scores are kept in groups. With single weights a group is a matrix, and each weight has a score. With units a group is
 an attention block with a score for each head, a feed-forward block with a score for each neuron, or the stack of layers
-with a score for each of its blocks. Budgets count weights, through the units.
+with a score for each of its blocks. Budgets count weights, through the units; `srnet.masks.timed` counts time instead.
 """
 
 from __future__ import annotations
@@ -152,9 +152,12 @@ class Units(Groups):
         super().__init__(layers)
         weights = raw_weights(layers)
         self.groups = {group.name: group for group in groups}
-        self.total = sum(weight.numel() for weight in weights.values())
+        self.total: float = sum(weight.numel() for weight in weights.values())
+        """What the share of a budget refers to."""
         self.sizes = {name: _sums(group, weights, torch.ones_like) for name, group in self.groups.items()}
         """How many weights each unit has, by group."""
+        self.costs = self.sizes
+        """What each unit takes of the budget."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.groups)
@@ -204,20 +207,25 @@ class Units(Groups):
         """The lowest scores of all groups go until the budget is met as nearly as units allow."""
         names = sorted(scores)
         flat = torch.cat([_best_protected(scores[name]) for name in names])
-        sizes = torch.cat([self.sizes[name] for name in names]).to(flat.device)
+        costs = torch.cat([self.costs[name] for name in names])
         order = flat.argsort(stable=True)
-        removed = torch.cat([sizes.new_zeros(1), sizes[order].cumsum(0)])
-        pruned = int((removed - sparsity * self.total).abs().argmin())
-        if pruned > int((flat < torch.inf).sum()):
-            most = float(sizes[flat < torch.inf].sum()) / self.total
-            raise UserError(
-                f"sparsity {sparsity:g} would remove every unit of a block",
-                f"give at most {int(1000 * most) / 1000:g}, or prune other units too",
-            )
+        pruned = self._number_pruned(costs[order.to(costs.device)], int((flat < torch.inf).sum()), sparsity)
         keep = torch.ones_like(flat, dtype=torch.bool)
         keep[order[:pruned]] = False
         parts = torch.split(keep, [scores[name].numel() for name in names])
         return dict(zip(names, parts, strict=True))
+
+    def _number_pruned(self, costs: torch.Tensor, free: int, sparsity: float) -> int:
+        """How many go, given their costs from the lowest score to the highest, of which the first `free` may go."""
+        removed = torch.cat([costs.new_zeros(1), costs.cumsum(0)])
+        pruned = int((removed - sparsity * self.total).abs().argmin())
+        if pruned > free:
+            most = float(removed[free]) / self.total
+            raise UserError(
+                f"sparsity {sparsity:g} would remove every unit of a block",
+                f"give at most {int(1000 * most) / 1000:g}, or prune other units too",
+            )
+        return pruned
 
     # --- masks -----------------------------------------------------------------------------------------------------
 

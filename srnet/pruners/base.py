@@ -5,6 +5,7 @@ A `Pruner` is a frozen description, part of an experiment's identity. Its `metho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar
@@ -12,7 +13,10 @@ from typing import ClassVar, TypeVar
 from srnet.errors import UserError, choose
 from srnet.lazy import nn, torch
 from srnet.masks import LAYERS, Mask, Schedule, Targets, check_sparsity
-from srnet.masks.granularity import WEIGHT, Granularity, Groups, check_granularity, groups_of
+from srnet.masks.granularity import WEIGHT, Granularity, Groups, check_granularity
+from srnet.masks.latency import Latency
+from srnet.masks.timed import budgeted_groups
+from srnet.options import option
 from srnet.training.method import Method
 
 Batches = Iterable[Mapping[str, "torch.Tensor"]]
@@ -32,6 +36,11 @@ class Pruner:
 
     def __post_init__(self) -> None:
         check_sparsity(self.sparsity)
+
+    @property
+    def share(self) -> float:
+        """How much is pruned of what the budget counts."""
+        return self.sparsity
 
     @property
     def aim(self) -> str:
@@ -59,6 +68,11 @@ class Pruner:
         """Whether it prunes units, so that `check_model` may refuse a model."""
         return False
 
+    @property
+    def needs_latency(self) -> bool:
+        """Whether its budget is in time and no latency table is given."""
+        return False
+
     def check_model(self, model: nn.Module) -> None:
         """Refuse a model that cannot be pruned in this way. Called before any training."""
 
@@ -84,7 +98,7 @@ class Ramped(Pruner):
         self.schedule()
 
     def schedule(self) -> Schedule:
-        return Schedule(0.0, self.sparsity, self.ramp, self.begin)
+        return Schedule(0.0, self.share, self.ramp, self.begin)
 
 
 @dataclass(frozen=True)
@@ -98,29 +112,66 @@ class OfUnits(Pruner):
     """Which matrices are masked."""
     granularity: Granularity = WEIGHT
     """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part)."""
+    speedup: float | None = option(None, instead_of="sparsity")
+    """Instead of --sparsity: how many times as fast the encoder is when its units are removed, by a latency table that
+    is measured on this machine once. Shares, such as initial ones, are then of its time."""
+    latency: Latency | None = option(None, name=None)
+    """The table, which is part of the result's identity. Commands measure it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_granularity(self.granularity)
+        self._check_speedup()
         if self.counts_units and self.granularity == ("layer",):
             raise UserError(
                 f"{self.name} counts units of one size, and layers differ", "give weight, head, neuron or head,neuron"
             )
+
+    def _check_speedup(self) -> None:
+        if self.speedup is None:
+            if self.latency is not None:
+                raise UserError("a latency table without a speed-up", "give the speed-up as well, e.g. 2")
+            return
+        if not 1.0 < self.speedup < math.inf:
+            raise UserError(f"speed-up {self.speedup:g} is out of range", "it is above 1, e.g. 2")
+        if self.granularity == WEIGHT:
+            raise UserError("single weights give no speed-up, whole units do", "give --granularity head,neuron")
+        if self.sparsity != type(self).sparsity:
+            raise UserError("speed-up and sparsity exclude each other", "keep one of them")
+
+    @property
+    def share(self) -> float:
+        return self.sparsity if self.speedup is None else 1.0 - 1.0 / self.speedup
 
     @property
     def needs_units(self) -> bool:
         return self.granularity != WEIGHT
 
     @property
+    def needs_latency(self) -> bool:
+        return self.speedup is not None and self.latency is None
+
+    @property
     def aim(self) -> str:
-        return super().aim + (f" by {', '.join(self.granularity)}" if self.needs_units else "")
+        aim = super().aim if self.speedup is None else speedup_text(self.speedup)
+        return aim + (f" by {', '.join(self.granularity)}" if self.needs_units else "")
+
+    def measured(self) -> Latency | None:
+        """The latency table; None where the budget is in weights."""
+        if self.needs_latency:
+            raise UserError("a speed-up needs a latency table", "give latency=srnet.latency(backbone)")
+        return self.latency
 
     def groups(self, model: nn.Module) -> Groups:
-        return groups_of(model, self.targets.find(model), self.granularity)
+        return budgeted_groups(model, self.targets.find(model), self.granularity, self.measured())
 
     def check_model(self, model: nn.Module) -> None:
         groups = self.groups(model)
-        groups.keep(groups.magnitudes(), self.sparsity, getattr(self, "scope", "local"))
+        groups.keep(groups.magnitudes(), self.share, getattr(self, "scope", "local"))
+
+
+def speedup_text(speedup: float) -> str:
+    return f"{speedup:g} times as fast"
 
 
 PRUNERS: dict[str, type[Pruner]] = {}

@@ -11,10 +11,10 @@ from srnet.masks import Mask
 from srnet.masks.budget import Scope
 from srnet.masks.granularity import Groups
 from srnet.masks.parametrization import current_mask, set_fixed
-from srnet.pruners.base import OfUnits, register
+from srnet.pruners.base import OfUnits, register, speedup_text
 from srnet.training.method import Method, plain_state, snapshot_of
 
-LEVEL_DIGITS = 6
+LEVEL_DIGITS, LEVEL_ERROR = 6, 1e-6
 
 
 def floored(value: float) -> int:
@@ -42,17 +42,25 @@ class IMP(OfUnits):
         choose("scope", self.scope, ("local", "global"))
         if not 0.0 < self.step_sparsity < 1.0 or not 0.0 < self.interval <= 1.0:
             raise UserError("step_sparsity and interval are shares between 0 and 1")
-        if self.sparsity not in self.levels():
+        if self.share not in self.levels():
+            if self.speedup is not None:
+                raise UserError(
+                    f"{self.name} is not {speedup_text(self.speedup)} at the end of a run",
+                    "give larger steps or a shorter interval",
+                )
             raise UserError(
                 f"{self.name} cannot stop at sparsity {self.sparsity:g} in steps of {self.step_sparsity:g}",
                 f"choose one of: {', '.join(f'{level:g}' for level in self.levels())}",
             )
 
     def levels(self) -> tuple[float, ...]:
-        """10 %, 20 %, ... 90 %: every level below 100 % that fits into the run."""
+        """10 %, 20 %, ... 90 %: every level below 100 % that fits into the run. With a speed-up: up to that."""
         count = min(round(1.0 / self.step_sparsity), floored(1.0 / self.interval))
-        levels = (round(n * self.step_sparsity, LEVEL_DIGITS) for n in range(1, count + 1))
-        return tuple(level for level in levels if level < 1.0)
+        levels = tuple(round(n * self.step_sparsity, LEVEL_DIGITS) for n in range(1, count + 1))
+        if self.speedup is None:
+            return tuple(level for level in levels if level < 1.0)
+        before = tuple(level for level in levels if level < self.share - LEVEL_ERROR)
+        return before if len(before) == len(levels) else (*before, self.share)
 
     def check_steps(self, total_steps: int) -> None:
         if floored(self.interval * total_steps) < 1:
@@ -60,7 +68,7 @@ class IMP(OfUnits):
 
     def shared_run(self) -> IMP:
         """The one run that yields this and every other level."""
-        return replace(self, sparsity=self.levels()[-1])
+        return self if self.speedup is not None else replace(self, sparsity=self.levels()[-1])
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
         return _Iterations(self)

@@ -31,7 +31,7 @@ class OneShot(OfUnits):
 
     def mask(self, model: nn.Module, batches: Batches = ()) -> Mask:
         groups = self.groups(model)
-        return groups.expand(groups.keep(groups.magnitudes(), self.sparsity, self.scope))
+        return groups.expand(groups.keep(groups.magnitudes(), self.share, self.scope))
 
 
 @register

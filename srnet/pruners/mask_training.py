@@ -56,8 +56,8 @@ class MaskTraining(OfUnits):
         self.schedule()
 
     def schedule(self) -> Schedule:
-        start = self.sparsity if self.initial_sparsity is None else self.initial_sparsity
-        return Schedule(start, self.sparsity, self.ramp)
+        start = self.share if self.initial_sparsity is None else self.initial_sparsity
+        return Schedule(start, self.share, self.ramp)
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
         # On a fine-tuned model ID dev favours early, biased masks: only the last 30 % of the run is eligible (B.3.3).
@@ -66,7 +66,7 @@ class MaskTraining(OfUnits):
 
 class _Training(Scored):
     def __init__(self, pruner: MaskTraining, select_after: float, eval_every: int) -> None:
-        super().__init__(pruner.targets, pruner.schedule(), eval_every, pruner.granularity)
+        super().__init__(pruner.targets, pruner.schedule(), eval_every, pruner.granularity, pruner.measured())
         self.pruner, self.select_after = pruner, select_after
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:

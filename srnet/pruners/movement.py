@@ -21,7 +21,9 @@ class Movement(Ramped, OfUnits):
     counts_units: ClassVar[bool] = True
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
-        return _Movement(self.targets, self.schedule(), eval_every, granularity=self.granularity)
+        return _Movement(
+            self.targets, self.schedule(), eval_every, granularity=self.granularity, latency=self.measured()
+        )
 
 
 class _Movement(Budgeted):

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 from srnet.backbones import newly_initialised
 from srnet.lazy import nn, no_grad, torch
 from srnet.masks import Mask, Schedule, Targets, keep_largest
-from srnet.masks.granularity import WEIGHT, Granularity, groups_of
+from srnet.masks.granularity import WEIGHT, Granularity
+from srnet.masks.latency import Latency
 from srnet.masks.scores import estimated_cut, sampled
+from srnet.masks.timed import budgeted_groups
 from srnet.training.method import Method, Snapshot, plain_state, snapshot_of
 
 if TYPE_CHECKING:
@@ -21,15 +23,21 @@ class Scored(Method, ABC):
     """Training of scores behind every mask. Subclasses define the initial masks and when they are updated."""
 
     def __init__(
-        self, targets: Targets, schedule: Schedule, eval_every: int, granularity: Granularity = WEIGHT
+        self,
+        targets: Targets,
+        schedule: Schedule,
+        eval_every: int,
+        granularity: Granularity = WEIGHT,
+        latency: Latency | None = None,
     ) -> None:
         super().__init__()
-        self.targets, self.schedule, self.eval_every, self.granularity = targets, schedule, eval_every, granularity
+        self.targets, self.schedule, self.eval_every = targets, schedule, eval_every
+        self.granularity, self.latency = granularity, latency
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         self.model, self.total_steps = model, total_steps
         self.freeze(model)
-        self.groups = groups_of(model, self.targets.find(model), self.granularity)
+        self.groups = budgeted_groups(model, self.targets.find(model), self.granularity, self.latency)
         self.layers = self.groups.layers
         self.groups.attach(self.first_masks())
 
@@ -77,8 +85,9 @@ class Budgeted(Scored):
         penalty: float = 0.0,
         penalty_schedule: Schedule | None = None,
         granularity: Granularity = WEIGHT,
+        latency: Latency | None = None,
     ) -> None:
-        super().__init__(targets, schedule, eval_every, granularity)
+        super().__init__(targets, schedule, eval_every, granularity, latency)
         self.final_penalty, self.penalty_schedule = penalty, penalty_schedule or schedule
 
     def first_masks(self) -> dict[str, Any]:

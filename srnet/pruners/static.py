@@ -49,10 +49,10 @@ class StaticLocal(OfUnits):
         self.schedule()
 
     def schedule(self) -> Schedule:
-        return Schedule(0.0, self.sparsity, self.ramp)
+        return Schedule(0.0, self.share, self.ramp)
 
     def penalty_schedule(self) -> Schedule:
-        return Schedule(0.0, self.sparsity, self.ramp if self.penalty_until == "ramp" else 1.0)
+        return Schedule(0.0, self.share, self.ramp if self.penalty_until == "ramp" else 1.0)
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
         return _Static(self, eval_every)
@@ -75,7 +75,7 @@ class StaticShared(StaticLocal):
     def smoothing(self) -> float:
         if self.temperature is not None:
             return self.temperature
-        return LOW_SPARSITY_TEMPERATURE if self.sparsity <= LOW_SPARSITY + 1e-9 else 1.0
+        return LOW_SPARSITY_TEMPERATURE if self.share <= LOW_SPARSITY + 1e-9 else 1.0
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
         return _StaticShared(self, eval_every)
@@ -83,8 +83,8 @@ class StaticShared(StaticLocal):
 
 class _Static(Budgeted):
     def __init__(self, pruner: StaticLocal, eval_every: int) -> None:
-        penalty = (pruner.penalty, pruner.penalty_schedule())
-        super().__init__(pruner.targets, pruner.schedule(), eval_every, *penalty, granularity=pruner.granularity)
+        penalty, units = (pruner.penalty, pruner.penalty_schedule()), (pruner.granularity, pruner.measured())
+        super().__init__(pruner.targets, pruner.schedule(), eval_every, *penalty, *units)
         self.pruner = pruner
 
     def freeze(self, model: nn.Module) -> None:

@@ -47,7 +47,7 @@ class Wanda(OfUnits):
             ranks[name] = _ranks(scores[name], dim=0 if transposed else 1)
         if self.granularity != WEIGHT:
             groups = self.groups(model)
-            return groups.expand(groups.keep(groups.pool(scores), self.sparsity, "local"))
+            return groups.expand(groups.keep(groups.pool(scores), self.share, "local"))
         # A matrix loses the lowest ranks of all its rows. Within the last, incomplete rank the score decides, so that
         # the sparsity is met to the weight.
         return meet_budget(ranks, self.sparsity, "local", scores)

@@ -15,9 +15,11 @@ from srnet.errors import UserError
 from srnet.experiment import Bias, BiasSpec, Distilled, ModelNode, Objective
 from srnet.experiment.nodes import FineTune, Moment, Pretrained, Prune, Rewind, TaskSpec, Trajectory
 from srnet.experiment.objective import ObjectiveSources, make_objective
+from srnet.masks.latency import Latency
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.pruners import Pruner, get_pruner
+from srnet.pruners.base import OfUnits
 from srnet.recipes.points import Place, Point, Start
 from srnet.recipes.values import arguments_of
 from srnet.tasks.base import TrainingData
@@ -50,21 +52,38 @@ class Search:
     """`id+ood` gives an upper bound."""
     distil: bool = False
     """Whether the search also imitates the full CE model of the same seed."""
+    speedups: tuple[float, ...] = ()
+    """Instead of sparsities: budgets in time, for a pruner of units."""
 
     def check(self) -> None:
         lengths = (*self.lengths, *self.lengths_at.values())
-        if not (self.sparsities and self.lengths and all(0.0 < each < math.inf for each in lengths)):
-            raise UserError("a search needs sparsities, and lengths that are positive", "e.g. sparsities: [0.5, 0.7]")
+        if not (self.lengths and all(0.0 < each < math.inf for each in lengths)):
+            raise UserError("a search needs lengths that are positive", "e.g. lengths: [1, 2]")
+        if bool(self.sparsities) == bool(self.speedups):
+            raise UserError(
+                "a search needs sparsities, or else speedups", "e.g. sparsities: [0.5, 0.7], or speedups: [2]"
+            )
+        if self.speedups and not issubclass(get_pruner(self.pruner), OfUnits):
+            raise UserError(f"pruner '{self.pruner}' prunes no units, so it has no speedups", "give sparsities")
         trains = get_pruner(self.pruner).trains
         if trains != (self.prune is not None):
             raise UserError(f"pruner '{self.pruner}' {'needs an' if trains else 'takes no'} objective")
         if not trains and (self.data, self.lengths, self.lengths_at, self.distil) != ("id", (1.0,), {}, False):
             raise UserError(f"pruner '{self.pruner}' does not train", "leave out data, lengths and distil")
 
-    def at(self, sparsity: float) -> Pruner:
-        make, options = get_pruner(self.pruner), {**self.options, **self.options_at.get(sparsity, {})}
-        known = tuple(each.name for each in fields(make) if each.name != "sparsity")
-        return make(sparsity, **arguments_of(make, options, known))
+    def places(self) -> list[Place]:
+        """One for each target and length."""
+        targets = [Place(sparsity) for sparsity in self.sparsities]
+        targets += [Place(self.at(speedup=speedup).share, speedup=speedup) for speedup in self.speedups]
+        return [target._replace(length=length) for target in targets for length in self.lengths]
+
+    def at(self, sparsity: float = 0.0, speedup: float | None = None) -> Pruner:
+        """The pruner for one target; the speed-up takes precedence."""
+        target = {"sparsity": sparsity} if speedup is None else {"speedup": speedup}
+        options = self.options if speedup is not None else {**self.options, **self.options_at.get(sparsity, {})}
+        make = get_pruner(self.pruner)
+        known = tuple(each.name for each in fields(make) if each.name not in ("sparsity", "speedup"))
+        return make(**target, **arguments_of(make, options, known))
 
 
 @dataclass(frozen=True)
@@ -86,6 +105,8 @@ class Profile:
     """How the shortcut is measured. Default: what the task suspects, on words alone."""
     words: tuple[str, ...] = ()
     """One word a label: models have the backbone's own language-model head instead of a classifier."""
+    latencies: dict[str, Latency] = field(default_factory=dict)
+    """By backbone, for budgets in time: `with_latencies` measures them."""
 
     # what the figures of the papers vary
     sparsities: tuple[float, ...] = (0.2, 0.5, 0.7, 0.9)
@@ -137,7 +158,8 @@ class Profile:
 
     def pruned(self, model: ModelNode, search: Search, place: Place) -> Prune:
         """The subnetwork that a search finds in `model`."""
-        pruner, raw, longer = search.at(place.sparsity), model.pretrained, search.lengths_at.get(place.sparsity, 1.0)
+        raw, longer = model.pretrained, search.lengths_at.get(place.sparsity, 1.0) if place.speedup is None else 1.0
+        pruner = self._timed(search.at(place.sparsity, place.speedup), raw.backbone)
         if search.prune is None:
             return Prune(model, pruner)
         objective = self.objective(search.prune, model)
@@ -150,6 +172,11 @@ class Profile:
         # where only this sparsity trains longer, it warms up for as many steps as the others
         settings = replace(lengthened(settings, place.length * longer), warmup=settings.warmup / max(1.0, longer))
         return Prune(model, pruner, objective, _of_run(settings, search.prune, model), search.data)
+
+    def _timed(self, pruner: Pruner, backbone: str) -> Pruner:
+        """With the latency table of the backbone, once it is known."""
+        known = self.latencies.get(backbone) if pruner.needs_latency else None
+        return pruner if known is None else replace(pruner, latency=known)  # type: ignore[call-arg]
 
     def objective(self, name: str, model: ModelNode) -> Objective:
         raw = model.pretrained
@@ -244,7 +271,7 @@ def _pruned(
     return [
         Point(label, place, model.pretrained.seed, profile.pruned(model, search, place))
         for start, model in models
-        for place in (Place(sparsity, start, length) for sparsity in search.sparsities for length in search.lengths)
+        for place in (place._replace(start=start) for place in search.places())
     ]
 
 

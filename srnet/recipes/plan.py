@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from srnet.experiment import Engine, Node, every_node
 from srnet.experiment.estimate import Estimate, estimate
-from srnet.recipes.recipe import Recipe
+from srnet.recipes.recipe import Recipe, with_latencies
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Plan:
 def plan(recipes: Sequence[Recipe], engine: Engine | None = None, *, measure: bool = False) -> Plan:
     """What the recipes need, what the store has of it, and how long the rest would take."""
     engine = engine or Engine()
+    recipes = [with_latencies(recipe, engine) for recipe in recipes]
     wanted = [every_node(recipe.nodes()) for recipe in recipes]
     every = {key: node for nodes in wanted for key, node in nodes.items()}
     missing = engine.plan(list(every.values()))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from srnet.experiment import FineTune, ModelNode, Prune, Rewind
+from srnet.pruners.base import speedup_text
 
 Axis = Literal["sparsity", "kept", "start", "length"]
 """What a figure varies. `kept` is 100 % minus the sparsity, on a logarithmic scale."""
@@ -22,6 +23,18 @@ class Place(NamedTuple):
     """None where the search does not start from a fine-tuning."""
     length: float = 1.0
     """Of the search, relative to the profile's."""
+    speedup: float | None = None
+    """Where the budget is in time; `sparsity` is then the share of the time that goes."""
+
+    @property
+    def aim(self) -> str:
+        """The target in a few characters."""
+        return f"{100 * self.sparsity:g} %" if self.speedup is None else speedup_text(self.speedup)
+
+    @property
+    def target(self) -> float:
+        """The number that was given: a sparsity, or a speed-up."""
+        return self.sparsity if self.speedup is None else self.speedup
 
 
 @dataclass(frozen=True)

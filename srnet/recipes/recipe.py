@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from srnet.errors import UserError, choose
-from srnet.experiment import Bias, Evaluate, FineTune, Node
+from srnet.experiment import Bias, Engine, Evaluate, FineTune, Node
 from srnet.experiment.cost import planned_steps
+from srnet.experiment.latency import latency_of
 from srnet.experiment.nodes import TaskSpec
 from srnet.names import file_name
 from srnet.recipes.paradigms import Profile
@@ -103,6 +104,15 @@ class Recipe:
         for each in self.references.values():
             nodes += map(Evaluate, (*each.full.values(), *each.controls.values()))
         return [*nodes, *self.bias_models.values()]
+
+
+def with_latencies(recipe: Recipe, engine: Engine) -> Recipe:
+    """The recipe with the latency tables that its budgets need: stored ones, or measured now."""
+    points = [point for point in recipe.shown if point.search and point.search.pruner.needs_latency]
+    found = {backbone: latency_of(backbone, engine) for backbone in dict.fromkeys(p.backbone for p in points)}
+    if not found:
+        return recipe
+    return replace(recipe, profile=replace(recipe.profile, latencies={**recipe.profile.latencies, **found}))
 
 
 def _as_long(model: FineTune, steps: int) -> FineTune:

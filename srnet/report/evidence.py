@@ -189,7 +189,7 @@ def place_name(recipe: Recipe, point: Point, x: float) -> str:
         return shortened(point.label)
     places = [each.place for each in recipe.points if each.label == point.label]
     start, length = point.place.start, point.place.length
-    parts = [shortened(point.label), f"{100 * point.place.sparsity:g} %"]
+    parts = [shortened(point.label), point.place.aim]
     if {place.start for place in places} - {None} not in (set(), {1.0}, {"auto"}):
         when = "by early stopping" if start == "auto" else f"at {100 * (start or 0.0):.3g} % of fine-tuning"
         parts.append(f"started {when}")

@@ -64,18 +64,19 @@ class MaskPictures:
 def mask_pictures(recipe: Recipe, store: Store) -> MaskPictures:
     """Of every sparsity at which at least one line has a mask."""
     points = [p for p in recipe.points if p.is_pruned and p.backbone == recipe.profile.backbone]
-    last = {(p.label, p.place.sparsity): p.place for p in points}  # of several starts or lengths
-    points = [p for p in points if p.place == last[p.label, p.place.sparsity]]
-    masks: dict[float, Lines] = {}
-    for point in sorted(points, key=lambda point: point.place.sparsity):
-        line = masks.setdefault(point.place.sparsity, {}).setdefault(shortened(point.label), {})
+    last = {(p.label, p.place.aim): p.place for p in points}  # of several starts or lengths
+    points = sorted((p for p in points if p.place == last[p.label, p.place.aim]), key=lambda p: p.place.sparsity)
+    masks: dict[str, Lines] = {}
+    for point in points:
+        line = masks.setdefault(point.place.aim, {}).setdefault(shortened(point.label), {})
         line[point.seed] = _packed(store.path(point.node.key) / MASK)
-    trained = [p for p in points if p.search and p.search.pruner.name == "mask" and p.place.sparsity == max(masks)]
+    sparsest = points[-1].place.aim if points else ""
+    trained = [p for p in points if p.search and p.search.pruner.name == "mask" and p.place.aim == sparsest]
     return MaskPictures(
-        overlaps=[_overlap_map(sparsity, lines) for sparsity, lines in masks.items()],
-        matrices=[_matrix_map(sparsity, lines) for sparsity, lines in masks.items()],
+        overlaps=[_overlap_map(aim, lines) for aim, lines in masks.items()],
+        matrices=[_matrix_map(aim, lines) for aim, lines in masks.items()],
         mosaic=next((draw_mosaic(_read(store.path(p.node.key) / MASK)) for p in trained), None),
-        mosaic_of=next((f"{shortened(p.label)}, {100 * p.place.sparsity:g} %, seed {p.seed}" for p in trained), ""),
+        mosaic_of=next((f"{shortened(p.label)}, {p.place.aim}, seed {p.seed}" for p in trained), ""),
     )
 
 
@@ -89,14 +90,19 @@ def _packed(path: Path) -> Packed:
     return pack(_read(path))
 
 
-def _overlap_map(sparsity: float, lines: Lines) -> Picture:
+def _overlap_map(aim: str, lines: Lines) -> Picture:
     pairs = {(a, b): [(lines[a][s], lines[b][s]) for s in lines[a] if s in lines[b]] for a, b in permutations(lines, 2)}
     pairs |= {(label, label): list(combinations(line.values(), 2)) for label, line in lines.items()}
     overlaps = {cell: [overlap(*pair) for pair in each] for cell, each in pairs.items()}
     cells = [[_percent([shared for shared, _ in overlaps[a, b]], 2) for b in lines] for a in lines]
-    chance = _percent([chance for each in overlaps.values() for _, chance in each] or [1.0 - sparsity], 2)
-    title = f"{100 * sparsity:g} % sparse: kept weights in common (chance {chance:.1f} %)"
+    alone = [overlap(mask, mask)[1] for line in lines.values() for mask in line.values()]
+    chance = _percent([chance for each in overlaps.values() for _, chance in each] or alone, 2)
+    title = f"{_titled(aim)}: kept weights in common (chance {chance:.1f} %)"
     return heat_map(title, list(lines), list(lines), cells, " % in common")
+
+
+def _titled(aim: str) -> str:
+    return f"{aim} sparse" if aim.endswith("%") else aim
 
 
 def _percent(shares: Sequence[float], digits: int = 10) -> float | None:
@@ -104,11 +110,11 @@ def _percent(shares: Sequence[float], digits: int = 10) -> float | None:
     return round(100.0 * float(np.mean(shares)), digits) if shares else None
 
 
-def _matrix_map(sparsity: float, lines: Lines) -> Picture:
+def _matrix_map(aim: str, lines: Lines) -> Picture:
     names = dict.fromkeys(name for line in lines.values() for mask in line.values() for name in mask)
     cells = []
     for name in names:
         matrices = [[mask[name] for mask in line.values() if name in mask] for line in lines.values()]
         cells.append([_percent([1.0 - matrix.kept / matrix.size for matrix in line]) for line in matrices])
-    title = f"{100 * sparsity:g} % sparse: percent pruned, by matrix"
+    title = f"{_titled(aim)}: percent pruned, by matrix"
     return heat_map(title, list(lines), [short_name(name) for name in names], cells, " % pruned")

@@ -76,7 +76,8 @@ def _x_axis(results: Results, table: Sequence[Summary]) -> Axis:
         axis["title"] = {"text": f"{100 * table[0].sparsity:.0f} % sparse"}
         axis |= {"tickvals": [*range(len(table))], "ticktext": [literal(summary.label) for summary in table]}
     elif results.recipe.axis == "kept":
-        sparsities = {s.point.place.sparsity for s in results.summaries if s.point.is_pruned}
+        pruned = [s for s in results.summaries if s.point.is_pruned]
+        sparsities = {s.sparsity if s.point.place.speedup else s.point.place.sparsity for s in pruned}
         kept = sorted(round(100.0 * (1.0 - sparsity), 3) for sparsity in sparsities)
         axis |= {"type": "log", "tickvals": kept, "ticktext": [f"{share:g}" for share in kept]}
     return axis

@@ -98,7 +98,8 @@ def _rows(evidence: Evidence, point: Point) -> list[dict[str, Any]]:
         "start": "" if place.start is None else place.start,
         "length": place.length if search else "",
         "training_steps": training_steps(point.node, evidence.store),
-        "sparsity_target": place.sparsity,
+        "sparsity_target": place.sparsity if place.speedup is None else "",
+        "speedup_target": place.speedup or "",
         "sparsity": report["sparsity"],
     }
     patterns = {"metrics": "{}", "recall": "recall[{}]", "groups": "accuracy[{}]", "majority": "majority_{}"}

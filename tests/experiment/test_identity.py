@@ -21,6 +21,7 @@ from srnet.experiment import CE, BiasModel, ConfReg, Evaluate, FineTune, PoE, Pr
 from srnet.experiment.identity import SCHEMA, describe, key_of
 from srnet.experiment.nodes import Distilled, Objective, load_task
 from srnet.masks import Targets
+from srnet.masks.latency import Latency
 from srnet.pruners import IMP, L0, PRUNERS, MaskTraining, OneShot, StaticShared
 from srnet.tasks.answers import ANSWERS
 from srnet.tasks.files import FilesTask
@@ -179,8 +180,12 @@ OTHER: dict[str, Any] = {
     "cut": "kth",
     "penalty_until": "end",
     "floor": 0.005,
+    "speedup": 3.0,
+    "latency": Latency(1.0, 0.01, 12.0, 20.0, 30.0),
 }
 """Another value for whatever a pruner can be told, where `another` cannot know one."""
+TIMED = {"granularity": ("head", "neuron"), "speedup": 2.0, "latency": Latency(1.0, 0.01, 12.0, 20.0, 31.0)}
+"""What a budget in time needs."""
 
 
 def another(field: str, value: Any) -> Any:
@@ -193,6 +198,8 @@ def another(field: str, value: Any) -> Any:
 @pytest.mark.parametrize(("name", "field"), [(n, f.name) for n, p in METHODS.items() for f in dataclasses.fields(p)])
 def test_every_pruner_setting_counts(name: str, field: str, raw: Pretrained) -> None:
     pruner = METHODS[name]
+    if field in ("speedup", "latency"):
+        pruner = replace(pruner, sparsity=type(pruner).sparsity, **TIMED)
     assert Prune(raw, pruner).key != Prune(raw, replace(pruner, **{field: another(field, getattr(pruner, field))})).key
 
 

@@ -28,7 +28,7 @@ from srnet.training import TrainingSettings
 
 COLUMNS = (
     "recipe,task,backbone,seed,line,paradigm,pruner,objective_finetune,objective_prune,objective_isolated,data,start,"
-    "length,training_steps,sparsity_target,sparsity,split,kind,metric,value,key"
+    "length,training_steps,sparsity_target,speedup_target,sparsity,split,kind,metric,value,key"
 )
 
 
