@@ -29,7 +29,7 @@ _WHERE = {
     "train_on": "api.models", "export_model": "api.models", "import_mask": "api.models",
     "latency": "api.models", "Latency": "masks.latency",
     "speed": "api.speeds", "Pace": "timing", "speed_against_score": "timing",
-    "find": "api.finding", "FindSettings": "finding",
+    "find": "api.finding", "FindSettings": "finding", "Find": "finding",
     "audit_models": "api.audits", "AuditOptions": "audit",
     "open_page": "api.pages", "PageOptions": "page",
     "pretrain": "api.models", "PretrainSettings": "tasks.synthetic.pretrain",

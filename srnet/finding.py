@@ -38,6 +38,8 @@ BIASED_BY = 5.0
 """Points above the majority class on ID dev from which a bias model counts as biased."""
 EVALUATION = 1.0 / 3.0
 """The time for the forward pass of a batch, relative to a training step: a backward pass costs about two of them."""
+AUDITED = 2
+"""Models that are scored once more at the end, for the audit."""
 
 
 @dataclass(frozen=True)
@@ -165,10 +167,11 @@ class Find:
         self.objective = "ce"
 
     def run(self) -> Found:
+        for note in self.task.notes:
+            self._say(f"{self.task.name}: {note}")
         self._check_targets()
         biases = self._biases()
-        self.profile = replace(self.profile, bias=self._bias_spec(biases[-1].shortcut))
-        self.objective = "poe" if biases[-1].is_biased else "ce"
+        self._use(biases[-1].shortcut, debias=biases[-1].is_biased)
         if not biases[-1].is_biased:
             self._say("no bias model is biased: subnetworks are searched with cross-entropy, and nothing is claimed")
         seeds, targets = self._plan()
@@ -179,13 +182,22 @@ class Find:
         chosen = qualified[-1]
         return self._final(biases, full_score, tried, chosen.speedup or chosen.sparsity, seeds)
 
+    def at_most(self) -> list[Recipe]:
+        """What a search computes if the suspected shortcut is one and every target keeps the ID score."""
+        self._check_targets()
+        self._use(self._suspected, debias=True)
+        targets, seeds = self.settings.targets, self.settings.seeds
+        return [self._recipe(targets, 1, "search"), self._recipe(targets[-1:], seeds, "seeds of the chosen one")]
+
+    def _use(self, shortcut: Shortcut, *, debias: bool) -> None:
+        self.profile = replace(self.profile, bias=self._bias_spec(shortcut))
+        self.objective = "poe" if debias else "ce"
+
     def _say(self, line: str) -> None:
         self.engine.reporter.say(line)
 
     def _check_targets(self) -> None:
         """Measure what budgets in time need, and refuse targets that the model cannot reach, before any training."""
-        if self.settings.units == WEIGHT and not self.settings.speedups:
-            return
         recipe = with_latencies(self._recipe(self.settings.targets, 1), self.engine)
         self.profile = replace(self.profile, latencies=recipe.profile.latencies)
         self.engine.plan([point.node for point in recipe.points if point.is_pruned])
@@ -194,10 +206,9 @@ class Find:
 
     def _biases(self) -> list[Biased]:
         """The suspected shortcut, then the others, until one is biased; a shortcut that was given is the only one."""
-        suspected = self.given_bias.shortcut or self.task.shortcut
-        others = [] if self.given_bias.shortcut else [each for each in SHORTCUTS if each != suspected]
+        others = [] if self.given_bias.shortcut else [each for each in SHORTCUTS if each != self._suspected]
         found: list[Biased] = []
-        for shortcut in (suspected, *others):
+        for shortcut in (self._suspected, *others):
             try:
                 found.append(self._measured_bias(shortcut))
             except UserError as error:
@@ -213,8 +224,11 @@ class Find:
 
     def _bias_spec(self, shortcut: Shortcut) -> BiasSpec:
         """Options that were given are for the suspected shortcut; others may not have them."""
-        suspected = self.given_bias.shortcut or self.task.shortcut
-        return replace(self.given_bias if shortcut == suspected else BiasSpec(), shortcut=shortcut)
+        return replace(self.given_bias if shortcut == self._suspected else BiasSpec(), shortcut=shortcut)
+
+    @property
+    def _suspected(self) -> Shortcut:
+        return self.given_bias.shortcut or self.task.shortcut
 
     def _measured_bias(self, shortcut: Shortcut) -> Biased:
         node = self._bias_spec(shortcut).node(self.profile.task, self.profile.backbone)
@@ -225,7 +239,7 @@ class Find:
 
     # --- 2. from dense to sparse -----------------------------------------------------------------------------------
 
-    def _recipe(self, targets: Sequence[float], seeds: int) -> Recipe:
+    def _recipe(self, targets: Sequence[float], seeds: int, name: str = "find") -> Recipe:
         label = MASK_POE if self.objective == "poe" else MASK_CE
 
         def figure(profile: Profile) -> list[Point]:
@@ -235,7 +249,7 @@ class Find:
             search = profile.search("mask", self.objective, **wanted)
             return [*full(profile, FULL_CE), *of_fine_tuned(profile, label, search)]
 
-        return Recipe("find", replace(self.profile, seeds=tuple(range(seeds))), figure)
+        return Recipe(name, replace(self.profile, seeds=tuple(range(seeds))), figure)
 
     def _search(self, targets: Sequence[float], seeds: int) -> tuple[float, list[Tried]]:
         recipe = self._recipe(targets, 1)
@@ -326,7 +340,9 @@ class Find:
         takes = estimate(missing, self.engine.store)
         if not takes.steps:
             return 0.0
-        batches = sum(_rows(each, self.task) for each in missing) / self.profile.finetuning.batch_size
+        rows = sum(_rows(each, self.task) for each in missing)
+        rows += AUDITED * sum(len(self.task.splits[name]) for name in self.task.scored)
+        batches = rows / self.profile.finetuning.batch_size
         return (takes.seconds or 0.0) * (1.0 + EVALUATION * batches / takes.steps)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import srnet
+from srnet.cli import main
 from srnet.errors import UserError
 from srnet.experiment import Engine, Store
 from srnet.experiment.nodes import TaskSpec
@@ -151,6 +152,45 @@ def test_a_budget_that_is_too_short_says_what_is_needed(engine: Engine, monkeypa
     monkeypatch.setattr(Find, "_seconds", lambda self, nodes: 600.0)
     with pytest.raises(UserError, match=r"budget of 60 s is too short.*about 10 min"):
         search(engine, budget=60.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "format", "said"),
+    [
+        ({}, "shrunk", "single weights cannot be removed.*--granularity head,neuron"),
+        ({}, "smp", "'smp' is not the folder of a model"),
+        ({}, "nothing", "choose one of"),
+    ],
+)
+def test_a_format_that_cannot_hold_the_model_is_refused_before_training(
+    engine: Engine, tmp_path: Path, settings: dict[str, Any], format: str, said: str
+) -> None:
+    with pytest.raises(UserError, match=said):
+        srnet.find(SMALL, FindSettings(**settings), format=format, out=tmp_path / "out", engine=engine)
+    assert engine.store.keys() == []
+
+
+def test_a_dry_run_counts_what_is_computed_at_most(
+    engine: Engine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Full model, control and two subnetworks of seed 0; of the sparser one two further seeds of all three."""
+    words = ["find", "inference", "--sparsities", "0.5,0.3", "--dry-run", "--store", str(engine.store.root)]
+    monkeypatch.setattr("sys.argv", ["srnet", *words])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    shown = capsys.readouterr().out
+    assert "search on inference: 4 models, 4 trainings, 4 to do" in shown
+    assert "10 distinct trainings, 0 of them stored" in shown
+    assert engine.store.keys() == []
+
+
+def test_an_option_of_a_format_needs_the_format(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["srnet", "find", "inference", "--int8"])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "--int8 needs a format; give --format onnx" in capsys.readouterr().err
 
 
 @pytest.fixture

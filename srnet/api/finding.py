@@ -8,10 +8,13 @@ from pathlib import Path
 from srnet.api.audits import audit_models
 from srnet.api.experiments import run_recipe
 from srnet.api.models import export_model
+from srnet.errors import UserError
 from srnet.experiment import BiasSpec, Engine
 from srnet.experiment.nodes import TaskSpec
+from srnet.export import Format, get_format
 from srnet.files import require_writable, write_json
 from srnet.finding import Find, FindSettings, Found
+from srnet.masks.granularity import WEIGHT
 from srnet.names import EMBEDDED
 from srnet.options import as_cli_args
 from srnet.progress import is_secondary_rank
@@ -24,30 +27,42 @@ def find(
     backbone: str = EMBEDDED,
     bias: BiasSpec | None = None,
     budget: float | None = None,
-    format: str = "subnetwork",
+    format: str | Format | None = None,
     out: Path | str = "srnet-find",
     engine: Engine | None = None,
 ) -> Found:
     """Find the sparsest subnetwork that keeps the ID score, and write it to `out`, with a report and an audit.
 
     `budget` is in seconds. `out` gets find.json, model-KEY in the given format, report.html and audit/audit.html. If no
-    subnetwork qualifies, only find.json is written.
+    subnetwork qualifies, only find.json is written. The default of `format` is `shrunk` where units are pruned, and
+    `subnetwork` for single weights.
     """
-    out, engine = Path(out), engine or Engine()
+    out, engine, settings = Path(out), engine or Engine(), settings or FindSettings()
     require_writable(out)
-    found = Find(task, backbone, settings or FindSettings(), engine, bias, budget).run()
+    deployed = _format(format, settings)
+    found = Find(task, backbone, settings, engine, bias, budget).run()
     if is_secondary_rank():
         return found
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / "find.json", found.to_json())
     if found.model is None or found.full_model is None or found.recipe is None:
         return found
-    run_recipe(found.recipe, out, engine, _command(task, settings or FindSettings(), backbone))
+    run_recipe(found.recipe, out, engine, _command(task, settings, backbone))
     audit_models(found.full_model.key, found.model.key, task=task, out=out / "audit", engine=engine)
     folder = model_folder(out, found)
     if not folder.exists():  # otherwise an earlier run of the same search wrote it
-        export_model(found.model.key, folder, format=format, engine=engine)
+        export_model(found.model.key, folder, format=deployed, engine=engine)
     return found
+
+
+def _format(given: str | Format | None, settings: FindSettings) -> Format:
+    """The format of the model. One that cannot hold it is refused before anything is trained."""
+    name = given or ("subnetwork" if settings.units == WEIGHT else "shrunk")
+    format = get_format(name)() if isinstance(name, str) else name
+    if format.is_file:
+        raise UserError(f"format '{format.name}' is not the folder of a model", "choose another --format")
+    format.check(settings.units)
+    return format
 
 
 def _command(task: TaskSpec, settings: FindSettings, backbone: str) -> str:

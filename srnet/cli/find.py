@@ -10,14 +10,15 @@ import typer
 import srnet
 from srnet.cli.app import Data, Given, Json, Run, app, out
 from srnet.cli.models import Bias
-from srnet.cli.options import Command, Fields
+from srnet.cli.options import Choice, Command, Fields
+from srnet.cli.recipes import DryRun, Measure, print_plan
 from srnet.names import EMBEDDED
 
 Task = Annotated[str, typer.Argument(help="As in `srnet finetune`: a name, or a YAML file of your own.")]
 Backbone = Annotated[str, typer.Option(help="A folder, a hub name, srnet-tiny or srnet-small.")]
 Settings = Annotated[Given, Fields("Search", "srnet.finding:FindSettings")]
 Budget = Annotated[str | None, typer.Option(help="Search no longer than this: 90s, 60m, 2h. Default: no limit.")]
-Format = Annotated[str, typer.Option(help="Of the model: a folder format of `srnet export`.")]
+Format = Annotated[Any, Choice("format", "srnet.export:FORMATS", None)]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the model, the report and the audit.")]
 RunOptions = Annotated[Given, Fields("Run", Run)]
 
@@ -29,7 +30,9 @@ def find(
     backbone: Backbone = EMBEDDED,
     settings: Settings,
     budget: Budget = None,
-    format: Format = "subnetwork",
+    dry_run: DryRun = False,
+    measure: Measure = False,
+    format: Format,
     folder: Folder = Path("srnet-find"),
     bias: Bias,
     data: Data,
@@ -44,19 +47,19 @@ def find(
     you like; the same command continues.
 
     Without OOD data nothing is claimed: the audit shows how errors depend on the strength of the shortcut.
+
+    --format is that of the model: shrunk where units are pruned, else subnetwork.
     """
     from srnet.experiment.estimate import seconds_of
 
-    chosen = srnet.FindSettings(**settings)
+    chosen, spec, engine = srnet.FindSettings(**settings), srnet.DataOptions(**data).task(task), Run(**run).start()
+    suspected = srnet.BiasSpec(**bias).resolved(Path()) if bias else None
+    limit = None if budget is None else seconds_of(budget)
+    if dry_run or measure:
+        print_plan(engine, srnet.Find(spec, backbone, chosen, engine, suspected).at_most(), measure)
+        return
     found = srnet.find(
-        srnet.DataOptions(**data).task(task),
-        chosen,
-        backbone=backbone,
-        bias=srnet.BiasSpec(**bias).resolved(Path()) if bias else None,
-        budget=None if budget is None else seconds_of(budget),
-        format=format,
-        out=folder,
-        engine=Run(**run).start(),
+        spec, chosen, backbone=backbone, bias=suspected, budget=limit, format=format, out=folder, engine=engine
     )
     if json:
         out.print_json(data=found.to_json())

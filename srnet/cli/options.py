@@ -62,20 +62,23 @@ class Choice:
 
     what: str
     registry: str
-    default: str
+    default: str | None
+    """None: nothing is chosen unless it is named, and the value is None."""
 
     def group(self, args: list[str]) -> Group:
         entries = resolve_name(self.registry)
         classes = {name: getattr(entry, "loss", entry) for name, entry in entries.items()}
         named = value_in(args, f"--{self.what}")
-        name = choose(self.what, named or self.default, entries)
-        options = options_of(classes[name])
+        name = choose(self.what, named or self.default or "", entries) if named or self.default else None
+        options = options_of(classes[name]) if name else []
         heading = self.what.capitalize() + (f" {named}" if named and options else "")
         about = f"One of: {', '.join(entries)}. `--{self.what} NAME --help` shows the options of one."
-        about += f" {name}: {first_line(classes[name])}" if named else ""
+        about += f" {name}: {first_line(classes[name])}" if name and named else ""
         selector = Option((), (f"--{self.what}",), TEXT, about, self.default)
 
         def make(values: Values) -> Any:
+            if name is None:
+                return None
             entry, given = entries[name], arguments(classes[name], values)
             return entry(**given) if isinstance(entry, type) else entry.text(given)
 
@@ -83,7 +86,8 @@ class Choice:
             owners = [each for each, cls in classes.items() if option in {own.name for own in options_of(cls)}]
             if owners and name not in owners:
                 fix = f"give --{self.what} {' or '.join(owners)}"
-                raise UserError(f"{self.what} '{name}' has no option {option}", fix)
+                wrong = f"{self.what} '{name}' has no option {option}" if name else f"{option} needs a {self.what}"
+                raise UserError(wrong, fix)
 
         return Group(heading, [selector, *options], make, {} if named else classes, explain)
 

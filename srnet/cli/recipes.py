@@ -67,7 +67,7 @@ def demo(
 
     engine, task = Run(**{"engine": "pool", **run}).start(), srnet.SyntheticTask(**data)
     if dry_run or measure:
-        _print_plan(engine, [demo_recipe(task, **settings)], measure)
+        print_plan(engine, [demo_recipe(task, **settings)], measure)
     else:
         results = srnet.demo(folder, task=task, **settings, engine=engine)
         _print_results([results], folder)
@@ -81,7 +81,7 @@ def run(*, spec: Spec, folder: Out = None, dry_run: DryRun = False, measure: Mea
 
     recipe, engine = load_recipe(spec), Run(**run).start()
     if dry_run or measure:
-        _print_plan(engine, [recipe], measure)
+        print_plan(engine, [recipe], measure)
     else:
         folder = folder or Path(f"srnet-{recipe.name}")
         _print_results([srnet.run(spec, folder, engine=engine)], folder)
@@ -112,7 +112,7 @@ def reproduce(
     engine, wanted = Run(**run).start(), _order(order, tuple(figures))
     if dry_run or measure:
         recipes = wanted.recipes()
-        _print_plan(engine, recipes, measure)
+        print_plan(engine, recipes, measure)
         for name, recipe in {each.name: each for each in recipes}.items():
             labels = dict.fromkeys(point.label for point in recipe.figure(recipe.profile))
             out.print(f"--line of {name}: {', '.join(map(shlex.quote, labels))}")
@@ -198,7 +198,7 @@ def _page_command(results: Any, data: Given, run: Given, folder: Path) -> str:
     return shlex.join(["srnet", "page", *keys, "--task", str(task), *store])
 
 
-def _print_plan(engine: Any, recipes: list[Any], measure: bool) -> None:
+def print_plan(engine: Any, recipes: list[Any], measure: bool) -> None:
     plan = srnet.plan(recipes, engine, measure=measure)
     for node, stored in plan.steps:
         out.print(f"{node.key}  {'stored' if stored else 'to do '}  {node.label}:  {node.formula}")

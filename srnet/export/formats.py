@@ -13,6 +13,7 @@ from srnet.export.card import About
 from srnet.exported import Exported, Kind
 from srnet.files import require_new
 from srnet.label_words import token_ids
+from srnet.masks.granularity import Granularity
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.base import Task
 
@@ -48,6 +49,10 @@ class Format(ABC):
     name: ClassVar[str]
     is_file: ClassVar[bool] = False
     """Whether it writes one file, not a folder."""
+
+    def check(self, granularity: Granularity) -> None:
+        """Refuse, before anything is trained for it, masks of a granularity that this format cannot hold."""
+        return
 
     @abstractmethod
     def write(self, source: Source, out: Path) -> list[str]:

@@ -22,6 +22,7 @@ from srnet.export.card import write_card
 from srnet.export.formats import Format, Source, register
 from srnet.exported import TOKENIZER
 from srnet.files import new_folder, write_text
+from srnet.masks.granularity import Granularity
 from srnet.masks.shrink import shrink
 from srnet.masks.units import FAMILIES
 from srnet.training.data import Encoded, separates, token_batches
@@ -54,6 +55,9 @@ class Onnx(Format):
     name = "onnx"
     int8: bool = False
     """Quantise the matrices to 8 bits (dynamic quantisation), and say what that changes."""
+
+    def check(self, granularity: Granularity) -> None:
+        require_onnx()
 
     def write(self, source: Source, out: Path) -> list[str]:
         require_onnx()

@@ -13,6 +13,7 @@ from srnet.export.formats import Format, Source, register
 from srnet.export.merged import whole_model, write_checkpoint
 from srnet.exported import write_weights
 from srnet.files import new_folder
+from srnet.masks.granularity import WEIGHT, Granularity
 from srnet.masks.shrink import Units, family_of, shrink
 from srnet.masks.units import blocks_of
 
@@ -34,6 +35,10 @@ class Shrunk(Format):
     name = "shrunk"
     uniform: bool = False
     """Equal widths in all layers, so that from_pretrained alone reads the folder."""
+
+    def check(self, granularity: Granularity) -> None:
+        if granularity == WEIGHT:
+            raise UserError("single weights cannot be removed from a model", "prune units: --granularity head,neuron")
 
     def write(self, source: Source, out: Path) -> list[str]:
         base = source.base()
