@@ -351,7 +351,10 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("export", "0123", "--format", "merged"), "Missing option '--out'"),
         (("export", "0123", "--int8", "--out", "x"), "format 'merged' has no option --int8; give --format onnx"),
         (("speed",), "Missing argument"),
-        (("speed", "nowhere"), "backbone 'nowhere' cannot be loaded"),
+        (
+            ("speed", "nowhere"),
+            "backbone 'nowhere' cannot be loaded (no such folder, not in the cache, and downloads are off)",
+        ),
         (("speed", "nowhere", "--rounds", "1"), "1 is too small; give at least 2"),
         (
             ("export", "0123", "--format", "pickle", "--out", "x"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -74,8 +75,11 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CL
 
 
 def not_loadable(name: str, error: Exception) -> UserError:
+    why = str(error).splitlines()[0]
+    if "couldn't connect" in why and os.environ.get(DOWNLOAD_VARIABLE) != "1":  # it was not even tried
+        why = "no such folder, not in the cache, and downloads are off"
     return UserError(
-        f"backbone '{name}' cannot be loaded ({str(error).splitlines()[0]})",
+        f"backbone '{name}' cannot be loaded ({why})",
         f"give a folder with a safetensors checkpoint, or set {DOWNLOAD_VARIABLE}=1 to allow a download",
     )
 
