@@ -43,7 +43,7 @@ def speed(
         _check_picture(Path(picture), scores)
     measured = measure_speed(dict(zip(names, (_place(model, store) for model in given), strict=True)), pace, on_step)
     if picture is not None:
-        _write_picture(Path(picture), speed_against_scores(measured, scores, max(pace.lengths)))
+        _write_picture(Path(picture), speed_against_scores(measured, scores, _drawn_length(measured, pace)))
     return measured
 
 
@@ -70,6 +70,15 @@ def _check_picture(path: Path, scores: Mapping[str, object]) -> None:
     require_writable(path.parent)
     if not scores:
         raise UserError("no score of these models is known", "give keys, or folders exported from keys")
+
+
+def _drawn_length(measured: list[Measured], pace: Pace) -> int:
+    """The longest text that every model can read, or else any of them."""
+    for enough in (all, any):
+        found = [length for length in pace.lengths if enough(each.timing(1, length) for each in measured)]
+        if found:
+            return max(found)
+    raise UserError("no model reads texts of these lengths, so there is nothing to draw", "give shorter --lengths")
 
 
 def _write_picture(path: Path, figure: Any) -> None:
