@@ -159,6 +159,15 @@ def test_a_picture_has_the_longest_text_that_all_can_read() -> None:
         _drawn_length([Measured("a", "torch", 1, 1, None)], QUICK)
 
 
+def test_scores_from_before_rounding_are_not_those_of_8_bits(folders: Path, tmp_path: Path) -> None:
+    card = "---\nmodel-index: [{results: [{dataset: {name: x}, metrics: [{type: f1, value: 90}]}]}]\n---\n"
+    for name in ("onnx", "int8"):
+        shutil.copytree(folders / name, tmp_path / name)
+        (tmp_path / name / "README.md").write_text(card)
+    found = _scores({name: str(tmp_path / name) for name in ("onnx", "int8")}, Store(tmp_path / "store"))
+    assert found == {"x, f1": {"onnx": 90.0}}
+
+
 def test_a_panel_for_every_score() -> None:
     timing = Timing(1, 16, 1.0, 2.0, 3.0, 4.0, (1.0, 1.0, 1.0))
     measured = [Measured(name, "torch", 1, 1, None, (timing,)) for name in ("a$", "b")]

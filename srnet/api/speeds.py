@@ -13,6 +13,7 @@ from srnet.errors import UserError, choose
 from srnet.experiment import Engine, Store
 from srnet.experiment.rebuild import stored_model
 from srnet.export.card import scores_by_name, scores_on_card
+from srnet.exported import Exported, is_exported
 from srnet.files import require_writable, write_bytes
 from srnet.timing import Measured, Pace, measure_speed, speed_against_scores
 
@@ -57,8 +58,11 @@ def _scores(models: Mapping[str, str], store: Store) -> dict[str, dict[str, floa
 
 
 def _known_scores(model: str, store: Store) -> dict[str, float]:
-    if Path(model).is_dir():
-        return scores_on_card(Path(model))
+    folder = Path(model)
+    if folder.is_dir():
+        # the card of 8 bits has the scores before they were rounded
+        rounded = is_exported(folder) and Exported.read(folder).more.get("int8")
+        return {} if rounded else scores_on_card(folder)
     return scores_by_name(known_about(store, stored_model(store, model))) if _is_key(model, store) else {}
 
 
