@@ -16,7 +16,7 @@ from small_models import VARIANTS, pruned, tiny
 
 from srnet import api
 from srnet.api.facts import known_about
-from srnet.api.speeds import _scores
+from srnet.api.speeds import _drawn_length, _scores
 from srnet.cli.speed import _table
 from srnet.errors import UserError
 from srnet.experiment import Engine, Pretrained, Store
@@ -148,6 +148,24 @@ def test_a_picture_of_known_scores(scored: tuple[Engine, str, Path], tmp_path: P
         assert own == {"key": round(score.score.mean, 2), "folder": round(score.score.mean, 2)}
     api.speed(key[:8], str(folder), tiny_backbone, pace=QUICK, engine=engine, picture=tmp_path / "speed.png")
     assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_has_the_longest_text_that_all_can_read() -> None:
+    one, other = (Timing(1, length, 1.0, 2.0, 3.0, 4.0, (1.0, 1.0, 1.0)) for length in (8, 16))
+    both = [Measured("a", "torch", 1, 1, None, (one, other)), Measured("b", "torch", 1, 1, None, (one,))]
+    assert _drawn_length(both, QUICK) == 8
+    assert _drawn_length([both[0]], QUICK) == 16
+    with pytest.raises(UserError, match="nothing to draw"):
+        _drawn_length([Measured("a", "torch", 1, 1, None)], QUICK)
+
+
+def test_scores_from_before_rounding_are_not_those_of_8_bits(folders: Path, tmp_path: Path) -> None:
+    card = "---\nmodel-index: [{results: [{dataset: {name: x}, metrics: [{type: f1, value: 90}]}]}]\n---\n"
+    for name in ("onnx", "int8"):
+        shutil.copytree(folders / name, tmp_path / name)
+        (tmp_path / name / "README.md").write_text(card)
+    found = _scores({name: str(tmp_path / name) for name in ("onnx", "int8")}, Store(tmp_path / "store"))
+    assert found == {"x, f1": {"onnx": 90.0}}
 
 
 def test_a_panel_for_every_score() -> None:

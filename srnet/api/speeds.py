@@ -13,6 +13,7 @@ from srnet.errors import UserError, choose
 from srnet.experiment import Engine, Store
 from srnet.experiment.rebuild import stored_model
 from srnet.export.card import scores_by_name, scores_on_card
+from srnet.exported import Exported, is_exported
 from srnet.files import require_writable, write_bytes
 from srnet.timing import Measured, Pace, measure_speed, speed_against_scores
 
@@ -43,7 +44,7 @@ def speed(
         _check_picture(Path(picture), scores)
     measured = measure_speed(dict(zip(names, (_place(model, store) for model in given), strict=True)), pace, on_step)
     if picture is not None:
-        _write_picture(Path(picture), speed_against_scores(measured, scores, max(pace.lengths)))
+        _write_picture(Path(picture), speed_against_scores(measured, scores, _drawn_length(measured, pace)))
     return measured
 
 
@@ -57,8 +58,11 @@ def _scores(models: Mapping[str, str], store: Store) -> dict[str, dict[str, floa
 
 
 def _known_scores(model: str, store: Store) -> dict[str, float]:
-    if Path(model).is_dir():
-        return scores_on_card(Path(model))
+    folder = Path(model)
+    if folder.is_dir():
+        # the card of 8 bits has the scores before they were rounded
+        rounded = is_exported(folder) and Exported.read(folder).more.get("int8")
+        return {} if rounded else scores_on_card(folder)
     return scores_by_name(known_about(store, stored_model(store, model))) if _is_key(model, store) else {}
 
 
@@ -70,6 +74,15 @@ def _check_picture(path: Path, scores: Mapping[str, object]) -> None:
     require_writable(path.parent)
     if not scores:
         raise UserError("no score of these models is known", "give keys, or folders exported from keys")
+
+
+def _drawn_length(measured: list[Measured], pace: Pace) -> int:
+    """The longest text that every model can read, or else any of them."""
+    for enough in (all, any):
+        found = [length for length in pace.lengths if enough(each.timing(1, length) for each in measured)]
+        if found:
+            return max(found)
+    raise UserError("no model reads texts of these lengths, so there is nothing to draw", "give shorter --lengths")
 
 
 def _write_picture(path: Path, figure: Any) -> None:
