@@ -326,7 +326,7 @@ from pathlib import Path
 from srnet.tasks.files import FilesTask
 task = FilesTask("big", ("no", "yes"), sys.argv[1], sys.argv[2], leaks="check").load()
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-print(len(task.train), int(status["VmHWM"].split()[0]) // 1024)  # ru_maxrss would include the peak of the parent process
+print(len(task.train), int(status["VmHWM"].split()[0]) // 1024)  # ru_maxrss would include the peak of the parent
 """
 
 
