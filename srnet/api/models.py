@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from srnet.api.deployed import exported_scores
-from srnet.api.facts import known_about
 from srnet.errors import UserError, choose
 from srnet.experiment import BiasSpec, Engine, Evaluate, FineTune, ModelNode, Objective, Pretrained, Prune, load_task
 from srnet.experiment.compute import score_splits
+from srnet.experiment.known import known_about
 from srnet.experiment.nodes import TaskSpec, answers_of
 from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.experiment.rebuild import stored_model
 from srnet.export import Format, Source, get_format, write
+from srnet.export.deployed import check_labels, exported_scores
 from srnet.export.imports import IMPORTED, outputs_of, read_published
 from srnet.exported import is_exported
 from srnet.files import read_json, require_new
@@ -28,7 +28,6 @@ from srnet.pruners import Pruner
 from srnet.pruners.penalised import Penalised
 from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
 from srnet.subnetwork import Subnetwork
-from srnet.tasks.synthetic import SyntheticTask
 from srnet.tasks.synthetic.pretrain import PretrainSettings
 from srnet.tasks.synthetic.pretrain import pretrain as pretrain_backbone
 from srnet.training import TrainingSettings
@@ -91,12 +90,7 @@ def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engin
 
 
 def _settings(default: TrainingSettings, given: TrainingSettings | Mapping[str, Any] | None) -> TrainingSettings:
-    if isinstance(given, TrainingSettings):
-        return given
-    if given and "steps" in given and "epochs" in given:
-        raise UserError("--steps and --epochs exclude each other", "keep one of them")
-    default = replace(default, steps=None) if given and "epochs" in given else default
-    return replace(default, **(given or {}))
+    return given if isinstance(given, TrainingSettings) else default.changed(given or {})
 
 
 def finetune(
@@ -187,13 +181,13 @@ def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine 
         return _trained(stored_model(engine.store, str(model)), engine)
     if task is None:
         raise UserError(f"{model} is a folder", "say which task to score it on")
-    if is_exported(model):
-        return Trained("", Path(model), *exported_scores(Path(model), load_task(task)))
-    subnetwork, data = Subnetwork.load(Path(model)), load_task(task)
-    if subnetwork.labels != data.labels:
-        raise UserError(f"{model} knows the labels {list(subnetwork.labels)}, the task has {list(data.labels)}")
+    folder, data = Path(model), load_task(task)
+    if is_exported(folder):
+        return Trained("", folder, *exported_scores(folder, data))
+    subnetwork = Subnetwork.load(folder)
+    check_labels(folder, subnetwork.labels, data)
     _, scores = score_splits(subnetwork, data, data.scored, subnetwork.max_length or data.answer_kind.max_length)
-    return Trained("", Path(model), subnetwork.sparsity, scores)
+    return Trained("", folder, subnetwork.sparsity, scores)
 
 
 def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine | None = None) -> Trained:
@@ -202,14 +196,11 @@ def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine |
     The spec names the backbone of weak models.
     """
     engine, spec, data = engine or Engine(), spec or BiasSpec(), load_task(task)
-    shortcut = spec.shortcut or data.shortcut
-    if shortcut == "unknown" and spec.backbone is None and not isinstance(task, SyntheticTask):
-        raise UserError("weak models need a backbone", "give --weak-backbone: the one that is to be debiased")
-    node = spec.resolved(Path()).node(task, EMBEDDED)
+    node = spec.node_alone(task)
     engine.execute([node])
     folder = engine.store.path(node.key)
-    scores = read_json(folder / "scores.json")
-    remarks = list(data.notes)
+    scores, remarks = read_json(folder / "scores.json"), list(data.notes)
+    shortcut = spec.shortcut or data.shortcut
     if spec.vectors is None and shortcut in WITHOUT_VECTORS:
         remarks.append(WITHOUT_VECTORS[shortcut])
     own = scores[data.dev.name]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from srnet.errors import UserError
-from srnet.evaluation import score
+from srnet.evaluation import score_split
 from srnet.export.onnx import GRAPH, onnx_logits, open_session, require_onnx
 from srnet.exported import Exported, load_exported, load_tokenizer
 from srnet.tasks.base import Task
@@ -22,18 +21,18 @@ from srnet.training.predict import predict
 def exported_scores(folder: Path, task: Task) -> tuple[float, dict[str, Any]]:
     """Sparsity, and scores by split, as those of a model of the store. Texts are cut where the folder says."""
     exported = Exported.read(folder)
-    if exported.labels != task.labels:
-        raise UserError(f"{folder} knows the labels {list(exported.labels)}, the task has {list(task.labels)}")
+    check_labels(folder, exported.labels, task)
     tokenizer, logits_of = load_tokenizer(folder), _logits_of(folder, exported)
-    answer = task.answer_kind
     scores: dict[str, Any] = {}
     for name in task.scored:
-        split = task.splits[name]
-        data = ENCODINGS[answer.encoding](split, tokenizer, exported.max_length, {})
-        answers = answer.decode(split, data.outputs(logits_of(data)))
-        found = score(answers, split.labels, split.groups, task.classes_of(split), answer)
-        scores[name] = {"kind": split.kind, **asdict(found)}
+        data = ENCODINGS[task.answer_kind.encoding](task.splits[name], tokenizer, exported.max_length, {})
+        scores[name] = score_split(task, task.splits[name], data.outputs(logits_of(data)))
     return exported.sparsity, scores
+
+
+def check_labels(folder: Path, labels: tuple[str, ...], task: Task) -> None:
+    if labels != task.labels:
+        raise UserError(f"{folder} knows the labels {list(labels)}, the task has {list(task.labels)}")
 
 
 def _logits_of(folder: Path, exported: Exported) -> Callable[[Encoded], np.ndarray]:
