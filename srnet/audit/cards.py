@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from srnet.errors import UserError
+from srnet.exported import CARD, is_exported
 from srnet.files import read_json_object
 from srnet.tasks.answers import CLASSES
 
-EXPORTED, CONFIG = "srnet.json", "config.json"
+CONFIG = "config.json"
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,7 @@ class Card:
 
 
 def read_card(folder: Path) -> Card:
-    if (folder / EXPORTED).is_file():
-        return _exported(folder / EXPORTED)
-    return _config(folder / CONFIG)
+    return _exported(folder / CARD) if is_exported(folder) else _config(folder / CONFIG)
 
 
 def _exported(path: Path) -> Card:

@@ -10,7 +10,7 @@ import numpy as np
 
 from srnet.errors import UserError
 from srnet.evaluation import score_split
-from srnet.export.onnx import GRAPH, onnx_logits, open_session, require_onnx
+from srnet.export.onnx import GRAPH, onnx_logits, open_session
 from srnet.exported import Exported, load_exported, load_tokenizer
 from srnet.tasks.base import Task
 from srnet.training import Encoded
@@ -37,7 +37,6 @@ def check_labels(folder: Path, labels: tuple[str, ...], task: Task) -> None:
 
 def _logits_of(folder: Path, exported: Exported) -> Callable[[Encoded], np.ndarray]:
     if exported.kind == "onnx":
-        require_onnx()
         session = open_session(folder / GRAPH)
         return lambda data: onnx_logits(session, data)
     model = load_exported(folder)
