@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,8 @@ from srnet.experiment import Engine, Store
 from srnet.experiment.rebuild import stored_model
 from srnet.timing import Measured, Pace, measure_speed
 
-_KEY = re.compile(r"[0-9a-f]{4,16}")
+SHORTEST_KEY = 4
+"""Letters from which on a name may be the beginning of a key."""
 
 
 def speed(
@@ -35,8 +35,5 @@ def speed(
 
 def _place(model: str, store: Store) -> str:
     """A key stands for the folder of its artifact."""
-    if Path(model).is_dir() or not _KEY.fullmatch(model):
-        return model
-    if not any(entry.key.startswith(model) for entry in store.entries()):
-        return model
-    return str(store.path(stored_model(store, model).key))
+    is_key = len(model) >= SHORTEST_KEY and any(key.startswith(model) for key in store.keys())  # noqa: SIM118
+    return str(store.path(stored_model(store, model).key)) if is_key and not Path(model).is_dir() else model

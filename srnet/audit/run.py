@@ -91,13 +91,10 @@ def load_models(
 ) -> list[Matched]:
     """Classifiers whose logits stand in the order of the task's labels."""
     task = load_task(spec)
-    pairs = any(any(split.text_b) for split in task.splits.values())
     spellings = dict(getattr(spec, "spellings", ()))
-    classifiers = [
-        load_classifier(Source(str(each), engine.store, pairs, max_length)) if isinstance(each, (str, Path)) else each
-        for each in models
-    ]
-    return [match(each, task.labels, spellings) for each in classifiers]
+    named = partial(Source, store=engine.store, pairs=task.has_pairs, max_length=max_length)
+    loaded = (load_classifier(named(str(each))) if isinstance(each, (str, Path)) else each for each in models)
+    return [match(each, task.labels, spellings) for each in loaded]
 
 
 def predict_splits(task: Task, models: Sequence[Classifier], engine: Engine) -> dict[str, list[np.ndarray]]:
