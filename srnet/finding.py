@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from srnet.errors import UserError
-from srnet.evaluation import MIN_SEEDS, Spread, Verdict, judge, spread
+from srnet.evaluation import BIASED_BY, MIN_SEEDS, Spread, Verdict, judge, spread
 from srnet.experiment import BiasSpec, Engine, Evaluate, ModelNode, Node, load_task
 from srnet.experiment.estimate import duration_text, estimate
 from srnet.experiment.nodes import TaskSpec
@@ -34,8 +34,6 @@ from srnet.recipes.recipe import FULL_CE, Recipe, with_latencies
 from srnet.report.evidence import Evidence
 from srnet.tasks.base import SHORTCUTS, Shortcut, Task
 
-BIASED_BY = 5.0
-"""Points above the majority class on ID dev from which a bias model counts as biased."""
 EVALUATION = 1.0 / 3.0
 """The time for the forward pass of a batch, relative to a training step: a backward pass costs about two of them."""
 AUDITED = 2

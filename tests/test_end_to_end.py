@@ -23,7 +23,7 @@ from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.progress import Reporter
 from srnet.pruners import OneShot
 from srnet.recipes import Profile
-from srnet.recipes.demo import SEEDS, SPARSITIES
+from srnet.recipes.demo import DemoSettings
 from srnet.recipes.paradigms import Search, full, of_fine_tuned
 from srnet.recipes.profiles import toy
 from srnet.tasks.synthetic import SyntheticTask
@@ -95,15 +95,15 @@ def test_a_dry_run_does_nothing(
     assert run(monkeypatch, "demo", "--measure", "--steps", "10", "--store", "store") == 0
     planned = capsys.readouterr().out.splitlines()
     # a seed: the full model and its control, a mask with CE, masks with PoE; their evaluations; raw; one bias model
-    models = SEEDS * (2 + 1 + len(SPARSITIES))
-    computed = 2 * models + SEEDS + 1
+    models = DemoSettings.seeds * (2 + 1 + len(DemoSettings.sparsities))
+    computed = 2 * models + DemoSettings.seeds + 1
     assert len(planned) - 2 == computed
     assert all("  to do   " in line for line in planned[:-2])
     assert planned[-2] == f"demo on inference: {models} models, {models} trainings, {models} to do"
     assert planned[-1].startswith(
         f"{models} distinct trainings, 0 of them stored; {computed} results to compute, about "
     )
-    steps = 10 * models + 10 * SEEDS  # the control takes 20
+    steps = 10 * models + 10 * DemoSettings.seeds  # the control takes 20
     assert planned[-1].endswith(f"for {steps} training steps, by a few steps measured just now; nothing was done")
     assert list(tiny_demo.iterdir()) == []
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 from small_models import VARIANTS, pruned, tiny
+from srnet.api.facts import known_about
 
 from srnet import api
-from srnet.api.facts import known_about
 from srnet.api.speeds import _drawn_length, _scores
 from srnet.cli.speed import _table
 from srnet.errors import UserError

@@ -315,7 +315,7 @@ def test_a_type_without_a_way_to_write_it() -> None:
         (("--steps", "5e3"), "--steps: '5e3' is not a whole number"),
         (("--learning-rate", "fast"), "--learning-rate: 'fast' is not a number"),
         (("--precision", "f8"), "--precision: unknown value 'f8'; choose one of: bf16, float32"),
-        (("--steps", "3", "--epochs", "1"), "--steps and --epochs exclude each other; keep one of them"),
+        (("--steps", "3", "--epochs", "1"), "steps and epochs exclude each other; keep one of them"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(words: tuple[str, ...], message: str) -> None:

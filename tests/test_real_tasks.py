@@ -13,7 +13,6 @@ from srnet.cli.app import app
 from srnet.cli.recipes import _order
 from srnet.errors import UserError
 from srnet.experiment import BiasSpec
-from srnet.recipes.files import bias_from
 from srnet.recipes.tasks import load_task_file
 from srnet.tasks.files import DataFile, FilesTask
 from srnet.tasks.published import published_task
@@ -139,7 +138,7 @@ def test_word_vectors_are_found_from_any_folder(snli: Path, monkeypatch: pytest.
     (snli.parent / "words.vec").write_text("doctors 1 0\npilot 0 1\n")
     monkeypatch.chdir(snli.parent)
     assert _order({"bias": BiasSpec(vectors="words.vec")}).bias.vectors == str(snli.parent / "words.vec")
-    assert bias_from({"vectors": "../words.vec"}, "x", Path("snli")).vectors == str(snli.parent / "words.vec")
+    assert BiasSpec(vectors="../words.vec").resolved(Path("snli")).vectors == str(snli.parent / "words.vec")
 
 
 def test_coarse_classes_do_not_train(snli: Path) -> None:

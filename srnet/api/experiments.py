@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srnet.experiment import Engine
 from srnet.files import require_writable
-from srnet.options import as_cli_args, option
+from srnet.options import as_cli_args
 from srnet.progress import is_secondary_rank
 from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
-from srnet.recipes.demo import SEEDS, SPARSITIES
+from srnet.recipes.demo import DemoSettings
 from srnet.recipes.recipe import with_latencies
 from srnet.tasks.synthetic import SyntheticTask
 
 if TYPE_CHECKING:  # reports import plotting libraries, which planning does not need
     from srnet.report import Evidence, Finding, Page, Results
-
-
-@dataclass(frozen=True)
-class DemoSettings:
-    """What the demo trains."""
-
-    seeds: int = option(SEEDS, least=1)
-    """How many seeds. With fewer than 3 there is no verdict."""
-    sparsities: tuple[float, ...] = SPARSITIES
-    """Shares to prune, with commas."""
-    steps: int | None = None
-    """Optimisation steps of each training."""
 
 
 def demo(
@@ -40,9 +27,9 @@ def demo(
 
     `settings` are fields of `DemoSettings`: seeds, sparsities, steps.
     """
-    task, given = task or SyntheticTask("inference"), DemoSettings(**settings)
-    command = shlex.join(["srnet", "demo", *as_cli_args(task), *as_cli_args(given)])
-    return run_recipe(demo_recipe(task, given.seeds, tuple(given.sparsities), given.steps), out, engine, command)
+    task = task or SyntheticTask("inference")
+    command = shlex.join(["srnet", "demo", *as_cli_args(task), *as_cli_args(DemoSettings(**settings))])
+    return run_recipe(demo_recipe(task, **settings), out, engine, command)
 
 
 def run(spec: Path | str, out: Path | str | None = None, *, engine: Engine | None = None) -> Results:
@@ -69,7 +56,7 @@ def reproduce(order: Order, out: Path | str | None = None, *, engine: Engine | N
 def _report(
     recipes: Sequence[Recipe], out: Path, engine: Engine, title: str, command: str, order: Order | None = None
 ) -> Page:
-    from srnet.report import Evidence, Page, Section, mask_pictures, results_of, write_report
+    from srnet.report import Evidence, Page, Results, Section, mask_pictures, write_report
 
     require_writable(out)
     recipes = [with_latencies(recipe, engine) for recipe in recipes]
@@ -78,7 +65,7 @@ def _report(
     sections = []
     for each in evidence:
         pictures, name = mask_pictures(each.recipe, engine.store), each.recipe.name
-        sections.append(Section(results_of(each), pictures, command if order is None else order.command(name)))
+        sections.append(Section(Results(each), pictures, command if order is None else order.command(name)))
     findings = [] if order is None else [found for found in _findings(evidence) if found.parts]
     page = Page(title, command, sections, findings)
     if not is_secondary_rank():

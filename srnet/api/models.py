@@ -7,27 +7,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
-from srnet.api.deployed import exported_scores, other_labels
-from srnet.api.facts import known_about
-from srnet.backbones import Head, has_language_model, keep_own_classifier, load_backbone
 from srnet.errors import UserError, choose
+from srnet.evaluation import BIASED_BY
 from srnet.experiment import BiasSpec, Engine, Evaluate, FineTune, ModelNode, Objective, Pretrained, Prune, load_task
 from srnet.experiment.compute import score_splits
+from srnet.experiment.known import known_about
 from srnet.experiment.latency import latency_of, with_latency
-from srnet.experiment.nodes import TaskSpec, answer_of_spec, answers_of
+from srnet.experiment.nodes import TaskSpec, answers_of
 from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.experiment.rebuild import stored_model
 from srnet.export import Format, Source, get_format, write
-from srnet.export.reference_masks import read_reference
-from srnet.export.shapes import linear_shapes, stack_shapes
-from srnet.export.smp_masks import read_smp
+from srnet.export.deployed import check_labels, exported_scores
+from srnet.export.imports import IMPORTED, outputs_of, read_published
 from srnet.exported import is_exported
 from srnet.files import read_json, require_new
 from srnet.masks import Mask
 from srnet.masks.latency import Latency
-from srnet.masks.parametrization import weight_name
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
 from srnet.options import option
@@ -37,15 +32,12 @@ from srnet.pruners.base import OfUnits, speedup_text
 from srnet.pruners.penalised import Penalised
 from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
 from srnet.subnetwork import Subnetwork
-from srnet.tasks.synthetic import SyntheticTask
 from srnet.tasks.synthetic.pretrain import PretrainSettings
 from srnet.tasks.synthetic.pretrain import pretrain as pretrain_backbone
 from srnet.training import TrainingSettings
 
 TOLERANCE = 0.002
 """How far a pruner without a budget may miss its sparsity before a remark says so."""
-BIASED_BY = 5.0
-"""Points above the majority class from which a bias model may be called one."""
 WITHOUT_VECTORS = {
     "overlap": "words alone, no similarities: --vectors FILE adds them",
     "claim": "a bag of words: --vectors FILE uses the paper's max-pooled word vectors instead",
@@ -104,12 +96,7 @@ def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engin
 
 
 def _settings(default: TrainingSettings, given: TrainingSettings | Mapping[str, Any] | None) -> TrainingSettings:
-    if isinstance(given, TrainingSettings):
-        return given
-    if given and "steps" in given and "epochs" in given:
-        raise UserError("--steps and --epochs exclude each other", "keep one of them")
-    default = replace(default, steps=None) if given and "epochs" in given else default
-    return replace(default, **(given or {}))
+    return given if isinstance(given, TrainingSettings) else default.changed(given or {})
 
 
 def finetune(
@@ -213,13 +200,13 @@ def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine 
         return _trained(node, engine)
     if task is None:
         raise UserError(f"{model} is a folder", "say which task to score it on: --task TASK")
-    if is_exported(model):
-        return Trained("", Path(model), *exported_scores(Path(model), load_task(task)))
-    subnetwork, data = Subnetwork.load(Path(model)), load_task(task)
-    if subnetwork.labels != data.labels:
-        raise other_labels(Path(model), subnetwork.labels, data)
+    folder, data = Path(model), load_task(task)
+    if is_exported(folder):
+        return Trained("", folder, *exported_scores(folder, data))
+    subnetwork = Subnetwork.load(folder)
+    check_labels(folder, subnetwork.labels, data)
     _, scores = score_splits(subnetwork, data, data.scored, subnetwork.max_length or data.answer_kind.max_length)
-    return Trained("", Path(model), subnetwork.sparsity, scores)
+    return Trained("", folder, subnetwork.sparsity, scores)
 
 
 def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine | None = None) -> Trained:
@@ -228,14 +215,11 @@ def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine |
     The spec names the backbone of weak models.
     """
     engine, spec, data = engine or Engine(), spec or BiasSpec(), load_task(task)
-    shortcut = spec.shortcut or data.shortcut
-    if shortcut == "unknown" and spec.backbone is None and not isinstance(task, SyntheticTask):
-        raise UserError("weak models need a backbone", "give --weak-backbone: the one that is to be debiased")
-    node = spec.resolved(Path()).node(task, EMBEDDED)
+    node = spec.node_alone(task)
     engine.execute([node])
     folder = engine.store.path(node.key)
-    scores = read_json(folder / "scores.json")
-    remarks = list(data.notes)
+    scores, remarks = read_json(folder / "scores.json"), list(data.notes)
+    shortcut = spec.shortcut or data.shortcut
     if spec.vectors is None and shortcut in WITHOUT_VECTORS:
         remarks.append(WITHOUT_VECTORS[shortcut])
     own = scores[data.dev.name]
@@ -309,52 +293,14 @@ def import_mask(
     label, whose logits of the language model are the model's outputs; a task may know its words. Without them the
     checkpoint's own classifier is kept where its labels fit, and a remark says whether it was.
     """
-    choose("format", format, ("smp", "srnet-reference"))
+    choose("format", format, IMPORTED)
     out = require_new(Path(out))
-    chosen, head = _outputs(format, backbone, tuple(labels), tuple(label_words), task)
-    base = load_backbone(backbone, chosen, seed=0, head=head)
-    mask, remarks = _read_mask(Path(file), format, base.model)
-    own = None if head.words else keep_own_classifier(base, chosen)
-    if own and own.kept:
-        remarks.append(f"the checkpoint's own classifier was kept for {', '.join(chosen)}: {own.why}")
-        name = weight_name(own.name)
-        if name in mask:  # its rows are in the checkpoint's order, the labels may be in another
-            mask = Mask({**mask, name: mask[name][list(own.order)]})
-    elif own:
-        remarks.append(f"the head is randomly initialised, for {own.why}: scores mean nothing until it is trained")
-    Subnetwork.of(base, chosen, base.model.state_dict(), mask).save(out)
-    return Imported(out, mask, tuple(remarks))
-
-
-def _outputs(
-    format: str, backbone: str, labels: tuple[str, ...], words: tuple[str, ...], task: TaskSpec | None
-) -> tuple[tuple[str, ...], Head]:
-    """The labels of the model, and the head that gives their logits."""
-    if bool(labels) == (task is not None):
-        raise UserError("the labels of the model are unclear", "give either labels or a task")
-    if len(set(labels)) != len(labels) or not all(labels) or len(labels) == 1:
-        raise UserError(f"{list(labels)} are not labels of a model", "give at least two different names")
-    if words and format != "smp":
-        raise UserError(f"masks of format '{format}' go with a classifier", "leave the label words out")
-    if task is None:
-        return labels, Head(words)
     # a description of files knows its labels itself, so the data need not be there
-    known: Any = task if hasattr(task, "labels") else load_task(task)
-    if not words and format == "smp" and has_language_model(backbone):
-        words = tuple(known.label_words)
-    return tuple(known.labels), Head(words, per_token=answer_of_spec(known).per_token)
-
-
-def _read_mask(file: Path, format: str, model: nn.Module) -> tuple[Mask, list[str]]:
-    """The mask, and what of the file or of the model it leaves out."""
-    if format == "smp":
-        return read_smp(file, stack_shapes(model)), []
-    mask, ignored = read_reference(file, linear_shapes(model))
-    remarks = [f"ignored in {file}, because it is no tensor: {', '.join(ignored)}"] if ignored else []
-    whole = [name for name in stack_shapes(model) if name not in mask]
-    if whole:
-        remarks.append(f"{len(whole)} matrices of the layers have no mask and stay whole, {whole[0]} the first")
-    return mask, remarks
+    known = task if task is None or hasattr(task, "labels") else load_task(task)
+    chosen, head = outputs_of(format, backbone, tuple(labels), tuple(label_words), known)
+    subnetwork, mask, remarks = read_published(Path(file), format, backbone, chosen, head)
+    subnetwork.save(out)
+    return Imported(out, mask, tuple(remarks))
 
 
 def pretrain(out: Path | str, settings: PretrainSettings | None = None, reporter: Reporter | None = None) -> Path:

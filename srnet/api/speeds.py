@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from srnet.api.facts import known_about
 from srnet.errors import UserError, choose
 from srnet.experiment import Engine, Store
+from srnet.experiment.known import known_about
 from srnet.experiment.rebuild import stored_model
 from srnet.export.card import scores_by_name, scores_on_card
 from srnet.exported import Exported, is_exported
 from srnet.files import require_writable, write_bytes
 from srnet.timing import Measured, Pace, measure_speed, speed_against_scores
 
-_KEY = re.compile(r"[0-9a-f]{4,16}")
 PICTURES = ("png", "pdf", "svg")
+SHORTEST_KEY = 4
+"""Letters from which on a name may be the beginning of a key."""
 
 
 def speed(
@@ -97,6 +97,6 @@ def _place(model: str, store: Store) -> str:
 
 
 def _is_key(model: str, store: Store) -> bool:
-    if Path(model).is_dir() or not _KEY.fullmatch(model):
+    if Path(model).is_dir() or len(model) < SHORTEST_KEY:
         return False
-    return any(entry.key.startswith(model) for entry in store.entries())
+    return any(key.startswith(model) for key in store.keys())  # noqa: SIM118

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from srnet.errors import UserError
+from srnet.exported import CARD, is_exported
 from srnet.files import read_json_object
 from srnet.sealed import read_sealed
 from srnet.tasks.answers import CLASSES
 
-EXPORTED, CONFIG = "srnet.json", "config.json"
+CONFIG = "config.json"
 
 
 @dataclass(frozen=True)
@@ -25,14 +26,12 @@ class Card:
 
 def check_files(folder: Path) -> None:
     """Refuse an export whose files were altered. A card that was written by hand has no checksums."""
-    if (folder / EXPORTED).is_file() and "sha256" in read_json_object(folder / EXPORTED):
-        read_sealed(folder, EXPORTED)
+    if is_exported(folder) and "sha256" in read_json_object(folder / CARD):
+        read_sealed(folder, CARD)
 
 
 def read_card(folder: Path) -> Card:
-    if (folder / EXPORTED).is_file():
-        return _exported(folder / EXPORTED)
-    return _config(folder / CONFIG)
+    return _exported(folder / CARD) if is_exported(folder) else _config(folder / CONFIG)
 
 
 def _exported(path: Path) -> Card:

@@ -13,13 +13,15 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoTokenizer
 
-from srnet.audit.cards import EXPORTED, read_card
+from srnet.audit.cards import read_card
 from srnet.audit.encoding import encode_pairs
 from srnet.audit.labels import match_labels
 from srnet.backbones import folder_or_name, has_language_model, keep_own_classifier, load_backbone, load_language_model
 from srnet.errors import UserError
 from srnet.experiment import Store
 from srnet.experiment.rebuild import stored_model
+from srnet.export.onnx import GRAPH
+from srnet.exported import is_exported
 from srnet.label_words import read_at_first_token, restrict_to
 from srnet.names import DOWNLOAD_VARIABLE
 from srnet.subnetwork import CARD, Subnetwork, load_subnetwork
@@ -29,7 +31,6 @@ from srnet.training.predict import predict
 _KEY = re.compile(r"[0-9a-f]{6,}")
 """What the beginning of a key looks like."""
 _CHECKPOINTS = ("model.safetensors", "model.safetensors.index.json")
-ONNX_MODEL = "model.onnx"
 
 
 class Classifier(Protocol):
@@ -126,11 +127,11 @@ def _format_of(folder: Path) -> Callable[[Source], Classifier]:
         return _from_subnetwork
     if any((folder / name).is_file() for name in _CHECKPOINTS):
         return _from_hugging_face
-    if (folder / ONNX_MODEL).is_file():
+    if (folder / GRAPH).is_file():
         return _from_onnx
-    if (folder / EXPORTED).is_file():
+    if is_exported(folder):
         return _from_export
-    raise UserError(f"{folder} holds no model", f"it needs one of {CARD}, {', '.join(_CHECKPOINTS)}, {ONNX_MODEL}")
+    raise UserError(f"{folder} holds no model", f"it needs one of {CARD}, {', '.join(_CHECKPOINTS)}, {GRAPH}")
 
 
 def _from_store(source: Source) -> Classifier:
@@ -154,7 +155,7 @@ def _classifier_of(subnetwork: Subnetwork, source: Source, name: str, max_length
 
 
 def _from_hugging_face(source: Source) -> Classifier:
-    exported = read_card(source.folder) if (source.folder / EXPORTED).is_file() else None
+    exported = read_card(source.folder) if is_exported(source.folder) else None
     config = _config(source.name)
     labels = tuple(str(config.id2label.get(index, f"LABEL_{index}")) for index in range(config.num_labels))
     base = load_backbone(source.name, labels, seed=0)

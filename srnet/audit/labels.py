@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from srnet.errors import UserError
+from srnet.errors import UserError, shortened
 
 _UNNAMED = re.compile(r"label_\d+|\d+")
 """What Hugging Face calls outputs that nobody has named."""
@@ -39,12 +39,8 @@ def match_labels(
             tuple(range(len(ours))),
             f"{model} does not name its outputs; they are taken in the order of the task: {', '.join(ours)}",
         )
+    listed = [shortened(", ".join(labels), 80) for labels in (theirs, ours)]
     raise UserError(
-        f"{model} tells {_listed(theirs)} apart, the task {_listed(ours)}",
+        f"{model} tells {listed[0]} apart, the task {listed[1]}",
         "audit models of one task, or name the labels alike (id2label in config.json)",
     )
-
-
-def _listed(labels: Sequence[str]) -> str:
-    text = ", ".join(labels)
-    return text if len(text) <= 80 else f"{text[:80]}..."

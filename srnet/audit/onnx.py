@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from srnet.audit.cards import Card, check_files, read_card
 from srnet.audit.encoding import encode_pairs
 from srnet.errors import UserError
-from srnet.training.data import token_batches
-from srnet.training.predict import EVAL_TOKENS
+from srnet.export.onnx import GRAPH, onnx_logits, open_session
 
-MODEL, SEGMENTS = "model.onnx", "token_type_ids"
+SEGMENTS = "token_type_ids"
 
 
 @dataclass(frozen=True)
@@ -30,40 +28,25 @@ class OnnxClassifier:
     pairs: bool = True
 
     def logits(self, text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
-        result = np.empty((len(text_a) + self.pairs, len(self.labels)), dtype=np.float32)
         if not text_a:
-            return result[:0]
+            return np.empty((0, len(self.labels)), dtype=np.float32)
         data = encode_pairs(text_a, text_b, self.tokenizer, self.max_length, self.pairs)
-        wanted = [each.name for each in self.session.get_inputs()]
-        for rows in token_batches(data.lengths, EVAL_TOKENS):
-            batch = {name: tensor.numpy() for name, tensor in data.collate(rows).items()}
-            missing = [name for name in wanted if name not in batch]
-            if missing:
-                raise UserError(f"{self.name} wants the input '{missing[0]}'", f"it can have {', '.join(batch)}")
-            result[rows] = self.session.run(None, {name: batch[name] for name in wanted})[0]
-        return result[: len(text_a)]
+        known = data.collate([0])
+        missing = [each.name for each in self.session.get_inputs() if each.name not in known]
+        if missing:
+            raise UserError(f"{self.name} wants the input '{missing[0]}'", f"it can have {', '.join(known)}")
+        return onnx_logits(self.session, data)[: len(text_a)]
 
 
 def load_onnx(folder: Path, name: str, max_length: int | None = None, pairs: bool = True) -> OnnxClassifier:
     check_files(folder)
     card = read_card(folder)
-    session = _session(folder / MODEL)
+    session = open_session(folder / GRAPH)
     length = card.max_length if max_length is None else max_length
     tokenizer = _tokenizer(folder, card)
     if SEGMENTS in [each.name for each in session.get_inputs()]:  # tokenizer.json does not say whether they are read
         tokenizer.model_input_names = list(dict.fromkeys([*tokenizer.model_input_names, SEGMENTS]))
     return OnnxClassifier(name, _labels(card, session, folder), session, tokenizer, length, pairs)
-
-
-def _session(path: Path) -> Any:
-    try:
-        runtime = import_module("onnxruntime")
-    except ImportError as error:
-        raise UserError(f"{path} needs onnxruntime, which is not installed", "pip install onnxruntime") from error
-    try:
-        return runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime raises classes of its own that share no base
-        raise UserError(f"{path} cannot be loaded: {str(error).splitlines()[0]}", "export the model again") from error
 
 
 def _labels(card: Card, session: Any, folder: Path) -> tuple[str, ...]:

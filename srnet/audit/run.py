@@ -20,10 +20,8 @@ from srnet.experiment import Bias, BiasSpec, Engine, load_task
 from srnet.experiment.artifacts import bias_predictions
 from srnet.experiment.nodes import TaskSpec
 from srnet.files import DiskFull
-from srnet.names import EMBEDDED
 from srnet.options import option
 from srnet.tasks.base import Task
-from srnet.tasks.synthetic import SyntheticTask
 
 
 @dataclass(frozen=True)
@@ -93,13 +91,10 @@ def load_models(
 ) -> list[Matched]:
     """Classifiers whose logits stand in the order of the task's labels."""
     task = load_task(spec)
-    pairs = any(any(split.text_b) for split in task.splits.values())
     spellings = dict(getattr(spec, "spellings", ()))
-    classifiers = [
-        load_classifier(Source(str(each), engine.store, pairs, max_length)) if isinstance(each, (str, Path)) else each
-        for each in models
-    ]
-    return [match(each, task.labels, spellings) for each in classifiers]
+    named = partial(Source, store=engine.store, pairs=task.has_pairs, max_length=max_length)
+    loaded = (load_classifier(named(str(each))) if isinstance(each, (str, Path)) else each for each in models)
+    return [match(each, task.labels, spellings) for each in loaded]
 
 
 def predict_splits(task: Task, models: Sequence[Classifier], engine: Engine) -> dict[str, list[np.ndarray]]:
@@ -137,7 +132,7 @@ def find_shortcut(spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None) 
     if bias is None and (task.shortcut == "unknown" or not any(task.train.text_b)):
         return None, ["no bias model: the task suspects no shortcut by name; --shortcut overlap or claim measures one"]
     try:
-        node = _bias_node(spec, bias or BiasSpec())
+        node = (bias or BiasSpec()).node_alone(spec)
         engine.execute([node])
     except DiskFull:
         raise
@@ -146,10 +141,3 @@ def find_shortcut(spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None) 
             raise
         return None, [f"no bias model: {error}"]
     return node, []
-
-
-def _bias_node(spec: TaskSpec, bias: BiasSpec) -> Bias:
-    weak = (bias.shortcut or load_task(spec).shortcut) == "unknown"
-    if weak and bias.backbone is None and not isinstance(spec, SyntheticTask):
-        raise UserError("weak models of which backbone?", "give --weak-backbone")
-    return bias.node(spec, EMBEDDED)

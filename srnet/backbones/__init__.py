@@ -1,6 +1,6 @@
 """Pre-trained models: where they come from, how they are loaded, and which layers they have."""
 
-from srnet.backbones.checkpoints import folder_or_name
+from srnet.backbones.checkpoints import SHIPPED, folder_or_name
 from srnet.backbones.head import CLASSIFIER, Head
 from srnet.backbones.language_model import has_language_model, load_language_model
 from srnet.backbones.layers import classifier_of, in_base, linear_layers
@@ -8,7 +8,7 @@ from srnet.backbones.loading import LoadedBackbone, backbone_hash, load_backbone
 from srnet.backbones.own_classifier import OwnClassifier, keep_own_classifier
 
 __all__ = [
-    "CLASSIFIER", "Head", "LoadedBackbone", "OwnClassifier", "backbone_hash", "classifier_of", "folder_or_name",
-    "has_language_model", "in_base", "keep_own_classifier", "linear_layers", "load_backbone", "load_language_model",
-    "newly_initialised",
+    "CLASSIFIER", "SHIPPED", "Head", "LoadedBackbone", "OwnClassifier", "backbone_hash", "classifier_of",
+    "folder_or_name", "has_language_model", "in_base", "keep_own_classifier", "linear_layers", "load_backbone",
+    "load_language_model", "newly_initialised",
 ]  # fmt: skip

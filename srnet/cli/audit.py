@@ -53,7 +53,7 @@ def audit(
         b,
         task=srnet.DataOptions(**data).task(task),
         options=srnet.AuditOptions(**options),
-        bias=srnet.BiasSpec(**bias).resolved(Path()) if bias else None,
+        bias=srnet.BiasSpec(**bias) if bias else None,
         out=folder,
         engine=Run(**run).start(),
     )

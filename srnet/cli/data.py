@@ -18,7 +18,6 @@ group = typer.Typer(help="Look at data before you train on them.", no_args_is_he
 app.add_typer(group, name="data")
 SHOWN = 10
 """Bad rows that are printed; --json has them all."""
-"""Columns that may be wrapped on a narrow screen; numbers never are."""
 LAYOUT = ("text_a", "text_b", "label", "group", "labels", "answer", "metric", "columns", "shortcut")
 """Fields of `FilesTask` that say how files are read."""
 TASKS = "mnli, snli, qqp, fever, cola, sst2, mrpc, stsb, qnli, rte, squad"

@@ -32,7 +32,7 @@ class NewModel:
     those of the task. Default: a classifier."""
 
 
-NewModelOptions = Annotated[Given, Fields("Options", NewModel)]
+NewModelOptions = Annotated[Given, Fields("Without a key", NewModel)]
 TaskOption = Annotated[Given, Fields("Options", NewModel, only=("task",))]
 Model = Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")]
 ModelKey = Annotated[str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")]
@@ -111,7 +111,7 @@ def _subcases_table(split: str, groups: dict[str, float]) -> Table:
 def finetune(
     *,
     model: TrainedKey = None,
-    new: Annotated[Given, Fields("Without a key", NewModel)],
+    new: NewModelOptions,
     objective: Objective,
     needs: Needs,
     data: Data,
@@ -144,7 +144,7 @@ def _check_own(new: Given, data: Given) -> None:
 def prune(
     *,
     model: ModelKey = None,
-    new: Annotated[Given, Fields("Without a key", NewModel)],
+    new: NewModelOptions,
     pruner: Pruner,
     objective: Objective,
     needs: Needs,

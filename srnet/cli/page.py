@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,7 +29,7 @@ def page(*, a: First, b: Second, task: Task, options: Options, bias: Bias, data:
         b,
         task=srnet.DataOptions(**data).task(task),
         options=srnet.PageOptions(**options),
-        bias=srnet.BiasSpec(**bias).resolved(Path()) if bias else None,
+        bias=srnet.BiasSpec(**bias) if bias else None,
         engine=Run(**run).start(),
         ready=lambda address: out.print(f"Page: {address} (Ctrl-C ends it)"),
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from srnet.tasks.answers import CLASSES, METRICS, AnswerKind
-from srnet.tasks.base import Metric
-from srnet.tasks.splits import LEVELS
+from srnet.tasks.base import Metric, Task
+from srnet.tasks.splits import LEVELS, Split
 
 
 def measure(metric: Metric, predictions: np.ndarray, labels: np.ndarray) -> float:
@@ -52,6 +53,13 @@ def score(
         majority={name: _percent(measure(name, constant, labels)) for name in names},
         examples=len(labels),
     )
+
+
+def score_split(task: Task, split: Split, logits: np.ndarray) -> dict[str, Any]:
+    """The scores of a model's outputs on a split, as they are stored."""
+    answer = task.answer_kind
+    scores = score(answer.decode(split, logits), split.labels, split.groups, task.classes_of(split), answer)
+    return {"kind": split.kind, **asdict(scores)}
 
 
 def _by_group(right: np.ndarray, groups: tuple[str, ...]) -> dict[str, float]:

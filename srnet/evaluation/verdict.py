@@ -11,6 +11,8 @@ from srnet.evaluation.significance import LEVEL, Interval, holm
 
 KEEPS_ID = 0.95
 """The share of the full model's ID score that a subnetwork must keep."""
+BIASED_BY = 5.0
+"""Points above the majority class on ID dev from which on a bias model may be called one."""
 MIN_SEEDS = 3
 """With fewer, the variance between seeds is unknown."""
 ALPHA = (1.0 - LEVEL) / 2.0

@@ -9,8 +9,10 @@ from pathlib import Path
 from srnet.bias.vector_files import files_of, is_vector_file
 from srnet.errors import UserError, choose
 from srnet.experiment.nodes import CE, Bias, BiasModel, FineTune, Pretrained, TaskSpec, WeakModel, shortcut_of_spec
+from srnet.names import EMBEDDED
 from srnet.options import option
 from srnet.tasks.base import SHORTCUTS, Shortcut
+from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
 
@@ -56,6 +58,13 @@ class BiasSpec:
         if shortcut != "unknown":
             return BiasModel(task, self.shortcut, self.vectors, self.folds, self.extended)
         return self._weak(task, self.backbone or backbone)
+
+    def node_alone(self, task: TaskSpec) -> Bias:
+        """The node where it debiases no model: weak models then need a backbone of their own."""
+        weak = (self.shortcut or shortcut_of_spec(task)) == "unknown"
+        if weak and self.backbone is None and not isinstance(task, SyntheticTask):
+            raise UserError("weak models need a backbone", "give --weak-backbone: the one that is to be debiased")
+        return self.resolved(Path()).node(task, EMBEDDED)
 
     def _weak(self, task: TaskSpec, backbone: str) -> WeakModel:
         raw = Pretrained(backbone, task)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from srnet.backbones import LoadedBackbone, load_backbone
 from srnet.bias import BiasPredictions, WordVectors, fit_bias_model, vocabulary
 from srnet.bias.vector_files import is_vector_file
 from srnet.errors import UserError
-from srnet.evaluation import measure, score
+from srnet.evaluation import measure, score_split
 from srnet.experiment.artifacts import TOKENS, bias_predictions, load_logits
 from srnet.experiment.nodes import (
     NEEDS,
@@ -119,8 +119,7 @@ def _write_bias(task: Task, predictions: dict[str, BiasPredictions], folder: Pat
     report = {}
     for name, each in predictions.items():
         np.savez(folder / f"{name}.npz", ids=np.array(each.ids), log_probs=each.log_probs)
-        split = task.splits[name]
-        report[name] = _scores_of(task, split, each.log_probs)
+        report[name] = score_split(task, task.splits[name], each.log_probs)
     write_json(folder / "scores.json", report)
 
 
@@ -309,7 +308,7 @@ def score_splits(
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Logits and scores of a model, by split."""
     logits = logits_on(subnetwork, {name: task.splits[name] for name in names}, max_length, task.answer_kind)
-    return logits, {name: _scores_of(task, task.splits[name], logits[name]) for name in names}
+    return logits, {name: score_split(task, task.splits[name], logits[name]) for name in names}
 
 
 def logits_on(
@@ -326,9 +325,3 @@ def logits_on(
         if answer.per_token:
             found[TOKENS.format(name)] = logits
     return found
-
-
-def _scores_of(task: Task, split: Split, logits: np.ndarray) -> dict[str, Any]:
-    answer = task.answer_kind
-    scores = score(answer.decode(split, logits), split.labels, split.groups, task.classes_of(split), answer)
-    return {"kind": split.kind, **asdict(scores)}

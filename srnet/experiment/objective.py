@@ -16,7 +16,6 @@ from srnet.experiment.store import Store
 from srnet.objectives import parse_objective
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split
-from srnet.training import TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,6 @@ def make_objective(text: str, sources: ObjectiveSources) -> Objective:
     made = {need: NEEDS[need].node(sources, loss) for need in registered.needs if NEEDS[need].what is not None}
     bias, teacher = made.pop("bias", None), made.pop("teacher", None)
     return Objective(registered.name, bias, teacher, options=tuple(options.items()), inputs=tuple(made.items()))  # type: ignore[arg-type]
-
-
-def shorter_training(training: TrainingSettings, share: float) -> TrainingSettings:
-    """The same training for a share of its length."""
-    if training.steps is not None:
-        return replace(training, steps=max(1, round(share * training.steps)))
-    return replace(training, epochs=share * training.epochs)
 
 
 class _Bias(Need):
@@ -82,7 +74,7 @@ class _Early(_Teacher):
 
     def node(self, sources: ObjectiveSources, loss: Any) -> Node:
         full = sources.full()
-        return answers_of(replace(full, training=shorter_training(full.training, loss.early_share)))
+        return answers_of(replace(full, training=full.training.lengthened(loss.early_share)))
 
     def check(self, objective: str, task: Task) -> None:
         task.need_classes(objective)

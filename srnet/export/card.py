@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
+from srnet.backbones import SHIPPED
 from srnet.evaluation import MIN_SEEDS, Interval, Spread, Verdict, seeds_in_words
 from srnet.files import write_text
-from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.sealed import README
 from srnet.subnetwork import Subnetwork
 
@@ -120,8 +120,7 @@ def public_name(backbone: str) -> str:
 
 
 def _on_hub(backbone: str) -> bool:
-    shipped = backbone in (EMBEDDED, EMBEDDED_OTHER)
-    return not shipped and _HUB_NAME.fullmatch(backbone) is not None and not Path(backbone).exists()
+    return backbone not in SHIPPED and _HUB_NAME.fullmatch(backbone) is not None and not Path(backbone).exists()
 
 
 def _what(subnetwork: Subnetwork, about: About, format: str) -> str:

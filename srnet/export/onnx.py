@@ -221,12 +221,14 @@ def _checked(difference: float, expected: list[np.ndarray]) -> str:
     return _in_words(difference)
 
 
-def open_session(graph: Path, threads: int | None = None) -> Any:
-    """As many threads as torch has, unless told otherwise."""
-    import onnxruntime
-
+def open_session(graph: Path) -> Any:
+    """With as many threads as torch has."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise UserError(f"{graph} needs onnxruntime, which is not installed", "pip install onnxruntime") from error
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or torch.get_num_threads()
+    options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])

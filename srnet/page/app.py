@@ -68,7 +68,7 @@ class _Handlers:
                 "task": view.task.name,
                 "labels": view.task.labels,
                 "models": [{"name": each.name, "note": each.note} for each in view.models],
-                "pairs": view.has_pairs,
+                "pairs": view.task.has_pairs,
                 "shortcut": None if shortcut is None else shortcut.about,
                 "training": {"rows": len(view.task.train), "compared": len(view.training)},
                 "notes": list(view.notes),

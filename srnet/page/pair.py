@@ -26,11 +26,6 @@ class PairView:
     training: TrainingRows
     notes: Sequence[str] = ()
 
-    @property
-    def has_pairs(self) -> bool:
-        """Whether the task has second texts."""
-        return any(any(split.text_b) for split in self.task.splits.values())
-
     def look(self, text_a: str, text_b: str, split: str | None = None) -> dict[str, Any]:
         """What both models and the shortcut answer, the shared words, the nearest training rows.
 
@@ -40,7 +35,7 @@ class PairView:
         return {
             "answers": [self._answer(model, text_a, text_b, split) for model in self.models],
             "shortcut": shortcut,
-            "overlap": asdict(overlap_of(text_a, text_b)) if self.has_pairs else None,
+            "overlap": asdict(overlap_of(text_a, text_b)) if self.task.has_pairs else None,
             "nearest": [asdict(each) for each in self.training.nearest(text_a, text_b)],
         }
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
+from srnet.options import option
 from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Profile, full, of_fine_tuned
 from srnet.recipes.points import Point
@@ -11,21 +13,25 @@ from srnet.recipes.profiles.toy import toy_profile
 from srnet.recipes.recipe import FULL_CE, Recipe
 from srnet.tasks.synthetic import SyntheticTask
 
-SPARSITIES = (0.5, 0.7)
-SEEDS = 3
-"""With fewer there is no verdict."""
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """What the demo trains."""
+
+    seeds: int = option(3, least=1)
+    """How many seeds. With fewer than 3 there is no verdict."""
+    sparsities: tuple[float, ...] = (0.5, 0.7)
+    """Shares to prune, with commas."""
+    steps: int | None = None
+    """Optimisation steps of each training."""
 
 
-def demo_recipe(
-    task: SyntheticTask | None = None,
-    seeds: int = SEEDS,
-    sparsities: tuple[float, ...] = SPARSITIES,
-    steps: int | None = None,
-) -> Recipe:
-    """`steps` shortens (or lengthens) every training alike."""
-    profile = replace(toy_profile(task or SyntheticTask("inference")), seeds=tuple(range(seeds)), sparsities=sparsities)
-    if steps is not None:
-        profile = profile.each_training(steps=steps, eval_every=max(1, steps // 5))
+def demo_recipe(task: SyntheticTask | None = None, **settings: Any) -> Recipe:
+    """`settings` are fields of `DemoSettings`."""
+    given, profile = DemoSettings(**settings), toy_profile(task or SyntheticTask("inference"))
+    profile = replace(profile, seeds=tuple(range(given.seeds)), sparsities=tuple(given.sparsities))
+    if given.steps is not None:
+        profile = profile.each_training(steps=given.steps, eval_every=max(1, given.steps // 5))
     return Recipe("demo", profile, _points)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -98,10 +98,7 @@ def _changed(default: TrainingSettings, place: str, given: Settings) -> Training
     with located(place):
         if "seed" in given:
             raise UserError("seeds belong to the recipe", "write seeds: [...] beside it")
-        if "epochs" in given and "steps" in given:
-            raise UserError("epochs and steps exclude each other", "keep one of them")
-        default = replace(default, steps=None) if "epochs" in given else default
-        return replace(default, **arguments_of(TrainingSettings, given))
+        return default.changed(arguments_of(TrainingSettings, given))
 
 
 def _points(lines: tuple[dict[str, Any], ...], profile: Profile) -> list[Point]:
@@ -130,8 +127,3 @@ def _series(profile: Profile, line: dict[str, Any]) -> list[Point]:
             if sparsity not in search.sparsities:
                 raise UserError(f"options_at or lengths_at names {sparsity:g}, which is none of the sparsities")
     return make(profile, **arguments)
-
-
-def bias_from(values: Any, where: str, folder: Path = Path()) -> BiasSpec:
-    with located(where):
-        return build(BiasSpec, values).resolved(folder)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from srnet.errors import UserError
-from srnet.experiment import Bias, BiasSpec, Distilled, ModelNode, Objective
+from srnet.experiment import BiasSpec, Distilled, ModelNode, Objective
 from srnet.experiment.nodes import FineTune, Moment, Pretrained, Prune, Rewind, TaskSpec, Trajectory
 from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.masks.latency import Latency
@@ -135,7 +135,7 @@ class Profile:
             if value is None:
                 return None
             every = max(1, round(scale * value.eval_every))
-            return replace(lengthened(value, scale), **{"eval_every": every, **changes})
+            return replace(value.lengthened(scale), **{"eval_every": every, **changes})
 
         return replace(self, **{name: changed(getattr(self, name)) for name in names})
 
@@ -170,7 +170,7 @@ class Profile:
         # `pruning` is for several pruners, and not all of them have scores
         settings = settings if pruner.has_scores else replace(settings, score_rate=None)
         # where only this sparsity trains longer, it warms up for as many steps as the others
-        settings = replace(lengthened(settings, place.length * longer), warmup=settings.warmup / max(1.0, longer))
+        settings = replace(settings.lengthened(place.length * longer), warmup=settings.warmup / max(1.0, longer))
         return Prune(model, pruner, objective, _of_run(settings, search.prune, model), search.data)
 
     def _timed(self, pruner: Pruner, backbone: str) -> Pruner:
@@ -180,18 +180,8 @@ class Profile:
 
     def objective(self, name: str, model: ModelNode) -> Objective:
         raw = model.pretrained
-        return make_objective(
-            name, ObjectiveSources(raw, lambda: self.full(raw.seed, backbone=raw.backbone), self.bias)
-        )
-
-    def bias_model(self, backbone: str | None = None) -> Bias:
-        return self.bias.node(self.task, backbone or self.backbone)
-
-
-def lengthened(settings: TrainingSettings, factor: float) -> TrainingSettings:
-    if settings.steps is None:
-        return replace(settings, epochs=factor * settings.epochs)
-    return replace(settings, steps=max(1, round(factor * settings.steps)))
+        sources = ObjectiveSources(raw, lambda: self.full(raw.seed, backbone=raw.backbone), self.bias)
+        return make_objective(name, sources)
 
 
 def _of_run(settings: TrainingSettings, objective: str, model: ModelNode) -> TrainingSettings:

@@ -23,13 +23,10 @@ __all__ = [
     "answer_claims",
     "findings_table",
     "mask_pictures",
-    "results_of",
     "results_table",
     "verdict_line",
     "write_report",
 ]
-
-results_of = Results
 
 
 def write_report(page: Page, out: Path) -> None:

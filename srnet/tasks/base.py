@@ -110,6 +110,11 @@ class Task:
         extra = {} if self.ood_train is None else {self.ood_train.name: self.ood_train}
         return {self.train.name: self.train, self.dev.name: self.dev, **self.id_tests, **self.ood, **extra}
 
+    @cached_property
+    def has_pairs(self) -> bool:
+        """Whether any example has a second text."""
+        return any(any(split.text_b) for split in self.splits.values())
+
     def classes_of(self, split: Split) -> tuple[str, ...]:
         """The classes of a split's labels."""
         return split.coarse.classes if split.coarse else self.labels

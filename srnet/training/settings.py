@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from srnet.errors import check_ranges, choose
+from srnet.errors import UserError, check_ranges, choose
 
 Precision = Literal["float32", "bf16"]
 Selection = Literal["late", "published"]
@@ -78,6 +79,18 @@ class TrainingSettings:
     def selects_late(self) -> bool:
         """Whether only late checkpoints are eligible. A run that may stop early has no planned end, so all are."""
         return self.selection == "late" and self.patience is None
+
+    def lengthened(self, factor: float) -> TrainingSettings:
+        """The same training, `factor` times as long."""
+        if self.steps is None:
+            return replace(self, epochs=factor * self.epochs)
+        return replace(self, steps=max(1, round(factor * self.steps)))
+
+    def changed(self, given: Mapping[str, Any]) -> TrainingSettings:
+        """With other values. Epochs take the place of steps, so a user gives one of the two."""
+        if "steps" in given and "epochs" in given:
+            raise UserError("steps and epochs exclude each other", "keep one of them")
+        return replace(replace(self, steps=None) if "epochs" in given else self, **given)
 
     def total_steps(self, examples: int) -> int:
         """t_max: optimisation steps of the run."""

@@ -281,7 +281,7 @@ def test_other_exports_are_read_by_load_subnetwork(
 @pytest.mark.parametrize(
     ("file", "content", "told"),
     [
-        ("model.onnx", "rubbish", "cannot be loaded"),
+        ("model.onnx", "rubbish", "cannot be read as an ONNX model"),
         ("config.json", '{"id2label": {"0": "a"}}', "names 1 labels for 2 outputs"),
         ("config.json", '{"id2label": {"x": "a", "1": "b"}}', "does not number the outputs"),
         ("srnet.json", '{"labels": [1, 2], "max_length": 32}', "names no labels"),

@@ -12,10 +12,10 @@ from huggingface_hub import ModelCard
 from small_models import pruned
 
 from srnet import api
-from srnet.api.facts import known_about
 from srnet.evaluation import Interval, judge, spread
-from srnet.experiment import CE, Engine, Evaluate, FineTune, Pretrained, Prune
+from srnet.experiment import CE, Engine, Evaluate, FineTune, Pretrained, Prune, load_task
 from srnet.experiment.compute import load_logits
+from srnet.experiment.known import known_about
 from srnet.export import FORMATS, About, Scored, Source
 from srnet.export.card import card_text
 from srnet.masks import Mask
@@ -101,7 +101,7 @@ def subnetworks(engine: Engine, tiny_backbone: str, tiny_task: SyntheticTask) ->
 
 def test_what_the_store_knows(subnetworks: list[Prune], engine: Engine) -> None:
     about = known_about(engine.store, subnetworks[0])
-    labels = {split.name: split.labels for split in api.models.load_task(subnetworks[0].task_spec).splits.values()}
+    labels = {split.name: split.labels for split in load_task(subnetworks[0].task_spec).splits.values()}
     for scored in about.scores:
         by_seed = [
             [

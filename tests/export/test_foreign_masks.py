@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from transformers import AutoModelForSequenceClassification
 
 from srnet import api
-from srnet.api.models import _outputs
 from srnet.backbones import Head, keep_own_classifier, load_backbone
 from srnet.cli import main
 from srnet.errors import UserError
+from srnet.export.imports import outputs_of
 from srnet.export.reference_masks import read_reference
 from srnet.export.shapes import linear_shapes, stack_shapes
 from srnet.export.smp_masks import read_smp, to_npy, unpack
@@ -253,10 +253,10 @@ def test_a_failed_import_leaves_nothing(deep: str, released: Path, tmp_path: Pat
 
 
 def test_a_published_task_brings_labels_and_words_without_its_data() -> None:
-    labels, head = _outputs("smp", "srnet-tiny", (), (), published_task("mnli"))
+    labels, head = outputs_of("smp", "srnet-tiny", (), (), published_task("mnli"))
     assert (labels, head.words) == (("entailment", "neutral", "contradiction"), ("Yes", "Maybe", "No"))
-    assert _outputs("srnet-reference", "srnet-tiny", (), (), published_task("mnli")) == (labels, Head())
-    assert _outputs("smp", "srnet-tiny", (), ("a", "b", "c"), published_task("mnli"))[1] == Head(("a", "b", "c"))
+    assert outputs_of("srnet-reference", "srnet-tiny", (), (), published_task("mnli")) == (labels, Head())
+    assert outputs_of("smp", "srnet-tiny", (), ("a", "b", "c"), published_task("mnli"))[1] == Head(("a", "b", "c"))
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_is_computed(
     task, out = write_task(tmp_path), ("--out", tmp_path / place)
     never = pytest.fail
     monkeypatch.setattr("srnet.api.models.pretrain_backbone", never)
-    monkeypatch.setattr("srnet.api.models.load_backbone", never)
+    monkeypatch.setattr("srnet.api.models.read_published", never)
     monkeypatch.setattr("srnet.api.models._source", never)
     for words in (
         ("pretrain",),

@@ -29,7 +29,7 @@ from srnet.experiment.nodes import Objective
 from srnet.names import EMBEDDED
 from srnet.pruners import IMP, MaskTraining, OneShot, RewoundIMP, StaticShared
 from srnet.recipes import Point, Profile, demo_recipe
-from srnet.recipes.demo import SEEDS, SPARSITIES
+from srnet.recipes.demo import DemoSettings
 from srnet.recipes.paradigms import Search, full, in_isolation, of_fine_tuned, of_raw
 from srnet.recipes.points import Place, labels_of
 from srnet.recipes.profiles import toy
@@ -327,7 +327,10 @@ def test_the_demonstration(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = ["full model (CE)", "full model (CE), trained as long", "mask training (CE)", "mask training (PoE)"]
     assert labels_of(recipe.points) == labels
     searches = {(p.label, p.place.sparsity, p.search.objective.name) for p in recipe.points if p.search}
-    assert searches == {(labels[2], SPARSITIES[0], "ce"), *((labels[3], s, "poe") for s in SPARSITIES)}
+    assert searches == {
+        (labels[2], DemoSettings.sparsities[0], "ce"),
+        *((labels[3], s, "poe") for s in DemoSettings.sparsities),
+    }
     chosen = demo_recipe(SyntheticTask("paraphrase"), sparsities=(0.3,))
     assert chosen.task.name == "paraphrase"
     assert {point.place.sparsity for point in chosen.points} == {0.0, 0.3}
@@ -336,4 +339,4 @@ def test_the_demonstration(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_demonstration_has_the_settings_of_the_toy_profile_and_enough_seeds_for_a_verdict() -> None:
     recipe = demo_recipe()
     assert (recipe.profile.finetuning, recipe.profile.pruning) == (toy.FINETUNING, toy.PRUNING)
-    assert len(recipe.seeds) == SEEDS >= 3
+    assert len(recipe.seeds) == DemoSettings.seeds >= 3

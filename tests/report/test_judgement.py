@@ -101,7 +101,7 @@ def made_results(
     recipe = made_recipe(task or MadeUpTask(), seeds, search, control, steps)
     for point in recipe.points:
         remember(store, point.node, answers(point.label, point.seed), point.place.sparsity)
-    remember_bias(store, recipe.profile.bias_model(), bias)
+    remember_bias(store, recipe.profile.bias.node(recipe.task, recipe.profile.backbone), bias)
     remember_trainings(store, recipe)
     return Results(Evidence(recipe, store))
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from srnet.backbones import SHIPPED
 from srnet.experiment.nodes import TaskSpec, answer_of_spec
-from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.pruners import get_pruner
 from srnet.recipes.profiles import smp
 from srnet.recipes.profiles.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS
 from srnet.training import TrainingSettings
 
-BACKBONES = (EMBEDDED, EMBEDDED_OTHER)
-
 
 def finetuning_for(backbone: str, task: TaskSpec | None = None) -> TrainingSettings:
-    return _long_enough(FINETUNING if backbone in BACKBONES else TrainingSettings(epochs=3), task)
+    return _long_enough(FINETUNING if backbone in SHIPPED else TrainingSettings(epochs=3), task)
 
 
 def pruning_for(backbone: str, pruner: str = "mask", task: TaskSpec | None = None) -> TrainingSettings:
     settings = TrainingSettings(epochs=5)
     if pruner in (*smp.STATIC, *smp.FAMILY):
-        settings = (smp.small(smp.TOY) if backbone in BACKBONES else smp.PUBLISHED["mnli"]).of(pruner)
-    elif backbone in BACKBONES:
+        settings = (smp.small(smp.TOY) if backbone in SHIPPED else smp.PUBLISHED["mnli"]).of(pruner)
+    elif backbone in SHIPPED:
         settings = PRUNING if get_pruner(pruner).has_scores else PRUNING_WEIGHTS
     return _long_enough(settings, task)
 
