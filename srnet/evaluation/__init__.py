@@ -14,6 +14,7 @@ from srnet.evaluation.verdict import (
 )
 
 __all__ = [
-    "ALPHA", "BIASED_BY", "KEEPS_ID", "LEVEL", "MIN_SEEDS", "Interval", "Scores", "Spread", "Term", "Verdict", "contrast",
-    "holm", "judge", "judge_together", "measure", "paired_bootstrap", "score", "score_split", "seeds_in_words", "spread",
+    "ALPHA", "BIASED_BY", "KEEPS_ID", "LEVEL", "MIN_SEEDS", "Interval", "Scores", "Spread", "Term", "Verdict",
+    "contrast", "holm", "judge", "judge_together", "measure", "paired_bootstrap", "score", "score_split",
+    "seeds_in_words", "spread",
 ]  # fmt: skip
