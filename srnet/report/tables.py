@@ -89,9 +89,10 @@ def verdict_line(results: Results) -> str:
         )
     nearest, verdict = min(undecided, key=lambda pair: pair[1].p_value)
     refuted = len(judged) - len(undecided)
+    nots = f" and {refuted} certainly {'is' if refuted == 1 else 'are'} not" if refuted else ""
     return (
-        f"Verdict: not certain. Of {len(judged)} subnetworks none certainly is an SRNet and {refuted} certainly "
-        f"{'is' if refuted == 1 else 'are'} not. The nearest is {nearest.name}: {verdict.figures}."
+        f"Verdict: not certain. Of {len(judged)} subnetworks none certainly is an SRNet{nots}. "
+        f"The nearest is {nearest.name}: {verdict.figures}."
     )
 
 
