@@ -67,6 +67,7 @@ _SHORT = {
     ("demo",): ["--dry-run"],
     ("run",): ["--dry-run"],
     ("reproduce",): ["--dry-run"],
+    ("find",): ["--dry-run"],
     ("claims",): ["--until-answered", "--budget", "1s"],
     ("finetune",): ["--backbone", str(BACKBONE), "--task", "task.yaml", "--steps", "1"],
     ("prune",): ["--backbone", str(BACKBONE), "--task", "task.yaml", "--steps", "1"],
