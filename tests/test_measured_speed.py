@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import torch
 from small_models import VARIANTS, pruned, tiny
-from srnet.api.facts import known_about
 
 from srnet import api
 from srnet.api.speeds import _drawn_length, _scores
 from srnet.cli.speed import _table
 from srnet.errors import UserError
 from srnet.experiment import Engine, Pretrained, Store
+from srnet.experiment.known import known_about
 from srnet.experiment.rebuild import stored_model
 from srnet.export import Merged, Onnx, Shrunk, Source
 from srnet.export.card import scores_on_card

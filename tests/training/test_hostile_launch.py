@@ -48,6 +48,7 @@ def test_a_launch_that_cannot_be_joined_is_one_line(
 
 INTERRUPTED = """
 import builtins, signal, os, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a script ignores it
 usual = builtins.__import__
 def interrupting(name, *rest):
     if name == "typer":
