@@ -18,6 +18,14 @@ torch.set_num_threads(1)
 gc.freeze()  # every Trainer collects garbage: it need not look through all that was imported each time
 
 
+LONGEST = ("tests/test_guide.py", "tests/fuzz/", "tests/engines/", "tests/training/test_ddp.py", "tests/test_kills.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first: what is left at the end is short, and no worker waits for another."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
 @pytest.fixture(scope="session")
 def tiny_backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A BERT of two layers, width 32, that has seen a few steps of pre-training."""

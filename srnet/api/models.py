@@ -95,6 +95,16 @@ def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engin
     return replace(made, **nodes, distillation=needs.distil, temperature=needs.temperature)
 
 
+def _opened(
+    model: str | ModelNode, objective: str, engine: Engine, needs: dict[str, Any]
+) -> tuple[ModelNode, TrainingSettings, Objective]:
+    """A model, the training of full CE models with its seed, and the objective that it is trained with."""
+    node = stored_model(engine.store, model) if isinstance(model, str) else model
+    raw = node.pretrained
+    full = replace(finetuning_for(raw.backbone, raw.task), seed=raw.seed)
+    return node, full, _objective(objective, raw, full, engine, needs)
+
+
 def _settings(default: TrainingSettings, given: TrainingSettings | Mapping[str, Any] | None) -> TrainingSettings:
     return given if isinstance(given, TrainingSettings) else default.changed(given or {})
 
@@ -134,11 +144,8 @@ def train_on(
     `training` and `needs` are as in `finetune`.
     """
     engine = engine or Engine()
-    node = stored_model(engine.store, model) if isinstance(model, str) else model
-    raw = node.pretrained
-    default = replace(finetuning_for(raw.backbone, raw.task), seed=raw.seed)
-    made = _objective(objective, raw, default, engine, needs)
-    return _trained(FineTune(node, made, _settings(default, training)), engine)
+    node, full, made = _opened(model, objective, engine, needs)
+    return _trained(FineTune(node, made, _settings(full, training)), engine)
 
 
 def prune(
@@ -155,16 +162,14 @@ def prune(
     `training` and `needs` are as in `finetune`.
     """
     engine = engine or Engine()
-    node = stored_model(engine.store, model) if isinstance(model, str) else model
-    raw = node.pretrained
-    full = replace(finetuning_for(raw.backbone, raw.task), seed=raw.seed)
-    made = _objective(objective, raw, full, engine, needs)
-    pruner = with_latency(pruner, raw.backbone, engine)
+    node, full, made = _opened(model, objective, engine, needs)
+    backbone = node.pretrained.backbone
+    pruner = with_latency(pruner, backbone, engine)
     if not pruner.trains:
         if training:
             raise UserError(f"pruner '{pruner.name}' does not train", "leave out training options")
         return _with_remarks(_trained(Prune(node, pruner, made), engine), pruner)
-    default = replace(pruning_for(raw.backbone, pruner.name, node.task_spec), seed=raw.seed)
+    default = replace(pruning_for(backbone, pruner.name, node.task_spec), seed=full.seed)
     return _with_remarks(_trained(Prune(node, pruner, made, _settings(default, training)), engine), pruner)
 
 

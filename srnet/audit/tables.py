@@ -128,7 +128,7 @@ def dependence_tables(audit: Audit, found: Dependence) -> tuple[Table, Table]:
             rows,
             _OVER_BIAS if bias else _OVER_WORDS,
         ),
-        Table(f"{found.split}: answers over {found.over}", ("range", "rows", *named), answers, _SHARES),
+        Table(f"{found.split}: answers over {found.over}", ("range", "rows", *named), answers, _SHARES, detail=True),
     )
 
 

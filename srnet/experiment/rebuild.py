@@ -69,5 +69,5 @@ def _readable(store: Store, key: str) -> nodes.Node:
 def stored_model(store: Store, prefix: str) -> nodes.ModelNode:
     node = stored_node(store, prefix)
     if not isinstance(node, nodes.ModelNode) or node.holds_several_models:
-        raise UserError(f"artifact {prefix} is a {type(node).__name__}, not a model", "see `srnet store ls`")
+        raise UserError(f"artifact {prefix} is not a model but of kind {type(node).__name__}", "see `srnet store ls`")
     return node

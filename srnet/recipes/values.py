@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from types import NoneType, UnionType
@@ -35,13 +36,18 @@ def build(make: Callable[..., T], values: Any) -> T:
 
 def arguments_of(make: Callable[..., Any], values: Any, only: tuple[str, ...] = ()) -> dict[str, Any]:
     """The values of a mapping, each converted to the type of the parameter of its name, or of `only` some of these."""
-    hints, known, found = get_type_hints(make), only or tuple(inspect.signature(make).parameters), {}
+    hints, known, found = _hints(make), only or tuple(inspect.signature(make).parameters), {}
     for key, value in _mapping(values).items():
         if key not in known:
             raise UserError(f"unknown key '{key}'", f"known: {', '.join(known)}")
         with located(key):
             found[key] = convert(value, hints[key])
     return found
+
+
+@functools.cache
+def _hints(make: Callable[..., Any]) -> dict[str, Any]:
+    return get_type_hints(make)
 
 
 def convert(value: Any, hint: Any) -> Any:

@@ -65,39 +65,46 @@ lines:
 TUNE = "fine-tune (ce), 20 steps, seed 0"
 
 
-@pytest.mark.parametrize("victim", ["raylet", "gcs_server"])
 def test_ray_that_is_killed_ends_the_run_and_the_same_command_continues(
-    nest: Nest, observed: Observed, tiny_backbone: str, tmp_path: Path, victim: str
+    nest: Nest, observed: Observed, tiny_backbone: str, tmp_path: Path
 ) -> None:
     (tmp_path / "gone.yaml").write_text(SPEC.format(backbone=tiny_backbone))
     store = Store(tmp_path / "store")
-    observed.order("hold", TUNE, step=7)
-    command = _start(nest, tmp_path, observed)
-    worker = psutil.Process(observed.held(TUNE, command))
-    started = psutil.Process(command.pid).children(recursive=True)
-    computing = [each for each in started if "Agent" not in " ".join(each.cmdline())]  # Ray's agents take up to 60 s
+    _kill_ray("raylet", _start(nest, tmp_path, observed, hold=7), observed)
     stored = store.keys()
-    assert worker in computing
-    [killed] = [process for process in started if process.name() == victim]
-    killed.send_signal(signal.SIGKILL)  # the worker holds: it neither ends nor fails by itself
-
-    assert command.code == 2, command.said
-    assert command.lines == [f"srnet: {gone()}"], "Ray is blamed, and no node is tried again"
-    assert command.printed == ""
-    assert ended(computing)
-    assert store.keys() == stored != []
-    assert store.verify() == {}
+    assert stored != []
     assert observed.steps(TUNE) == [list(range(1, 8))]
 
-    observed.forget()
+    _kill_ray("gcs_server", _start(nest, tmp_path, observed, hold=12), observed)
+    assert store.keys() == stored
+    assert store.verify() == {}
+    assert observed.steps(TUNE) == [list(range(6, 13))], "it continued behind its checkpoint"
+
     command = _start(nest, tmp_path, observed)
     assert command.code == 0, command.said
     assert command.lines == []
-    assert observed.steps(TUNE) == [list(range(6, 21))], "it continued behind its checkpoint"
+    assert observed.steps(TUNE) == [list(range(11, 21))]
     assert not set(stored) & set(observed.begun())
     assert store.verify() == {}
 
 
-def _start(nest: Nest, folder: Path, observed: Observed) -> Command:
+def _kill_ray(victim: str, command: Command, observed: Observed) -> None:
+    """Kill a process of Ray while its worker holds, which neither ends nor fails by itself."""
+    worker = psutil.Process(observed.held(TUNE, command))
+    started = psutil.Process(command.pid).children(recursive=True)
+    computing = [each for each in started if "Agent" not in " ".join(each.cmdline())]  # Ray's agents take up to 60 s
+    assert worker in computing
+    [killed] = [process for process in started if process.name() == victim]
+    killed.send_signal(signal.SIGKILL)
+    assert command.code == 2, command.said
+    assert command.lines == [f"srnet: {gone()}"], "Ray is blamed, and no node is tried again"
+    assert command.printed == ""
+    assert ended(computing)
+
+
+def _start(nest: Nest, folder: Path, observed: Observed, hold: int | None = None) -> Command:
+    observed.forget()
+    if hold:
+        observed.order("hold", TUNE, step=hold)
     words = ("run", "gone.yaml", "--store", "store", "--out", "out", "--engine", "ray", "--workers", 1)
     return nest.start(folder, *words, observed=observed)

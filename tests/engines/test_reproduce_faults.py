@@ -17,7 +17,11 @@ from srnet.experiment import Store
 from srnet.recipes.profiles.toy import FINETUNING
 
 SCALE = 0.02
-TUNE = f"fine-tune (ce), {round(SCALE * (FINETUNING.steps or 0))} steps, seed 0"
+STEPS = round(SCALE * (FINETUNING.steps or 0))
+TUNE = f"fine-tune (ce), {STEPS} steps, seed 0"
+IMP = "imp (poe), every level, seed 0"
+WRITING = ((TUNE, 0), (TUNE, STEPS), ("bias model for inference", 0), (f"evaluate {TUNE}", 0), (IMP, 9))
+"""Nodes, and the steps behind which something is written: a checkpoint, an artifact."""
 
 
 class Reproduction:
@@ -108,6 +112,21 @@ def test_killed_at_any_moment_it_comes_to_the_same(
     assert command.lines == []
     assert reproduction.result() == undisturbed.result()
     assert reproduction.store.verify() == {}
+
+
+def test_killed_while_it_writes_it_comes_to_the_same(
+    undisturbed: Reproduction, reproduction: Reproduction, observed: Observed
+) -> None:
+    for label, step in WRITING:
+        observed.order("die_writing", label, step)
+    died = 0
+    while (command := reproduction.start(observed=observed)).code == -signal.SIGKILL:
+        died += 1
+        assert reproduction.store.verify() == {}
+    assert command.code == 0, command.said
+    assert died == len(WRITING)
+    assert observed.steps(IMP)[-1][0] > 1, "it continued behind a checkpoint"
+    assert reproduction.result() == undisturbed.result()
 
 
 # --- a full disk ---------------------------------------------------------------------------------------------------

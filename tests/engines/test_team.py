@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from processes import PATIENCE, Nest, Observed, environment
 
+from srnet.errors import UserError
 from srnet.experiment import Store
+from srnet.experiment.engines.executors import make_executor
 from srnet.subnetwork import Subnetwork
 
-TRAINING = ("--steps", "20", "--eval-every", "5", "--batch-size", "8", "--learning-rate", "1e-2")
+SPEC = """
+name: team
+task: {{name: inference, train_size: 120, dev_size: 40, ood_size: 40}}
+backbone: {backbone}
+seeds: 1
+finetuning: {{learning_rate: 1.0e-2, steps: 20, eval_every: 5, batch_size: 8}}
+pruning: {{learning_rate: 1.0e-2, steps: 20, eval_every: 5, batch_size: 8}}
+control: false
+lines:
+  - {{label: full model (CE)}}
+  - {{label: mask training (PoE), paradigm: a, pruner: mask, prune: poe, sparsities: [0.7]}}
+"""
+NODES = 6  # the raw model, the bias model, two trained models and their scores
 AGREEMENT = 0.999
 """Two processes add up in another order: see tests/training/test_ddp.py."""
 
@@ -43,28 +57,9 @@ def torchrun(*words: object, observed: Observed) -> Iterator[subprocess.Popen[st
         process.wait()
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    printed, said = process.communicate(timeout=PATIENCE)
-    return process.returncode, printed, said
-
-
-class Commands:
-    """The same two commands, by one process and by two, and what came of them."""
-
-    def __init__(self, nest: Nest, backbone: str, folder: Path) -> None:
-        self.nest, self.folder = nest, folder
-        self.task = folder / "task.yaml"
-        self.task.write_text("{name: inference, train_size: 120, dev_size: 40, ood_size: 40}")
-        self.new = ("--task", self.task, "--backbone", backbone)
-        self.alone, self.together = Store(folder / "alone"), Store(folder / "together")
-
-    def by_one(self, *words: object) -> dict[str, Any]:
-        command = self.nest.start(self.folder, *words, *TRAINING, "--store", self.alone.root, "--json")
-        assert command.code == 0, command.said
-        return dict(json.loads(command.printed))
-
-    def words(self, *words: object) -> tuple[object, ...]:
-        return (*words, *TRAINING, "--store", self.together.root, "--json")
+def pruned(store: Store) -> Subnetwork:
+    [entry] = [entry for entry in store.entries() if entry.label.startswith("mask (poe)")]
+    return Subnetwork.load(store.path(entry.key))
 
 
 def agreement(one: Subnetwork, other: Subnetwork) -> float:
@@ -77,44 +72,32 @@ def agreement(one: Subnetwork, other: Subnetwork) -> float:
 def test_two_processes_under_torchrun_do_the_work_of_one(
     nest: Nest, tiny_backbone: str, tmp_path: Path, observed: Observed
 ) -> None:
-    commands = Commands(nest, tiny_backbone, tmp_path)
-    with ExitStack() as stack:
-        tune = stack.enter_context(torchrun(*commands.words("finetune", *commands.new), observed=observed))
-        tuned = commands.by_one("finetune", *commands.new)
-        pruning = ("prune", tuned["key"], "--pruner", "mask", "--objective", "poe", "--sparsity", "0.7")
-        pruned = commands.by_one(*pruning)
-        code, printed, said = ended(tune)
-        assert code == 0, said
-        made = [json.loads(printed)]  # printed twice it would be no JSON
-        prune = stack.enter_context(torchrun(*commands.words(*pruning), observed=observed))
-        code, printed, said = ended(prune)
-        assert code == 0, said
-        made.append(json.loads(printed))
+    spec = tmp_path / "team.yaml"
+    spec.write_text(SPEC.format(backbone=tiny_backbone))
+    alone, together = Store(tmp_path / "alone"), Store(tmp_path / "together")
+    with torchrun("run", spec, "--store", together.root, "--out", tmp_path / "out", observed=observed) as process:
+        by_one = nest.start(tmp_path, "run", spec, "--store", alone.root, "--out", "out-alone")
+        assert by_one.code == 0, by_one.said
+        printed, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, said
 
-    assert [each["key"] for each in made] == [tuned["key"], pruned["key"]]
-    assert commands.together.keys() == commands.alone.keys(), "an expression means the same, whoever computes it"
-    assert sorted(observed.begun()) == commands.together.keys(), "computed once, and by the one who writes"
-    assert commands.together.verify() == {}
-    assert [path for path in commands.together.artifacts.iterdir() if path.name.startswith(".")] == []
-    assert not any((commands.together.root / "work").iterdir())
-    announced = [line.split("]")[0] for line in said.splitlines() if line.startswith("[") and "/3] " in line]
-    assert announced == ["[1/3", "[2/3", "[3/3"], "each step is announced once"
+    assert printed.replace(str(tmp_path / "out"), "out") == by_one.printed.replace("out-alone", "out"), "printed once"
+    assert len(together.keys()) == NODES
+    assert together.keys() == alone.keys(), "an expression means the same, whoever computes it"
+    assert sorted(observed.begun()) == together.keys(), "computed once, and by the one who writes"
+    assert together.verify() == {}
+    assert [path for path in together.artifacts.iterdir() if path.name.startswith(".")] == []
+    assert not any((together.root / "work").iterdir())
+    announced = [line.split("]")[0] for line in said.splitlines() if line.startswith("[") and f"/{NODES}] " in line]
+    assert announced == [f"[{number}/{NODES}" for number in range(1, NODES + 1)], "each step is announced once"
 
-    one, two = (Subnetwork.load(store.path(pruned["key"])) for store in (commands.alone, commands.together))
-    assert two.sparsity == one.sparsity == pruned["sparsity"] == made[1]["sparsity"] == pytest.approx(0.7, abs=1e-3)
+    one, two = pruned(alone), pruned(together)
+    assert two.sparsity == one.sparsity == pytest.approx(0.7, abs=1e-3)
     assert agreement(one, two) >= AGREEMENT
 
 
-def test_a_pool_cannot_run_under_torchrun(tiny_backbone: str, tmp_path: Path, observed: Observed) -> None:
-    task = tmp_path / "task.yaml"
-    task.write_text("{name: inference, train_size: 120, dev_size: 40, ood_size: 40}")
-    words = ("reproduce", "fig2", "--tasks", task, "--backbone", tiny_backbone, "--store", tmp_path / "store")
-    with torchrun(*words, "--engine", "pool", observed=observed) as process:
-        code, printed, said = ended(process)
-    assert code != 0
-    assert [line for line in said.splitlines() if line.startswith("srnet: ")] == [
-        "srnet: engine 'pool' cannot run under torchrun; use --engine local there"
-    ]
-    assert printed == ""
-    assert observed.log == []
-    assert not any((tmp_path / "store" / "artifacts").iterdir())
+@pytest.mark.parametrize("engine", ["pool", "ray"])
+def test_other_engines_cannot_run_under_torchrun(engine: str, tmp_path: Path) -> None:
+    two: Any = SimpleNamespace(world=2)
+    with pytest.raises(UserError, match=f"engine '{engine}' cannot run under torchrun; use --engine local there"):
+        make_executor(engine, None, Store(tmp_path), (), two)

@@ -177,7 +177,7 @@ def test_rebuild_inverts_describe(engine: Engine, trajectory: Trajectory, bias: 
     engine.execute([Moment(trajectory, 7)])
     assert stored_node(engine.store, trajectory.key) == trajectory
     assert stored_model(engine.store, Moment(trajectory, 7).key) == Moment(trajectory, 7)
-    with pytest.raises(UserError, match="is a Trajectory, not a model"):
+    with pytest.raises(UserError, match="is not a model but of kind Trajectory"):
         stored_model(engine.store, trajectory.key)
 
 

@@ -89,7 +89,7 @@ def test_from_a_key(engine: Engine, raw: Pretrained, tiny_task: SyntheticTask) -
     engine.execute([raw, bias])
     assert stored_node(engine.store, bias.key) == bias
     assert stored_model(engine.store, raw.key[:8]) == raw
-    with pytest.raises(UserError, match="is a BiasModel, not a model"):
+    with pytest.raises(UserError, match="is not a model but of kind BiasModel"):
         stored_model(engine.store, bias.key)
 
 

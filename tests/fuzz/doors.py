@@ -25,8 +25,10 @@ def prepare() -> None:
     """Import what the cases need by running one of each: a fork is then all that a case costs."""
     os.environ |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
     import torch
+    import typer.main
 
     torch.set_num_threads(1)
+    typer.main.get_command = functools.cache(typer.main.get_command)  # not built again in every fork
     with tempfile.TemporaryDirectory() as folder:
         makers = [make for makes in VALID.values() for make in makes]
         for number, make in enumerate(makers):

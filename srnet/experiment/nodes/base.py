@@ -60,7 +60,7 @@ class Node:
     def key(self) -> str:
         return key_of(self)
 
-    @property
+    @cached_property
     def parents(self) -> tuple[Node, ...]:
         return tuple(node for f in dataclasses.fields(self) for node in _nodes_in(getattr(self, f.name)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 from srnet.backbones import Head, backbone_hash
@@ -22,12 +23,12 @@ class ModelNode(Node):
     holds_several_models: ClassVar[bool] = False
     """Whether the artifact has several models, from which other nodes select."""
 
-    @property
+    @cached_property
     def origin(self) -> ModelNode:
         """The model that this one is made from."""
         return next(parent for parent in self.parents if isinstance(parent, ModelNode))
 
-    @property
+    @cached_property
     def pretrained(self) -> Pretrained:
         """The raw model at the root of the expression."""
         return self.origin.pretrained

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 from srnet.backbones import load_backbone
@@ -212,14 +213,14 @@ class Prune(Training):
     def trains(self) -> bool:
         return self.pruner.trains and self.levels is None
 
-    @property
+    @cached_property
     def levels(self) -> PruneRun | None:
         """The shared run that has this level, for pruners with one."""
         if not hasattr(self.pruner, "levels"):
             return None
         return PruneRun(self.parent, self.pruner.shared_run(), self.objective, self.training, self.data)
 
-    @property
+    @cached_property
     def parents(self) -> tuple[Node, ...]:
         return (self.levels,) if self.levels is not None else super().parents
 

@@ -95,6 +95,15 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def die_writing() -> None:
+    """Die before the next rename, by which everything becomes visible: right before it, a file is half done."""
+
+    def rename(*args: Any, **kwargs: Any) -> None:
+        die()
+
+    os.rename = os.replace = rename  # type: ignore[assignment]
+
+
 def fail() -> None:
     from srnet.errors import UserError
 
@@ -114,6 +123,6 @@ def fill() -> None:
     os.fsync = fsync
 
 
-ACTS = {"hold": hold, "die": die, "fail": fail, "crash": crash, "fill": fill}
+ACTS = {"hold": hold, "die": die, "die_writing": die_writing, "fail": fail, "crash": crash, "fill": fill}
 
 sys.meta_path.insert(0, Finder())
