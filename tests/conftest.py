@@ -15,7 +15,6 @@ from srnet.tasks.synthetic.pretrain import PretrainSettings, pretrain
 from srnet.training import TrainingSettings
 
 torch.set_num_threads(1)
-gc.freeze()  # every Trainer collects garbage: it need not look through all that was imported each time
 
 
 LONGEST = ("tests/test_guide.py", "tests/fuzz/", "tests/engines/", "tests/training/test_ddp.py", "tests/test_kills.py")
@@ -24,6 +23,14 @@ LONGEST = ("tests/test_guide.py", "tests/fuzz/", "tests/engines/", "tests/traini
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests first: what is left at the end is short, and no worker waits for another."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+def pytest_collection_finish() -> None:
+    """Every Trainer collects garbage: it need not look through all tests and all that they import each time."""
+    import srnet.training.trainer  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

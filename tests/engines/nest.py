@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -29,6 +30,7 @@ def nest() -> None:
 
     for name in LATE:  # a run imports them when it needs them
         import_module(name)
+    gc.freeze()  # see tests/conftest.py
     children: set[int] = set()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite started in the background ignores Ctrl-C
     for line in sys.stdin:
