@@ -70,6 +70,7 @@ def test_two_at_once_compute_everything_once(
     both = [reproduction.start(out=out, observed=observed) for out in ("one", "other")]
     holder = observed.held(TUNE)
     until(lambda: {each["pid"] for each in observed.log} > {holder}, "the other one at work beside it")
+    until(lambda: any("waiting for another process" in each.said for each in both), "the other one that waits")
     observed.release()
     assert [command.code for command in both] == [0, 0], [command.said for command in both]
     assert sorted(observed.begun()) == reproduction.store.keys() == undisturbed.store.keys()

@@ -85,7 +85,7 @@ PLAIN = ELSEWHERE.format(
 OURS = ELSEWHERE.format(setup="import srnet", load="srnet.load_subnetwork(folder)")
 
 
-@pytest.mark.parametrize(("uniform", "script"), [(False, OURS), (True, PLAIN), (True, OURS)])
+@pytest.mark.parametrize(("uniform", "script"), [(False, OURS), (True, PLAIN)])
 def test_a_fresh_process_elsewhere(uniform: bool, script: str, tiny_backbone: str, tmp_path: Path) -> None:
     """With widths that differ it needs srnet, with equal widths transformers alone."""
     subnetwork = pruned(tiny_backbone)
