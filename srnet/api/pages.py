@@ -18,7 +18,7 @@ def open_page(
     a: str | Path | Classifier,
     b: str | Path | Classifier,
     *,
-    task: TaskSpec,
+    task: TaskSpec | None = None,
     options: PageOptions | None = None,
     bias: BiasSpec | None = None,
     engine: Engine | None = None,
@@ -26,7 +26,10 @@ def open_page(
 ) -> None:
     """Serve a local page with two models side by side until Ctrl-C.
 
-    A and B are keys of the store, folders, hub names, or any `srnet.audit.Classifier`. `ready` is called with the
-    address once the page can be opened.
+    A and B are keys of the store, folders, hub names, or any `srnet.audit.Classifier`. Without `task`, the page is
+    about that of A, a key. `ready` is called with the address once the page can be opened.
     """
-    run_page([a, b], task, engine or Engine(), options, bias, ready)
+    from srnet.audit import task_of
+
+    engine = engine or Engine()
+    run_page([a, b], task or task_of(a, engine.store), engine, options, bias, ready)

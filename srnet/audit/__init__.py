@@ -1,6 +1,6 @@
 """Any two classifiers compared on a task: scores, sub-cases, dependence on the shortcut, loyalty, changed rows."""
 
-from srnet.audit.classifiers import Classifier, Matched, Source, TorchClassifier, load_classifier, match
+from srnet.audit.classifiers import Classifier, Matched, Source, TorchClassifier, load_classifier, match, task_of
 from srnet.audit.contrast import FLIP, RULES, SAME, Changed, Row, Rule, register, rule
 from srnet.audit.disagreements import Found, disagreements, worst_first
 from srnet.audit.outcomes import Failure, RuleOutcome, apply_rule
@@ -46,6 +46,7 @@ __all__ = [
     "rule",
     "run_audit",
     "tables_of",
+    "task_of",
     "word_overlap",
     "worst_first",
     "write_audit",

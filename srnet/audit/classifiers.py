@@ -19,6 +19,7 @@ from srnet.audit.labels import match_labels
 from srnet.backbones import folder_or_name, has_language_model, keep_own_classifier, load_backbone, load_language_model
 from srnet.errors import UserError
 from srnet.experiment import Store
+from srnet.experiment.nodes import TaskSpec
 from srnet.experiment.rebuild import stored_model
 from srnet.export.onnx import GRAPH
 from srnet.exported import is_exported
@@ -115,6 +116,13 @@ def load_classifier(source: Source) -> Classifier:
     if source.folder.exists() or source.name.startswith((".", "/", "~")):
         raise UserError(f"{source.name} is not a folder", "give the folder of a model")
     return _from_store(source) if _is_key(source) else _from_hugging_face(source)
+
+
+def task_of(model: str | Path | Classifier, store: Store) -> TaskSpec:
+    """The task of a stored model, which is the default where a task may be given."""
+    if not isinstance(model, str) or Path(model).exists() or not _is_key(Source(model, store)):
+        raise UserError("only models of the store know their task", "say which task: --task TASK")
+    return stored_model(store, model).task_spec
 
 
 def _is_key(source: Source) -> bool:

@@ -14,7 +14,7 @@ import srnet
 from srnet.cli.app import Data, Given, Json, Run, app, out
 from srnet.cli.models import Bias, ShortRun
 from srnet.cli.options import Command, Fields
-from srnet.errors import shortened
+from srnet.errors import UserError, shortened
 
 SHOWN = 5
 """Disagreements that are printed; the page and the csv have the others."""
@@ -24,7 +24,7 @@ First = Annotated[
     str, typer.Argument(metavar="A", help="A key of the store, a folder (subnetwork, checkpoint, ONNX) or a hub name.")
 ]
 Second = Annotated[str | None, typer.Argument(metavar="B", help="The model to compare with A.")]
-Task = Annotated[str, typer.Option(help="The task: as in `srnet finetune`.")]
+Task = Annotated[str | None, typer.Option(help="As in `srnet finetune`. Default: that of A, if A is a key.")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the page, the JSON and the csv.")]
 Options = Annotated[Given, Fields("Audit", "srnet.audit:AuditOptions")]
 
@@ -34,7 +34,7 @@ def audit(
     *,
     a: First,
     b: Second = None,
-    task: Task,
+    task: Task = None,
     folder: Folder = Path("srnet-audit"),
     options: Options,
     bias: Bias,
@@ -51,7 +51,7 @@ def audit(
     found = srnet.audit_models(
         a,
         b,
-        task=srnet.DataOptions(**data).task(task),
+        task=task_spec(task, data),
         options=srnet.AuditOptions(**options),
         bias=srnet.BiasSpec(**bias) if bias else None,
         out=folder,
@@ -62,6 +62,13 @@ def audit(
         return
     _print_audit(found)
     out.print(str(folder / "audit.html"))
+
+
+def task_spec(name: str | None, data: Given) -> Any:
+    """The task that is given, if any."""
+    if name is None and data:
+        raise UserError("options of the data without a task", "add --task TASK")
+    return None if name is None else srnet.DataOptions(**data).task(name)
 
 
 def _print_audit(found: Any) -> None:

@@ -8,7 +8,7 @@ import typer
 
 import srnet
 from srnet.cli.app import Data, Given, Run, app, out
-from srnet.cli.audit import First, Task
+from srnet.cli.audit import First, Task, task_spec
 from srnet.cli.models import Bias, ShortRun
 from srnet.cli.options import Command, Fields
 
@@ -17,7 +17,7 @@ Options = Annotated[Given, Fields("Page", "srnet.page:PageOptions")]
 
 
 @app.command(cls=Command)
-def page(*, a: First, b: Second, task: Task, options: Options, bias: Bias, data: Data, run: ShortRun) -> None:
+def page(*, a: First, b: Second, task: Task = None, options: Options, bias: Bias, data: Data, run: ShortRun) -> None:
     """Open a local page with two models side by side.
 
     Type a pair of texts, or step through the rows on which the models disagree: the page shows both answers, what the
@@ -27,7 +27,7 @@ def page(*, a: First, b: Second, task: Task, options: Options, bias: Bias, data:
     srnet.open_page(
         a,
         b,
-        task=srnet.DataOptions(**data).task(task),
+        task=task_spec(task, data),
         options=srnet.PageOptions(**options),
         bias=srnet.BiasSpec(**bias) if bias else None,
         engine=Run(**run).start(),

@@ -28,8 +28,6 @@ class Limits:
     """With --until-answered: begin nothing that would take longer; 90s, 60m, 2h."""
 
 
-SHORT_KEY = 12
-"""Letters of a key that are printed to be typed."""
 FIGURES = "fig2 ... fig8, figA1, figA2, figA3, tab5, tab6, or all of these; smp, robust-smp. Several are fine."
 Figures = Annotated[list[str], typer.Argument(help=FIGURES)]
 OrderOptions = Annotated[Given, Fields("Options", "srnet.recipes:Order")]
@@ -71,7 +69,8 @@ def demo(
     else:
         results = srnet.demo(folder, task=task, **settings, engine=engine)
         _print_results([results], folder)
-        out.print(f"Try both models, side by side: {_page_command(results, data, run, folder)}")
+        store = f" --store {shlex.quote(str(run['store']))}" if "store" in run else ""
+        out.print(f"Try both models, side by side: {results.page_command}{store}")
 
 
 @app.command(cls=Command)
@@ -175,27 +174,6 @@ def _print_results(results: list[Any], folder: Path) -> None:
         warnings = (f"Warning: {warning}." for warning in each.warnings)
         out.print(results_table(each), verdict_line(each), *warnings, *each.notes, sep="\n")
     out.print(f"Report: {folder / 'report.html'}")
-
-
-def _page_command(results: Any, data: Given, run: Given, folder: Path) -> str:
-    """`srnet page` on the full model and the debiased subnetwork that gains most, of the first seed.
-
-    A task with dials of its own is written to the folder, for `--task` reads names and files.
-    """
-    from srnet.files import write_json
-    from srnet.recipes.figures import MASK_POE
-
-    dev = next(iter(results.splits))
-    full = max((s for s in results.summaries if not s.point.is_pruned), key=lambda s: s.scores[dev].mean)
-    searched = [s for s in results.summaries if s.label == MASK_POE and s.verdict is not None]
-    debiased = max(searched, key=lambda s: min(gain.difference for gain in s.verdict.gains.values()))
-    task = data.get("name", results.recipe.task.name)
-    if set(data) - {"name"}:
-        task = folder / "task.yaml"
-        write_json(task, {"name": results.recipe.task.name, **data})  # JSON is YAML too
-    keys = (each.models[0].key[:SHORT_KEY] for each in (full, debiased))
-    store = ["--store", str(run["store"])] if "store" in run else []
-    return shlex.join(["srnet", "page", *keys, "--task", str(task), *store])
 
 
 def print_plan(engine: Any, recipes: list[Any], measure: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,9 @@ from srnet.files import read_json
 from srnet.recipes.points import Point
 from srnet.report.evidence import Evidence
 from srnet.report.notes import notes_about, warnings_about
+
+SHORT_KEY = 12
+"""Letters of a key that are printed to be typed."""
 
 
 class Results:
@@ -41,9 +45,25 @@ class Results:
         """Those of ideal classifiers, on the same examples."""
         self.searches = _search_logs(evidence) if self.recipe.axis == "start" else []
         """How the searches went, where the figure is about when they start."""
+        self.page_command = _page_command(evidence)
+        """What opens two models of the figure side by side, if two can be compared."""
         self.notes = notes_about(evidence)
         self.warnings = warnings_about(evidence, majority)
         """Why the gains of this figure may not be what they look like."""
+
+
+def _page_command(evidence: Evidence) -> str:
+    """For the subnetwork that gains most out of distribution, and its full CE model; the first seed's."""
+    gains = {
+        each.models[0]: min(gain.difference for gain in each.verdict.gains.values())
+        for each in evidence.summaries
+        if each.verdict is not None
+    }
+    if not gains or not evidence.task.answer_kind.has_classes:
+        return ""
+    best = max(gains, key=gains.__getitem__)
+    keys = (model.key[:SHORT_KEY] for model in (*evidence.full_models([best]), best))
+    return shlex.join(["srnet", "page", *keys])
 
 
 class SearchLog(NamedTuple):

@@ -61,11 +61,21 @@ def test_json_is_what_the_folder_has(run: Run, keys: list[str], tmp_path: Path) 
     assert json.loads(out) == json.loads((tmp_path / "there" / "audit.json").read_text())
 
 
+def test_without_a_task_it_is_that_of_the_first_model(run: Run, keys: list[str], tmp_path: Path) -> None:
+    code, out, err = run("audit", keys[0], "--json", "-q")
+    assert code == 0, err
+    assert {each["split"]: each["rows"] for each in json.loads(out)["scores"]} == {"dev": 60, "challenge": 60}
+    (tmp_path / "folder").mkdir()
+    for words, told in ((("folder",), "say which task"), ((keys[0], "--rows", "dev=5"), "add --task TASK")):
+        code, _, err = run("audit", *words, "--out", "other")
+        assert (code, told in err) == (2, True), err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (("--task", "nothing"), "unknown task 'nothing'"),
-        ((), "task"),
+        ((), "no artifact"),
         (("--task", "task.yaml", "--out", "task.yaml"), "cannot be the folder"),
         (("--task", "task.yaml", "--rules", "absent.py"), "not a Python file"),
         (("--task", "task.yaml", "--contrast", "--contrast-rows", "0"), "0"),

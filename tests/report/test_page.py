@@ -165,6 +165,15 @@ def test_the_claims_are_shown_with_what_they_rest_on(html: str) -> None:
     assert "fig5 has not been computed with these seeds and sparsities" in html
 
 
+def test_the_page_has_the_command_that_opens_two_of_its_models(html: str, page: Page) -> None:
+    commands = [section.results.page_command for section in page.sections if section.results.page_command]
+    assert commands
+    assert all(command in html for command in commands)
+    for words, summaries in ((command.split(), page.sections[0].results.summaries) for command in commands[:1]):
+        lines = [s for key in words[2:] for s in summaries if s.models[0].key.startswith(key)]
+        assert [s.point.is_pruned for s in lines] == [False, True]
+
+
 def test_without_claims_there_is_no_such_heading(ran: Any, by_start: Results) -> None:
     assert 'id="claims"' not in render_page(ran.page(by_start))
 
