@@ -30,8 +30,8 @@ _WHERE = {
     "latency": "api.models", "Latency": "masks.latency",
     "speed": "api.speeds", "Pace": "timing", "speed_against_score": "timing",
     "find": "api.finding", "FindSettings": "finding", "Find": "finding",
-    "audit_models": "api.audits", "AuditOptions": "audit",
-    "open_page": "api.pages", "PageOptions": "page",
+    "audit_models": "audit", "AuditOptions": "audit",
+    "open_page": "page", "PageOptions": "page",
     "pretrain": "api.models", "PretrainSettings": "tasks.synthetic.pretrain",
 }  # fmt: skip
 

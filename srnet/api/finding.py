@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from srnet.api.audits import audit_models
 from srnet.api.experiments import run_recipe
 from srnet.api.models import export_model
+from srnet.audit import audit_models
 from srnet.errors import UserError
 from srnet.experiment import BiasSpec, Engine
 from srnet.experiment.nodes import TaskSpec

@@ -6,7 +6,7 @@ from srnet.audit.disagreements import Found, disagreements, worst_first
 from srnet.audit.outcomes import Failure, RuleOutcome, apply_rule
 from srnet.audit.report import Audit, make_audit
 from srnet.audit.rows import Judged, Predictions, collect_logits, judge_split, predictions_of, word_overlap
-from srnet.audit.run import AuditOptions, find_shortcut, load_models, measure_shortcut, predict_splits, run_audit
+from srnet.audit.run import AuditOptions, audit_models, find_shortcut, load_models, measure_shortcut, predict_splits
 from srnet.audit.tables import Table, tables_of
 from srnet.audit.writing import check_writable, write_audit
 
@@ -30,6 +30,7 @@ __all__ = [
     "Table",
     "TorchClassifier",
     "apply_rule",
+    "audit_models",
     "check_writable",
     "collect_logits",
     "disagreements",
@@ -44,7 +45,6 @@ __all__ = [
     "predictions_of",
     "register",
     "rule",
-    "run_audit",
     "tables_of",
     "task_of",
     "word_overlap",

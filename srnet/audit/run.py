@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from srnet.audit.classifiers import Classifier, Matched, Source, load_classifier, match
+from srnet.audit.classifiers import Classifier, Matched, Source, load_classifier, match, task_of
 from srnet.audit.contrast import RULES, Rule
 from srnet.audit.outcomes import ROWS, RuleOutcome, apply_rule
 from srnet.audit.report import Audit, make_audit
 from srnet.audit.rows import collect_logits
 from srnet.audit.rule_files import load_rules
+from srnet.audit.writing import check_writable, write_audit
 from srnet.errors import UserError
 from srnet.experiment import Bias, BiasSpec, Engine, load_task
 from srnet.experiment.artifacts import bias_predictions
@@ -46,24 +47,37 @@ class AuditOptions:
         return self.contrast or self.rules is not None
 
 
-def run_audit(
-    models: Sequence[str | Path | Classifier],
-    spec: TaskSpec,
-    engine: Engine,
+def audit_models(
+    a: str | Path | Classifier,
+    b: str | Path | Classifier | None = None,
+    *,
+    task: TaskSpec | None = None,
     options: AuditOptions | None = None,
     bias: BiasSpec | None = None,
+    out: Path | str | None = None,
+    engine: Engine | None = None,
 ) -> Audit:
-    """Audit one model, or compare two, on all scored splits of a task."""
-    options = options or AuditOptions()
+    """Audit a model, or compare two, on all scored splits of a task.
+
+    They are keys of the store, folders, hub names, or any `srnet.audit.Classifier`. Without `task`, the task is that
+    of A, a key. With `out`, the folder gets `audit.json`, `examples.csv` and `audit.html`.
+    """
+    engine, options = engine or Engine(), options or AuditOptions()
+    if out is not None:
+        check_writable(Path(out))
+    task = task or task_of(a, engine.store)
     rules = [*RULES.values(), *(load_rules(options.rules) if options.rules else [])]
-    task = load_task(spec)
-    task.need_classes("an audit")
-    loaded = load_models(models, spec, engine, options.max_length)
-    shortcut, notes = measure_shortcut(spec, engine, bias)
+    data = load_task(task)
+    data.need_classes("an audit")
+    loaded = load_models([each for each in (a, b) if each is not None], task, engine, options.max_length)
+    shortcut, notes = measure_shortcut(task, engine, bias)
     with engine.reporter.session():
-        logits = predict_splits(task, loaded, engine)
-        outcomes = change_rows(task, loaded, logits, rules, options, engine) if options.changes_rows else []
-    return make_audit(task, loaded, logits, shortcut, outcomes, notes)
+        logits = predict_splits(data, loaded, engine)
+        outcomes = change_rows(data, loaded, logits, rules, options, engine) if options.changes_rows else []
+    audit = make_audit(data, loaded, logits, shortcut, outcomes, notes)
+    if out is not None:
+        write_audit(audit, Path(out))
+    return audit
 
 
 def change_rows(

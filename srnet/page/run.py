@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from srnet.audit import Classifier, load_models
+from srnet.audit import Classifier, load_models, task_of
 from srnet.errors import UserError
 from srnet.experiment import BiasSpec, Engine, load_task
 from srnet.experiment.nodes import TaskSpec
@@ -40,23 +40,30 @@ class PageOptions:
             raise UserError("the host has no name", "leave out --host")
 
 
-def run_page(
-    models: Sequence[str | Path | Classifier],
-    spec: TaskSpec,
-    engine: Engine,
+def open_page(
+    a: str | Path | Classifier,
+    b: str | Path | Classifier,
+    *,
+    task: TaskSpec | None = None,
     options: PageOptions | None = None,
     bias: BiasSpec | None = None,
+    engine: Engine | None = None,
     ready: Callable[[str], None] = print,
 ) -> None:
-    """Serve the page of two models until Ctrl-C. `ready` is called with its address."""
+    """Serve a local page with two models side by side until Ctrl-C.
+
+    A and B are keys of the store, folders, hub names, or any `srnet.audit.Classifier`. Without `task`, the page is
+    about that of A, a key. `ready` is called with the address once the page can be opened.
+    """
     check_extra()
     from srnet.page.app import make_app
     from srnet.page.guard import allowed_hosts, is_loopback
     from srnet.page.server import address_of, bind, serve
 
-    options = options or PageOptions()
+    engine, options = engine or Engine(), options or PageOptions()
+    task = task or task_of(a, engine.store)
     with bind(options.host, options.port) as listener:
-        view = load_view(models, spec, engine, options.max_length, bias)
+        view = load_view([a, b], task, engine, options.max_length, bias)
         thread = ModelThread()
         comparison = Comparison(view.task, view.models, thread)
         comparison.start()
