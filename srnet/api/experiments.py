@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from srnet.experiment import Engine
 from srnet.files import require_writable
@@ -14,10 +14,9 @@ from srnet.progress import is_secondary_rank
 from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
 from srnet.recipes.demo import DemoSettings
 from srnet.recipes.recipe import with_latencies
+from srnet.report import Evidence, Finding, Page, Results, Section, answer_claims, mask_pictures, write_report
+from srnet.rounds import Rounds
 from srnet.tasks.synthetic import SyntheticTask
-
-if TYPE_CHECKING:  # reports import plotting libraries, which planning does not need
-    from srnet.report import Evidence, Finding, Page, Results
 
 
 def demo(
@@ -56,8 +55,6 @@ def reproduce(order: Order, out: Path | str | None = None, *, engine: Engine | N
 def _report(
     recipes: Sequence[Recipe], out: Path, engine: Engine, title: str, command: str, order: Order | None = None
 ) -> Page:
-    from srnet.report import Evidence, Page, Results, Section, mask_pictures, write_report
-
     require_writable(out)
     recipes = [with_latencies(recipe, engine) for recipe in recipes]
     engine.execute([node for recipe in recipes for node in recipe.nodes()])
@@ -66,7 +63,7 @@ def _report(
     for each in evidence:
         pictures, name = mask_pictures(each.recipe, engine.store), each.recipe.name
         sections.append(Section(Results(each), pictures, command if order is None else order.command(name)))
-    findings = [] if order is None else [found for found in _findings(evidence) if found.parts]
+    findings = [] if order is None else [found for found in answer_claims(evidence) if found.parts]
     page = Page(title, command, sections, findings)
     if not is_secondary_rank():
         write_report(page, out)
@@ -75,10 +72,8 @@ def _report(
 
 def claims(order: Order, engine: Engine | None = None) -> list[Finding]:
     """The paper's claims, on what the store has of the order's figures. Nothing is computed."""
-    from srnet.report import Evidence
-
     store = (engine or Engine()).store
-    return _findings([Evidence(recipe, store) for recipe in order.recipes()])
+    return answer_claims([Evidence(recipe, store) for recipe in order.recipes()])
 
 
 def claims_until_answered(
@@ -89,13 +84,4 @@ def claims_until_answered(
     `budget` is in seconds. Each look is tested at a level of 0.05 divided by the number of planned looks, one for the
     seeds of the order and one for each further seed up to `max_seeds`.
     """
-    from srnet.rounds import Rounds
-
     return Rounds(order.recipes(), engine or Engine(), max_seeds, budget).run()
-
-
-def _findings(figures: Sequence[Evidence]) -> list[Finding]:
-    from srnet.report import answer_claims
-
-    tasks = dict.fromkeys(each.recipe.task for each in figures)
-    return [found for task in tasks for found in answer_claims([e for e in figures if e.recipe.task == task])]

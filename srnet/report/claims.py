@@ -244,9 +244,10 @@ def main_figure(name: str) -> str:
 
 
 def answer_claims(evidence: Sequence[Evidence]) -> list[Finding]:
-    """Every claim, on the evidence of one task's figures, each with seeds of its own."""
-    by_figure = {main_figure(each.recipe.name): each for each in evidence}
-    return [find(claim, evidence[0].task, by_figure.get(claim.figure)) for claim in CLAIMS]
+    """Every claim on every task, on the evidence of its figures, each with seeds of its own."""
+    tasks = {each.recipe.task: each.task for each in evidence}
+    by_place = {(each.recipe.task, main_figure(each.recipe.name)): each for each in evidence}
+    return [find(claim, tasks[spec], by_place.get((spec, claim.figure))) for spec in tasks for claim in CLAIMS]
 
 
 def find(claim: Claim, task: Task, evidence: Evidence | None) -> Finding:
