@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from srnet.errors import UserError, choose
 from srnet.experiment import Engine, Store
@@ -38,13 +37,16 @@ def speed(
     store, pace = (engine or Engine()).store, pace or Pace()
     given = list(dict.fromkeys(models))
     short = [Path(model).name if Path(model).is_dir() else model for model in given]
-    names = [name if short.count(name) == 1 else model for name, model in zip(short, given, strict=True)]
-    scores = {} if picture is None else _scores(dict(zip(names, given, strict=True)), store)
+    named = {name if short.count(name) == 1 else model: model for name, model in zip(short, given, strict=True)}
+    scores = {} if picture is None else _scores(named, store)
     if picture is not None:
         _check_picture(Path(picture), scores)
-    measured = measure_speed(dict(zip(names, (_place(model, store) for model in given), strict=True)), pace, on_step)
+    measured = measure_speed({name: _place(model, store) for name, model in named.items()}, pace, on_step)
     if picture is not None:
-        _write_picture(Path(picture), speed_against_scores(measured, scores, _drawn_length(measured, pace)))
+        figure = speed_against_scores(measured, scores, _drawn_length(measured, pace))
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=Path(picture).suffix.removeprefix("."), dpi=150)
+        write_bytes(Path(picture), buffer.getvalue())
     return measured
 
 
@@ -83,12 +85,6 @@ def _drawn_length(measured: list[Measured], pace: Pace) -> int:
         if found:
             return max(found)
     raise UserError("no model reads texts of these lengths, so there is nothing to draw", "give shorter --lengths")
-
-
-def _write_picture(path: Path, figure: Any) -> None:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=path.suffix.removeprefix("."), dpi=150)
-    write_bytes(path, buffer.getvalue())
 
 
 def _place(model: str, store: Store) -> str:

@@ -71,10 +71,12 @@ def _profile(file: RecipeFile, folder: Path) -> Profile:
         choose("pruner that trains", name, trained)
     for name in file.finetuning_of:
         get_objective(name)
+    seeds = first_seeds(file.seeds) if isinstance(file.seeds, int) else file.seeds  # how many, or which
+    check_seed_count(len(seeds))
     return Profile(
         task=task,
         backbone=file.backbone,
-        seeds=_seeds(file.seeds),
+        seeds=seeds,
         finetuning=finetuning,
         finetuning_of={n: _changed(finetuning, f"finetuning_of: {n}", each) for n, each in file.finetuning_of.items()},
         pruning=defaults["mask"],
@@ -84,14 +86,6 @@ def _profile(file: RecipeFile, folder: Path) -> Profile:
         bias=file.bias.resolved(folder),
         words=file.words,
     )
-
-
-def _seeds(given: int | tuple[int, ...]) -> tuple[int, ...]:
-    """How many, or which."""
-    if isinstance(given, int):
-        return first_seeds(given)
-    check_seed_count(len(given))
-    return given
 
 
 def _changed(default: TrainingSettings, place: str, given: Settings) -> TrainingSettings:

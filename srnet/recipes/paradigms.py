@@ -159,7 +159,9 @@ class Profile:
     def pruned(self, model: ModelNode, search: Search, place: Place) -> Prune:
         """The subnetwork that a search finds in `model`."""
         raw, longer = model.pretrained, search.lengths_at.get(place.sparsity, 1.0) if place.speedup is None else 1.0
-        pruner = self._timed(search.at(place.sparsity, place.speedup), raw.backbone)
+        pruner = search.at(place.sparsity, place.speedup)
+        if pruner.needs_latency and raw.backbone in self.latencies:  # once the table is known
+            pruner = replace(pruner, latency=self.latencies[raw.backbone])  # type: ignore[call-arg]
         if search.prune is None:
             return Prune(model, pruner)
         objective = self.objective(search.prune, model)
@@ -172,11 +174,6 @@ class Profile:
         # where only this sparsity trains longer, it warms up for as many steps as the others
         settings = replace(settings.lengthened(place.length * longer), warmup=settings.warmup / max(1.0, longer))
         return Prune(model, pruner, objective, _of_run(settings, search.prune, model), search.data)
-
-    def _timed(self, pruner: Pruner, backbone: str) -> Pruner:
-        """With the latency table of the backbone, once it is known."""
-        known = self.latencies.get(backbone) if pruner.needs_latency else None
-        return pruner if known is None else replace(pruner, latency=known)  # type: ignore[call-arg]
 
     def objective(self, name: str, model: ModelNode) -> Objective:
         raw = model.pretrained

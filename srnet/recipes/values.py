@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from srnet.errors import UserError
 
 T = TypeVar("T")
+_hints = functools.cache(get_type_hints)
 _SCALARS = {int: "a whole number", float: "a number", str: "text (quote it)", bool: "true or false"}
 
 
@@ -43,11 +44,6 @@ def arguments_of(make: Callable[..., Any], values: Any, only: tuple[str, ...] = 
         with located(key):
             found[key] = convert(value, hints[key])
     return found
-
-
-@functools.cache
-def _hints(make: Callable[..., Any]) -> dict[str, Any]:
-    return get_type_hints(make)
 
 
 def convert(value: Any, hint: Any) -> Any:
