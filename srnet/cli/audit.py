@@ -26,7 +26,6 @@ First = Annotated[
 Second = Annotated[str | None, typer.Argument(metavar="B", help="The model to compare with A.")]
 Task = Annotated[str | None, typer.Option(help="As in `srnet finetune`. Default: that of A, if A is a key.")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the page, the JSON and the csv.")]
-Options = Annotated[Given, Fields("Audit", "srnet.audit:AuditOptions")]
 
 
 @app.command(cls=Command)
@@ -36,7 +35,7 @@ def audit(
     b: Second = None,
     task: Task = None,
     folder: Folder = Path("srnet-audit"),
-    options: Options,
+    options: Annotated[Given, Fields("Audit", "srnet.audit:AuditOptions")],
     bias: Bias,
     data: Data,
     run: ShortRun,

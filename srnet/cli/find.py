@@ -16,11 +16,8 @@ from srnet.names import EMBEDDED
 
 Task = Annotated[str, typer.Argument(help="As in `srnet finetune`: a name, or a YAML file of your own.")]
 Backbone = Annotated[str, typer.Option(help="A folder, a hub name, srnet-tiny or srnet-small.")]
-Settings = Annotated[Given, Fields("Search", "srnet.finding:FindSettings")]
 Budget = Annotated[str | None, typer.Option(help="Search no longer than this: 90s, 60m, 2h. Default: no limit.")]
-Format = Annotated[Any, Choice("format", "srnet.export:FORMATS", None)]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the model, the report and the audit.")]
-RunOptions = Annotated[Given, Fields("Run", Run)]
 
 
 @app.command(cls=Command)
@@ -28,15 +25,15 @@ def find(
     *,
     task: Task,
     backbone: Backbone = EMBEDDED,
-    settings: Settings,
+    settings: Annotated[Given, Fields("Search", "srnet.finding:FindSettings")],
     budget: Budget = None,
     dry_run: DryRun = False,
     measure: Measure = False,
-    format: Format,
+    format: Annotated[Any, Choice("format", "srnet.export:FORMATS", None)],
     folder: Folder = Path("srnet-find"),
     bias: Bias,
     data: Data,
-    run: RunOptions,
+    run: Annotated[Given, Fields("Run", Run)],
     json: Json = False,
 ) -> None:
     """Find the sparsest subnetwork that keeps the score and is not fooled by the shortcut.

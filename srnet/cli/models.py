@@ -37,7 +37,6 @@ TaskOption = Annotated[Given, Fields("Options", NewModel, only=("task",))]
 Model = Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")]
 ModelKey = Annotated[str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")]
 TrainedKey = Annotated[str | None, typer.Argument(help="Key of a model to train further; leave out for a backbone.")]
-Pruner = Annotated[Any, Choice("pruner", "srnet.pruners:PRUNERS", "mask")]
 Objective = Annotated[str, Choice("objective", "srnet.objectives:OBJECTIVES", "ce")]
 Needs = Annotated[Given, Fields("Objective", "srnet.api.models:Needs")]
 Bias = Annotated[Given, Fields("Bias model", "srnet.experiment:BiasSpec")]
@@ -145,7 +144,7 @@ def prune(
     *,
     model: ModelKey = None,
     new: NewModelOptions,
-    pruner: Pruner,
+    pruner: Annotated[Any, Choice("pruner", "srnet.pruners:PRUNERS", "mask")],
     objective: Objective,
     needs: Needs,
     data: Data,
@@ -244,9 +243,8 @@ def export(*, model: Model, format: Format, path: ExportPath, folder: StoreFolde
     """Export a model. `srnet export --format NAME --help` shows the options of a format."""
     remarks: list[str] = []
     engine = Run(**folder, quiet=True).start()
-    out.print(str(srnet.export_model(model, path, format=format, engine=engine, say=remarks.append)))
-    for line in remarks:
-        out.print(line)
+    written = srnet.export_model(model, path, format=format, engine=engine, say=remarks.append)
+    out.print(str(written), *remarks, sep="\n")
 
 
 @app.command(cls=Command)

@@ -30,12 +30,9 @@ class Limits:
 
 FIGURES = "fig2 ... fig8, figA1, figA2, figA3, tab5, tab6, or all of these; smp, robust-smp. Several are fine."
 Figures = Annotated[list[str], typer.Argument(help=FIGURES)]
-OrderOptions = Annotated[Given, Fields("Options", "srnet.recipes:Order")]
 ClaimOptions = Annotated[Given, Fields("Options", "srnet.recipes:Order", without=("other_backbones", "lines"))]
 LimitOptions = Annotated[Given, Fields("Options", Limits)]
 Spec = Annotated[Path, typer.Argument(help="A YAML file with task, lines, seeds and settings.")]
-Demo = Annotated[Given, Fields("Options", "srnet.recipes.demo:DemoSettings")]
-Benchmark = Annotated[Given, Fields("Data", "srnet.tasks.synthetic:SyntheticTask")]
 RunOptions = Annotated[Given, Fields("Run", Run, show_defaults=False)]
 ClaimRun = Annotated[Given, Fields("Run", Run, only=("engine", "workers", "store"), show_defaults=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be computed and how long, and stop.")]
@@ -52,8 +49,8 @@ def demo(
     folder: DemoOut = Path("srnet-demo"),
     dry_run: DryRun = False,
     measure: Measure = False,
-    settings: Demo,
-    data: Benchmark,
+    settings: Annotated[Given, Fields("Options", "srnet.recipes.demo:DemoSettings")],
+    data: Annotated[Given, Fields("Data", "srnet.tasks.synthetic:SyntheticTask")],
     run: RunOptions,
 ) -> None:
     """Find a sparse and robust subnetwork on the embedded benchmark: no network, no GPU, some minutes.
@@ -93,7 +90,7 @@ def reproduce(
     folder: Out = None,
     dry_run: DryRun = False,
     measure: Measure = False,
-    order: OrderOptions,
+    order: Annotated[Given, Fields("Options", "srnet.recipes:Order")],
     run: RunOptions,
 ) -> None:
     """Reproduce figures and tables of "A Win-win Deal" and check its claims; compare the methods of the SMP paper.
