@@ -55,6 +55,11 @@ def test_light_commands_import_nothing_heavy(tmp_path: Path, csv_files: list[str
     assert heavy_imports(tmp_path, "demo", "--dry-run") == []
 
 
+@pytest.mark.parametrize("command", ["finetune", "prune", "reproduce", "data check"])
+def test_help_imports_nothing_heavy(tmp_path: Path, command: str) -> None:
+    assert heavy_imports(tmp_path, *command.split(), "--help") == []
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_recorded_identities_are_those_of_the_shipped_backbones(name: str) -> None:
     """If this fails after an upgrade of transformers: write the new version and hash into the file."""

@@ -14,7 +14,7 @@ from srnet.experiment.compute import score_splits
 from srnet.experiment.known import known_about
 from srnet.experiment.latency import latency_of, with_latency
 from srnet.experiment.nodes import TaskSpec, answers_of
-from srnet.experiment.objective import ObjectiveSources, make_objective
+from srnet.experiment.objective import Needs, ObjectiveSources, make_objective
 from srnet.experiment.rebuild import stored_model
 from srnet.export import Format, Source, get_format, write
 from srnet.export.deployed import check_labels, exported_scores
@@ -25,7 +25,6 @@ from srnet.masks import Mask
 from srnet.masks.latency import Latency
 from srnet.names import EMBEDDED
 from srnet.objectives import get_objective
-from srnet.options import option
 from srnet.progress import Reporter
 from srnet.pruners import Pruner
 from srnet.pruners.base import OfUnits, speedup_text
@@ -54,20 +53,6 @@ class Trained:
     scores: dict[str, Any]
     remarks: tuple[str, ...] = ()
     """What to know before relying on the scores."""
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What an objective learns from beside the data: keyword arguments of `finetune` and `prune`."""
-
-    teacher: str | None = None
-    """Key of a CE model, for objective confreg and for --distil."""
-    distil: float | None = None
-    """Share of the loss that imitates --teacher, e.g. 0.5."""
-    temperature: float = option(2.0, name="--distil-temperature")
-    """Temperature of the distillation."""
-    bias: BiasSpec = option(BiasSpec(), heading="Bias model")
-    """How the shortcut is measured."""
 
 
 def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engine, given: dict[str, Any]) -> Objective:

@@ -38,7 +38,7 @@ Model = Annotated[str, typer.Argument(help="A key of the store, or the folder of
 ModelKey = Annotated[str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")]
 TrainedKey = Annotated[str | None, typer.Argument(help="Key of a model to train further; leave out for a backbone.")]
 Objective = Annotated[str, Choice("objective", "srnet.objectives:OBJECTIVES", "ce")]
-Needs = Annotated[Given, Fields("Objective", "srnet.api.models:Needs")]
+Needs = Annotated[Given, Fields("Objective", "srnet.experiment.objective:Needs")]
 Bias = Annotated[Given, Fields("Bias model", "srnet.experiment:BiasSpec")]
 TRAINING = "Training (defaults depend on task, backbone and pruner)"
 Training = Annotated[Given, Fields(TRAINING, "srnet.training:TrainingSettings", show_defaults=False)]

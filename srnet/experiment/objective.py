@@ -14,8 +14,23 @@ from srnet.experiment.bias import BiasSpec
 from srnet.experiment.nodes import NEEDS, Evaluate, FineTune, ModelNode, Need, Node, Objective, Pretrained, answers_of
 from srnet.experiment.store import Store
 from srnet.objectives import parse_objective
+from srnet.options import option
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an objective learns from beside the data: keyword arguments of `finetune` and `prune`."""
+
+    teacher: str | None = None
+    """Key of a CE model, for objective confreg and for --distil."""
+    distil: float | None = None
+    """Share of the loss that imitates --teacher, e.g. 0.5."""
+    temperature: float = option(2.0, name="--distil-temperature")
+    """Temperature of the distillation."""
+    bias: BiasSpec = option(BiasSpec(), heading="Bias model")
+    """How the shortcut is measured."""
 
 
 @dataclass(frozen=True)
