@@ -101,12 +101,13 @@ def warnings_about(evidence: Evidence, majority: Mapping[str, float]) -> list[st
 def _about_full(evidence: Evidence, backbone: str, bias: Bias) -> list[str]:
     found, models = [], list(evidence.references[backbone].full.values())
     name = "the full CE model" + ("" if backbone == evidence.recipe.profile.backbone else f" on {backbone}")
-    follows = _follows_shortcut(evidence, bias, models) if evidence.ood else None
-    if follows is not None and follows.low <= 0.0:
-        falls = "does not fall" if follows.high < FOLLOWS else "may not fall"
+    follows = _follows_shortcut(evidence, bias, models)
+    if follows and all(each.low <= 0.0 for each in follows.values()):
+        falls = "does not fall" if all(each.high < FOLLOWS for each in follows.values()) else "may not fall"
+        differences = ", ".join(f"{each} on {split}" for split, each in follows.items())
         found.append(
             f"{name} {falls} for the shortcut: its OOD accuracy where the bias model is right minus where it is wrong "
-            f"is {follows}; a gain over it need not be robustness against this shortcut"
+            f"is {differences}; a gain over it need not be robustness against this shortcut"
         )
     lead = evidence.mean(models, evidence.id) - evidence.bias_scores(bias)[evidence.id]
     if lead < BEATS_BIAS_BY:
@@ -115,22 +116,24 @@ def _about_full(evidence: Evidence, backbone: str, bias: Bias) -> list[str]:
     return found
 
 
-def _follows_shortcut(evidence: Evidence, bias: Bias, models: Models) -> Interval | None:
-    """Accuracy where the bias model is right minus accuracy where it is wrong, over all OOD examples.
+def _follows_shortcut(evidence: Evidence, bias: Bias, models: Models) -> dict[str, Interval]:
+    """Accuracy where the bias model is right minus accuracy where it is wrong, by OOD set.
 
-    None where the bias model is always right or always wrong.
+    Sets are not pooled: one that is easier and has more rows on one side would decide. Those on which the bias model is
+    always right or always wrong are left out.
     """
-    task, ood = evidence.task, evidence.ood
-    labels = np.concatenate([task.splits[split].labels for split in ood])
-    # in the order of the split, as they were stored: ids of test examples need not be unique
-    logits = {split: bias_predictions(evidence.store, bias, split).log_probs for split in ood}
-    biased = np.concatenate([task.answer_kind.decode(task.splits[split], logits[split]) for split in ood])
-    rows = {"shortcut right": biased == labels, "shortcut wrong": biased != labels}
-    if not all(each.any() for each in rows.values()):
-        return None
-    answers = [np.concatenate([evidence.answers(model, split) for split in ood]) for model in models]
-    terms = [Term(w, name, [each[rows[name]] for each in answers]) for w, name in zip((1.0, -1.0), rows, strict=True)]
-    return contrast(terms, {name: labels[each] for name, each in rows.items()}, "accuracy")
+    found = {}
+    for split in evidence.ood:
+        labels = evidence.task.splits[split].labels
+        # in the order of the split, as they were stored: ids of test examples need not be unique
+        logits = bias_predictions(evidence.store, bias, split).log_probs
+        right = evidence.task.answer_kind.decode(evidence.task.splits[split], logits) == labels
+        sides = {"shortcut right": (1.0, right), "shortcut wrong": (-1.0, ~right)}
+        if right.any() and not right.all():
+            answers = [evidence.answers(model, split) for model in models]
+            terms = [Term(weight, name, [each[rows] for each in answers]) for name, (weight, rows) in sides.items()]
+            found[split] = contrast(terms, {name: labels[rows] for name, (_, rows) in sides.items()}, "accuracy")
+    return found
 
 
 def _below_majority(summary: Summary, majority: Mapping[str, float]) -> bool:

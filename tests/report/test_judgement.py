@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Search, full, of_fine_tuned, of_raw
 from srnet.recipes.points import labels_of
 from srnet.recipes.profiles.toy import toy_profile
-from srnet.report import Evidence, Page, Results, Section, answer_claims
+from srnet.report import Evidence, Page, Results, Section, answer_claims, notes
 from srnet.report.masks import MaskPictures
 from srnet.report.page import render_markdown, render_page
 from srnet.tasks.base import Metric, Task
@@ -307,6 +308,33 @@ def test_a_doubtful_gain_gets_no_verdict_and_two_warnings(doubtful: Results, cap
     html = render_page(page)
     assert html.count('<p class="warning"><strong>Warning:</strong>') == 2
     assert 'class="lead no"' in html
+
+
+def test_ood_sets_are_not_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On each of two sets the model follows the shortcut. Pooled, the easier set with the weaker shortcut hides it."""
+    sizes = {"easy": ((200, 0.9), (800, 0.7)), "difficult": ((800, 0.5), (200, 0.3))}  # shortcut right, wrong
+    labels = {split: np.zeros(1000, int) for split in sizes}
+    biased = {split: np.repeat([0, 1], [size for size, _ in sides]) for split, sides in sizes.items()}
+    answers = {
+        split: np.concatenate([np.arange(size) >= share * size for size, share in sides]).astype(int)
+        for split, sides in sizes.items()
+    }
+    pooled = [np.concatenate([each[split] for split in sizes]) for each in (biased, answers)]
+    assert (pooled[1][pooled[0] == 0] == 0).mean() < (pooled[1][pooled[0] == 1] == 0).mean()
+    evidence: Any = SimpleNamespace(
+        ood=list(sizes),
+        store=None,
+        task=SimpleNamespace(
+            splits={split: SimpleNamespace(labels=each) for split, each in labels.items()},
+            answer_kind=SimpleNamespace(decode=lambda split, logits: logits),
+        ),
+        answers=lambda model, split: answers[split],
+    )
+    monkeypatch.setattr(notes, "bias_predictions", lambda store, bias, split: SimpleNamespace(log_probs=biased[split]))
+    model: Any = None
+    found = notes._follows_shortcut(evidence, model, [model])
+    assert {split: round(each.difference) for split, each in found.items()} == {"easy": 20, "difficult": 20}
+    assert all(each.low > 0 for each in found.values())
 
 
 # --- verdicts and claims -------------------------------------------------------------------------------------------
