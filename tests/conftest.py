@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from processes import ForkServer, started_fork_server
 
 from srnet.experiment import Engine, Pretrained, Store
 from srnet.progress import Reporter
@@ -31,6 +33,13 @@ def pytest_collection_finish() -> None:
 
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """Runs commands in processes that need not import anything."""
+    with started_fork_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import psutil
 
-sys.path[:0] = [str(Path(__file__).parent / "engines")]
-from processes import Command, Nest, files, opened_nest  # noqa: E402
+sys.path[:0] = [str(Path(__file__).parent)]
+from processes import Command, ForkServer, files, started_fork_server  # noqa: E402
 
 SPEC = """
 name: kills
@@ -72,11 +72,11 @@ class Report:
 class Campaign:
     """One engine, killed again and again. A store that is complete is replaced by an empty one."""
 
-    def __init__(self, nest: Nest, spec: Path, root: Path, engine: str, seed: int) -> None:
-        self.nest, self.spec, self.root, self.engine = nest, spec, root, engine
+    def __init__(self, server: ForkServer, spec: Path, root: Path, engine: str, seed: int) -> None:
+        self.server, self.spec, self.root, self.engine = server, spec, root, engine
         self.random = random.Random(f"{seed}/{engine}")
         self.report = Report(engine)
-        assert nest.start(root / "imports", "--version").code == 0  # not part of the time of a run
+        assert server.start(root / "imports", "--version").code == 0  # not part of the time of a run
         self.expected, self.seconds = self._undisturbed("local")
         if engine != "local":
             found, self.seconds = self._undisturbed(engine)
@@ -99,7 +99,7 @@ class Campaign:
     def _start(self, folder: Path, engine: str) -> Command:
         workers = () if engine == "local" else ("--workers", 2)
         words = ("run", self.spec, "--store", "store", "--out", "out", "--engine", engine, *workers)
-        return self.nest.start(folder, *words)
+        return self.server.start(folder, *words)
 
     def _undisturbed(self, engine: str) -> tuple[Result, float]:
         folder, started = self.root / f"undisturbed-{engine}", time.monotonic()
@@ -171,7 +171,7 @@ class Campaign:
     def _check_store(self, command: Command, began: float) -> None:
         store = self.folder / "store"
         if (store / "artifacts").is_dir():
-            verified = self.nest.start(self.root / "verify", "store", "verify", "--store", store)
+            verified = self.server.start(self.root / "verify", "store", "verify", "--store", store)
             if verified.code != 0:
                 self.report.bad(f"store verify: {verified.printed}{verified.said}")
         if command.code == 0:
@@ -239,11 +239,10 @@ def tiny_backbone(folder: Path) -> Path:
     return folder
 
 
-def run_kills(root: Path, backbone: Path, engine: str, kills: int, seed: int) -> Report:
+def run_kills(server: ForkServer, root: Path, backbone: Path, engine: str, kills: int, seed: int) -> Report:
     spec = root / "kills.yaml"
     spec.write_text(SPEC.format(backbone=backbone))
-    with opened_nest() as nest:
-        return Campaign(nest, spec, root, engine, seed).run(kills)
+    return Campaign(server, spec, root, engine, seed).run(kills)
 
 
 def main() -> None:
@@ -252,9 +251,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="srnet-kills-") as root:
+    with tempfile.TemporaryDirectory(prefix="srnet-kills-") as root, started_fork_server() as server:
         backbone = tiny_backbone(Path(root) / "backbone")
-        report = run_kills(Path(root), backbone, given.engine, given.kills, given.seed)
+        report = run_kills(server, Path(root), backbone, given.engine, given.kills, given.seed)
     print(report)
     sys.exit(bool(report.problems))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import ForkServer
 
 ROOT = Path(__file__).parents[1]
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
@@ -24,13 +24,16 @@ def commands(guide: Path) -> str:
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
-def test_every_command_of_a_guide_runs_as_written(guide: Path, tmp_path: Path) -> None:
+def test_every_command_of_a_guide_runs_as_written(guide: Path, fork_server: ForkServer, tmp_path: Path) -> None:
     script = commands(guide)
     assert script.count("srnet ") >= 5
     assert script.count("steps 10") >= 3
     (tmp_path / "fewer.yaml").write_text(FEWER_ROWS)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    fork_server.write_srnet(programs)
     environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "SRNET_STORE": str(tmp_path / "store"),
         "OMP_NUM_THREADS": "1",
     }

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import kills
 import pytest
+from processes import ForkServer
 
 
 def test_runs_killed_at_random_moments_leave_nothing_and_come_to_the_same(
-    tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fork_server: ForkServer, tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kills, "OUTLIVING_SECONDS", kills.LIMIT)  # a busy machine may need longer
-    report = kills.run_kills(tmp_path, Path(tiny_backbone), "local", kills=2, seed=0)
+    report = kills.run_kills(fork_server, tmp_path, Path(tiny_backbone), "local", kills=2, seed=0)
     assert report.problems == []
     assert report.kills == 2
     assert report.whole >= 1

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import Nest, Observed, opened_nest
-
-
-@pytest.fixture(scope="session")
-def nest() -> Iterator[Nest]:
-    with opened_nest() as nest:
-        yield nest
+from processes import Observed
 
 
 @pytest.fixture

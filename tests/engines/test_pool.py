@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from processes import ALWAYS, Command, Nest, Observed, files, gone, until
+from processes import ALWAYS, Command, ForkServer, Observed, files, gone, until
 
 from srnet.experiment import Store
 
@@ -34,13 +34,13 @@ MASKS = ("mask (poe) at 50 %, seed 0", "mask (poe) at 50 %, seed 1")
 class Grid:
     """One small grid with a store of its own, begun as often as it takes."""
 
-    def __init__(self, nest: Nest, spec: Path, folder: Path) -> None:
-        self.nest, self.spec, self.folder, self.store = nest, spec, folder, Store(folder / "store")
+    def __init__(self, fork_server: ForkServer, spec: Path, folder: Path) -> None:
+        self.fork_server, self.spec, self.folder, self.store = fork_server, spec, folder, Store(folder / "store")
 
     def start(self, observed: Observed | None = None, engine: str = "pool") -> Command:
         words = ("run", self.spec, "--store", "store", "--out", "out", "--engine", engine)
         more = ("--workers", 2) if engine == "pool" else ()
-        return self.nest.start(self.folder, *words, *more, observed=observed)
+        return self.fork_server.start(self.folder, *words, *more, observed=observed)
 
     @property
     def labels(self) -> list[str]:
@@ -58,9 +58,9 @@ def spec(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def by_one_process(nest: Nest, spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Grid:
+def by_one_process(fork_server: ForkServer, spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Grid:
     """What the engine `local` comes to, undisturbed."""
-    grid = Grid(nest, spec, tmp_path_factory.mktemp("local"))
+    grid = Grid(fork_server, spec, tmp_path_factory.mktemp("local"))
     command = grid.start(engine="local")
     assert command.code == 0, command.said
     assert len(grid.store.keys()) == NODES
@@ -69,14 +69,14 @@ def by_one_process(nest: Nest, spec: Path, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-def grid(nest: Nest, spec: Path, tmp_path: Path) -> Grid:
-    return Grid(nest, spec, tmp_path / "grid")
+def grid(fork_server: ForkServer, spec: Path, tmp_path: Path) -> Grid:
+    return Grid(fork_server, spec, tmp_path / "grid")
 
 
 @pytest.fixture
-def masks_to_do(nest: Nest, spec: Path, by_one_process: Grid, tmp_path: Path) -> Grid:
+def masks_to_do(fork_server: ForkServer, spec: Path, by_one_process: Grid, tmp_path: Path) -> Grid:
     """The grid, but for its second mask and the scores of it."""
-    grid = Grid(nest, spec, tmp_path / "grid")
+    grid = Grid(fork_server, spec, tmp_path / "grid")
     shutil.copytree(by_one_process.store.root, grid.store.root)
     for entry in grid.store.entries():
         if MASKS[1] in entry.label:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from processes import Command, Nest, Observed
+from processes import Command, ForkServer, Observed
 from processes import gone as ended
 
 from srnet.errors import UserError
@@ -66,21 +66,21 @@ TUNE = "fine-tune (ce), 20 steps, seed 0"
 
 
 def test_ray_that_is_killed_ends_the_run_and_the_same_command_continues(
-    nest: Nest, observed: Observed, tiny_backbone: str, tmp_path: Path
+    fork_server: ForkServer, observed: Observed, tiny_backbone: str, tmp_path: Path
 ) -> None:
     (tmp_path / "gone.yaml").write_text(SPEC.format(backbone=tiny_backbone))
     store = Store(tmp_path / "store")
-    _kill_ray("raylet", _start(nest, tmp_path, observed, hold=7), observed)
+    _kill_ray("raylet", _start(fork_server, tmp_path, observed, hold=7), observed)
     stored = store.keys()
     assert stored != []
     assert observed.steps(TUNE) == [list(range(1, 8))]
 
-    _kill_ray("gcs_server", _start(nest, tmp_path, observed, hold=12), observed)
+    _kill_ray("gcs_server", _start(fork_server, tmp_path, observed, hold=12), observed)
     assert store.keys() == stored
     assert store.verify() == {}
     assert observed.steps(TUNE) == [list(range(6, 13))], "it continued behind its checkpoint"
 
-    command = _start(nest, tmp_path, observed)
+    command = _start(fork_server, tmp_path, observed)
     assert command.code == 0, command.said
     assert command.lines == []
     assert observed.steps(TUNE) == [list(range(11, 21))]
@@ -102,9 +102,9 @@ def _kill_ray(victim: str, command: Command, observed: Observed) -> None:
     assert ended(computing)
 
 
-def _start(nest: Nest, folder: Path, observed: Observed, hold: int | None = None) -> Command:
+def _start(fork_server: ForkServer, folder: Path, observed: Observed, hold: int | None = None) -> Command:
     observed.forget()
     if hold:
         observed.order("hold", TUNE, step=hold)
     words = ("run", "gone.yaml", "--store", "store", "--out", "out", "--engine", "ray", "--workers", 1)
-    return nest.start(folder, *words, observed=observed)
+    return fork_server.start(folder, *words, observed=observed)

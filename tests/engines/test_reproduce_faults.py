@@ -6,12 +6,11 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import PATIENCE, Command, Nest, Observed, environment, files, until
+from processes import PATIENCE, Command, ForkServer, Observed, files, until
 
 from srnet.experiment import Store
 from srnet.recipes.profiles.toy import FINETUNING
@@ -27,12 +26,12 @@ WRITING = ((TUNE, 0), (TUNE, STEPS), ("bias model for inference", 0), (f"evaluat
 class Reproduction:
     """`srnet reproduce fig2`, tiny, begun as often as it takes."""
 
-    def __init__(self, nest: Nest, words: list[str], folder: Path, store: Path | None = None) -> None:
-        self.nest, self.folder, self.store = nest, folder, Store(store or folder / "store")
+    def __init__(self, fork_server: ForkServer, words: list[str], folder: Path, store: Path | None = None) -> None:
+        self.fork_server, self.folder, self.store = fork_server, folder, Store(store or folder / "store")
         self.words = [*words, "--store", str(self.store.root)]
 
     def start(self, *more: str, out: str = "out", observed: Observed | None = None) -> Command:
-        return self.nest.start(self.folder / out, *self.words, "--out", "report", *more, observed=observed)
+        return self.fork_server.start(self.folder / out, *self.words, "--out", "report", *more, observed=observed)
 
     def table(self, out: str = "out") -> bytes:
         return (self.folder / out / "report" / "results.csv").read_bytes()
@@ -50,8 +49,8 @@ def words(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory) -> list[
 
 
 @pytest.fixture(scope="module")
-def undisturbed(nest: Nest, words: list[str], tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
-    whole = Reproduction(nest, words, tmp_path_factory.mktemp("undisturbed"))
+def undisturbed(fork_server: ForkServer, words: list[str], tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
+    whole = Reproduction(fork_server, words, tmp_path_factory.mktemp("undisturbed"))
     command = whole.start()
     assert command.code == 0, command.said
     assert command.lines == []
@@ -59,8 +58,8 @@ def undisturbed(nest: Nest, words: list[str], tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture
-def reproduction(nest: Nest, words: list[str], tmp_path: Path) -> Reproduction:
-    return Reproduction(nest, words, tmp_path)
+def reproduction(fork_server: ForkServer, words: list[str], tmp_path: Path) -> Reproduction:
+    return Reproduction(fork_server, words, tmp_path)
 
 
 def test_two_at_once_compute_everything_once(
@@ -171,22 +170,13 @@ def disk(undisturbed: Reproduction, tmp_path: Path, observed: Observed) -> Itera
 
 
 def test_on_a_full_disk_it_stops_with_one_line_and_goes_on_when_there_is_space(
-    nest: Nest, words: list[str], undisturbed: Reproduction, disk: Disk, observed: Observed, tmp_path: Path
+    fork_server: ForkServer, words: list[str], undisturbed: Reproduction, disk: Disk, observed: Observed, tmp_path: Path
 ) -> None:
-    reproduction = Reproduction(nest, words, tmp_path, disk.folder / "store")
-    ended = subprocess.run(
-        [sys.executable, "-m", "srnet", *reproduction.words, "--out", str(tmp_path / "nowhere")],
-        env=environment(observed.folder),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert ended.returncode == 2, ended.stderr
-    lines = [line for line in ended.stderr.splitlines() if not line.startswith("[")]
-    errors = [line for line in lines if not line.startswith("warning: ")]
-    assert len(errors) == 1, ended.stderr
+    reproduction = Reproduction(fork_server, words, tmp_path, disk.folder / "store")
+    ended = reproduction.start(observed=observed)
+    assert ended.code == 2, ended.said
+    errors = [line for line in ended.lines if not line.startswith("warning: ")]
+    assert len(errors) == 1, ended.said
     assert errors[0].startswith(f"srnet: cannot write {disk.folder}"), errors
     assert errors[0].endswith(": no space left; free some space or choose another folder"), errors
     begun, stored = observed.begun(), set(reproduction.store.keys())

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from processes import PATIENCE, Nest, Observed, environment
+from processes import PATIENCE, ForkServer, Observed, environment
 
 from srnet.errors import UserError
 from srnet.experiment import Store
@@ -70,13 +70,13 @@ def agreement(one: Subnetwork, other: Subnetwork) -> float:
 
 
 def test_two_processes_under_torchrun_do_the_work_of_one(
-    nest: Nest, tiny_backbone: str, tmp_path: Path, observed: Observed
+    fork_server: ForkServer, tiny_backbone: str, tmp_path: Path, observed: Observed
 ) -> None:
     spec = tmp_path / "team.yaml"
     spec.write_text(SPEC.format(backbone=tiny_backbone))
     alone, together = Store(tmp_path / "alone"), Store(tmp_path / "together")
     with torchrun("run", spec, "--store", together.root, "--out", tmp_path / "out", observed=observed) as process:
-        by_one = nest.start(tmp_path, "run", spec, "--store", alone.root, "--out", "out-alone")
+        by_one = fork_server.start(tmp_path, "run", spec, "--store", alone.root, "--out", "out-alone")
         assert by_one.code == 0, by_one.said
         printed, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, said

@@ -1,13 +1,17 @@
-"""Real processes for the tests of this folder: started, watched while they compute, stopped at a chosen moment."""
+"""Real processes for tests: started, watched while they compute, stopped at a chosen moment."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import select
+import shlex
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
+from fork_server import connect
 
 T = TypeVar("T")
 
@@ -98,10 +103,12 @@ class Observed:
 
 
 class Command:
-    """One run of the command line in a folder."""
+    """One run of the command line in a folder, forked by the server."""
 
-    def __init__(self, nest: Nest, folder: Path, pid: int) -> None:
-        self._nest, self.folder, self.pid = nest, folder, pid
+    def __init__(self, connection: socket.socket, folder: Path) -> None:
+        self._connection, self.folder = connection, folder
+        self._answers = connection.makefile()
+        self.pid = int(self._answers.readline())
         self._code: int | None = None
 
     @property
@@ -119,17 +126,21 @@ class Command:
 
     @property
     def ended(self) -> bool:
-        if self._code is None:
-            self._code = self._nest.wait(self.pid, 0.001)
-        return self._code is not None
+        return self._ends_within(0.0)
 
     @property
     def code(self) -> int:
         """Its exit code; waits for it."""
-        if self._code is None:
-            self._code = self._nest.wait(self.pid, PATIENCE)
-        assert self._code is not None, f"it does not end\n{self.said}"
+        assert self._ends_within(PATIENCE), f"it does not end\n{self.said}"
+        assert self._code is not None
         return self._code
+
+    def _ends_within(self, seconds: float) -> bool:
+        if self._code is None and select.select([self._connection], [], [], seconds)[0]:
+            self._code = int(self._answers.readline() or -signal.SIGKILL)
+            self._answers.close()
+            self._connection.close()
+        return self._code is not None
 
     def workers(self) -> list[psutil.Process]:
         """The processes of its pool."""
@@ -169,39 +180,36 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-class Nest:
-    """See nest.py."""
+class ForkServer:
+    """See fork_server.py."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
+    def __init__(self, path: Path, env: dict[str, str]) -> None:
+        self.path, self._env = path, env
 
     def start(self, folder: Path, *words: object, observed: Observed | None = None) -> Command:
         """`srnet WORDS` in `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "stderr.txt").write_text("")
-        env = {} if observed is None else {"OBSERVED": str(observed.folder)}
-        return Command(self, folder, self._ask(words=[str(word) for word in words], folder=str(folder), env=env))
+        env = self._env if observed is None else self._env | {"OBSERVED": str(observed.folder)}
+        return Command(connect(str(self.path), [str(word) for word in words], str(folder), env), folder)
 
-    def wait(self, pid: int, seconds: float) -> int | None:
-        return self._ask(pid=pid, seconds=seconds)  # type: ignore[no-any-return]
-
-    def _ask(self, **order: Any) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+    def write_srnet(self, folder: Path) -> None:
+        """A program `srnet` that the server runs, for PATH."""
+        program, call = folder / "srnet", (sys.executable, "-S", "-E", str(HERE / "fork_server.py"), "call")
+        program.write_text(f'#!/bin/sh\nexec {shlex.join((*call, str(self.path)))} "$@"\n')
+        program.chmod(0o755)
 
 
 @contextmanager
-def opened_nest() -> Iterator[Nest]:
-    command = [sys.executable, str(HERE / "nest.py")]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(), text=True
-    ) as process:
-        yield Nest(process)
-        assert process.stdin is not None
-        process.stdin.close()
+def started_fork_server() -> Iterator[ForkServer]:
+    with tempfile.TemporaryDirectory(prefix="srnet-") as folder:  # a short path: that of a socket is limited
+        server = ForkServer(Path(folder) / "socket", environment())
+        command = [sys.executable, str(HERE / "fork_server.py"), "serve", str(server.path)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment()) as process:
+            until(lambda: server.path.exists() or process.poll() is not None, "a server")
+            yield server
+            assert process.stdin is not None
+            process.stdin.close()
 
 
 def files(store: Path) -> dict[str, bytes]:
