@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,12 +20,21 @@ from srnet.training import TrainingSettings
 torch.set_num_threads(1)
 
 
-LONGEST = ("tests/test_guide.py", "tests/fuzz/", "tests/engines/", "tests/training/test_ddp.py", "tests/test_kills.py")
+FORKED = ("tests/engines/", "tests/test_guide.py", "tests/test_kills.py")
+"""They use the fork server."""
+LONG = ("tests/fuzz/", "tests/training/test_ddp.py", "tests/training/test_speed.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests first: what is left at the end is short, and no worker waits for another."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    """The longest tests first, so that what is left at the end is short.
+
+    Each worker begins with an equal part of the list: the first with those that use the fork server, which then starts
+    once, the second with the others.
+    """
+    forked, long = ([item for item in items if item.nodeid.startswith(names)] for names in (FORKED, LONG))
+    others = [item for item in items if not item.nodeid.startswith(FORKED + LONG)]
+    second = len(items) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) - len(forked)
+    items[:] = [*forked, *others[:second], *long, *others[second:]]
 
 
 def pytest_collection_finish() -> None:

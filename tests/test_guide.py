@@ -14,12 +14,12 @@ ROOT = Path(__file__).parents[1]
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 
 
-FEWER_ROWS = "{name: inference, train_size: 1500, dev_size: 200, ood_size: 200}"
+FEWER_ROWS = "{name: inference, train_size: 600, dev_size: 200, ood_size: 200}"
 
 
 def commands(guide: Path) -> str:
     script = "\n".join(re.findall(r"```console\n(.*?)```", guide.read_text(), flags=re.DOTALL))
-    script = re.sub(r"steps(:?) \d+", r"steps\1 10", script)
+    script = re.sub(r"steps(:?) \d+", r"steps\1 10", script).replace("--weak-examples 500", "--weak-examples 100")
     return script.replace("data write inference", "data write fewer.yaml")
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from itertools import islice, product
 
 from .doors import DOORS, prepare
-from .harness import run_argv, run_case
+from .harness import Case, hostile, run
 from .valid import VALID
 
 
@@ -27,31 +27,29 @@ def main() -> None:
         sys.exit(run_valid() > 0)
     doors = given.door or list(DOORS)
     numbers = range(given.first, given.first + given.cases) if given.case is None else [given.case]
-    cases = list(islice(product(numbers, doors), given.cases))
+    chosen = list(islice(product(numbers, doors), given.cases))
+    cases = (hostile(door, DOORS[door], number, given.seed) for number, door in chosen)
     codes: Counter[int] = Counter()
     bad, started = 0, time.monotonic()
-    for done, (number, door) in enumerate(cases):
-        if done and done % 100 == 0:
-            print(f"{done} cases, {bad} of them bad", file=sys.stderr, flush=True)
-        outcome = run_case(door, DOORS[door], number, given.seed)
+    for outcome in run(cases):
         codes[outcome.code] += 1
         if outcome.problem or given.case is not None:
             bad += outcome.problem is not None
             print(outcome, flush=True)
+        if codes.total() % 100 == 0:
+            print(f"{codes.total()} cases, {bad} of them bad", file=sys.stderr, flush=True)
     ended = ", ".join(f"{count} with exit code {code}" for code, count in sorted(codes.items()))
-    print(f"{len(cases)} cases, {bad} of them bad ({ended}; {time.monotonic() - started:.0f} s)")
+    print(f"{len(chosen)} cases, {bad} of them bad ({ended}; {time.monotonic() - started:.0f} s)")
     sys.exit(bad > 0)
 
 
 def run_valid() -> int:
     """How many of the commands that should succeed do not."""
     bad = 0
-    for door, makes in VALID.items():
-        for number, make in enumerate(makes):
-            outcome = run_argv(door, number, make)
-            if outcome.code != 0 or outcome.problem:
-                bad += 1
-                print(f"exit code {outcome.code}", outcome, flush=True)
+    for outcome in run(Case(door, *each) for door, makes in VALID.items() for each in enumerate(makes)):
+        if outcome.code != 0 or outcome.problem:
+            bad += 1
+            print(f"exit code {outcome.code}", outcome, flush=True)
     return bad
 
 

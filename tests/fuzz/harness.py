@@ -1,18 +1,18 @@
-"""One case in one forked process: its output, its exit code, its memory, and what it wrote where."""
+"""Cases in forked processes: their output, their exit codes, their memory, and what they wrote where."""
 
 from __future__ import annotations
 
 import os
 import random
 import resource
-import shutil
 import signal
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 Door = Callable[[random.Random, Path], list[str]]
@@ -40,33 +40,82 @@ class Outcome:
         return f"{self.door} {self.number}: {self.problem}\n  srnet {' '.join(map(repr, self.argv))}\n{self.said}"
 
 
-def run_case(door: str, make: Door, number: int, seed: int) -> Outcome:
+@dataclass(frozen=True)
+class Case:
+    door: str
+    number: int
+    make: Callable[[Path], list[str]]
+    """Writes files into a folder and returns the arguments of the command that reads them."""
+
+
+def hostile(door: str, make: Door, number: int, seed: int) -> Case:
     """The case `number` of a door; the same numbers give the same case."""
     rng = random.Random(f"{seed}/{door}/{number}")
-    return run_argv(door, number, lambda folder: make(rng, folder))
+    return Case(door, number, lambda folder: make(rng, folder))
 
 
-def run_argv(door: str, number: int, make: Callable[[Path], list[str]]) -> Outcome:
-    """Run what `make` returns, in the folder that it has written files into."""
-    outer = Path(tempfile.mkdtemp(prefix="srnet-fuzz-"))
-    try:
-        work = outer / "deep" / "inside" / "work"
-        work.mkdir(parents=True)
-        argv = make(work)
-        code, memory, hung = _forked(argv, outer, work)
-        said = (outer / "stderr").read_text(errors="replace")
-        problem = _problem(code, memory, hung, said) or _strays(outer, work)
-        return Outcome(door, number, argv, code, problem, said[-3000:])
-    finally:
-        shutil.rmtree(outer, ignore_errors=True)
+def run(cases: Iterable[Case], together: int = 10) -> Iterator[Outcome]:
+    """Each case in a folder of its own. Some of them share a process, since a fork takes as long as a short case."""
+    remaining = iter(cases)
+    while batch := list(islice(remaining, together)):
+        with tempfile.TemporaryDirectory(prefix="srnet-fuzz-", ignore_cleanup_errors=True) as root:
+            yield from _run([_Prepared(case, Path(root) / str(place)) for place, case in enumerate(batch)])
 
 
-def _forked(argv: list[str], outer: Path, work: Path) -> tuple[int, int, bool]:
+class _Prepared:
+    """A case whose files are written."""
+
+    def __init__(self, case: Case, outer: Path) -> None:
+        self.case, self.outer, self.work = case, outer, outer / "deep" / "inside" / "work"
+        self.work.mkdir(parents=True)
+        self.argv = case.make(self.work)
+
+    def execute(self) -> None:
+        """Run the command in this process and write its exit code down."""
+        os.chdir(self.work)
+        for stream, name in ((1, "stdout"), (2, "stderr")):
+            descriptor = os.open(self.outer / name, os.O_WRONLY | os.O_CREAT)
+            os.dup2(descriptor, stream)
+            os.close(descriptor)
+        os.environ |= {"SRNET_STORE": str(self.work / "store"), "HOME": str(self.work), "COLUMNS": "80"}
+        sys.argv = ["srnet", *self.argv]
+        code = 70
+        try:
+            from srnet.cli import main
+
+            main()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 70
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        (self.outer / "code").write_text(str(code))
+
+    def outcome(self, code: int, memory: int, hung: bool) -> Outcome:
+        said = (self.outer / "stderr").read_text(errors="replace")
+        problem = _problem(code, memory, hung, said) or _strays(self.outer, self.work)
+        return Outcome(self.case.door, self.case.number, self.argv, code, problem, said[-3000:])
+
+
+def _run(cases: list[_Prepared]) -> Iterator[Outcome]:
+    """A case that ends its process is followed by the others in another one."""
+    while cases:
+        code, memory, hung = _forked(cases)
+        ended = [case for case in cases if (case.outer / "code").exists()]
+        for case in ended:
+            yield case.outcome(int((case.outer / "code").read_text()), memory, False)
+        if len(ended) < len(cases):
+            yield cases[len(ended)].outcome(code, memory, hung)
+        cases = cases[len(ended) + 1 :]
+
+
+def _forked(cases: list[_Prepared]) -> tuple[int, int, bool]:
     """(exit code, peak memory in bytes, whether it had to be stopped)"""
     child = os.fork()
     if child == 0:
-        _become(argv, outer, work)
-    ends = time.monotonic() + SECONDS
+        _become(cases)
+    ends = time.monotonic() + SECONDS * len(cases)
     while time.monotonic() < ends:
         done, status, usage = os.wait4(child, os.WNOHANG)
         if done:
@@ -77,30 +126,17 @@ def _forked(argv: list[str], outer: Path, work: Path) -> tuple[int, int, bool]:
     return os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024, True
 
 
-def _become(argv: list[str], outer: Path, work: Path) -> None:
-    """Run the command in this process, and never return."""
-    code = 70
+def _become(cases: list[_Prepared]) -> None:
+    """Run the commands in this process, and never return."""
     try:
         os.setpgid(0, 0)
-        os.chdir(work)
-        for stream, name in ((1, "stdout"), (2, "stderr")):
-            os.dup2(os.open(outer / name, os.O_WRONLY | os.O_CREAT), stream)
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
         resource.setrlimit(resource.RLIMIT_FSIZE, (BIGGEST_FILE, BIGGEST_FILE))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        os.environ |= {"SRNET_STORE": str(work / "store"), "HOME": str(work), "COLUMNS": "80"}
-        sys.argv = ["srnet", *argv]
-        from srnet.cli import main
-
-        main()
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 70
-    except BaseException:
-        traceback.print_exc()
+        for case in cases:
+            case.execute()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        os._exit(0)
 
 
 def _problem(code: int, memory: int, hung: bool, said: str) -> str | None:
@@ -120,6 +156,6 @@ def _problem(code: int, memory: int, hung: bool, said: str) -> str | None:
 
 def _strays(outer: Path, work: Path) -> str | None:
     """Files outside the working folder."""
-    known = {outer / "stdout", outer / "stderr", *work.parents, work}
+    known = {outer / "stdout", outer / "stderr", outer / "code", *work.parents, work}
     strays = [p for p in outer.rglob("*") if p not in known and work not in p.parents]
     return f"wrote {strays[0].relative_to(outer)} outside its folder" if strays else None

@@ -1,4 +1,4 @@
-"""Seeded hostile input through every door, each case in a process of its own.
+"""Seeded hostile input through every door, in forked processes.
 
 A case ends with success, or with exit code 1 or 2 and one line; it leaves nothing outside its folder and stays below
 2 GiB. `python -m tests.fuzz` runs more of them.
@@ -7,11 +7,15 @@ A case ends with success, or with exit code 1 or 2 and one line; it leaves nothi
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from .doors import DOORS
+from .harness import Case, _problem, _strays, run
 from .valid import VALID
 
 CASES = 200
@@ -40,8 +44,6 @@ def test_what_the_cases_damage_is_valid_and_succeeds() -> None:
 
 
 def test_a_traceback_a_stray_file_and_a_hang_are_noticed(tmp_path: Path) -> None:
-    from .harness import _problem, _strays
-
     assert _problem(1, 0, False, "Traceback (most recent call last):\n") == "a traceback"
     assert _problem(-9, 0, False, "") == "exit code -9"
     assert _problem(2, 0, False, "") == "exit code 2 without one line that says why"
@@ -55,3 +57,15 @@ def test_a_traceback_a_stray_file_and_a_hang_are_noticed(tmp_path: Path) -> None
     assert _strays(tmp_path, work) is None
     (tmp_path / "evil").write_text("")
     assert "wrote evil outside" in str(_strays(tmp_path, work))
+
+
+def test_a_case_that_ends_its_process_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def main() -> None:
+        if sys.argv[1] == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        sys.exit(int(sys.argv[1]))
+
+    monkeypatch.setattr("srnet.cli.main", main)
+    cases = [Case("store", number, lambda folder, word=word: [word]) for number, word in enumerate(["0", "die", "3"])]
+    assert [outcome.code for outcome in run(cases)] == [0, -signal.SIGKILL, 3]
+    assert [outcome.problem for outcome in run(cases)] == [None, "exit code -9", "exit code 3"]
