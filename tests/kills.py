@@ -20,20 +20,8 @@ from pathlib import Path
 import psutil
 
 sys.path[:0] = [str(Path(__file__).parent)]
-from processes import Command, ForkServer, files, started_fork_server  # noqa: E402
+from processes import Command, ForkServer, files, small_recipe, started_fork_server  # noqa: E402
 
-SPEC = """
-name: kills
-task: {{name: inference, train_size: 120, dev_size: 40, ood_size: 40}}
-backbone: {backbone}
-seeds: 1
-finetuning: {{learning_rate: 1.0e-3, steps: 12, eval_every: 4, batch_size: 8}}
-pruning: {{learning_rate: 1.0e-2, steps: 12, eval_every: 4, batch_size: 8}}
-control: false
-lines:
-  - {{label: full model (CE)}}
-  - {{label: mask training (PoE), paradigm: a, pruner: mask, prune: poe, sparsities: [0.5]}}
-"""
 OUTLIVING_SECONDS = 5.0
 RAY_AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 """They compute nothing and hold no lock. For 60 s, fixed in Ray, they try to report to a service that is gone."""
@@ -241,7 +229,7 @@ def tiny_backbone(folder: Path) -> Path:
 
 def run_kills(server: ForkServer, root: Path, backbone: Path, engine: str, kills: int, seed: int) -> Report:
     spec = root / "kills.yaml"
-    spec.write_text(SPEC.format(backbone=backbone))
+    spec.write_text(small_recipe("kills", backbone, steps=12, rate=1e-3, sparsity=0.5))
     return Campaign(server, spec, root, engine, seed).run(kills)
 
 

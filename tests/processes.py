@@ -50,6 +50,22 @@ def until(condition: Callable[[], T], what: str, command: Command | None = None)
     return found
 
 
+def small_recipe(
+    name: str, backbone: object, seeds: int = 1, steps: int = 20, rate: float = 1e-2, **mask: float
+) -> str:
+    """A YAML recipe: a full model, and with a `sparsity` a mask of it that is trained with PoE."""
+    training = {"steps": steps, "eval_every": steps // 4, "batch_size": 8}
+    lines: list[dict[str, Any]] = [{"label": "full model (CE)"}]
+    if sparsity is not None:
+        search = {"paradigm": "a", "pruner": "mask", "prune": "poe", "sparsities": [sparsity]}
+        lines.append({"label": "mask training (PoE)", **search})
+    return json.dumps({
+        "name": name, "task": {"name": "inference", "train_size": 120, "dev_size": 40, "ood_size": 40},
+        "backbone": str(backbone), "seeds": seeds, "control": False, "lines": lines,
+        "finetuning": {"learning_rate": rate, **training}, "pruning": {"learning_rate": 1e-2, **training},
+    })  # fmt: skip
+
+
 class Observed:
     """What all processes with this folder in OBSERVED computed, and what they are told to do."""
 

@@ -10,22 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from processes import ALWAYS, Command, ForkServer, Observed, files, gone, until
+from processes import ALWAYS, Command, ForkServer, Observed, files, gone, small_recipe, until
 
 from srnet.experiment import Store
 
-SPEC = """
-name: grid
-task: {{name: inference, train_size: 120, dev_size: 40, ood_size: 40}}
-backbone: {backbone}
-seeds: 2
-finetuning: {{learning_rate: 1.0e-3, steps: 20, eval_every: 5, batch_size: 8}}
-pruning: {{learning_rate: 1.0e-2, steps: 20, eval_every: 5, batch_size: 8}}
-control: false
-lines:
-  - {{label: full model (CE)}}
-  - {{label: mask training (PoE), paradigm: a, pruner: mask, prune: poe, sparsities: [0.5]}}
-"""
 NODES = 11  # for each of two seeds: the raw model, two trained ones, and their scores; and one bias model
 TUNE = "fine-tune (ce), 20 steps, seed 0"
 MASKS = ("mask (poe) at 50 %, seed 0", "mask (poe) at 50 %, seed 1")
@@ -53,7 +41,7 @@ class Grid:
 @pytest.fixture(scope="module")
 def spec(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("spec") / "grid.yaml"
-    path.write_text(SPEC.format(backbone=tiny_backbone))
+    path.write_text(small_recipe("grid", tiny_backbone, seeds=2, rate=1e-3, sparsity=0.5))
     return path
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from processes import Command, ForkServer, Observed
+from processes import Command, ForkServer, Observed, small_recipe
 from processes import gone as ended
 
 from srnet.errors import UserError
@@ -52,23 +52,13 @@ def test_ray_that_never_answers_is_not_waited_for() -> None:
     assert run_with_timeout(60.0, lambda: None) is None
 
 
-SPEC = """
-name: gone
-task: {{name: inference, train_size: 120, dev_size: 40, ood_size: 40}}
-backbone: {backbone}
-seeds: 1
-finetuning: {{learning_rate: 1.0e-3, steps: 20, eval_every: 5, batch_size: 8}}
-control: false
-lines:
-  - {{label: full model (CE)}}
-"""
 TUNE = "fine-tune (ce), 20 steps, seed 0"
 
 
 def test_ray_that_is_killed_ends_the_run_and_the_same_command_continues(
     fork_server: ForkServer, observed: Observed, tiny_backbone: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "gone.yaml").write_text(SPEC.format(backbone=tiny_backbone))
+    (tmp_path / "gone.yaml").write_text(small_recipe("gone", tiny_backbone, rate=1e-3))
     store = Store(tmp_path / "store")
     _kill_ray("raylet", _start(fork_server, tmp_path, observed, hold=7), observed)
     stored = store.keys()

@@ -13,25 +13,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from processes import PATIENCE, ForkServer, Observed, environment
+from processes import PATIENCE, ForkServer, Observed, environment, small_recipe
 
 from srnet.errors import UserError
 from srnet.experiment import Store
 from srnet.experiment.engines.executors import make_executor
 from srnet.subnetwork import Subnetwork
 
-SPEC = """
-name: team
-task: {{name: inference, train_size: 120, dev_size: 40, ood_size: 40}}
-backbone: {backbone}
-seeds: 1
-finetuning: {{learning_rate: 1.0e-2, steps: 20, eval_every: 5, batch_size: 8}}
-pruning: {{learning_rate: 1.0e-2, steps: 20, eval_every: 5, batch_size: 8}}
-control: false
-lines:
-  - {{label: full model (CE)}}
-  - {{label: mask training (PoE), paradigm: a, pruner: mask, prune: poe, sparsities: [0.7]}}
-"""
 NODES = 6  # the raw model, the bias model, two trained models and their scores
 AGREEMENT = 0.999
 """Two processes add up in another order: see tests/training/test_ddp.py."""
@@ -72,8 +60,8 @@ def agreement(one: Subnetwork, other: Subnetwork) -> float:
 def test_two_processes_under_torchrun_do_the_work_of_one(
     fork_server: ForkServer, tiny_backbone: str, tmp_path: Path, observed: Observed
 ) -> None:
-    spec = tmp_path / "team.yaml"
-    spec.write_text(SPEC.format(backbone=tiny_backbone))
+    spec = tmp_path / "torchrun.yaml"
+    spec.write_text(small_recipe("torchrun", tiny_backbone, sparsity=0.7))
     alone, together = Store(tmp_path / "alone"), Store(tmp_path / "together")
     with torchrun("run", spec, "--store", together.root, "--out", tmp_path / "out", observed=observed) as process:
         by_one = fork_server.start(tmp_path, "run", spec, "--store", alone.root, "--out", "out-alone")
