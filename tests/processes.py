@@ -51,7 +51,7 @@ def until(condition: Callable[[], T], what: str, command: Command | None = None)
 
 
 def small_recipe(
-    name: str, backbone: object, seeds: int = 1, steps: int = 20, rate: float = 1e-2, **mask: float
+    name: str, backbone: object, sparsity: float | None = None, seeds: int = 1, steps: int = 20, rate: float = 1e-2
 ) -> str:
     """A YAML recipe: a full model, and with a `sparsity` a mask of it that is trained with PoE."""
     training = {"steps": steps, "eval_every": steps // 4, "batch_size": 8}
