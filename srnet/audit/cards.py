@@ -19,7 +19,7 @@ CONFIG = "config.json"
 @dataclass(frozen=True)
 class Card:
     labels: tuple[str, ...] | None
-    """In the order of the outputs; None where nobody has named them."""
+    """In the order of the outputs; None where they have no names."""
     max_length: int
     pad_token_id: int = 0
 

@@ -97,14 +97,14 @@ class Source:
     store: Store
     pairs: bool = True
     max_length: int | None = None
-    """None: as many tokens as the model was made for where that is known, else the usual number."""
+    """None: as many tokens as the model was made for where that is known, else the default."""
 
     @property
     def folder(self) -> Path:
         return Path(self.name)
 
-    def length(self, usual: int = CLASSES.max_length) -> int:
-        return usual if self.max_length is None else self.max_length
+    def length(self, default: int = CLASSES.max_length) -> int:
+        return default if self.max_length is None else self.max_length
 
 
 def load_classifier(source: Source) -> Classifier:

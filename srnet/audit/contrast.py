@@ -164,7 +164,7 @@ _NO_NAMES = frozenset(
         "There",
     }
 )
-"""Words with a capital letter that name nobody, or that the rest of a text may depend on."""
+"""Words with a capital letter that are not names, or that the rest of a text may depend on."""
 
 
 def unended(text: str) -> str:

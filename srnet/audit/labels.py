@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from srnet.errors import UserError, shortened
 
 _UNNAMED = re.compile(r"label_\d+|\d+")
-"""What Hugging Face calls outputs that nobody has named."""
+"""What Hugging Face calls outputs without names."""
 
 
 @dataclass(frozen=True)

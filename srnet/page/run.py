@@ -27,7 +27,7 @@ class PageOptions:
     """Where the page is, and how models read texts."""
 
     host: str = "127.0.0.1"
-    """The address to listen on. Whoever reaches another one than 127.0.0.1 can use the page: there is no password."""
+    """The address to listen on. Anyone who can reach another one than 127.0.0.1 can use the page: there is no password."""
     port: int = option(8000, least=0)
     """The port; 0 takes a free one."""
     max_length: int | None = option(None, least=8)
@@ -68,7 +68,7 @@ def open_page(
         comparison = Comparison(view.task, view.models, thread)
         comparison.start()
         if not is_loopback(options.host):
-            engine.reporter.warn(f"whoever reaches {options.host} can use this page; there is no password")
+            engine.reporter.warn(f"anyone who can reach {options.host} can use this page; there is no password")
         ready(address_of(options.host, listener))
         serve(make_app(view, comparison, thread, allowed_hosts(options.host, listener.getsockname()[1])), listener)
         thread.stop()

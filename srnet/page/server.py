@@ -37,7 +37,7 @@ def address_of(host: str, listener: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):
-    """Ends at once: whoever waits for an answer does not get it."""
+    """Ends at once: pending requests get no answer."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.force_exit = sig == signal.SIGINT

@@ -95,7 +95,7 @@ ALL = ...
 
 
 def stored_entries(tensor: torch.Tensor, keep: torch.Tensor | None, original: torch.Tensor | None) -> Index:
-    """Which entries of a tensor are stored, for whoever has the backbone."""
+    """Which entries of a tensor are stored, for a reader that has the backbone."""
     if keep is not None:
         return keep
     if original is None or tensor.dim() < 2 or tensor.shape != original.shape:

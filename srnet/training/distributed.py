@@ -119,7 +119,7 @@ def connect() -> Ranks:
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         try:
             dist.init_process_group(backend(), timeout=TIMEOUT)
-        except (ValueError, RuntimeError) as error:  # no MASTER_ADDR, a RANK beyond WORLD_SIZE, nobody who answers
+        except (ValueError, RuntimeError) as error:  # no MASTER_ADDR, a RANK beyond WORLD_SIZE, no answer
             raise UserError(f"cannot join {world_size()} processes: {error}", "start them with torchrun") from error
         atexit.register(dist.destroy_process_group)
     if not dist.is_available() or not dist.is_initialized():
