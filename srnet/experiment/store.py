@@ -237,7 +237,7 @@ class Store:
         return [path for path in (self.root / "locks").glob("run-*.lock") if not _removed(path)]
 
     def _sweep(self) -> list[Path]:
-        """Remove leftovers of killed processes: incomplete artifacts, finished work, and locks that no process holds."""
+        """Remove leftovers of killed processes: incomplete artifacts, finished work, and unused locks."""
         incomplete = list(self.artifacts.glob(".*")) if self.artifacts.is_dir() else []
         finished = [path for path in (self.root / "work").glob("*") if self._is_finished(path)]
         removed = [path for path in incomplete + finished if self._remove_if_idle(path)]

@@ -27,7 +27,7 @@ class PageOptions:
     """Where the page is, and how models read texts."""
 
     host: str = "127.0.0.1"
-    """The address to listen on. Anyone who can reach another one than 127.0.0.1 can use the page: there is no password."""
+    """The address to listen on. Anyone who can reach another one than 127.0.0.1 can use the page: no password."""
     port: int = option(8000, least=0)
     """The port; 0 takes a free one."""
     max_length: int | None = option(None, least=8)
