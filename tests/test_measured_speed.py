@@ -40,7 +40,7 @@ from srnet.timing import (
     torch_runner,
 )
 
-QUICK = Pace(rounds=2, lengths=(8, 16), batch=2, memory=False)
+QUICK = Pace(rounds=2, lengths=(8, 16), batch=2, memory=False, threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +231,7 @@ def test_what_is_no_model(tmp_path: Path) -> None:
         Pace(lengths=())
 
 
-OPTIONS = ("--rounds", "2", "--lengths", "8", "--batch", "2", "--no-memory", "--json")
+OPTIONS = ("--rounds", "2", "--lengths", "8", "--batch", "2", "--threads", "1", "--no-memory", "--json")
 
 
 def test_on_the_command_line(folders: Path, tmp_path: Path) -> None:
