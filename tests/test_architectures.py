@@ -38,8 +38,8 @@ from srnet.training.predict import predict
 
 TASK = SyntheticTask("inference", train_size=60, dev_size=12, ood_size=12)
 THREE_STEPS = TrainingSettings(learning_rate=1e-2, steps=3, eval_every=3, batch_size=4, max_length=64)
-ALWAYS: tuple[Pruner, ...] = (MaskTraining(0.5), IMP(0.5, step_sparsity=0.5, interval=1.0))
-"""What every architecture is pruned with."""
+MASK, WEIGHTS = MaskTraining(0.5), IMP(0.5, step_sparsity=0.5, interval=1.0)
+"""The first is for every architecture, the second for those whose turn it is with a method that trains no weights."""
 IN_TURN = tuple(METHODS[name] for name in ("smp-s", "movement", "l0", "smp-l", "magnitude", "soft-movement"))
 """Of these an architecture gets one, and BERT all."""
 
@@ -113,8 +113,10 @@ every = pytest.mark.parametrize("name", ARCHITECTURES)
 
 
 def pruners_of(name: str) -> tuple[Pruner, ...]:
-    turn = list(ARCHITECTURES).index(name) % len(IN_TURN)
-    return ALWAYS + (IN_TURN if name == "bert" else IN_TURN[turn : turn + 1])
+    if name == "bert":
+        return (MASK, WEIGHTS, *IN_TURN)
+    own = IN_TURN[list(ARCHITECTURES).index(name) % len(IN_TURN)]
+    return (MASK, WEIGHTS, own) if own.name in FROZEN else (MASK, own)
 
 
 CASES = [(name, pruner.name) for name in ARCHITECTURES for pruner in pruners_of(name)]

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -37,8 +38,10 @@ class Outcome:
 class Shell:
     """`srnet ...` in this process, with a tiny task, a tiny backbone and a store of its own."""
 
-    def __init__(self, folder: Path, backbone: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-        self.folder, self.store, self.backbone = folder, folder / "store", backbone
+    def __init__(
+        self, folder: Path, backbone: str, trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    ) -> None:
+        self.folder, self.store, self.backbone, self.trained = folder, folder / "store", backbone, trained
         self._monkeypatch, self._capsys = monkeypatch, capsys
         self.task = folder / "task.yaml"
         self.task.write_text("{name: inference, train_size: 100, dev_size: 50, ood_size: 50}\n")
@@ -69,15 +72,30 @@ class Shell:
         return self("finetune", "--task", self.task, "--backbone", self.backbone, "--steps", 10, *words)
 
     def key(self) -> str:
-        """A fine-tuned model in the store."""
-        return str(self.finetune("--json", "--quiet").json["key"])
+        """A fine-tuned model in the store, which was empty; it is trained once for all tests."""
+        if self.trained.exists():
+            shutil.copytree(self.trained, self.store)
+        key = str(self.finetune("--json", "--quiet").json["key"])
+        if not self.trained.exists():
+            shutil.copytree(self.store, self.trained)
+        return key
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test that needs a fine-tuned model leaves its store for the others."""
+    return tmp_path_factory.mktemp("trained") / "store"
 
 
 @pytest.fixture
 def shell(
-    tmp_path: Path, tiny_backbone: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    tiny_backbone: str,
+    trained: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Shell:
-    return Shell(tmp_path, tiny_backbone, monkeypatch, capsys)
+    return Shell(tmp_path, tiny_backbone, trained, monkeypatch, capsys)
 
 
 # --- what works ----------------------------------------------------------------------------------------------------

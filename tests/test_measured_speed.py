@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from small_models import VARIANTS, pruned, tiny
 
 from srnet import api
 from srnet.api.speeds import _drawn_length, _scores
+from srnet.cli import main
 from srnet.cli.speed import _table
 from srnet.errors import UserError
 from srnet.experiment import Engine, Pretrained, Store
@@ -40,7 +40,7 @@ from srnet.timing import (
     torch_runner,
 )
 
-QUICK = Pace(rounds=2, lengths=(8, 16), batch=2, memory=False)
+QUICK = Pace(rounds=2, lengths=(8, 16), batch=2, memory=False, threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -231,22 +231,27 @@ def test_what_is_no_model(tmp_path: Path) -> None:
         Pace(lengths=())
 
 
+OPTIONS = ("--rounds", "2", "--lengths", "8", "--batch", "2", "--threads", "1", "--no-memory", "--json")
+
+
 def test_on_the_command_line(folders: Path, tmp_path: Path) -> None:
     """In a fresh process, in another folder."""
-
-    def srnet(*words: object) -> Any:
-        command = [sys.executable, "-m", "srnet", *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
-
-    options = ("--rounds", 2, "--lengths", "8", "--batch", 2, "--no-memory", "--json")
-    ran = srnet("speed", folders / "shrunk", folders / "int8", *options)
+    command = [sys.executable, "-m", "srnet", "speed", folders / "shrunk", folders / "int8", *OPTIONS]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
     assert ran.returncode == 0, ran.stderr
     assert [each["name"] for each in json.loads(ran.stdout)["models"]] == ["shrunk", "int8"]
+
+
+def test_a_damaged_graph_is_one_line(
+    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.copytree(folders / "int8", tmp_path / "damaged")
     (tmp_path / "damaged" / "model.onnx").write_bytes((folders / "int8" / "model.onnx").read_bytes()[:-1])
-    ran = srnet("speed", "damaged", *options)
-    assert ran.returncode == 2
-    assert ran.stderr.splitlines() == [
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["srnet", "speed", "damaged", *OPTIONS])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert capsys.readouterr().err.splitlines() == [
         "srnet: damaged/model.onnx is truncated or altered: its checksum does not match; restore the file"
     ]
 

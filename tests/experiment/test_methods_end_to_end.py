@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -35,7 +33,9 @@ from srnet.pruners import (
 )
 from srnet.pruners.static import kind_of
 from srnet.subnetwork import Subnetwork
-from srnet.training import TrainingSettings
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.training import TrainingSettings, encode
+from srnet.training.predict import predict
 
 
 def states(*subnetworks: Subnetwork) -> list[dict[str, torch.Tensor]]:
@@ -210,7 +210,7 @@ def test_budgets_are_met_to_the_weight(sparsity: float, made: Any, raw: Pretrain
     assert "classifier.weight" in mask
 
 
-@pytest.mark.parametrize("sparsity", [0.5, 0.9, 0.97])
+@pytest.mark.parametrize("sparsity", [0.5, 0.97])
 @pytest.mark.parametrize("kind", [StaticLocal, StaticShared, Movement, GradualMagnitude], ids=lambda kind: kind.name)
 def test_gradual_budgets_are_met_to_the_weight_in_what_is_saved(
     kind: Any, sparsity: float, made: Any, raw: Pretrained, tiny_training: TrainingSettings
@@ -299,32 +299,21 @@ def test_a_mask_takes_one_bit_a_weight(made: Any, raw: Pretrained) -> None:
 
 # --- the random head -----------------------------------------------------------------------------------------------
 
-RELOAD = """
-import sys, numpy as np, torch
-torch.manual_seed(999)
-from srnet.subnetwork import Subnetwork
-from srnet.training import encode
-from srnet.training.predict import predict
-from srnet.tasks.synthetic import SyntheticTask
-folder, out = sys.argv[1:]
-subnetwork = Subnetwork.load(folder)
-base = subnetwork.base()
-task = SyntheticTask("inference", train_size=200, dev_size=60, ood_size=60).load()
-np.save(out, predict(subnetwork.model(base), encode(task.dev, base.tokenizer, 64)))
-"""
-
 
 def test_paradigm_c_reloads_with_its_random_head(
-    made: Any, raw: Pretrained, tiny_training: TrainingSettings, tmp_path: Any
+    made: Any, raw: Pretrained, tiny_task: SyntheticTask, tiny_training: TrainingSettings
 ) -> None:
+    """Whatever random numbers come next; `test_architectures` does the same in another process."""
     node = Prune(replace(raw, seed=3), MaskTraining(0.5), training=tiny_training)
     subnetwork = made(node)
     assert {"classifier.weight", "classifier.bias"} <= set(subnetwork.weights) == subnetwork.base().fresh
     evaluation = Evaluate(node)
     Engine(made.store, Reporter(quiet=True)).execute([evaluation])
-    out = tmp_path / "logits.npy"
-    subprocess.run([sys.executable, "-c", RELOAD, made.store.path(node.key), out], check=True, timeout=120)
-    np.testing.assert_array_equal(np.load(out), load_logits(made.store, evaluation)["dev"])
+    torch.manual_seed(999)
+    again = Subnetwork.load(made.store.path(node.key))
+    base = again.base()
+    logits = predict(again.model(base), encode(tiny_task.load().dev, base.tokenizer, 64))
+    np.testing.assert_array_equal(logits, load_logits(made.store, evaluation)["dev"])
 
 
 def test_another_seed_draws_another_head(made: Any, raw: Pretrained) -> None:

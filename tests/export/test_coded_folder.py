@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer, PreTrainedModel
+from transformers import PreTrainedModel
 
-from srnet import api
 from srnet.backbones import Head, LoadedBackbone, load_backbone
 from srnet.cli import main
 from srnet.errors import UserError
@@ -231,31 +227,13 @@ def test_bad_options_are_one_line(folder: Path, run: Callable[..., str], tmp_pat
     assert not (tmp_path / "made").exists()
 
 
-FRESH = """
-import sys, numpy as np, torch, srnet
-from transformers import AutoTokenizer
-torch.set_num_threads(1)
-folder, backbone, out = sys.argv[1:]
-model = srnet.load_subnetwork(folder, backbone)
-tokens = AutoTokenizer.from_pretrained(backbone)(["the lawyer saw the doctor"], ["the doctor"], return_tensors="pt")
-with torch.no_grad():
-    np.save(out, model(**tokens).logits.numpy())
-"""
-
-
-def test_a_fresh_process_has_the_same_logits(folder: Path, tiny_backbone: str, tmp_path: Path) -> None:
+def test_it_moves_with_its_backbone(folder: Path, tiny_backbone: str, tmp_path: Path) -> None:
+    expected = state_of(load_subnetwork(folder))
     (tmp_path / "elsewhere").mkdir()
-    for name in ("sub", "backbone"):
-        shutil.copytree(folder if name == "sub" else tiny_backbone, tmp_path / "elsewhere" / name)
-    command = [sys.executable, "-c", FRESH, "sub", "backbone", "logits.npy"]
-    path = os.pathsep.join([str(Path(api.__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    subprocess.run(command, check=True, timeout=120, cwd=tmp_path / "elsewhere", env={**os.environ, "PYTHONPATH": path})
-    tokens = AutoTokenizer.from_pretrained(tiny_backbone)(
-        ["the lawyer saw the doctor"], ["the doctor"], return_tensors="pt"
-    )
-    with torch.no_grad():
-        expected = load_subnetwork(folder)(**tokens).logits.numpy()
-    np.testing.assert_array_equal(np.load(tmp_path / "elsewhere" / "logits.npy"), expected)
+    folder.rename(tmp_path / "elsewhere" / "sub")
+    shutil.copytree(tiny_backbone, tmp_path / "elsewhere" / "backbone")
+    moved = load_subnetwork(tmp_path / "elsewhere" / "sub", str(tmp_path / "elsewhere" / "backbone"))
+    assert same_bits(state_of(moved), expected)
 
 
 # --- refused -------------------------------------------------------------------------------------------------------

@@ -30,16 +30,28 @@ from srnet.training import TrainingSettings, encode
 ROOT = Path(__file__).parents[2]
 LOAD = """
 import sys
+sys.modules["srnet"] = None  # importing it would fail
 import numpy as np, torch
-import srnet
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 torch.set_num_threads(1)
 ids, *folders = sys.argv[1:]
 with np.load(ids) as file:
     batch = {name: torch.from_numpy(file[name]) for name in file.files}
-for folder in folders:
+def save(name, model):
     with torch.no_grad():
-        np.save(f"{folder}.npy", srnet.load_subnetwork(folder)(**batch).logits.numpy())
+        np.save(f"{name}.npy", model.eval()(**batch).logits.numpy())
+for folder in folders:
+    if folder.endswith(("merged", "uniform")):
+        model = AutoModelForSequenceClassification.from_pretrained(folder)
+        assert type(model).__module__.startswith("transformers."), type(model)
+        assert AutoTokenizer.from_pretrained(folder)("the lawyer saw the doctor")["input_ids"]
+        save(f"{folder}, plain", model)
+del sys.modules["srnet"]
+import srnet
+for folder in folders:
+    save(folder, srnet.load_subnetwork(folder))
 """
+"""Those that need transformers alone without srnet, then all."""
 
 
 @pytest.fixture
@@ -132,7 +144,7 @@ def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, 
     run(LOAD, tmp_path / "ids.npz", *folders, cwd=elsewhere)
     engine.store.root.parent.joinpath("gone").rename(engine.store.root)
     expected = load_logits(engine.store, Evaluate(key))[dev.name]
-    for folder in folders:
-        np.testing.assert_allclose(np.load(f"{folder}.npy"), expected, rtol=0, atol=1e-5)
+    for name in (*(name for name in options if name != "onnx"), "merged, plain", "uniform, plain"):
+        np.testing.assert_allclose(np.load(out / f"{name}.npy"), expected, rtol=0, atol=1e-5, err_msg=name)
     for name in options:
         assert "| challenge | OOD |" in (out / name / "README.md").read_text()

@@ -1,20 +1,19 @@
-"""A shrunken folder: the masked model's logits in a process that knows nothing else, and nothing that was altered."""
+"""A shrunken folder: the masked model's logits, and nothing that was altered.
+
+A fresh process loads it in `test_export_end_to_end`.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from small_models import LABELS, pruned
 from test_architectures import write_backbone
-from transformers import AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from srnet import api
 from srnet.backbones import Head, load_backbone
@@ -67,40 +66,12 @@ def test_every_architecture_comes_back(name: str, backbones: Any, tmp_path: Path
     assert again.config.id2label == dict(enumerate(LABELS))
 
 
-ELSEWHERE = """
-import sys
-{setup}
-import numpy as np, torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
-torch.set_num_threads(1)
-folder, out = sys.argv[1:]
-model = {load}
-tokens = AutoTokenizer.from_pretrained(folder)("the lawyer saw the doctor", "the doctor", return_tensors="pt")
-with torch.no_grad():
-    np.save(out, model.eval()(**tokens).logits.numpy())
-"""
-PLAIN = ELSEWHERE.format(
-    setup='sys.modules["srnet"] = None', load="AutoModelForSequenceClassification.from_pretrained(folder)"
-)
-OURS = ELSEWHERE.format(setup="import srnet", load="srnet.load_subnetwork(folder)")
-
-
-@pytest.mark.parametrize(("uniform", "script"), [(False, OURS), (True, PLAIN)])
-def test_a_fresh_process_elsewhere(uniform: bool, script: str, tiny_backbone: str, tmp_path: Path) -> None:
-    """With widths that differ it needs srnet, with equal widths transformers alone."""
+def test_with_equal_widths_transformers_alone_reads_it(tiny_backbone: str, tmp_path: Path) -> None:
     subnetwork = pruned(tiny_backbone)
-    Shrunk(uniform).write(Source(subnetwork), tmp_path / "shrunk")
-    (tmp_path / "elsewhere").mkdir()
-    root = str(Path(__file__).parents[2])
-    subprocess.run(
-        [sys.executable, "-c", script, tmp_path / "shrunk", tmp_path / "logits.npy"],
-        check=True,
-        timeout=120,
-        cwd=tmp_path / "elsewhere",
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": root},
-    )
-    expected = logits(subnetwork.model(subnetwork.base()), tiny_backbone).numpy()
-    np.testing.assert_allclose(np.load(tmp_path / "logits.npy"), expected, rtol=0, atol=1e-5)
+    Shrunk(uniform=True).write(Source(subnetwork), tmp_path / "shrunk")
+    plain = AutoModelForSequenceClassification.from_pretrained(tmp_path / "shrunk")
+    expected = logits(subnetwork.model(subnetwork.base()), tiny_backbone)
+    torch.testing.assert_close(logits(plain, tmp_path / "shrunk"), expected, rtol=0, atol=1e-5)
 
 
 def test_equal_widths_say_that_heads_stay(tiny_backbone: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -106,12 +107,17 @@ def told(story: Story, point: Point) -> Made:
     return next((story[place] for place in places if place in story), FULL)
 
 
-@pytest.fixture
-def order(tmp_path: Path) -> Order:
-    (tmp_path / "task.yaml").write_text(
-        f"{{name: inference, train_size: 20, dev_size: {EXAMPLES}, ood_size: {EXAMPLES}}}"
-    )
-    return Order(tasks=(str(tmp_path / "task.yaml"),), seeds=(0, 1, 2))
+@pytest.fixture(scope="module")
+def order(tmp_path_factory: pytest.TempPathFactory) -> Order:
+    path = tmp_path_factory.mktemp("order") / "task.yaml"
+    path.write_text(f"{{name: inference, train_size: 20, dev_size: {EXAMPLES}, ood_size: {EXAMPLES}}}")
+    return Order(tasks=(str(path),), seeds=(0, 1, 2))
+
+
+@cache
+def recipes_of(order: Order) -> list[Recipe]:
+    """Made once: a test only fills the store under their keys."""
+    return list(order.recipes())
 
 
 @pytest.fixture
@@ -122,14 +128,15 @@ def store(tmp_path: Path) -> Store:
 def write(recipes: Iterable[Recipe], store: Store, story: Story) -> None:
     """Predictions for every model of the figures; what the story does not mention is like the full model."""
     for recipe in recipes:
+        for seed in {point.seed for point in recipe.points}:
+            remember_made(store, recipe.profile.full(seed), FULL, seed)
         for point in recipe.points:
-            remember_made(store, recipe.profile.full(point.seed), FULL, point.seed)
             remember_made(store, point.node, told(story, point), point.seed)
 
 
 def findings(order: Order, store: Store, figure: str = "", story: Story | None = None) -> dict[str, Finding]:
     """Every claim's finding, after the predictions of one figure have been written."""
-    recipes = order.recipes()
+    recipes = recipes_of(order)
     write([recipe for recipe in recipes if recipe.name == figure], store, story or {})
     return {finding.claim.name: finding for finding in check_claims(recipes, store)}
 
@@ -492,7 +499,7 @@ def test_one_figure_answers_its_own_claims_only(order: Order, store: Store) -> N
 
 
 def test_a_figure_that_lacks_one_seed_is_not_there(order: Order, store: Store) -> None:
-    recipes = [recipe for recipe in order.recipes() if recipe.name == "fig8"]
+    recipes = [recipe for recipe in recipes_of(order) if recipe.name == "fig8"]
     write(recipes, store, {(FIXED,): LESS})
     last = recipes[0].points[-1].node
     (store.path(Evaluate(last).key) / "logits.npz").write_bytes(b"damaged")
@@ -502,7 +509,7 @@ def test_a_figure_that_lacks_one_seed_is_not_there(order: Order, store: Store) -
 
 
 def test_a_figure_that_was_not_asked_for_is_not_there(order: Order, store: Store) -> None:
-    recipes = [recipe for recipe in order.recipes() if recipe.name == "fig8"]
+    recipes = [recipe for recipe in recipes_of(order) if recipe.name == "fig8"]
     write(recipes, store, {(FIXED,): LESS})
     found = {finding.claim.name: finding for finding in check_claims(recipes, store)}
     assert found["gradual"].answer == HOLDS
