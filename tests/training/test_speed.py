@@ -21,6 +21,7 @@ from srnet.training.method import Method, Snapshot
 from srnet.training.predict import predict
 
 SETTINGS = TrainingSettings(learning_rate=1e-2, steps=6, eval_every=3, batch_size=8, precision="bf16")
+COMPILED = replace(SETTINGS, precision="float32", compile=True)
 
 
 def mask_training() -> Method:
@@ -106,6 +107,12 @@ needs_compiler = pytest.mark.skipif(speed._missing_tool() is not None, reason="n
 
 
 @pytest.fixture
+def equally_long(tiny_backbone: str, tiny_task: SyntheticTask) -> Any:
+    """Training examples of one length: a second one would be compiled once more."""
+    return encode(tiny_task.load().train, load_backbone(tiny_backbone, ("a", "b"), seed=0).tokenizer, 8)
+
+
+@pytest.fixture
 def plain_loops() -> Iterator[None]:
     """Without vector instructions, which the compiler tries out first, and without workers that wait for kernels."""
     from torch._inductor import config
@@ -116,16 +123,11 @@ def plain_loops() -> Iterator[None]:
 
 @needs_compiler
 @pytest.mark.usefixtures("plain_loops")
-def test_a_compiled_run_is_exact_and_resumes(
-    make_run: Any, tiny_backbone: str, tiny_task: SyntheticTask, tmp_path: Path
-) -> None:
-    compiled = replace(SETTINGS, precision="float32", compile=True)
-    tokenizer = load_backbone(tiny_backbone, ("a", "b"), seed=0).tokenizer
-    equally_long = encode(tiny_task.load().train, tokenizer, 8)  # a second length would be compiled once more
+def test_a_compiled_run_is_exact_and_resumes(make_run: Any, equally_long: Any, tmp_path: Path) -> None:
     made: list[Run] = []
 
     def make(folder: Path, **changes: Any) -> Run:
-        run: Run = make_run(mask_training(), folder, settings=compiled, train=equally_long, **changes)
+        run: Run = make_run(mask_training(), folder, settings=COMPILED, train=equally_long, **changes)
         run.model.bert.encoder.layer = run.model.bert.encoder.layer[:0]  # each has twenty kernels for the compiler
         made.append(run)
         return run
@@ -136,6 +138,20 @@ def test_a_compiled_run_is_exact_and_resumes(
     assert {name for name in whole.snapshot if not name.startswith("mask:")} == names
     assert_exact(whole.snapshot)
     assert same(whole.snapshot, resumed.snapshot)
+
+
+@needs_compiler
+def test_every_layer_is_traced(
+    make_run: Any, equally_long: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a compiled run, but without kernels, whose compilation takes half a minute."""
+    backend = {"torch_compile_backend": "aot_eager"}
+    monkeypatch.setattr("srnet.training.trainer.speed_arguments", lambda each: speed.speed_arguments(each) | backend)
+    whole = train(make_run(mask_training(), tmp_path / "traced", settings=COMPILED, train=equally_long))
+    settings = replace(COMPILED, compile=False)
+    plain = train(make_run(mask_training(), tmp_path / "plain", settings=settings, train=equally_long))
+    assert same(whole.snapshot, plain.snapshot)
+    assert sum(name.startswith("mask:") for name in whole.snapshot) > 1, "attention and feed-forward layers"
 
 
 @needs_compiler
