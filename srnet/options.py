@@ -59,7 +59,13 @@ def _reader(convert: Callable[[str], Any], what: str) -> Callable[[str], Any]:
     return read
 
 
-TEXT, FLAG, PATH = Kind("TEXT"), Kind(""), Kind("PATH", Path)
+def _read_path(text: str) -> Path:
+    if not text:  # it would be the current folder, and is most often a variable that was not set
+        raise UserError("the path is empty", "write . for this folder")
+    return Path(text)
+
+
+TEXT, FLAG, PATH = Kind("TEXT"), Kind(""), Kind("PATH", _read_path)
 WHOLE = Kind("INT", _reader(int, "a whole number"))
 NUMBER = Kind("FLOAT", _reader(float, "a number"), repr)
 SCALARS = {str: TEXT, int: WHOLE, float: NUMBER, bool: FLAG, Path: PATH}

@@ -231,6 +231,16 @@ def test_what_is_no_model(tmp_path: Path) -> None:
         Pace(lengths=())
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"rounds": 10**12}, {"threads": 10**6}, {"batch": 10**9}, {"lengths": (8, 10**9)}, {"lengths": (0,)}],
+    ids=str,
+)  # fmt: skip
+def test_what_no_machine_measures(wrong: dict[str, Any]) -> None:
+    """A million threads end the process without a word; the others fill the memory."""
+    with pytest.raises(UserError, match=r"out of range|too large|at least one token"):
+        Pace(**wrong)
+
+
 def test_on_the_command_line(folders: Path, tmp_path: Path) -> None:
     """In a fresh process, in another folder."""
 
