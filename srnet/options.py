@@ -22,6 +22,8 @@ from srnet.errors import UserError, choose
 T = TypeVar("T")
 Values = Mapping[tuple[str, ...], Any]
 """Values of fields by their path: ("sparsity",), or ("targets", "modules") for a field of a field."""
+EMPTY_PATH = "the path is empty; write . for this folder"
+"""Read as a path it would be the current folder, and it is most often a variable that was not set."""
 EMPTY = "none"
 """How an empty tuple is written."""
 
@@ -60,8 +62,8 @@ def _reader(convert: Callable[[str], Any], what: str) -> Callable[[str], Any]:
 
 
 def _read_path(text: str) -> Path:
-    if not text:  # it would be the current folder, and is most often a variable that was not set
-        raise UserError("the path is empty", "write . for this folder")
+    if not text:
+        raise UserError(EMPTY_PATH)
     return Path(text)
 
 

@@ -196,6 +196,8 @@ def test_a_picture_is_refused_before_anything_is_measured(
     monkeypatch.setattr("srnet.api.speeds.measure_speed", lambda *given: pytest.fail("measured"))
     (tmp_path / "folder.png").mkdir()
     cases = {"speed.png": "no score", "speed.bmp": "bmp", "speed": "kind of picture", "folder.png": "is a folder"}
+    cases["a-file/speed.png"] = "a-file is a file"
+    (tmp_path / "a-file").write_text("")
     for name, problem in cases.items():
         with pytest.raises(UserError, match=problem):
             api.speed(tiny_backbone, engine=Engine(Store(tmp_path / "store")), picture=tmp_path / name)

@@ -12,7 +12,7 @@ from srnet.errors import UserError
 from srnet.experiment import BiasSpec, Engine
 from srnet.experiment.nodes import TaskSpec
 from srnet.export import Format, get_format
-from srnet.files import require_writable, write_json
+from srnet.files import write_json
 from srnet.finding import Find, FindSettings, Found
 from srnet.masks.granularity import WEIGHT
 from srnet.names import EMBEDDED
@@ -41,7 +41,6 @@ def find(
     `subnetwork` for single weights.
     """
     out, engine, settings = Path(out), engine or Engine(), settings or FindSettings()
-    require_writable(out)
     check_writable(out / AUDIT)
     deployed = _format(format, settings)
     found = Find(task, backbone, settings, engine, bias, budget).run()
