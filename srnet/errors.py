@@ -20,6 +20,11 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     return "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in text)
 
 
+def reason(error: BaseException) -> str:
+    """The first line of what an exception says, or its type if it says nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def check_ranges(holder: object, ranges: Mapping[str, tuple[float, float]]) -> None:
     """Refuse a field of `holder` outside its range, both ends included; None is no value."""
     for name, (least, most) in ranges.items():

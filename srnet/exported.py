@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
@@ -19,12 +18,12 @@ from transformers import logging as transformers_logging
 from transformers.initialization import no_init_weights
 
 from srnet.backbones import CLASSIFIER, Head
-from srnet.errors import UserError
+from srnet.errors import UserError, reason
 from srnet.files import write_bytes
 from srnet.label_words import read_at_first_token, restrict_to
 from srnet.masks.shrink import Units, cut_blocks
 from srnet.masks.units import blocks_of
-from srnet.sealed import read_sealed, seal
+from srnet.sealed import check_max_length, read_sealed, seal
 
 FORMAT = 1
 CARD, WEIGHTS, TOKENIZER = "srnet.json", "weights.safetensors", "tokenizer.json"
@@ -64,6 +63,7 @@ class Exported:
         card = read_sealed(folder, CARD, format=int, **_AS_THEY_ARE, **_LISTS, per_token=bool)
         if card["format"] != FORMAT or card["kind"] not in ("checkpoint", "shrunk", "onnx"):
             raise UserError(f"{folder / CARD} has an unknown format", "it was written by another version of srnet")
+        check_max_length(folder / CARD, card["max_length"])
         texts = (*card["labels"], *card["label_words"], *card["inputs"])
         numbers = (card["label_word_ids"], *card["units"].values())
         if not all(isinstance(text, str) for text in texts) or not all(map(_are_numbers, numbers)):
@@ -99,9 +99,10 @@ def load_exported(folder: Path | str) -> PreTrainedModel:
     make = _plain if exported.kind == "checkpoint" else _shrunk
     try:
         model: PreTrainedModel = make(folder, exported).eval()
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
-        problem = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(f"{folder} cannot be loaded ({problem})", "export the model again") from error
+    except UserError:
+        raise
+    except Exception as error:  # a damaged config.json raises almost anything
+        raise UserError(f"{folder} cannot be loaded ({reason(error)})", "export the model again") from error
     return model
 
 
@@ -114,9 +115,21 @@ def load_tokenizer(folder: Path) -> Any:
         else:
             tokenizer = AutoTokenizer.from_pretrained(folder, **_SAFE)
     except Exception as error:  # the tokenizers library raises plain ones
-        raise UserError(f"the tokenizer in {folder} cannot be loaded ({error})", "export the model again") from error
+        raise _no_tokenizer(folder, error) from error
     tokenizer.model_input_names = list(exported.inputs)
     return tokenizer
+
+
+def vocabulary_size(folder: Path) -> int:
+    """How many tokens the tokenizer of an exported folder knows, without the rest of it."""
+    try:
+        return int(Tokenizer.from_file(str(folder / TOKENIZER)).get_vocab_size())
+    except Exception as error:
+        raise _no_tokenizer(folder, error) from error
+
+
+def _no_tokenizer(folder: Path, error: Exception) -> UserError:
+    return UserError(f"the tokenizer in {folder} cannot be loaded ({reason(error)})", "export the model again")
 
 
 def _tokenizer_in(file: Path) -> Any:

@@ -60,9 +60,11 @@ def explained(error: Exception, path: Path | str) -> UserError | None:
 
 
 def _errno(error: Exception) -> int | None:
-    """safetensors and tokenizers raise exceptions of their own, which end in "(os error 28)"."""
+    """safetensors and tokenizers raise exceptions of their own, which end in "(os error 28)"; pathlib has one, too."""
     if isinstance(error, OSError):
         return error.errno
+    if isinstance(error, RuntimeError) and "Symlink loop" in str(error):  # of Path.resolve
+        return errno.ELOOP
     said = re.search(r"\(os error (\d+)\)", str(error)) if not isinstance(error, UserError) else None
     return int(said[1]) if said else None
 

@@ -24,7 +24,7 @@ from srnet.experiment.nodes import TaskSpec
 from srnet.files import read_json
 from srnet.masks.granularity import WEIGHT, Granularity
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
-from srnet.options import option
+from srnet.options import check_seed_count, option
 from srnet.pruners.base import speedup_text
 from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Profile, full, of_fine_tuned
@@ -58,6 +58,7 @@ class FindSettings:
     """Seeds of the chosen subnetwork. With fewer than 3 there is no verdict."""
 
     def __post_init__(self) -> None:
+        check_seed_count(self.seeds)
         if not 0.0 < self.keep_id <= 1.0:
             raise UserError(f"keep_id {self.keep_id:g} is out of range", "it is a share: 0 < keep_id <= 1")
         if not self.targets or len(set(self.targets)) != len(self.targets):

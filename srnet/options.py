@@ -22,6 +22,8 @@ from srnet.errors import UserError, choose
 T = TypeVar("T")
 Values = Mapping[tuple[str, ...], Any]
 """Values of fields by their path: ("sparsity",), or ("targets", "modules") for a field of a field."""
+EMPTY_PATH = "the path is empty; write . for this folder"
+"""Read as a path it would be the current folder, and it is most often a variable that was not set."""
 EMPTY = "none"
 """How an empty tuple is written."""
 
@@ -59,7 +61,13 @@ def _reader(convert: Callable[[str], Any], what: str) -> Callable[[str], Any]:
     return read
 
 
-TEXT, FLAG, PATH = Kind("TEXT"), Kind(""), Kind("PATH", Path)
+def _read_path(text: str) -> Path:
+    if not text:
+        raise UserError(EMPTY_PATH)
+    return Path(text)
+
+
+TEXT, FLAG, PATH = Kind("TEXT"), Kind(""), Kind("PATH", _read_path)
 WHOLE = Kind("INT", _reader(int, "a whole number"))
 NUMBER = Kind("FLOAT", _reader(float, "a number"), repr)
 SCALARS = {str: TEXT, int: WHOLE, float: NUMBER, bool: FLAG, Path: PATH}

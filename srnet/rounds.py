@@ -11,6 +11,7 @@ from srnet.evaluation import ALPHA
 from srnet.experiment import Engine, load_task
 from srnet.experiment.estimate import duration_text, estimate
 from srnet.experiment.nodes import TaskSpec
+from srnet.options import check_seed_count
 from srnet.recipes import Recipe
 from srnet.report.claims import CLAIMS, OPEN, Claim, Finding, find, main_figure
 from srnet.report.evidence import Evidence
@@ -40,6 +41,7 @@ class Rounds:
     def __post_init__(self) -> None:
         # of a figure and its copy in the appendix the first is taken: both have the same models
         self._figures = {(recipe.task, main_figure(recipe.name)): recipe for recipe in reversed(self.recipes)}
+        check_seed_count(self.max_seeds)
         seeds = len(self.recipes[0].seeds)
         if self.max_seeds < seeds:
             raise UserError(f"at most {self.max_seeds} seeds, but {seeds} to start with", "give a larger --max-seeds")

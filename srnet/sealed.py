@@ -14,6 +14,8 @@ from srnet.errors import UserError
 from srnet.files import check_types, read_json_object, sha256, write_json
 
 README = "README.md"
+LONGEST_TEXT = 2**20
+"""Tokens that any model reads."""
 
 
 def seal(folder: Path, card: str, facts: dict[str, Any]) -> None:
@@ -36,6 +38,11 @@ def read_sealed(folder: Path, card: str, **needed: type | tuple[type, ...]) -> d
         if sha256(folder / name) != digest:
             raise UserError(f"{folder / name} is truncated or altered: its checksum does not match", "restore the file")
     return facts
+
+
+def check_max_length(path: Path, value: object) -> None:
+    if type(value) is not int or not 1 <= value <= LONGEST_TEXT:
+        raise UserError(f"{path}: 'max_length' is out of range", "restore the file")
 
 
 def _checksum(facts: dict[str, Any]) -> str:

@@ -16,19 +16,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 from torch import nn
 
 from srnet.backbones import folder_or_name, load_backbone
-from srnet.errors import UserError
+from srnet.errors import UserError, check_ranges
 from srnet.export.onnx import GRAPH, open_session, require_onnx, run_session
-from srnet.exported import TOKENIZER, Exported, is_exported, load_exported
+from srnet.exported import Exported, is_exported, load_exported, vocabulary_size
 from srnet.options import option
 from srnet.subnetwork import CARD, Subnetwork
 
 Batch = Mapping[str, torch.Tensor]
 WARM_UP = 3
 QUARTILES = (25, 50, 75, 95)
+MOST_TOKENS = 2**20
+"""In a batch: more would fill the memory rather than measure a model."""
+_RANGES = {"rounds": (2, 1e6), "batch": (1, MOST_TOKENS), "threads": (1, 1024)}
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,12 @@ class Pace:
     def __post_init__(self) -> None:
         if not self.lengths or min(self.lengths) < 1:
             raise UserError("a text has at least one token", "give lengths such as 32,128")
+        check_ranges(self, _RANGES)
+        if self.batch * max(self.lengths) > MOST_TOKENS:
+            raise UserError(
+                f"a batch of {self.batch} texts of {max(self.lengths)} tokens is too large",
+                f"measure at most {MOST_TOKENS:,} tokens at a time",
+            )
 
 
 @dataclass(frozen=True)
@@ -148,7 +156,7 @@ def onnx_runner(name: str, folder: Path, words: int | None = None) -> Runner:
     """`words`: of the vocabulary, where there is no tokenizer."""
     require_onnx()
     if words is None:
-        words = Tokenizer.from_file(str(folder / TOKENIZER)).get_vocab_size()
+        words = vocabulary_size(folder)
     session = open_session(folder / GRAPH)
     segments = any(each.name == "token_type_ids" for each in session.get_inputs())
 

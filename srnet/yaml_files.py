@@ -46,9 +46,11 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 def read_yaml(path: Path) -> Any:
     try:
-        if path.is_file() and path.stat().st_size > LARGEST:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)  # a device such as /dev/zero never ends
+        if len(data) > LARGEST:
             raise UserError(f"{path} has more than {LARGEST:,} bytes", "is it a YAML file?")
-        return _parsed(path.read_text(encoding="utf-8"))
+        return _parsed(data.decode())
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise UserError(
             f"{path} cannot be read: {getattr(error, 'strerror', None) or error}", "check the path"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +56,21 @@ def test_usage_mistakes_are_one_line(words: Any, said: str, monkeypatch: Any, ca
     assert err.count("\n") == 1
     assert err.startswith("srnet: ")
     assert said in err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_name_that_the_terminal_cannot_show_loses_nothing(encoding: str, tmp_path: Path) -> None:
+    for name in ("train", "dev"):
+        rows = (f"{name} {n},b,{'日本' if n % 2 else 'no'}\n" for n in range(8))
+        (tmp_path / f"{name}.csv").write_text("text_a,text_b,label\n" + "".join(rows), encoding="utf-8")
+    command = [sys.executable, "-m", "srnet", "data", "describe", "--train", "train.csv", "--dev", "dev.csv"]
+    ran = subprocess.run(
+        [*command, "--out", "mine.yaml"], capture_output=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": encoding}, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert rb"no: 4, \u65e5\u672c: 4" in ran.stdout
+    assert (tmp_path / "mine.yaml").is_file()
 
 
 @pytest.mark.parametrize("words", [(), ("store",), ("import",)])

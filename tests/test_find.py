@@ -234,13 +234,25 @@ def test_what_cannot_be_reached_is_refused_before_anything_is_computed(
     assert not list(engine.store.root.glob("artifacts/*"))
 
 
+@pytest.mark.parametrize("place", ["a-file", "a-file/below", "foreign"])
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_computed(
+    place: str, engine: Engine, tmp_path: Path
+) -> None:
+    (tmp_path / "a-file").write_text("")
+    (tmp_path / "foreign" / "audit").mkdir(parents=True)
+    (tmp_path / "foreign" / "audit" / "mine.txt").write_text("")
+    with pytest.raises(UserError, match=r"a-file|holds other files, such as mine\.txt"):
+        srnet.find(SMALL, FindSettings(seeds=1), out=tmp_path / place, engine=engine)
+    assert not list(engine.store.root.glob("artifacts/*"))
+
+
 def test_single_weights_give_no_speedup(engine: Engine, table: Latency) -> None:
     with pytest.raises(UserError, match="single weights give no speed-up"):
         search(engine, speedups=(1.1,), granularity=("weight",))
 
 
 @pytest.mark.parametrize(
-    "settings", [{"keep_id": 0.0}, {"keep_id": 1.5}, {"sparsities": ()}, {"sparsities": (0.5, 0.5)}]
+    "settings", [{"keep_id": 0.0}, {"keep_id": 1.5}, {"sparsities": ()}, {"sparsities": (0.5, 0.5)}, {"seeds": 10**9}]
 )
 def test_bad_settings(settings: dict[str, Any]) -> None:
     with pytest.raises(UserError):

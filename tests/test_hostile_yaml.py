@@ -63,6 +63,11 @@ def test_hostile_yaml_is_refused_in_one_line(
     assert said in refused(monkeypatch, capsys, *command, path)
 
 
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero")
+def test_a_device_that_never_ends_is_refused(monkeypatch: Any, capsys: Any) -> None:
+    assert "more than 1,048,576 bytes" in refused(monkeypatch, capsys, "run", "/dev/zero", "--dry-run")
+
+
 def test_what_looks_like_an_impossible_date_is_a_text(tmp_path: Path) -> None:
     (tmp_path / "r.yaml").write_text("name: 2024-13-01\nother: 2024-12-01\n")
     assert read_yaml(tmp_path / "r.yaml") == {"name": "2024-13-01", "other": "2024-12-01"}

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -196,6 +197,8 @@ def test_a_picture_is_refused_before_anything_is_measured(
     monkeypatch.setattr("srnet.api.speeds.measure_speed", lambda *given: pytest.fail("measured"))
     (tmp_path / "folder.png").mkdir()
     cases = {"speed.png": "no score", "speed.bmp": "bmp", "speed": "kind of picture", "folder.png": "is a folder"}
+    cases["a-file/speed.png"] = "a-file is a file"
+    (tmp_path / "a-file").write_text("")
     for name, problem in cases.items():
         with pytest.raises(UserError, match=problem):
             api.speed(tiny_backbone, engine=Engine(Store(tmp_path / "store")), picture=tmp_path / name)
@@ -229,6 +232,16 @@ def test_what_is_no_model(tmp_path: Path) -> None:
         api.speed(pace=QUICK)
     with pytest.raises(UserError, match="at least one token"):
         Pace(lengths=())
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"rounds": 10**12}, {"threads": 10**6}, {"batch": 10**9}, {"lengths": (8, 10**9)}, {"lengths": (0,)}],
+    ids=str,
+)  # fmt: skip
+def test_what_no_machine_measures(wrong: dict[str, Any]) -> None:
+    """A million threads end the process without a word; the others fill the memory."""
+    with pytest.raises(UserError, match=r"out of range|too large|at least one token"):
+        Pace(**wrong)
 
 
 OPTIONS = ("--rounds", "2", "--lengths", "8", "--batch", "2", "--threads", "1", "--no-memory", "--json")

@@ -312,6 +312,7 @@ def test_a_type_without_a_way_to_write_it() -> None:
         (("--ood", "x"), "--ood: 'x' is not NAME=VALUE"),
         (("--ood", "x=a", "--ood", "x=b"), "--ood: 'x' is given twice; keep one of them"),
         (("--rows", "train=many"), "--rows: 'many' is not a whole number"),
+        (("--store", ""), "--store: the path is empty; write . for this folder"),
         (("--steps", "5e3"), "--steps: '5e3' is not a whole number"),
         (("--learning-rate", "fast"), "--learning-rate: 'fast' is not a number"),
         (("--precision", "f8"), "--precision: unknown value 'f8'; choose one of: bf16, float32"),

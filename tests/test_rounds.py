@@ -148,6 +148,8 @@ def test_a_limit_below_the_start_is_an_error(tmp_path: Path) -> None:
     order, engine = setup(tmp_path, {})
     with pytest.raises(UserError, match="at most 2 seeds, but 3 to start with"):
         run(order, engine, max_seeds=2)
+    with pytest.raises(UserError, match="1000000000 seeds are too many"):
+        run(order, engine, max_seeds=10**9)
 
 
 def test_the_claim_that_needs_fewest_seeds_comes_first(tmp_path: Path) -> None:

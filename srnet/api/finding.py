@@ -7,17 +7,20 @@ from pathlib import Path
 
 from srnet.api.experiments import run_recipe
 from srnet.api.models import export_model
-from srnet.audit import audit_models
+from srnet.audit import audit_models, check_writable
 from srnet.errors import UserError
 from srnet.experiment import BiasSpec, Engine
 from srnet.experiment.nodes import TaskSpec
 from srnet.export import Format, get_format
-from srnet.files import require_writable, write_json
+from srnet.files import write_json
 from srnet.finding import Find, FindSettings, Found
 from srnet.masks.granularity import WEIGHT
 from srnet.names import EMBEDDED
 from srnet.options import as_cli_args
 from srnet.progress import is_secondary_rank
+
+AUDIT = "audit"
+"""The folder of the audit in the folder of a search."""
 
 
 def find(
@@ -38,7 +41,7 @@ def find(
     `subnetwork` for single weights.
     """
     out, engine, settings = Path(out), engine or Engine(), settings or FindSettings()
-    require_writable(out)
+    check_writable(out / AUDIT)
     deployed = _format(format, settings)
     found = Find(task, backbone, settings, engine, bias, budget).run()
     if is_secondary_rank():
@@ -48,7 +51,7 @@ def find(
     if found.model is None or found.full_model is None or found.recipe is None:
         return found
     run_recipe(found.recipe, out, engine, _command(task, settings, backbone))
-    audit_models(found.full_model.key, found.model.key, task=task, out=out / "audit", engine=engine)
+    audit_models(found.full_model.key, found.model.key, task=task, out=out / AUDIT, engine=engine)
     folder = model_folder(out, found)
     if not folder.exists():  # otherwise an earlier run of the same search wrote it
         export_model(found.model.key, folder, format=deployed, engine=engine)

@@ -10,7 +10,7 @@ from typing import Any
 from srnet.errors import UserError
 from srnet.exported import CARD, is_exported
 from srnet.files import read_json_object
-from srnet.sealed import read_sealed
+from srnet.sealed import LONGEST_TEXT, check_max_length, read_sealed
 from srnet.tasks.answers import CLASSES
 
 CONFIG = "config.json"
@@ -40,7 +40,8 @@ def _exported(path: Path) -> Card:
         raise UserError(f"{path.parent} marks spans of a text", "an audit needs a classifier of texts")
     if not card["labels"] or not all(isinstance(label, str) for label in card["labels"]):
         raise UserError(f"{path} names no labels", "export the model again")
-    return Card(tuple(card["labels"]), _number(card, "max_length", CLASSES.max_length))
+    check_max_length(path, card["max_length"])
+    return Card(tuple(card["labels"]), card["max_length"])
 
 
 def _config(path: Path) -> Card:
@@ -61,4 +62,4 @@ def _id2label(config: Mapping[str, Any], path: Path) -> tuple[str, ...] | None:
 
 def _number(values: Mapping[str, Any], key: str, otherwise: int) -> int:
     value = values.get(key)
-    return value if type(value) is int and value > 0 else otherwise
+    return value if type(value) is int and 0 < value <= LONGEST_TEXT else otherwise

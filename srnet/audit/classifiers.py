@@ -11,13 +11,14 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig
 
 from srnet.audit.cards import read_card
 from srnet.audit.encoding import encode_pairs
 from srnet.audit.labels import match_labels
 from srnet.backbones import folder_or_name, has_language_model, keep_own_classifier, load_backbone, load_language_model
-from srnet.errors import UserError
+from srnet.backbones.checkpoints import read_tokenizer
+from srnet.errors import UserError, reason
 from srnet.experiment import Store
 from srnet.experiment.nodes import TaskSpec
 from srnet.experiment.rebuild import stored_model
@@ -186,7 +187,7 @@ def _config(name: str) -> Any:
         )
     except Exception as error:  # a damaged config.json raises almost anything
         raise UserError(
-            f"{name} cannot be loaded ({str(error).splitlines()[0]})",
+            f"{name} cannot be loaded ({reason(error)})",
             f"give a key of the store, a folder or a hub name; {DOWNLOAD_VARIABLE}=1 allows a download",
         ) from error
 
@@ -212,8 +213,7 @@ def _on_device(model: Any) -> Any:
 def _from_export(source: Source) -> Classifier:
     """A model that `from_pretrained` alone cannot read, such as one whose layers have different widths."""
     card, model = read_card(source.folder), load_subnetwork(source.folder)
-    tokenizer = AutoTokenizer.from_pretrained(source.name, trust_remote_code=False, local_files_only=True)
-    length = source.length(card.max_length)
+    tokenizer, length = read_tokenizer(source.name), source.length(card.max_length)
     return TorchClassifier(source.name, card.labels or (), _on_device(model), tokenizer, length, source.pairs)
 
 

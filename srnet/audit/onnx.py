@@ -12,7 +12,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from srnet.audit.cards import Card, check_files, read_card
 from srnet.audit.encoding import encode_pairs
-from srnet.errors import UserError
+from srnet.errors import UserError, reason
 from srnet.export.onnx import GRAPH, onnx_logits, open_session
 
 SEGMENTS = "token_type_ids"
@@ -68,7 +68,7 @@ def _tokenizer(folder: Path, card: Card) -> Any:
         else:
             tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
     except Exception as error:  # the tokenizers library raises plain Exceptions
-        raise UserError(f"{folder} has no usable tokenizer: {str(error).splitlines()[0]}", "restore it") from error
+        raise UserError(f"{folder} has no usable tokenizer: {reason(error)}", "restore it") from error
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.convert_ids_to_tokens(card.pad_token_id)
     return tokenizer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
@@ -115,8 +116,9 @@ def _difference(fails: np.ndarray) -> Interval | None:
 
 
 def _cases(rule: Rule, split: Split, labels: tuple[str, ...]) -> Iterator[_Case]:
-    if not rule.applies(labels):
-        return
+    with _of_user(f"rule '{rule.name}', its labels"):
+        if not rule.applies(labels):
+            return
     for number, (text_a, text_b, label) in enumerate(
         zip(split.text_a, split.text_b, split.labels.tolist(), strict=True)
     ):
@@ -126,10 +128,8 @@ def _cases(rule: Rule, split: Split, labels: tuple[str, ...]) -> Iterator[_Case]
 
 
 def _applied(rule: Rule, row: Row, id: str) -> Changed | None:
-    try:
+    with _of_user(f"rule '{rule.name}', row '{id}'"):
         changed = rule.change(row)
-    except Exception as error:  # a user's own code may raise anything
-        raise UserError(f"rule '{rule.name}', row '{id}': {type(error).__name__}: {error}", "correct it") from error
     if changed is None:
         return None
     if not isinstance(changed, Changed) or not all(isinstance(t, str) for t in (changed.text_a, changed.text_b)):
@@ -138,6 +138,15 @@ def _applied(rule: Rule, row: Row, id: str) -> Changed | None:
         known = ", ".join(("SAME", "FLIP", *row.labels))
         raise UserError(f"rule '{rule.name}' expects '{str(changed.expected)[:80]}'", f"choose one of: {known}")
     return changed
+
+
+@contextmanager
+def _of_user(where: str) -> Iterator[None]:
+    """A user's own code may raise anything, and may end the process."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        raise UserError(f"{where}: {type(error).__name__}: {error}", "correct it") from error
 
 
 def _answers(part: Sequence[_Case], models: Sequence[Classifier]) -> np.ndarray:

@@ -38,7 +38,7 @@ def _run(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except SyntaxError as error:
         raise UserError(f"{path}, line {error.lineno}: {error.msg}", "correct the file") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"{path}, line {_line_in(path, error)}: {_told(error)}", "correct the file") from error
     return module
 

@@ -9,8 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
+from srnet.errors import UserError, reason
 from srnet.files import read_json
 from srnet.lazy import torch, transformers
 from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
@@ -18,9 +17,6 @@ from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
 _SYNTHETIC = Path(__file__).parents[1] / "tasks" / "synthetic"
 IDENTITY = "identity.json"
 SHIPPED = {EMBEDDED: _SYNTHETIC / "backbone", EMBEDDED_OTHER: _SYNTHETIC / "backbone_small"}
-
-LOADING_ERRORS = (OSError, ValueError, RuntimeError, SafetensorError)
-"""What transformers raises for a checkpoint that is missing or damaged."""
 
 
 def folder_or_name(name: str) -> str:
@@ -42,7 +38,7 @@ def recorded_identity(name: str) -> str | None:
 
 def read_model(loader: Any, name: str, **options: Any) -> tuple[Any, frozenset[str]]:
     """The model, and the names of the tensors that the checkpoint does not have, or has in another shape."""
-    with _quietly():
+    with loading(name):
         model, info = loader.from_pretrained(
             folder_or_name(name),
             output_loading_info=True,
@@ -56,12 +52,13 @@ def read_model(loader: Any, name: str, **options: Any) -> tuple[Any, frozenset[s
 
 
 def read_tokenizer(name: str) -> Any:
-    with _quietly():
+    with loading(name):
         return transformers.AutoTokenizer.from_pretrained(folder_or_name(name), **_safely())
 
 
 def read_config(name: str) -> Any:
-    return transformers.AutoConfig.from_pretrained(folder_or_name(name), **_safely())
+    with loading(name):
+        return transformers.AutoConfig.from_pretrained(folder_or_name(name), **_safely())
 
 
 def _safely() -> dict[str, Any]:
@@ -70,12 +67,26 @@ def _safely() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """No warning "some weights are newly initialised": that is intended here."""
+def loading(name: str) -> Iterator[None]:
+    """One line for a checkpoint that is missing or damaged, and no warning "some weights are newly initialised"."""
     level = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:
         yield
+    except UserError:
+        raise
+    except Exception as error:  # a damaged config.json raises almost anything: KeyError, ZeroDivisionError, ...
+        raise _not_loadable(name, error) from error
     finally:
         transformers.logging.set_verbosity(level)
+
+
+def _not_loadable(name: str, error: Exception) -> UserError:
+    why = reason(error)
+    if "couldn't connect" in why and os.environ.get(DOWNLOAD_VARIABLE) != "1":  # it was not even tried
+        why = "no such folder, not in the cache, and downloads are off"
+    return UserError(
+        f"backbone '{name}' cannot be loaded ({why})",
+        f"give a folder with a safetensors checkpoint, or set {DOWNLOAD_VARIABLE}=1 to allow a download",
+    )

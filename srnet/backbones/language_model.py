@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from srnet.backbones.checkpoints import LOADING_ERRORS, read_config, read_model
+from srnet.backbones.checkpoints import read_config, read_model
 from srnet.backbones.layers import in_base
 from srnet.errors import UserError
 from srnet.lazy import transformers
@@ -16,7 +16,7 @@ def has_language_model(name: str) -> bool:
     """Whether a checkpoint has the head that label words need."""
     try:
         return _predicts_words(name) and has_head(*read_model(transformers.AutoModelForMaskedLM, name))
-    except LOADING_ERRORS:
+    except UserError:
         return False
 
 

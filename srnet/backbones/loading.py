@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from srnet.backbones.checkpoints import LOADING_ERRORS, read_model, read_tokenizer, recorded_identity
+from srnet.backbones.checkpoints import read_model, read_tokenizer, recorded_identity
 from srnet.backbones.head import CLASSIFIER, Head
 from srnet.backbones.language_model import check_architecture, has_head, no_language_model
 from srnet.backbones.layers import classifier_of
@@ -17,7 +16,6 @@ from srnet.backbones.tokenization import max_positions, set_padding, set_segment
 from srnet.errors import UserError
 from srnet.label_words import read_at_first_token, restrict_to, token_ids
 from srnet.lazy import nn, torch, transformers
-from srnet.names import DOWNLOAD_VARIABLE
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,10 @@ class LoadedBackbone:
 
     def max_length(self, wanted: int) -> int:
         """`wanted`, or less if the backbone has fewer positions."""
-        return int(min(wanted, self.tokenizer.model_max_length, max_positions(self.model)))
+        length = int(min(wanted, self.tokenizer.model_max_length, max_positions(self.model)))
+        if length < 1:
+            raise UserError(f"backbone '{self.name}' reads no tokens", "correct its max_position_embeddings")
+        return length
 
     def twins(self) -> dict[str, str]:
         """Tensors that share memory with an earlier one (T5's embeddings): their names, and the earlier one's name."""
@@ -53,13 +54,10 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CL
         raise UserError(
             f"{len(head.words)} label words for {len(labels)} labels", f"give one for each of {', '.join(labels)}"
         )
-    try:
-        if head.words:
-            check_architecture(name)
-        model, fresh = _read(name, labels, seed, head)
-        tokenizer = read_tokenizer(name)
-    except LOADING_ERRORS as error:
-        raise not_loadable(name, error) from error
+    if head.words:
+        check_architecture(name)
+    model, fresh = _read(name, labels, seed, head)
+    tokenizer = read_tokenizer(name)
     if head.words and not has_head(model, fresh):
         raise no_language_model(name)
     state = {key: tensor for key, tensor in model.state_dict().items() if key not in fresh}
@@ -72,16 +70,6 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CL
         if not head.per_token:
             read_at_first_token(model)
     return LoadedBackbone(name, identity, model, tokenizer, fresh, head)
-
-
-def not_loadable(name: str, error: Exception) -> UserError:
-    why = str(error).splitlines()[0]
-    if "couldn't connect" in why and os.environ.get(DOWNLOAD_VARIABLE) != "1":  # it was not even tried
-        why = "no such folder, not in the cache, and downloads are off"
-    return UserError(
-        f"backbone '{name}' cannot be loaded ({why})",
-        f"give a folder with a safetensors checkpoint, or set {DOWNLOAD_VARIABLE}=1 to allow a download",
-    )
 
 
 def _read(name: str, labels: tuple[str, ...], seed: int, head: Head) -> tuple[Any, frozenset[str]]:

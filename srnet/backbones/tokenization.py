@@ -11,7 +11,7 @@ from srnet.errors import UserError
 def max_positions(model: Any) -> float:
     """How many positions the model has; models with relative positions may name no limit."""
     named = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    limits = [float(named)] if named is not None and named > 0 else []  # XLNet writes -1
+    limits = [float(named)] if named is not None and named >= 0 else []  # XLNet writes -1
     for name, module in model.named_modules():
         first = getattr(module, "padding_idx", None)
         if name.endswith(".position_embeddings") and first is not None:

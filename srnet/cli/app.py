@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 def main() -> None:
     """Entry point: a user's mistake is answered with one line and exit code 2."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show must not lose a result
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with writing("the result"):
             code = app(standalone_mode=False) or 0

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, replace
 from functools import partial, wraps
 from itertools import pairwise
+from pathlib import Path
 from pkgutil import resolve_name
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from typer.core import TyperCommand
 
 from srnet.errors import UserError, choose
-from srnet.options import FLAG, TEXT, Option, Values, arguments, options_of
+from srnet.options import EMPTY_PATH, FLAG, TEXT, Option, Values, arguments, options_of
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,8 @@ class Command(TyperCommand):
         app.command()(expanded(function, parameters, self.groups))
         made = typer.main.get_command(app)
         self.params, self.callback = made.params, made.callback
+        paths = {each.name for each in parameters if _is_path(each.annotation)}
+        _refuse_empty([each.opts[0] for each in self.params if each.name in paths], args)
         names = [name for each in self.params if each.param_type_name == "option" for name in each.opts]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
@@ -145,6 +148,19 @@ class Command(TyperCommand):
         for heading, rows in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
+
+
+def _is_path(annotation: Any) -> bool:
+    """Whether it is Annotated[Path, ...] or Annotated[Path | None, ...]."""
+    hint = next(iter(get_args(annotation)), None)
+    return Path in (hint, *get_args(hint))
+
+
+def _refuse_empty(paths: Iterable[str], args: list[str]) -> None:
+    """Options with a path that are parameters of their own; `srnet.options` reads the others."""
+    for name in paths:
+        if value_in(args, name) == "":
+            raise UserError(f"{name}: {EMPTY_PATH}")
 
 
 def expanded(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srnet.bias.vector_files import files_of, is_vector_file
-from srnet.errors import UserError, choose
+from srnet.errors import UserError, check_ranges, choose
 from srnet.experiment.nodes import CE, Bias, BiasModel, FineTune, Pretrained, TaskSpec, WeakModel, shortcut_of_spec
 from srnet.names import EMBEDDED
 from srnet.options import option
@@ -41,6 +41,7 @@ class BiasSpec:
     def __post_init__(self) -> None:
         if self.shortcut is not None:
             choose("shortcut", self.shortcut, SHORTCUTS)
+        check_ranges(self, {"examples": (1, 1e9)})
 
     def resolved(self, folder: Path) -> BiasSpec:
         """The same with absolute paths; relative ones start at `folder`."""

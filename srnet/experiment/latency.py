@@ -15,8 +15,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from srnet.backbones.checkpoints import LOADING_ERRORS, read_config
-from srnet.backbones.loading import not_loadable
+from srnet.backbones.checkpoints import loading, read_config
 from srnet.backbones.tokenization import max_positions
 from srnet.errors import UserError
 from srnet.files import check_types, read_json_object, write_json
@@ -97,11 +96,8 @@ def _shapes(backbone: str) -> str:
 
 def _random_model(backbone: str) -> Any:
     """The backbone without a head and with random weights: its time does not depend on them."""
-    try:
-        with torch.random.fork_rng(devices=[]):
-            return transformers.AutoModel.from_config(read_config(backbone)).eval()
-    except LOADING_ERRORS as error:
-        raise not_loadable(backbone, error) from error
+    with loading(backbone), torch.random.fork_rng(devices=[]):
+        return transformers.AutoModel.from_config(read_config(backbone)).eval()
 
 
 # --- measuring -----------------------------------------------------------------------------------------------------

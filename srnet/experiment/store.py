@@ -31,6 +31,8 @@ _MANIFEST_TYPES: dict[str, Any] = {
     "type": str, "label": str, "expression": dict, "files": dict, "seconds": (int, float), "created": str,
 }  # fmt: skip
 _KEY = re.compile(r"[0-9a-f]{16}")
+_LARGEST = 2**63
+"""Bytes or seconds."""
 
 
 def default_store() -> Path:
@@ -125,10 +127,12 @@ class Store:
     def manifest(self, key: str) -> dict[str, Any]:
         path = self.path(key) / MANIFEST
         found = read_json_object(path, **_MANIFEST_TYPES)
+        _check_number(path, "seconds", found["seconds"])
         for name, facts in found["files"].items():
             if not isinstance(facts, dict) or Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:
                 raise UserError(f"{path}: '{name}' is not a file of an artifact", "run `srnet store verify`")
             check_types(path, facts, bytes=int, sha256=str)
+            _check_number(path, "bytes", facts["bytes"])
         return found
 
     def find(self, prefix: str) -> str:
@@ -257,6 +261,11 @@ class Store:
     def _remove_if_idle(self, path: Path) -> bool:
         key = path.name.lstrip(".").removeprefix("new-").removeprefix("old-").split("-")[0]
         return _removed(self.root / "locks" / f"{key}.lock", lambda: _remove(path))
+
+
+def _check_number(path: Path, name: str, value: float) -> None:
+    if not 0 <= value < _LARGEST:  # NaN is not
+        raise UserError(f"{path}: '{name}' is out of range", "run `srnet store verify`")
 
 
 def _removed(lock_file: Path, remove: Callable[[], None] = lambda: None) -> bool:

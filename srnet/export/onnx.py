@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from srnet.backbones import LoadedBackbone
-from srnet.errors import UserError
+from srnet.errors import UserError, reason
 from srnet.evaluation import measure
 from srnet.export.card import write_card
 from srnet.export.formats import Format, Source, register
@@ -233,13 +233,16 @@ def open_session(graph: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's exceptions have no common base
-        problem = str(error).splitlines()[0]
-        raise UserError(f"{graph} cannot be read as an ONNX model ({problem})", "restore the file") from error
+        raise UserError(f"{graph} cannot be read as an ONNX model ({reason(error)})", "restore the file") from error
 
 
 def run_session(session: Any, batch: Mapping[str, torch.Tensor]) -> np.ndarray:
     """Logits. A graph has the inputs that it reads: without heads it needs no attention mask."""
-    found: np.ndarray = session.run(None, {each.name: batch[each.name].numpy() for each in session.get_inputs()})[0]
+    inputs = [each.name for each in session.get_inputs()]
+    missing = [name for name in inputs if name not in batch]
+    if missing:
+        raise UserError(f"the ONNX graph wants the input '{missing[0]}'", f"it can have {', '.join(batch)}")
+    found: np.ndarray = session.run(None, {name: batch[name].numpy() for name in inputs})[0]
     return found
 
 

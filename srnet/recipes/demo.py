@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from srnet.options import option
+from srnet.options import first_seeds, option
 from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Profile, full, of_fine_tuned
 from srnet.recipes.points import Point
@@ -29,7 +29,7 @@ class DemoSettings:
 def demo_recipe(task: SyntheticTask | None = None, **settings: Any) -> Recipe:
     """`settings` are fields of `DemoSettings`."""
     given, profile = DemoSettings(**settings), toy_profile(task or SyntheticTask("inference"))
-    profile = replace(profile, seeds=tuple(range(given.seeds)), sparsities=tuple(given.sparsities))
+    profile = replace(profile, seeds=first_seeds(given.seeds), sparsities=tuple(given.sparsities))
     if given.steps is not None:
         profile = profile.each_training(steps=given.steps, eval_every=max(1, given.steps // 5))
     return Recipe("demo", profile, _points)

@@ -10,6 +10,7 @@ from typing import Any
 from srnet.backbones import CLASSIFIER, Head
 from srnet.errors import UserError
 from srnet.files import check_types, read_json_object, sha256, write_json
+from srnet.sealed import check_max_length
 
 CARD = "subnetwork.json"
 PLAIN, CODED = 1, 2
@@ -56,8 +57,8 @@ def _check_fields(path: Path, card: dict[str, Any]) -> None:
     check_types(path, card, **_TYPES)
     texts = [*card["labels"], *card["label_words"], *card["files"].values()]
     files = {WEIGHTS, MASKS[card["format"]]}
-    if card["max_length"] is not None and not 1 <= card["max_length"] <= 2**20:
-        raise UserError(f"{path}: 'max_length' is out of range", "restore the file")
+    if card["max_length"] is not None:
+        check_max_length(path, card["max_length"])
     if not all(isinstance(text, str) for text in texts) or not {WEIGHTS} <= card["files"].keys() <= files:
         raise UserError(f"{path} names other labels or files than a subnetwork has", "restore the file")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -175,6 +177,7 @@ def test_a_file_of_rules_is_read_in_its_order(tmp_path: Path) -> None:
     [
         ("def broken(:\n", "line 1"),
         ("x = 1\ny = x / 0\n", "line 2: ZeroDivisionError"),
+        ("raise SystemExit(0)\n", "line 1: SystemExit"),
         ("x = 1\n", "defines no rule"),
         (
             "from srnet.audit.contrast import rule\n@rule('swap-names', 'again')\ndef f(row):\n    return None\n",
@@ -199,6 +202,7 @@ def test_rules_come_from_python_files_alone(tmp_path: Path) -> None:
     ("change", "told"),
     [
         (lambda row: 1 / 0, "rule 'bad', row 'dev-0': ZeroDivisionError"),
+        (lambda row: sys.exit(0), "rule 'bad', row 'dev-0': SystemExit"),
         (lambda row: ("a", "b"), "returns no Changed"),
         (lambda row: Changed("x", "y", "maybe"), "expects 'maybe'"),
     ],
@@ -206,6 +210,12 @@ def test_rules_come_from_python_files_alone(tmp_path: Path) -> None:
 def test_a_rule_that_goes_wrong_is_one_line(change: object, told: str) -> None:
     with pytest.raises(UserError, match=told):
         outcome(rule("bad", "goes wrong")(change), FIRST)  # type: ignore[arg-type]
+
+
+def test_labels_that_a_rule_cannot_read_are_one_line() -> None:
+    bad: Any = rule("bad", "goes wrong", "entailment")(lambda row: None)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="rule 'bad', its labels: TypeError"):
+        outcome(bad, FIRST)
 
 
 def test_the_rules_of_the_documentation_can_be_run(tmp_path: Path) -> None:

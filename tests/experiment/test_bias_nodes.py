@@ -186,3 +186,9 @@ def test_a_bias_model_can_read_word_vectors_from_a_file(
     one, other = (bias_predictions(engine.store, node, "train").log_probs for node in (plain, similar))
     assert not np.allclose(one, other)
     assert CE().bias is None
+
+
+@pytest.mark.parametrize("examples", [0, -1, 10**30])
+def test_weak_models_need_examples(examples: int) -> None:
+    with pytest.raises(UserError, match="is out of range"):
+        BiasSpec(examples=examples)

@@ -144,8 +144,16 @@ def manifests(whole: dict[str, Any]) -> dict[str, str | bytes]:
         "a file elsewhere": {"../../../../etc/passwd": {"bytes": 7, "sha256": "x"}},
         "an absolute file": {"/etc/passwd": {"bytes": 7, "sha256": "x"}},
         "a NUL": {"a\0b": {"bytes": 7, "sha256": "x"}},
+        "a size beyond any disk": {"data.txt": {"bytes": 10**400, "sha256": "x"}},
     }
-    return {**FORGED, **without, **wrong, **{name: json.dumps({**whole, "files": f}) for name, f in files.items()}}
+    times = {f"{each} seconds": json.dumps({**whole, "seconds": each}) for each in (10**400, -1, math.nan, math.inf)}
+    return {
+        **FORGED,
+        **without,
+        **wrong,
+        **times,
+        **{name: json.dumps({**whole, "files": f}) for name, f in files.items()},
+    }
 
 
 NEEDED = ("type", "label", "expression", "files", "seconds", "created")

@@ -237,6 +237,27 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_is_computed(
         assert "cannot write" in refused(monkeypatch, capsys, *words, *out)
 
 
+def test_links_that_lead_in_a_circle(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    words = ("data", "write", write_task(tmp_path), "--out", tmp_path / "loop")
+    assert "its links lead in a circle" in refused(monkeypatch, capsys, *words)
+
+
+@pytest.mark.parametrize("command", [("reproduce", "fig2"), ("demo",), ("run", "RECIPE")], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    ("place", "said"), [("a-file", "is a file"), ("a-file/inside", "cannot write"), ("", "--out: the path is empty")]
+)
+def test_a_report_that_cannot_be_written_is_said_before_anything_is_computed(
+    place: str, said: str, command: tuple[str, ...], tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    (tmp_path / "a-file").write_text("")
+    (tmp_path / "r.yaml").write_text("task: inference\nlines: [{label: full}]\n")
+    monkeypatch.setattr("srnet.experiment.Engine.execute", pytest.fail)
+    words = [tmp_path / "r.yaml" if word == "RECIPE" else word for word in command]
+    out = ("--out", tmp_path / place if place else "", "--store", tmp_path / "store")
+    assert said in refused(monkeypatch, capsys, *words, *out)
+
+
 def test_a_description_that_cannot_be_written(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     write_task(tmp_path)
     files = ("--train", tmp_path / "train.csv", "--dev", tmp_path / "dev.csv")

@@ -340,3 +340,8 @@ def test_the_demonstration_has_the_settings_of_the_toy_profile_and_enough_seeds_
     recipe = demo_recipe()
     assert (recipe.profile.finetuning, recipe.profile.pruning) == (toy.FINETUNING, toy.PRUNING)
     assert len(recipe.seeds) == DemoSettings.seeds >= 3
+
+
+def test_seeds_of_the_demo_have_a_limit() -> None:
+    with pytest.raises(UserError, match="1000000000 seeds are too many"):
+        demo_recipe(seeds=10**9)

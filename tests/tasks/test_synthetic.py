@@ -413,7 +413,8 @@ def test_two_texts_always_share_some_number_of_words() -> None:
     assert SyntheticTask("verification", frequencies=(1.0, 0.0, 0.0)).evidence.frequencies == (1.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("size", ["train_size", "dev_size", "ood_size"])
-def test_splits_hold_something(size: str) -> None:
-    with pytest.raises(UserError, match="at least one example"):
-        SyntheticTask(**{size: 0})  # type: ignore[arg-type]
+@pytest.mark.parametrize("size", [0, -1, 10**12])
+def test_sizes_have_limits(size: int) -> None:
+    for name in ("train_size", "dev_size", "ood_size"):
+        with pytest.raises(UserError, match=f"{name} {size} is out of range"):
+            SyntheticTask(**{name: size})  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from types import ModuleType
 
-from srnet.errors import UserError, choose
+from srnet.errors import UserError, check_ranges, choose
 from srnet.options import option
 from srnet.tasks.base import Metric, Shortcut, Task
 from srnet.tasks.splits import Example, Kind, Split
@@ -39,6 +39,10 @@ FAMILIES = {
 GRADES = ("none", "weak", "strong")
 CHALLENGED = (0, 1)
 """The labels of the challenge sets: both of two; of three the decided ones, as in FEVER-Symmetric."""
+
+
+MOST_EXAMPLES = 10_000_000
+"""Of a split: they are held in memory."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,7 @@ class SyntheticTask:
             raise UserError(f"frequencies {list(often)}: give three, none negative and one above 0")
         if often[0] and FAMILIES[self.name].shortcut == "overlap":
             raise UserError(f"'{self.name}': two texts always share some number of words", "begin frequencies with 0")
-        if min(self.train_size, self.dev_size, self.ood_size) < 1:
-            raise UserError("a split of the benchmark must hold at least one example")
+        check_ranges(self, dict.fromkeys(("train_size", "dev_size", "ood_size"), (1, MOST_EXAMPLES)))
 
     @property
     def shortcut(self) -> Shortcut:

@@ -1,0 +1,136 @@
+"""Exported folders and plain checkpoints whose files say what no model is: one line, whichever command reads them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import refused
+from fuzz.valid import BACKBONE, stored, stored_key, write_task
+
+from srnet import api
+from srnet.errors import UserError
+from srnet.experiment import Engine, Store
+from srnet.experiment.latency import latency_of
+from srnet.exported import CARD
+from srnet.progress import Reporter
+from srnet.sealed import seal
+
+KINDS = ("merged", "shrunk", "onnx")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of the store in every format, and a task for it."""
+    folder = tmp_path_factory.mktemp("exported")
+    engine = Engine(Store(stored()), Reporter(quiet=True))
+    for kind in KINDS:
+        api.export_model(stored_key("Prune"), folder / kind, format=kind, engine=engine)
+    write_task(folder)
+    return folder
+
+
+@contextmanager
+def forged(folder: Path, change: Callable[[Path], None] = lambda folder: None, **facts: Any) -> Iterator[None]:
+    """A folder with other files or facts, and with checksums that fit them."""
+    whole = folder.with_name("whole")
+    shutil.copytree(folder, whole)
+    change(folder)
+    card = json.loads((folder / CARD).read_text())
+    seal(folder, CARD, {key: value for key, value in card.items() if key not in ("files", "sha256")} | facts)
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder)
+        whole.rename(folder)
+
+
+def configured(**facts: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | facts))
+
+    return change
+
+
+def without_tokenizer(folder: Path) -> None:
+    for path in folder.glob("tokenizer*"):
+        path.write_text("[]")
+
+
+DAMAGED = [
+    configured(num_attention_heads=0), configured(hidden_act=3), configured(id2label=[]),
+    configured(layer_norm_eps="x"), configured(hidden_size=10**9), configured(model_type=["bert"]),
+    lambda folder: (folder / "config.json").write_text("[" * 100_000),
+]  # fmt: skip
+
+
+def commands(folder: Path, out: Path) -> list[tuple[object, ...]]:
+    task = ("--task", folder.parent / "task.yaml")
+    speed = ("speed", folder, "--rounds", 2, "--lengths", 8, "--no-memory")
+    return [("evaluate", folder, *task), ("audit", folder, *task, "--out", out), speed]
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+@pytest.mark.parametrize("change", DAMAGED, ids=range(len(DAMAGED)))
+def test_a_configuration_of_no_model(
+    kind: str, change: Callable[[Path], None], folders: Path, tmp_path: Path, monkeypatch: Any, capfd: Any
+) -> None:
+    with forged(folders / kind, change):
+        for words in commands(folders / kind, tmp_path / "out"):
+            assert "cannot be loaded" in refused(monkeypatch, capfd, *words)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tokenizer_that_is_none(kind: str, folders: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    with forged(folders / kind, without_tokenizer):
+        for words in commands(folders / kind, tmp_path / "out")[: 3 if kind == "onnx" else 2]:
+            refused(monkeypatch, capsys, *words)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("length", [-5, 0, 2**30, 10**30, True], ids=str)
+def test_a_length_of_no_text(
+    kind: str, length: int, folders: Path, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    with forged(folders / kind, max_length=length):
+        for words in commands(folders / kind, tmp_path / "out"):
+            assert "'max_length' is out of range" in refused(monkeypatch, capsys, *words)
+
+
+def test_a_graph_that_reads_what_its_card_does_not_name(folders: Path, monkeypatch: Any, capsys: Any) -> None:
+    with forged(folders / "onnx", inputs=["input_ids"]):
+        said = refused(monkeypatch, capsys, "evaluate", folders / "onnx", "--task", folders / "task.yaml")
+    assert "the ONNX graph wants the input 'token_type_ids'" in said
+
+
+# --- plain checkpoints, which have no checksums --------------------------------------------------------------------
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(BACKBONE, tmp_path / "backbone"))
+
+
+@pytest.mark.parametrize("change", DAMAGED, ids=range(len(DAMAGED)))
+def test_a_backbone_of_no_model(
+    change: Callable[[Path], None], checkpoint: Path, tmp_path: Path, monkeypatch: Any, capfd: Any
+) -> None:
+    change(checkpoint)
+    words = ("--backbone", checkpoint, "--task", write_task(tmp_path), "--steps", 1, "--store", tmp_path / "store")
+    for command in ("finetune", "prune"):
+        assert "cannot be loaded" in refused(monkeypatch, capfd, command, *words, "-q")
+    with pytest.raises(UserError, match="cannot be loaded"):
+        latency_of(str(checkpoint), Engine(Store(tmp_path / "store"), Reporter(quiet=True)))
+
+
+def test_a_backbone_without_positions(checkpoint: Path, tmp_path: Path, monkeypatch: Any, capfd: Any) -> None:
+    configured(max_position_embeddings=0)(checkpoint)
+    words = ("--backbone", checkpoint, "--task", write_task(tmp_path), "--steps", 1, "--store", tmp_path / "store")
+    assert "reads no tokens" in refused(monkeypatch, capfd, "finetune", *words, "-q")
