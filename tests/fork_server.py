@@ -73,6 +73,7 @@ def run(main: Any, connection: socket.socket, streams: list[int], words: list[st
         streams += [os.open(f"{name}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC) for name in ("stdout", "stderr")]
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
+    sys.stdout, sys.stderr = (open(number, "w", 1, closefd=False) for number in (1, 2))  # noqa: SIM115  what they are now
     connection.sendall(f"{os.getpid()}\n".encode())
     sys.argv = ["srnet", *words]
     code: Any = 1
