@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import signal
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from processes import ALWAYS, Command, ForkServer, Observed, files, gone, small_recipe, until
 
 from srnet.experiment import Store
+from srnet.experiment.engines.pool import attempt
 
 NODES = 11  # for each of two seeds: the raw model, two trained ones, and their scores; and one bias model
 TUNE = "fine-tune (ce), 20 steps, seed 0"
@@ -136,15 +138,25 @@ def test_an_error_in_a_worker_is_one_line_for_the_user(masks_to_do: Grid, observ
     assert len(masks_to_do.store.keys()) == NODES - 2
 
 
-def test_a_bug_in_a_worker_is_shown_with_its_traceback(masks_to_do: Grid, observed: Observed) -> None:
+def test_a_bug_is_shown_with_its_traceback(masks_to_do: Grid, observed: Observed) -> None:
+    """By the engine local: a worker's error differs only in that it is pickled, see below."""
     observed.order("crash", MASKS[1])
-    command = masks_to_do.start(observed)
+    command = masks_to_do.start(observed, engine="local")
     assert command.code == 1, command.said
     assert "ValueError: nobody thought of this" in command.said
     assert "in crash" in command.said, "where it happened"
-    warnings = [line for line in command.lines if line.startswith("warning: ") and " failed: " in line]
-    assert all("nobody thought of this" in line for line in warnings), warnings
     assert len(observed.seen("begin", MASKS[1])) == 1
+
+
+def test_a_bug_in_a_worker_has_its_traceback_when_it_is_pickled() -> None:
+    def crash() -> None:
+        raise ValueError("nobody thought of this")
+
+    status, error = pickle.loads(pickle.dumps(attempt(crash)))
+    assert status == "failed"
+    assert isinstance(error, RuntimeError)
+    assert "ValueError: nobody thought of this" in str(error)
+    assert "in crash" in str(error), "where it happened"
 
 
 def test_interrupted_and_killed_it_goes_on_where_it_was(by_one_process: Grid, grid: Grid, observed: Observed) -> None:
