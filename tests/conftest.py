@@ -8,19 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
-from processes import ForkServer, started_fork_server
+from processes import ForkServer, started_fork_server, write_tiny_backbone
 
 from srnet.experiment import Engine, Pretrained, Store
 from srnet.progress import Reporter
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.tasks.synthetic.pretrain import PretrainSettings, pretrain
 from srnet.training import TrainingSettings
 
-torch.set_num_threads(1)
-
-
-FORKED = ("tests/engines/", "tests/test_guide.py", "tests/test_kills.py")
+# torch is imported with the tests, not here: the process that distributes them needs no torch
+FORKED = (
+    "tests/engines/", "tests/test_guide.py", "tests/test_kills.py", "tests/page/test_page_command.py",
+    "tests/test_measured_speed.py",
+)  # fmt: skip
 """They use the fork server."""
 LONG = ("tests/fuzz/", "tests/training/test_ddp.py", "tests/training/test_speed.py")
 
@@ -39,8 +38,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Every Trainer collects garbage: it need not look through all tests and all that they import each time."""
+    import torch
+
     import srnet.training.trainer  # noqa: F401
 
+    torch.set_num_threads(1)
     gc.collect()
     gc.freeze()
 
@@ -55,10 +57,7 @@ def fork_server() -> Iterator[ForkServer]:
 @pytest.fixture(scope="session")
 def tiny_backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A BERT of two layers, width 32, that has seen a few steps of pre-training."""
-    folder = tmp_path_factory.mktemp("backbone") / "tiny"
-    steps = {"mlm_steps": 4, "pair_steps": 2, "compare_steps": 2, "warmup": 2}
-    pretrain(folder, PretrainSettings(**steps, batch_size=8, hidden_size=32, layers=2, heads=2))
-    return str(folder)
+    return str(write_tiny_backbone(tmp_path_factory.mktemp("backbone") / "tiny"))
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 sys.path[:0] = [str(Path(__file__).parent)]
-from processes import Command, ForkServer, files, small_recipe, started_fork_server  # noqa: E402
+from processes import Command, ForkServer, files, small_recipe, started_fork_server, write_tiny_backbone  # noqa: E402
 
 OUTLIVING_SECONDS = 5.0
 RAY_AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
@@ -219,14 +219,6 @@ def _end(processes: list[psutil.Process]) -> None:
             continue
 
 
-def tiny_backbone(folder: Path) -> Path:
-    from srnet.tasks.synthetic.pretrain import PretrainSettings, pretrain
-
-    steps = {"mlm_steps": 4, "pair_steps": 2, "compare_steps": 2, "warmup": 2}
-    pretrain(folder, PretrainSettings(**steps, batch_size=8, hidden_size=32, layers=2, heads=2))
-    return folder
-
-
 def run_kills(server: ForkServer, root: Path, backbone: Path, engine: str, kills: int, seed: int) -> Report:
     spec = root / "kills.yaml"
     spec.write_text(small_recipe("kills", backbone, steps=12, rate=1e-3, sparsity=0.5))
@@ -240,7 +232,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="srnet-kills-") as root, started_fork_server() as server:
-        backbone = tiny_backbone(Path(root) / "backbone")
+        backbone = write_tiny_backbone(Path(root) / "backbone")
         report = run_kills(server, Path(root), backbone, given.engine, given.kills, given.seed)
     print(report)
     sys.exit(bool(report.problems))

@@ -66,6 +66,15 @@ def small_recipe(
     })  # fmt: skip
 
 
+def write_tiny_backbone(folder: Path) -> Path:
+    """A BERT of two layers, width 32, that has seen a few steps of pre-training."""
+    from srnet.tasks.synthetic.pretrain import PretrainSettings, pretrain
+
+    steps = {"mlm_steps": 4, "pair_steps": 2, "compare_steps": 2, "warmup": 2}
+    pretrain(folder, PretrainSettings(**steps, batch_size=8, hidden_size=32, layers=2, heads=2))
+    return folder
+
+
 class Observed:
     """What all processes with this folder in OBSERVED computed, and what they are told to do."""
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from commands import refused
+from processes import ForkServer
 from small_models import VARIANTS, pruned, tiny
 
 from srnet import api
 from srnet.api.speeds import _drawn_length, _scores
-from srnet.cli import main
 from srnet.cli.speed import _table
 from srnet.errors import UserError
 from srnet.experiment import Engine, Pretrained, Store
@@ -247,12 +246,11 @@ def test_what_no_machine_measures(wrong: dict[str, Any]) -> None:
 OPTIONS = ("--rounds", "2", "--lengths", "8", "--batch", "2", "--threads", "1", "--no-memory", "--json")
 
 
-def test_on_the_command_line(folders: Path, tmp_path: Path) -> None:
-    """In a fresh process, in another folder."""
-    command = [sys.executable, "-m", "srnet", "speed", folders / "shrunk", folders / "int8", *OPTIONS]
-    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
-    assert ran.returncode == 0, ran.stderr
-    assert [each["name"] for each in json.loads(ran.stdout)["models"]] == ["shrunk", "int8"]
+def test_on_the_command_line(folders: Path, fork_server: ForkServer, tmp_path: Path) -> None:
+    """In a process of its own, in another folder."""
+    ran = fork_server.start(tmp_path, "speed", folders / "shrunk", folders / "int8", *OPTIONS)
+    assert ran.code == 0, ran.said
+    assert [each["name"] for each in json.loads(ran.printed)["models"]] == ["shrunk", "int8"]
 
 
 def test_a_damaged_graph_is_one_line(
@@ -261,12 +259,8 @@ def test_a_damaged_graph_is_one_line(
     shutil.copytree(folders / "int8", tmp_path / "damaged")
     (tmp_path / "damaged" / "model.onnx").write_bytes((folders / "int8" / "model.onnx").read_bytes()[:-1])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["srnet", "speed", "damaged", *OPTIONS])
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    assert capsys.readouterr().err.splitlines() == [
-        "srnet: damaged/model.onnx is truncated or altered: its checksum does not match; restore the file"
-    ]
+    said = refused(monkeypatch, capsys, "speed", "damaged", *OPTIONS)
+    assert said == "srnet: damaged/model.onnx is truncated or altered: its checksum does not match; restore the file"
 
 
 def test_runners_say_what_they_read() -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
+from processes import ForkServer, until
 from served import page_of, serving
 
 from srnet import api
@@ -37,28 +35,23 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return call
 
 
-def test_it_opens_and_ctrl_c_ends_it(raw: Pretrained, engine: Engine, tmp_path: Path) -> None:
+def test_it_opens_and_ctrl_c_ends_it(raw: Pretrained, engine: Engine, fork_server: ForkServer, tmp_path: Path) -> None:
     keys = [api.prune(raw, OneShot(sparsity=sparsity), engine=engine).key for sparsity in (0.2, 0.9)]
     task = tmp_path / "task.yaml"
     task.write_text("{name: inference, train_size: 200, dev_size: 60, ood_size: 60}\n")
-    command = [sys.executable, "-m", "srnet", "page", *keys, "--task", str(task), "--port", "0"]
-    environment = {**os.environ, "SRNET_STORE": str(engine.store.root)}
-    with subprocess.Popen(
-        [*command, "-q"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("Page: http://127.0.0.1:"), process.stderr and process.stderr.read()
-        address = line.split()[1]
-        body = json.dumps({"text_a": "the doctor slept", "text_b": "the doctor slept"}).encode()
-        request = Request(f"{address}/api/pair", body, {"Content-Type": "application/json"})
-        with urlopen(request, timeout=60) as answer:
-            found = json.loads(answer.read())
-        assert [len(each["probabilities"]) for each in found["answers"]] == [2, 2]
-        assert found["shortcut"] is not None
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (0, "closed\n", "")
+    words = ("page", *keys, "--task", task, "--port", 0, "--store", engine.store.root, "-q")
+    command = fork_server.start(tmp_path, *words)
+    line = until(lambda: "\n" in command.printed and command.printed, "an address", command)
+    assert line.startswith("Page: http://127.0.0.1:")
+    address = line.split()[1]
+    body = json.dumps({"text_a": "the doctor slept", "text_b": "the doctor slept"}).encode()
+    request = Request(f"{address}/api/pair", body, {"Content-Type": "application/json"})
+    with urlopen(request, timeout=60) as answer:
+        found = json.loads(answer.read())
+    assert [len(each["probabilities"]) for each in found["answers"]] == [2, 2]
+    assert found["shortcut"] is not None
+    command.interrupt()
+    assert (command.code, command.printed, command.said) == (0, f"{line}closed\n", "")
 
 
 @pytest.mark.parametrize(
