@@ -16,24 +16,24 @@ from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
 # torch is imported with the tests, not here: the process that distributes them needs no torch
-FORKED = (
-    "tests/engines/", "tests/test_guide.py", "tests/test_kills.py", "tests/page/test_page_command.py",
-    "tests/test_measured_speed.py",
+FIRST = (
+    ("tests/engines/test_pool.py", "tests/engines/test_reproduce_faults.py", "tests/engines/test_torchrun.py",
+     "tests/test_guide.py", "tests/test_kills.py", "tests/page/test_page_command.py", "tests/test_measured_speed.py"),
+    ("tests/engines/test_ray", "tests/training/test_ddp.py", "tests/fuzz/"),
 )  # fmt: skip
-"""They use the fork server."""
-LONG = ("tests/fuzz/", "tests/training/test_ddp.py", "tests/training/test_speed.py")
+"""The long tests that each worker begins with. They wait for processes, mostly those of the fork server."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests first, so that what is left at the end is short.
-
-    Each worker begins with an equal part of the list: the first with those that use the fork server, which then starts
-    once, the second with the others.
-    """
-    forked, long = ([item for item in items if item.nodeid.startswith(names)] for names in (FORKED, LONG))
-    others = [item for item in items if not item.nodeid.startswith(FORKED + LONG)]
-    second = len(items) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) - len(forked)
-    items[:] = [*forked, *others[:second], *long, *others[second:]]
+    """The longest tests first, so that what is left at the end is short: workers begin with equal parts of the list."""
+    share = len(items) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    others = [item for item in items if not item.nodeid.startswith(sum(FIRST, ()))]
+    ordered: list[pytest.Item] = []
+    for names in FIRST:
+        part = [item for item in items if item.nodeid.startswith(names)]
+        ordered += part + others[: share - len(part)]
+        del others[: share - len(part)]
+    items[:] = ordered + others
 
 
 def pytest_collection_finish() -> None:
