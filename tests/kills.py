@@ -23,7 +23,12 @@ sys.path[:0] = [str(Path(__file__).parent)]
 from processes import Command, ForkServer, files, small_recipe, started_fork_server, write_tiny_backbone  # noqa: E402
 
 OUTLIVING_SECONDS = 5.0
-RAY_AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
+RAY_AGENTS = (
+    "ray::DashboardAgent",
+    "ray::RuntimeEnvAgent",
+    "python -u agent.py --node-id",
+    "python -u main.py --node-id",
+)
 """They compute nothing and hold no lock. For 60 s, fixed in Ray, they try to report to a service that is gone."""
 RAY_AGENT_SECONDS = 90.0
 LIMIT = 600.0

@@ -80,7 +80,11 @@ _SHORT = {
 
 def _word(rng: random.Random, option: str) -> str:
     files = {"--task": "task.yaml", "--backbone": str(BACKBONE), "--data": ".", "--out": "out", "--store": "store"}
-    return files[option] if option in files and rng.random() < 0.5 else rng.choice(TEXTS)
+    if option in files and rng.random() < 0.5:
+        return files[option]
+    word = rng.choice(TEXTS)
+    # these name a folder to write to, and a user may name any: only a name inside can show what is written elsewhere
+    return "elsewhere" if option in ("--out", "--store", "--picture") and ".." in word else word
 
 
 @functools.cache
