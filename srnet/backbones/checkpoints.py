@@ -52,7 +52,7 @@ def read_model(loader: Any, name: str, **options: Any) -> tuple[Any, frozenset[s
 
 
 def read_tokenizer(name: str) -> Any:
-    with loading(name):
+    with loading(name, "the tokenizer of"):
         return transformers.AutoTokenizer.from_pretrained(folder_or_name(name), **_safely())
 
 
@@ -67,7 +67,7 @@ def _safely() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def loading(name: str) -> Iterator[None]:
+def loading(name: str, part: str = "backbone") -> Iterator[None]:
     """One line for a checkpoint that is missing or damaged, and no warning "some weights are newly initialised"."""
     level = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
@@ -77,16 +77,16 @@ def loading(name: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:  # a damaged config.json raises almost anything: KeyError, ZeroDivisionError, ...
-        raise _not_loadable(name, error) from error
+        raise _not_loadable(f"{part} '{name}'", error) from error
     finally:
         transformers.logging.set_verbosity(level)
 
 
-def _not_loadable(name: str, error: Exception) -> UserError:
+def _not_loadable(what: str, error: Exception) -> UserError:
     why = reason(error)
     if "couldn't connect" in why and os.environ.get(DOWNLOAD_VARIABLE) != "1":  # it was not even tried
         why = "no such folder, not in the cache, and downloads are off"
     return UserError(
-        f"backbone '{name}' cannot be loaded ({why})",
+        f"{what} cannot be loaded ({why})",
         f"give a folder with a safetensors checkpoint, or set {DOWNLOAD_VARIABLE}=1 to allow a download",
     )

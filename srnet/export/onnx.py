@@ -241,7 +241,10 @@ def run_session(session: Any, batch: Mapping[str, torch.Tensor]) -> np.ndarray:
     inputs = [each.name for each in session.get_inputs()]
     missing = [name for name in inputs if name not in batch]
     if missing:
-        raise UserError(f"the ONNX graph wants the input '{missing[0]}'", f"it can have {', '.join(batch)}")
+        raise UserError(
+            f"the ONNX graph needs the input '{missing[0]}'",
+            f"its card names {', '.join(batch)}: export the model again",
+        )
     found: np.ndarray = session.run(None, {name: batch[name].numpy() for name in inputs})[0]
     return found
 

@@ -91,7 +91,8 @@ def test_a_configuration_of_no_model(
 def test_a_tokenizer_that_is_none(kind: str, folders: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     with forged(folders / kind, without_tokenizer):
         for words in commands(folders / kind, tmp_path / "out")[: 3 if kind == "onnx" else 2]:
-            refused(monkeypatch, capsys, *words)
+            assert "tokenizer" in refused(monkeypatch, capsys, *words)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -107,7 +108,7 @@ def test_a_length_of_no_text(
 def test_a_graph_that_reads_what_its_card_does_not_name(folders: Path, monkeypatch: Any, capsys: Any) -> None:
     with forged(folders / "onnx", inputs=["input_ids"]):
         said = refused(monkeypatch, capsys, "evaluate", folders / "onnx", "--task", folders / "task.yaml")
-    assert "the ONNX graph wants the input 'token_type_ids'" in said
+    assert "the ONNX graph needs the input 'token_type_ids'" in said
 
 
 # --- plain checkpoints, which have no checksums --------------------------------------------------------------------
