@@ -31,7 +31,7 @@ def check_ranges(holder: object, ranges: Mapping[str, tuple[float, float]]) -> N
         value = getattr(holder, name)
         if value is not None and not least <= value <= most:  # not: NaN is in no range
             said = shortened(f"{value:g}" if isinstance(value, float) else str(value), 80)
-            raise UserError(f"{name} {said} is out of range", f"give a number from {least:g} to {most:g}")
+            raise UserError(f"{name} {said} is out of range", f"give a number from {least:.10g} to {most:.10g}")
 
 
 def choose(kind: str, name: str, known: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
 import json
 import os
@@ -12,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from srnet.errors import UserError
 
@@ -129,6 +130,18 @@ def check_types(path: Path, values: dict[str, Any], **needed: type | tuple[type,
             raise UserError(f"{path}: '{key}' is missing or of the wrong type", "restore the file")
 
 
+def open_data(path: Path | str) -> IO[bytes]:
+    """A file of data, as it is or, with the ending .gz, decompressed."""
+    require_regular(Path(path))
+    return gzip.open(path) if str(path).endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
+
+
+def require_regular(path: Path) -> None:
+    """Refuse a pipe, for which a reader may wait forever, and a device, which may have no end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise UserError(f"{path} is a pipe or a device", "give a file: data is read more than once")
+
+
 def require_new(folder: Path) -> Path:
     """`folder` if it is new or empty and can be written, else an error: before anything is computed for it."""
     with writing(folder):
@@ -138,13 +151,19 @@ def require_new(folder: Path) -> Path:
     return folder
 
 
-def require_writable(folder: Path) -> None:
-    """Refuse a folder for results that is a file or that cannot be written: before anything is computed for it."""
+def require_writable(folder: Path, *files: str) -> None:
+    """Refuse a folder for results that is a file or that cannot be written, or in which one of `files` is a folder.
+
+    It is called before anything is computed for that folder.
+    """
     with writing(folder):
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder} is a file", "choose another folder for the results")
         above = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
         os.rmdir(tempfile.mkdtemp(dir=above, prefix=".probe-"))
+        for name in files:
+            if (folder / name).is_dir():
+                raise UserError(f"{folder / name} is a folder", "choose another folder for the results")
 
 
 @contextmanager

@@ -23,14 +23,6 @@ sys.path[:0] = [str(Path(__file__).parent)]
 from processes import Command, ForkServer, files, small_recipe, started_fork_server, write_tiny_backbone  # noqa: E402
 
 OUTLIVING_SECONDS = 5.0
-RAY_AGENTS = (
-    "ray::DashboardAgent",
-    "ray::RuntimeEnvAgent",
-    "python -u agent.py --node-id",
-    "python -u main.py --node-id",
-)
-"""They compute nothing and hold no lock. For 60 s, fixed in Ray, they try to report to a service that is gone."""
-RAY_AGENT_SECONDS = 90.0
 LIMIT = 600.0
 """Seconds after which a run, or a process without a parent, is ended and reported."""
 Result = tuple[dict[str, bytes], bytes]
@@ -46,8 +38,6 @@ class Report:
     """Runs that came to their end, each compared with the undisturbed one."""
     longest: float = 0.0
     """Seconds that a process outlived its command."""
-    longest_agent: float = 0.0
-    """Seconds that one of Ray's agents did."""
     problems: list[str] = field(default_factory=list)
 
     def bad(self, problem: str) -> None:
@@ -58,7 +48,6 @@ class Report:
         return (
             f"engine {self.engine}: {self.kills} kills ({self.below} below the command), {self.whole} whole runs,"
             f" {len(self.problems)} problems; longest life after the command {self.longest:.1f} s"
-            f" (Ray's agents {self.longest_agent:.1f} s)"
         )
 
 
@@ -147,12 +136,10 @@ class Campaign:
             late |= {_name(process): time.monotonic() - started for process in left}
             time.sleep(0.05)
         _end(left)
-        agents = {name: late.pop(name) for name in list(late) if name.startswith(RAY_AGENTS)}
         self.report.longest = max(self.report.longest, *late.values(), 0.0)
-        self.report.longest_agent = max(self.report.longest_agent, *agents.values(), 0.0)
-        for limit, lives in ((OUTLIVING_SECONDS, late), (RAY_AGENT_SECONDS, agents)):
-            for name in [name for name, seconds in lives.items() if seconds > limit]:
-                self.report.bad(f"{name} outlived the command by {lives[name]:.0f} s")
+        for name, seconds in late.items():
+            if seconds > OUTLIVING_SECONDS:
+                self.report.bad(f"{name} outlived the command by {seconds:.0f} s")
 
     def _check_end(self, command: Command) -> None:
         errors = [line for line in command.lines if not line.startswith("warning: ")]

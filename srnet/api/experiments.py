@@ -14,7 +14,17 @@ from srnet.progress import is_secondary_rank
 from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
 from srnet.recipes.demo import DemoSettings
 from srnet.recipes.recipe import with_latencies
-from srnet.report import Evidence, Finding, Page, Results, Section, answer_claims, mask_pictures, write_report
+from srnet.report import (
+    Evidence,
+    Finding,
+    Page,
+    Results,
+    Section,
+    answer_claims,
+    mask_pictures,
+    report_files,
+    write_report,
+)
 from srnet.rounds import Rounds
 from srnet.tasks.synthetic import SyntheticTask
 
@@ -55,7 +65,7 @@ def reproduce(order: Order, out: Path | str | None = None, *, engine: Engine | N
 def _report(
     recipes: Sequence[Recipe], out: Path, engine: Engine, title: str, command: str, order: Order | None = None
 ) -> Page:
-    require_writable(out)
+    require_writable(out, *report_files(recipes))
     recipes = [with_latencies(recipe, engine) for recipe in recipes]
     engine.execute([node for recipe in recipes for node in recipe.nodes()])
     evidence = [Evidence(recipe, engine.store) for recipe in recipes]

@@ -12,12 +12,13 @@ from srnet.errors import UserError
 from srnet.experiment import BiasSpec, Engine
 from srnet.experiment.nodes import TaskSpec
 from srnet.export import Format, get_format
-from srnet.files import write_json
+from srnet.files import require_writable, write_json
 from srnet.finding import Find, FindSettings, Found
 from srnet.masks.granularity import WEIGHT
 from srnet.names import EMBEDDED
 from srnet.options import as_cli_args
 from srnet.progress import is_secondary_rank
+from srnet.report import report_files
 
 AUDIT = "audit"
 """The folder of the audit in the folder of a search."""
@@ -42,6 +43,7 @@ def find(
     """
     out, engine, settings = Path(out), engine or Engine(), settings or FindSettings()
     check_writable(out / AUDIT)
+    require_writable(out, "find.json", *report_files(()))
     deployed = _format(format, settings)
     found = Find(task, backbone, settings, engine, bias, budget).run()
     if is_secondary_rank():

@@ -9,12 +9,13 @@ import zipfile
 import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from srnet.arrays import read_npy_header
 from srnet.errors import UserError
+from srnet.files import open_data, require_regular
 
 ENDINGS = (".vec", ".txt", ".bin", ".npy", ".npz")
 FORMATS = "a .vec, .txt or .bin file (also .gz), .npz, or vectors.npy,words.txt"
@@ -59,6 +60,8 @@ def read_vectors(source: str, keep: Collection[str] | None) -> dict[str, np.ndar
     path, reader = _reader(source)
     choice = _Choice(keep)
     try:
+        for each in files_of(source):
+            require_regular(Path(each))
         _not_empty(path)
         found = {word.lower(): _checked(vector, word, path) for word, vector in reader(choice)}
     except FileNotFoundError as error:
@@ -99,15 +102,11 @@ def _checked(vector: np.ndarray, word: str, path: Path) -> np.ndarray:
     return numbers
 
 
-def _opened(path: Path) -> IO[bytes]:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
-
-
 # --- text ----------------------------------------------------------------------------------------------------------
 
 
 def _text_entries(path: Path, choice: _Choice) -> Entries:
-    with _opened(path) as file:
+    with open_data(path) as file:
         dim, promised, count = 0, None, 0
         for number, line in enumerate(file, start=1):
             where, line = f"{path}, line {number}", line.rstrip()
@@ -184,7 +183,7 @@ def _numbers(values: list[bytes], dim: int, where: str) -> np.ndarray:
 
 
 def _binary_entries(path: Path, choice: _Choice) -> Entries:
-    with _opened(path) as file:
+    with open_data(path) as file:
         first = file.readline(100)
         if first.startswith(_FASTTEXT_MODEL):
             raise UserError(f"{path} is a fastText model, not a list of vectors", "give the .vec file of it")

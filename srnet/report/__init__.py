@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from srnet.files import write_bytes
+from srnet.recipes.recipe import Recipe
 from srnet.report.claims import CLAIMS, Finding, answer_claims
 from srnet.report.drawings import draw_curves
 from srnet.report.evidence import Evidence
 from srnet.report.masks import mask_pictures
-from srnet.report.page import Page, Section, render_markdown, render_page
+from srnet.report.page import Page, Section, render_markdown, render_page, section_id
 from srnet.report.results import Results, csv_text
 from srnet.report.tables import findings_table, results_table, verdict_line
 
@@ -23,10 +25,17 @@ __all__ = [
     "answer_claims",
     "findings_table",
     "mask_pictures",
+    "report_files",
     "results_table",
     "verdict_line",
     "write_report",
 ]
+
+
+def report_files(recipes: Iterable[Recipe]) -> list[str]:
+    """What `write_report` writes."""
+    figures = [f"{section_id(recipe)}.{format}" for recipe in recipes for format in ("png", "pdf")]
+    return ["report.html", "report.md", "results.csv", *figures]
 
 
 def write_report(page: Page, out: Path) -> None:

@@ -16,12 +16,17 @@ from plotly.offline import get_plotlyjs
 from srnet import __version__
 from srnet.errors import shortened
 from srnet.experiment.identity import describe
+from srnet.recipes.recipe import Recipe
 from srnet.report import panels, tables
 from srnet.report.claims import Finding
 from srnet.report.masks import MaskPictures
 from srnet.report.pictures import Picture
 from srnet.report.results import Results
 from srnet.tasks.splits import LEVELS
+
+
+def section_id(recipe: Recipe) -> str:
+    return f"{recipe.name}-{recipe.task.name}"
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Section:
 
     @property
     def id(self) -> str:
-        return f"{self.results.recipe.name}-{self.results.recipe.task.name}"
+        return section_id(self.results.recipe)
 
     @property
     def title(self) -> str:

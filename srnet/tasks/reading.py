@@ -18,9 +18,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 from srnet.errors import UserError
+from srnet.files import open_data
 from srnet.names import DOWNLOAD_VARIABLE
 
 Row = tuple[int, Mapping[str, str]]
@@ -90,7 +91,7 @@ def brief(text: str, limit: int = 80) -> str:
 def _text_rows(source: str, suffix: str, bad: Bad | None, columns: tuple[str, ...]) -> Iterator[Row]:
     complain = bad or _refuse(source)
     try:
-        with _open(source) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
+        with open_data(source) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
             kind = suffix.removesuffix(".gz")
             if kind == ".jsonl":
                 yield from _json_rows(file, complain)
@@ -100,10 +101,6 @@ def _text_rows(source: str, suffix: str, bad: Bad | None, columns: tuple[str, ..
         raise UserError(f"{source}{_undecodable_line(source)}: not UTF-8 text", "save it as UTF-8") from None
     except DAMAGED as error:
         raise UserError(f"{source} is a damaged or truncated gzip file ({error})", "fetch it again") from None
-
-
-def _open(source: str) -> IO[bytes]:
-    return gzip.open(source, "rb") if source.endswith(".gz") else Path(source).open("rb")  # type: ignore[return-value]
 
 
 def _refuse(source: str) -> Bad:
@@ -117,7 +114,7 @@ def _refuse(source: str) -> Bad:
 
 
 def _undecodable_line(source: str) -> str:
-    with _open(source) as file, suppress(*DAMAGED):
+    with open_data(source) as file, suppress(*DAMAGED):
         for number, line in enumerate(file, start=1):
             try:
                 line.decode("utf-8")
@@ -203,7 +200,7 @@ def _parquet_rows(source: str) -> Iterator[Row]:
     import pyarrow
     from pyarrow import parquet
 
-    with Path(source).open("rb") as file:
+    with open_data(source) as file:
         try:
             table = parquet.ParquetFile(file)
             names, number = table.schema_arrow.names, 0

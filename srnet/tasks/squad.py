@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import gzip
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from srnet.errors import UserError, choose
+from srnet.files import open_data
 from srnet.names import file_name
 from srnet.tasks.answers import SPANS
 from srnet.tasks.answers.spans import SpanSplit
@@ -288,7 +288,7 @@ def _get(holder: Any, key: str, kind: type[_Kind], where: str) -> _Kind:
 
 def _json(source: str) -> Any:
     try:
-        with gzip.open(source, "rb") if source.endswith(".gz") else Path(source).open("rb") as file:
+        with open_data(source) as file:
             return json.loads(file.read().decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         raise UserError(f"{source}, line {error.lineno}: not JSON ({error.msg})", "is it complete?") from None

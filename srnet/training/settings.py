@@ -16,7 +16,7 @@ Selection = Literal["late", "published"]
 _TINY = 1e-12
 _RANGES = {
     "learning_rate": (_TINY, 1e3), "score_rate": (_TINY, 1e3), "epochs": (_TINY, 1e6), "steps": (1, 1e9),
-    "batch_size": (1, 2**16), "warmup": (0.0, 0.999), "eval_every": (1, 1e9), "max_length": (1, 2**20),
+    "batch_size": (1, 2**16), "warmup": (0.0, 0.999), "eval_every": (1, 1e9), "max_length": (8, 2**20),
     "max_grad_norm": (0.0, 1e9), "patience": (1, 1e9), "min_gain": (0.0, 1e9), "trace": (0, 1e9),
     "seed": (0, 2**32 - 1), "dev_rows": (1, 1e9),
 }  # fmt: skip

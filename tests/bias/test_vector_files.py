@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from srnet.bias import WordVectors
+from srnet.bias.vector_files import read_vectors
 from srnet.errors import UserError
 
 WORDS = ["the", "Über", "at name@domain.com", "日本", "7"]
@@ -175,6 +177,16 @@ def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
     (tmp_path / "v.vec").mkdir()
     with pytest.raises(UserError, match=r"cannot read .*v\.vec"):
         WordVectors.read(str(tmp_path / "v.vec"))
+
+
+@pytest.mark.parametrize("source", ["pipe.vec", "v.npy,pipe.txt"])
+def test_a_pipe_is_not_waited_for(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("v.npy", np.ones((2, 3)))
+    os.mkfifo("pipe.vec")
+    os.mkfifo("pipe.txt")
+    with pytest.raises(UserError, match="is a pipe or a device"):
+        read_vectors(source, None)
 
 
 def test_other_words_than_the_data(tmp_path: Path) -> None:

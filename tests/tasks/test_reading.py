@@ -247,6 +247,8 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         (tmp_path / f"folder{suffix}").mkdir()
         assert problem(str(tmp_path / f"gone{suffix}")).endswith(f"gone{suffix} does not exist; check the path")
         assert problem(str(tmp_path / f"folder{suffix}")).endswith(f"folder{suffix} is a folder; give a file")
+        os.mkfifo(tmp_path / f"pipe{suffix}")  # nobody writes to it, so that a reader would wait forever
+        assert "is a pipe or a device; give a file" in problem(str(tmp_path / f"pipe{suffix}"))
     (tmp_path / "d.csv").write_text("a,b\n")
     assert "a part of its path is a file" in problem(str(tmp_path / "d.csv" / "e.csv"))
     assert "cannot be read" in problem(str(tmp_path / ("long" * 100 + ".csv")))

@@ -6,10 +6,14 @@ import logging
 import os
 import re
 import socket
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -21,6 +25,8 @@ ANSWER_TIMEOUT = 5.0
 """Seconds to wait for one answer: Ray ends this process when its control service was away for 60 s."""
 END_TIMEOUT = 15.0
 """Seconds that Ray has to end."""
+MARK = "SRNET_RAY_STARTED_BY"
+"""The variable in the environment of all processes of a Ray that was started here."""
 PARENT_SECONDS = 1.0
 """Seconds between two checks of a worker that its raylet is alive."""
 
@@ -101,13 +107,14 @@ def start(ray: Any, address: str | None) -> threading.Event:
     end = threading.Event()
 
     def own() -> None:
-        try:
-            ray.init(address=address, **options)
-        except BaseException as error:
-            failures.put(error)
-        else:
-            failures.put(None)
-            end.wait()
+        with guarded():
+            try:
+                ray.init(address=address, **options)
+            except BaseException as error:
+                failures.put(error)
+            else:
+                failures.put(None)
+                end.wait()
 
     threading.Thread(target=own, daemon=True, name="srnet-ray").start()
     failed = _first(failures, TIMEOUT)
@@ -115,6 +122,18 @@ def start(ray: Any, address: str | None) -> threading.Event:
         reason = " ".join(str(failed).split()) or type(failed).__name__
         raise UserError(f"Ray cannot be started: {reason}", "fix that, or choose --engine pool") from failed
     return end
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Within it the processes that Ray starts are marked. A guard ends them afterwards, also if this one is killed."""
+    mark = f"{os.getpid()}-{time.time_ns()}"
+    command = [sys.executable, "-I", str(Path(__file__).with_name("ray_guard.py")), f"{MARK}={mark}"]
+    nothing = subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing):
+        os.environ[MARK] = mark  # not before: the guard would end itself
+        yield
+        del os.environ[MARK]
 
 
 def _first(failures: SimpleQueue[BaseException | None], seconds: float) -> BaseException | None:
