@@ -28,7 +28,7 @@ _WHERE = {
     "finetune": "api.models", "prune": "api.models", "evaluate": "api.models", "bias_model": "api.models",
     "train_on": "api.models", "export_model": "api.models", "import_mask": "api.models",
     "latency": "api.models", "Latency": "masks.latency",
-    "speed": "api.speeds", "Pace": "timing", "speed_against_score": "timing",
+    "speed": "api.speeds", "Pace": "timing", "speed_against_scores": "timing",
     "find": "api.finding", "FindSettings": "finding", "Find": "finding",
     "audit_models": "audit", "AuditOptions": "audit",
     "open_page": "page", "PageOptions": "page",

@@ -33,6 +33,7 @@ from srnet.recipes.profiles.toy import cpu_profile, toy_profile
 from srnet.recipes.recipe import FULL_CE, Recipe, with_latencies
 from srnet.report.evidence import Evidence
 from srnet.tasks.base import SHORTCUTS, Shortcut, Task
+from srnet.timing import Measured
 
 EVALUATION = 1.0 / 3.0
 """The time for the forward pass of a batch, relative to a training step: a backward pass costs about two of them."""
@@ -126,6 +127,8 @@ class Found:
     """Of the chosen subnetwork, by split."""
     verdict: Verdict | None = None
     """None without OOD data, without a biased bias model, or if nothing was chosen."""
+    measured: tuple[Measured, ...] = ()
+    """How fast and large the full model is, and the folder that is delivered."""
 
     @property
     def bias(self) -> Biased | None:
@@ -143,6 +146,7 @@ class Found:
             "full_model": self.full_model and self.full_model.key,
             "scores": {split: vars(each) for split, each in (self.scores or {}).items()},
             "verdict": None if self.verdict is None else {"answer": self.verdict.answer, "gains": gains},
+            "measured": [each.facts() for each in self.measured],
         }
 
 

@@ -307,15 +307,13 @@ def _status(name: str) -> int:
 # --- a picture -----------------------------------------------------------------------------------------------------
 
 
-def speed_against_score(measured: Sequence[Measured], scores: Mapping[str, float], length: int = 128) -> Any:
-    """A matplotlib figure: texts a second, one at a time, against the score, a point a model that has one."""
-    return speed_against_scores(measured, {"score": scores}, length)
-
-
 def speed_against_scores(
     measured: Sequence[Measured], scores: Mapping[str, Mapping[str, float]], length: int = 128
 ) -> Any:
-    """The same with a panel for every score, such as those on ID and OOD data: name of the score -> model -> score."""
+    """A matplotlib figure: texts a second, one at a time, against the score, a point a model that has one.
+
+    There is a panel for every score, such as those on ID and OOD data: name of the score -> model -> score.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.0 * len(scores), 4.0), layout="constrained")

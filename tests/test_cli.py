@@ -323,7 +323,10 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("prune", "--penalty-until", "end"), "no option --penalty-until; give --pruner smp-l or smp-s"),
         (("prune", "--pruner", "smp-l", "--penalty-until", "x"), "--penalty-until: unknown value 'x'"),
         (("prune", "--pruner", "soft-movement", "--floor", 2), "floor 2 is out of range"),
-        (("finetune", "--task", "task.yaml", "--max-length", 1), "max_length 1 is out of range; give a number from 8 to 1048576"),
+        (
+            ("finetune", "--task", "task.yaml", "--max-length", 1),
+            "max_length 1 is out of range; give a number from 8 to 1048576",
+        ),
         (("prune", "--initial-sparsity", 0.9), "initial sparsity 0.9 exceeds the final 0.5"),
         (("prune", "0123"), "no artifact in"),
         (("evaluate", "0123"), "no artifact in"),

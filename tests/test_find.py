@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -100,6 +101,10 @@ def test_nothing_qualifies(engine: Engine, tmp_path: Path, monkeypatch: pytest.M
     assert json.loads((tmp_path / "out" / "find.json").read_text())["tried"][0]["kept"] == 50.0 / 80.0
 
 
+def _without_times(found: Found) -> dict[str, Any]:
+    return {name: value for name, value in found.to_json().items() if name != "measured"}
+
+
 def test_what_is_left_in_the_folder(engine: Engine, tmp_path: Path) -> None:
     out = tmp_path / "out"
     settings = FindSettings(keep_id=0.5, sparsities=(0.5,), seeds=1)
@@ -111,7 +116,14 @@ def test_what_is_left_in_the_folder(engine: Engine, tmp_path: Path) -> None:
     assert found.verdict is not None
     assert found.verdict.answer == "no verdict", "one seed"
     again = srnet.find(SMALL, settings, out=out, engine=engine)
-    assert again.to_json() == found.to_json()
+    assert _without_times(again) == _without_times(found)
+    full, small = json.loads((out / "find.json").read_text())["measured"]
+    assert (full["name"], small["name"]) == ("full model", "to deploy (subnetwork)")
+    assert small["bytes"] < full["bytes"]
+    png = (out / "speed.png").read_bytes()
+    assert png.startswith(b"\x89PNG")
+    assert base64.b64encode(png).decode() in (out / "report.html").read_text()
+    assert "![Speed against score](speed.png)" in (out / "report.md").read_text()
 
 
 def test_without_ood_data_nothing_is_claimed(engine: Engine) -> None:

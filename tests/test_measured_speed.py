@@ -34,7 +34,6 @@ from srnet.timing import (
     _timing,
     interleaved,
     open_runner,
-    speed_against_score,
     speed_against_scores,
     time_runners,
     torch_runner,
@@ -123,7 +122,7 @@ def test_any_architecture_runs(variant: str) -> None:
 def test_a_picture() -> None:
     timing = Timing(1, 128, 1.0, 2.0, 3.0, 4.0, (1.0, 1.0, 1.0))
     measured = [Measured(name, "torch", 1, 1, None, (timing,)) for name in ("a", "b")]
-    figure = speed_against_score(measured, {"a": 90.0})
+    figure = speed_against_scores(measured, {"score": {"a": 90.0}})
     assert [text.get_text() for text in figure.axes[0].texts] == ["a"]
     assert figure.axes[0].lines[0].get_xydata().tolist() == [[500.0, 90.0]]
 

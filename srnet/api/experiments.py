@@ -48,10 +48,17 @@ def run(spec: Path | str, out: Path | str | None = None, *, engine: Engine | Non
 
 
 def run_recipe(
-    recipe: Recipe, out: Path | str, engine: Engine | None = None, command: str = "srnet.run_recipe"
+    recipe: Recipe,
+    out: Path | str,
+    engine: Engine | None = None,
+    command: str = "srnet.run_recipe",
+    speed: bytes | None = None,
 ) -> Results:
-    """Run a recipe and write its report to `out`; `command` is what the report says it was made by."""
-    return _report([recipe], Path(out), engine or Engine(), recipe.name, command).sections[0].results
+    """Run a recipe and write its report to `out`.
+
+    `command` is what the report says it was made by, `speed` a picture of speed against score for it.
+    """
+    return _report([recipe], Path(out), engine or Engine(), recipe.name, command, speed=speed).sections[0].results
 
 
 def reproduce(order: Order, out: Path | str | None = None, *, engine: Engine | None = None) -> Page:
@@ -63,7 +70,13 @@ def reproduce(order: Order, out: Path | str | None = None, *, engine: Engine | N
 
 
 def _report(
-    recipes: Sequence[Recipe], out: Path, engine: Engine, title: str, command: str, order: Order | None = None
+    recipes: Sequence[Recipe],
+    out: Path,
+    engine: Engine,
+    title: str,
+    command: str,
+    order: Order | None = None,
+    speed: bytes | None = None,
 ) -> Page:
     require_writable(out, *report_files(recipes))
     recipes = [with_latencies(recipe, engine) for recipe in recipes]
@@ -74,7 +87,7 @@ def _report(
         pictures, name = mask_pictures(each.recipe, engine.store), each.recipe.name
         sections.append(Section(Results(each), pictures, command if order is None else order.command(name)))
     findings = [] if order is None else [found for found in answer_claims(evidence) if found.parts]
-    page = Page(title, command, sections, findings)
+    page = Page(title, command, sections, findings, speed)
     if not is_secondary_rank():
         write_report(page, out)
     return page

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from srnet.api.experiments import run_recipe
 from srnet.api.models import export_model
+from srnet.api.speeds import compare_speed
 from srnet.audit import audit_models, check_writable
 from srnet.errors import UserError
 from srnet.experiment import BiasSpec, Engine
@@ -19,7 +21,9 @@ from srnet.names import EMBEDDED
 from srnet.options import as_cli_args
 from srnet.progress import is_secondary_rank
 from srnet.report import report_files
+from srnet.timing import Pace
 
+PACE = Pace(rounds=15, batch=8, memory=False)
 AUDIT = "audit"
 """The folder of the audit in the folder of a search."""
 
@@ -52,11 +56,15 @@ def find(
     write_json(out / "find.json", found.to_json())
     if found.model is None or found.full_model is None or found.recipe is None:
         return found
-    run_recipe(found.recipe, out, engine, _command(task, settings, backbone))
-    audit_models(found.full_model.key, found.model.key, task=task, out=out / AUDIT, engine=engine)
     folder = model_folder(out, found)
     if not folder.exists():  # otherwise an earlier run of the same search wrote it
         export_model(found.model.key, folder, format=deployed, engine=engine)
+    models = {"full model": found.full_model.key, f"to deploy ({deployed.name})": str(folder)}
+    compared = compare_speed(models, PACE, engine.store)
+    run_recipe(found.recipe, out, engine, _command(task, settings, backbone), compared.drawn())
+    audit_models(found.full_model.key, found.model.key, task=task, out=out / AUDIT, engine=engine)
+    found = replace(found, measured=tuple(compared.measured))
+    write_json(out / "find.json", found.to_json())
     return found
 
 

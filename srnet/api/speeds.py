@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from srnet.errors import UserError, choose
 from srnet.experiment import Engine, Store
 from srnet.experiment.known import known_about
 from srnet.experiment.rebuild import stored_model
-from srnet.export.card import scores_by_name, scores_on_card
-from srnet.exported import Exported, is_exported
+from srnet.export.card import scores_by_name, scores_of_folder
 from srnet.files import require_writable, write_bytes
 from srnet.timing import Measured, Pace, measure_speed, speed_against_scores
 
 PICTURES = ("png", "pdf", "svg")
 SHORTEST_KEY = 4
 """Letters from which on a name may be the beginning of a key."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models that were measured side by side, and the scores that are known of them."""
+
+    measured: list[Measured]
+    scores: dict[str, dict[str, float]]
+    """By what was scored, then by model: a panel each."""
+    pace: Pace
+
+    def drawn(self, format: str = "png") -> bytes:
+        """Speed against score, as the bytes of a file."""
+        figure = speed_against_scores(self.measured, self.scores, _drawn_length(self.measured, self.pace))
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=format, dpi=150)
+        return buffer.getvalue()
 
 
 def speed(
@@ -34,24 +51,27 @@ def speed(
     """
     if not models:
         raise UserError("no model to measure", "give keys, folders or names")
-    store, pace = (engine or Engine()).store, pace or Pace()
     given = list(dict.fromkeys(models))
     short = [Path(model).name if Path(model).is_dir() else model for model in given]
     named = {name if short.count(name) == 1 else model: model for name, model in zip(short, given, strict=True)}
-    scores = {} if picture is None else _scores(named, store)
-    if picture is not None:
-        _check_picture(Path(picture), scores)
-    measured = measure_speed({name: _place(model, store) for name, model in named.items()}, pace, on_step)
-    if picture is not None:
-        figure = speed_against_scores(measured, scores, _drawn_length(measured, pace))
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=Path(picture).suffix.removeprefix("."), dpi=150)
-        write_bytes(Path(picture), buffer.getvalue())
-    return measured
+    store, path = (engine or Engine()).store, None if picture is None else Path(picture)
+    if path is not None:
+        _check_picture(path, _scores(named, store))
+    compared = compare_speed(named, pace or Pace(), store, on_step)
+    if path is not None:
+        write_bytes(path, compared.drawn(path.suffix.removeprefix(".")))
+    return compared.measured
+
+
+def compare_speed(
+    models: Mapping[str, str], pace: Pace, store: Store, on_step: Callable[[str], None] = lambda what: None
+) -> Comparison:
+    """`models`: a name for each -> as for `speed`."""
+    measured = measure_speed({name: _place(model, store) for name, model in models.items()}, pace, on_step)
+    return Comparison(measured, _scores(models, store), pace)
 
 
 def _scores(models: Mapping[str, str], store: Store) -> dict[str, dict[str, float]]:
-    """By what was scored, then by model: a panel each."""
     found: dict[str, dict[str, float]] = {}
     for name, model in models.items():
         for scored, value in _known_scores(model, store).items():
@@ -60,11 +80,8 @@ def _scores(models: Mapping[str, str], store: Store) -> dict[str, dict[str, floa
 
 
 def _known_scores(model: str, store: Store) -> dict[str, float]:
-    folder = Path(model)
-    if folder.is_dir():
-        # the card of 8 bits has the scores before they were rounded
-        rounded = is_exported(folder) and Exported.read(folder).more.get("int8")
-        return {} if rounded else scores_on_card(folder)
+    if Path(model).is_dir():
+        return scores_of_folder(Path(model))
     return scores_by_name(known_about(store, stored_model(store, model))) if _is_key(model, store) else {}
 
 

@@ -12,6 +12,7 @@ from srnet.cli.app import Data, Given, Json, Run, app, out
 from srnet.cli.models import Bias
 from srnet.cli.options import Choice, Command, Fields
 from srnet.cli.recipes import DryRun, Measure, print_plan
+from srnet.cli.speed import times_text
 from srnet.names import EMBEDDED
 
 Task = Annotated[str, typer.Argument(help="As in `srnet finetune`: a name, or a YAML file of your own.")]
@@ -90,6 +91,12 @@ def _print_found(found: Any, folder: Path) -> None:
         out.print(f"No claim about robustness: {why}. The audit shows how errors depend on the shortcut.")
     else:
         out.print(f"Sparse and robust: {found.verdict}.")
+    full, small = found.measured
+    timing = max((each for each in small.timings if each.rows == 1), key=lambda each: each.length)
+    out.print(
+        f"Against the full model in torch: {times_text(timing)} times as fast with one text of {timing.length} tokens,",
+        f"{small.bytes / 1e6:.1f} MB instead of {full.bytes / 1e6:.1f} MB.",
+    )
     paths = {"Model": model_folder(folder, found), "Report": folder / "report.html"}
     for name, path in {**paths, "Audit": folder / "audit" / "audit.html"}.items():
         out.print(f"{name}: {path}")

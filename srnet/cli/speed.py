@@ -50,7 +50,7 @@ def _table(found: list[Any], pace: Any) -> Table:
         batches = [_throughput(each.timing(pace.batch, length)) for length in pace.lengths]
         memory = "" if each.memory is None else f"{each.memory / 1e6:.0f}"
         facts = (f"{each.parameters:,}", f"{each.bytes / 1e6:.1f}", memory)
-        table.add_row(each.name, *singles, *batches, _times(each.timing(1, pace.lengths[-1])), *facts)
+        table.add_row(each.name, *singles, *batches, times_text(each.timing(1, pace.lengths[-1])), *facts)
     return table
 
 
@@ -62,5 +62,5 @@ def _throughput(timing: Any) -> str:
     return "too long" if timing is None else f"{timing.per_second:.0f}"
 
 
-def _times(timing: Any) -> str:
+def times_text(timing: Any) -> str:
     return "" if timing is None else f"{timing.ratio[1]:.2f} ({timing.ratio[0]:.2f} to {timing.ratio[2]:.2f})"

@@ -13,6 +13,7 @@ import yaml
 
 from srnet.backbones import SHIPPED
 from srnet.evaluation import MIN_SEEDS, Interval, Spread, Verdict, seeds_in_words
+from srnet.exported import Exported, is_exported
 from srnet.files import write_text
 from srnet.sealed import README
 from srnet.subnetwork import Subnetwork
@@ -27,6 +28,8 @@ NOT_TESTED = (
     "Shortcuts other than the one above.",
     "Fairness, safety, calibration, and texts written to mislead the model.",
 )
+SCORES = "scores"
+"""Where an ONNX folder has the scores that were measured on its graph."""
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -71,6 +74,16 @@ def card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> s
     return "\n".join(parts)
 
 
+def scores_of_folder(folder: Path) -> dict[str, float]:
+    """What is known of an exported model, by data and metric: measured on the very graph, or else named on its card."""
+    more = Exported.read(folder).more if is_exported(folder) else {}
+    own = more.get(SCORES)
+    if not own and not more.get("int8"):  # the scores on a card are those before rounding
+        return scores_on_card(folder)
+    numbers = own.items() if isinstance(own, dict) else ()
+    return {name: value for name, value in numbers if isinstance(value, int | float) and math.isfinite(value)}
+
+
 def scores_on_card(folder: Path) -> dict[str, float]:
     """The scores that the card of an exported folder names, by data and metric; none if it names none."""
     try:
@@ -85,6 +98,14 @@ def scores_on_card(folder: Path) -> dict[str, float]:
 def scores_by_name(about: About) -> dict[str, float]:
     """The same for a model that has no card yet."""
     return dict(_named(_result(each, about)) for each in about.scores)
+
+
+def score_name(task: str, split: str, kind: str, metric: str) -> str:
+    return f"{_data_name(task, split, kind)}, {metric}"
+
+
+def _data_name(task: str, split: str, kind: str) -> str:
+    return f"{task} {split} ({kind})"
 
 
 def _named(result: dict[str, Any]) -> tuple[str, float]:
@@ -108,7 +129,7 @@ def metadata(title: str, subnetwork: Subnetwork, about: About, format: str) -> d
 
 
 def _result(scored: Scored, about: About) -> dict[str, Any]:
-    dataset = {"name": f"{about.task} {scored.split} ({scored.kind})", "type": about.task, "split": scored.split}
+    dataset = {"name": _data_name(about.task, scored.split, scored.kind), "type": about.task, "split": scored.split}
     value = round(scored.score.mean, 2)
     metric = {"type": about.metric, "value": value, "name": f"{about.metric}, {seeds_in_words(scored.score.seeds)}"}
     return {"task": {"type": "text-classification"}, "dataset": dataset, "metrics": [metric]}

@@ -18,7 +18,7 @@ from torch import nn
 from srnet.backbones import LoadedBackbone
 from srnet.errors import UserError, reason
 from srnet.evaluation import measure
-from srnet.export.card import write_card
+from srnet.export.card import SCORES, score_name, write_card
 from srnet.export.formats import Format, Source, register
 from srnet.exported import TOKENIZER
 from srnet.files import new_folder, write_text
@@ -67,28 +67,31 @@ class Onnx(Format):
             shrink(model)
         with new_folder(out) as staging:
             _write_tokenizer(staging / TOKENIZER, base, source.max_length)
-            remarks = self._write_graph(source, base, model, staging)
+            remarks, scores = self._write_graph(source, base, model, staging)
             about = replace(source.about, remarks=(*source.about.remarks, *remarks))
-            facts = {"int8": self.int8, "before_second_text": _before_second(base.tokenizer)}
+            facts = {"int8": self.int8, SCORES: scores, "before_second_text": _before_second(base.tokenizer)}
             replace(source.exported("onnx", base), more=facts).seal(staging)
             write_card(staging, source.subnetwork, about, self.name, LOAD)
         return remarks
 
-    def _write_graph(self, source: Source, base: LoadedBackbone, model: Any, folder: Path) -> list[str]:
+    def _write_graph(
+        self, source: Source, base: LoadedBackbone, model: Any, folder: Path
+    ) -> tuple[list[str], dict[str, float]]:
+        """What there is to say of it, and its scores."""
         graph = folder / GRAPH
         samples = list(sample_batches(base.tokenizer, base.max_length(source.max_length)))
         write_graph(model, samples[0], graph)
         expected = [_logits(model, batch) for batch in samples]
         remarks = [_checked(_difference(graph, samples, expected), expected)]
-        before = _scores(graph, source, base)
+        scores = before = _scores(graph, source, base)
         if self.int8:
             quantise(graph)
             remarks.append(f"int8: {_in_words(_difference(graph, samples, expected))}")
-            after = _scores(graph, source, base)
-            remarks += [f"int8, {name}: {before[name]:.1f} before, {after[name]:.1f} after" for name in before]
+            scores = _scores(graph, source, base)
+            remarks += [f"int8, {name}: {before[name]:.1f} before, {scores[name]:.1f} after" for name in before]
         else:
             remarks += [f"{name}: {score:.1f}" for name, score in before.items()]
-        return [*remarks, f"{GRAPH} has {graph.stat().st_size / 1e6:.1f} MB"]
+        return [*remarks, f"{GRAPH} has {graph.stat().st_size / 1e6:.1f} MB"], scores
 
 
 def require_onnx() -> None:
@@ -258,7 +261,7 @@ def onnx_logits(session: Any, data: Encoded) -> np.ndarray:
 
 
 def _scores(graph: Path, source: Source, base: LoadedBackbone) -> dict[str, float]:
-    """By split, with its kind; nothing where the data are not at hand."""
+    """By data and metric, as on the card of the model; nothing where the data are not at hand."""
     task, session = source.task, open_session(graph)
     if task is None:
         return {}
@@ -267,5 +270,7 @@ def _scores(graph: Path, source: Source, base: LoadedBackbone) -> dict[str, floa
         split = task.splits[name]
         data = inputs_for(task.answer_kind, split, base, source.max_length)
         answers = task.answer_kind.decode(split, data.outputs(onnx_logits(session, data)))
-        found[f"{split.kind} {name}, {task.metric}"] = 100.0 * measure(task.metric, answers, split.labels)
+        found[score_name(task.name, name, split.kind, task.metric)] = 100.0 * measure(
+            task.metric, answers, split.labels
+        )
     return found

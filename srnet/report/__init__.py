@@ -11,7 +11,7 @@ from srnet.report.claims import CLAIMS, Finding, answer_claims
 from srnet.report.drawings import draw_curves
 from srnet.report.evidence import Evidence
 from srnet.report.masks import mask_pictures
-from srnet.report.page import Page, Section, render_markdown, render_page, section_id
+from srnet.report.page import SPEED, Page, Section, render_markdown, render_page, section_id
 from srnet.report.results import Results, csv_text
 from srnet.report.tables import findings_table, results_table, verdict_line
 
@@ -35,11 +35,11 @@ __all__ = [
 def report_files(recipes: Iterable[Recipe]) -> list[str]:
     """What `write_report` writes."""
     figures = [f"{section_id(recipe)}.{format}" for recipe in recipes for format in ("png", "pdf")]
-    return ["report.html", "report.md", "results.csv", *figures]
+    return ["report.html", "report.md", "results.csv", SPEED, *figures]
 
 
 def write_report(page: Page, out: Path) -> None:
-    """report.html, report.md, results.csv, and each figure as PNG and PDF, in `out`."""
+    """report.html, report.md, results.csv, speed.png if it was measured, each figure as PNG and PDF, in `out`."""
     texts = {
         "results.csv": csv_text([section.results for section in page.sections]),
         "report.md": render_markdown(page),
@@ -47,6 +47,8 @@ def write_report(page: Page, out: Path) -> None:
     }
     for name, text in texts.items():  # a lone surrogate, as in the name of a file that is not UTF-8, becomes a "?"
         write_bytes(out / name, text.encode(errors="replace"))
+    if page.speed:
+        write_bytes(out / SPEED, page.speed)
     for section in page.sections:
         for format, data in draw_curves(section.results).items():
             write_bytes(out / f"{section.id}.{format}", data)

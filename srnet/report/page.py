@@ -24,6 +24,8 @@ from srnet.report.pictures import Picture
 from srnet.report.results import Results
 from srnet.tasks.splits import LEVELS
 
+SPEED = "speed.png"
+
 
 def section_id(recipe: Recipe) -> str:
     return f"{recipe.name}-{recipe.task.name}"
@@ -55,6 +57,8 @@ class Page:
     command: str
     sections: list[Section]
     findings: list[Finding] = field(default_factory=list)
+    speed: bytes | None = None
+    """A picture of speed against score, as PNG."""
 
 
 def render_page(page: Page) -> str:
@@ -92,6 +96,8 @@ def render_markdown(page: Page) -> str:
         parts += ["## Claims", _table(header, rows, bold="answer")]
     for section in page.sections:
         parts += [f"## {literal(section.title)}", *_section(section)]
+    if page.speed:
+        parts += ["## Speed", f"![Speed against score]({SPEED})"]
     return "\n\n".join(parts) + "\n"
 
 

@@ -15,6 +15,7 @@ import pytest
 from processes import Observed, environment, files
 
 from srnet.experiment import BiasModel, Engine, Evaluate, FineTune, ModelNode, PoE, Pretrained, Prune, Store
+from srnet.experiment.engines.cluster import import_ray
 from srnet.experiment.engines.scheduler import retrying
 from srnet.experiment.nodes.base import every_node
 from srnet.progress import Reporter
@@ -22,7 +23,8 @@ from srnet.pruners import IMP, MaskTraining
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
-ray = pytest.importorskip("ray")
+pytest.importorskip("ray")
+ray = import_ray()
 
 TASK = SyntheticTask("inference", train_size=120, dev_size=40, ood_size=40)
 
@@ -34,8 +36,6 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment(observed.folder).items():
             patch.setenv(name, value)
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         ray.init(address="local", num_cpus=2, object_store_memory=80_000_000, include_dashboard=False,
                  log_to_driver=False, logging_level="ERROR")  # fmt: skip
     yield observed
@@ -68,6 +68,13 @@ def by_one_process(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory)
         return made[seed]
 
     return local
+
+
+def test_a_start_of_ray_does_not_wait_for_workers(observed: Observed) -> None:
+    """It would wait forever for one that is killed."""
+    names = [" ".join(each.cmdline()[:2]).strip() for each in psutil.Process().children(recursive=True)]
+    assert "ray::DashboardAgent" in names
+    assert not [name for name in names if name == "ray::IDLE" or name.endswith("default_worker.py")]
 
 
 def test_ray_computes_what_one_process_does(

@@ -19,6 +19,7 @@ from srnet.backbones import load_backbone
 from srnet.experiment import Engine, Evaluate, FineTune, Pretrained, Prune
 from srnet.experiment.compute import load_logits
 from srnet.experiment.nodes import load_task
+from srnet.export.card import scores_of_folder
 from srnet.masks import Mask
 from srnet.masks.units import unit_mask
 from srnet.pruners.base import PRUNERS, Batches, Pruner, register
@@ -122,7 +123,7 @@ def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, 
     for name, more in options.items():
         format = "shrunk" if name == "uniform" else name
         api.export_model(key.key, out / name, format=format, engine=engine, say=said.append, **more)
-    assert any(line.startswith("int8, OOD challenge, accuracy: ") for line in said)
+    assert any(line.startswith("int8, inference challenge (OOD), accuracy: ") for line in said)
     base = load_backbone(Subnetwork.load(engine.store.path(key.key)).backbone, ("0", "1"), 0)
     dev = load_task(key.task_spec).dev
     batch = encode(dev, base.tokenizer, base.max_length(128)).collate(range(len(dev)))
@@ -134,6 +135,9 @@ def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, 
         assert again.sparsity == pytest.approx(Subnetwork.load(engine.store.path(key.key)).sparsity)
         if name != "onnx":  # which has 8 bits
             assert again.scores == expected_scores
+    rounded = {f"inference {name}": each["accuracy"] for name, each in again.scores.items()}
+    known = {name.split(" (")[0]: score for name, score in scores_of_folder(out / "onnx").items()}
+    assert known == pytest.approx(rounded, abs=1e-3), "those of the very graph"
     pace = Pace(rounds=2, lengths=(8,), batch=1, memory=False)
     names = [each.name for each in api.speed(key.key[:8], str(out / "shrunk"), pace=pace, engine=engine)]
     assert names == [key.key[:8], "shrunk"]

@@ -86,6 +86,8 @@ def gone() -> UserError:
 def import_ray() -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning of Ray
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # otherwise ray.init waits for the first workers, and forever, with the interpreter locked, for one that was killed
+    os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
     os.environ.setdefault("RAY_worker_niceness", "0")  # the default, 15, hardly computes beside other programs
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated|has been marked dead")  # on stdout
     try:
