@@ -135,7 +135,7 @@ def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, 
         assert again.sparsity == pytest.approx(Subnetwork.load(engine.store.path(key.key)).sparsity)
         if name != "onnx":  # which has 8 bits
             assert again.scores == expected_scores
-    rounded = {f"inference {name}": each["accuracy"] for name, each in again.scores.items()}
+    rounded = {f"inference {name}": each["metrics"]["accuracy"] for name, each in again.scores.items()}
     known = {name.split(" (")[0]: score for name, score in scores_of_folder(out / "onnx").items()}
     assert known == pytest.approx(rounded, abs=1e-3), "those of the very graph"
     pace = Pace(rounds=2, lengths=(8,), batch=1, memory=False)
