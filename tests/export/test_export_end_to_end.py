@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -113,6 +114,22 @@ def test_every_format_is_audited_as_the_model_of_the_store(key: Prune, engine: E
             altered.write(b" ")
         with pytest.raises(UserError, match=r"tokenizer.json is truncated or altered"):
             load_classifier(Source(str(tmp_path / name), engine.store))
+
+
+def test_exports_are_compared_with_full_models_over_seeds(
+    key: Prune, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model against itself: no difference, and with fewer than three seeds no verdict."""
+    from srnet import api
+
+    api.export_model(key.key, tmp_path / "same", format="merged", engine=engine)
+    store = ["--store", str(engine.store.root)]
+    monkeypatch.setattr("sys.argv", ["compare_exports.py", *store, *[f"{key.key}={tmp_path / 'same'}"] * 2])
+    runpy.run_path(str(ROOT / "examples" / "compare_exports.py"), run_name="__main__")
+    *splits, last = capsys.readouterr().out.splitlines()
+    assert [line.split(",")[0] for line in splits] == ["ID dev", "OOD challenge"]
+    assert all(line.endswith("; +0.0 [+0.0, +0.0]") for line in splits), splits
+    assert last.startswith("Sparse and robust: 2 seeds: no verdict: keeps 100.0 % of ID")
 
 
 def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""Exported models against full models of the same seeds: `python examples/compare_exports.py FULL_KEY=FOLDER ...`.
+
+Prints the scores on every ID and OOD split with their standard deviation over seeds, 95 % intervals of the difference,
+and the verdict, for the very models that are deployed. The task is that of the first key.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from srnet import Store
+from srnet.audit.classifiers import Source, load_classifier
+from srnet.evaluation import KEEPS_ID, Interval, Term, contrast, judge, measure, spread
+from srnet.experiment.nodes import load_task
+from srnet.experiment.rebuild import stored_model
+
+Answers = dict[str, list[np.ndarray]]
+"""By split, for each seed."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pairs", nargs="+", metavar="FULL_KEY=FOLDER")
+    parser.add_argument("--store", default=None)
+    options = parser.parse_args()
+    store = Store(options.store) if options.store else Store()
+    pairs = [pair.partition("=")[::2] for pair in options.pairs]
+    task = load_task(stored_model(store, pairs[0][0]).task_spec)
+    splits = {name: task.splits[name] for name in task.scored}
+
+    def answers(name: str) -> dict[str, np.ndarray]:
+        model = load_classifier(Source(name, store, pairs=task.has_pairs))
+        return {split: model.logits(each.text_a, each.text_b).argmax(axis=1) for split, each in splits.items()}
+
+    found = [(answers(full), answers(str(Path(folder)))) for full, folder in pairs]
+    labels = {name: split.labels for name, split in splits.items()}
+    full, small = ({name: [each[side][name] for each in found] for name in splits} for side in (0, 1))
+
+    def score(side: Answers, name: str) -> list[float]:
+        return [100.0 * measure(task.metric, each, labels[name]) for each in side[name]]
+
+    def difference(name: str, weight: float = 1.0) -> Interval:
+        return contrast([Term(1.0, name, small[name]), Term(-weight, name, full[name])], labels, task.metric)
+
+    for name, split in splits.items():
+        scores = [spread(score(side, name)) for side in (full, small)]
+        print(f"{split.kind} {name}, {task.metric}: full {scores[0]}, deployed {scores[1]}; {difference(name)}")
+    gains = {name: difference(name) for name, split in splits.items() if split.kind == "OOD"}
+    ours, theirs = (float(np.mean(score(side, task.dev.name))) for side in (small, full))
+    print(f"Sparse and robust: {judge(ours, theirs, difference(task.dev.name, KEEPS_ID), gains)}")
+
+
+if __name__ == "__main__":
+    main()
