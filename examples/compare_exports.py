@@ -33,7 +33,8 @@ def main() -> None:
 
     def answers(name: str) -> dict[str, np.ndarray]:
         model = load_classifier(Source(name, store, pairs=task.has_pairs))
-        return {split: model.logits(each.text_a, each.text_b).argmax(axis=1) for split, each in splits.items()}
+        logits = {split: model.logits(each.text_a, each.text_b) for split, each in splits.items()}
+        return {split: task.answer_kind.decode(each, logits[split]) for split, each in splits.items()}
 
     found = [(answers(full), answers(str(Path(folder)))) for full, folder in pairs]
     labels = {name: split.labels for name, split in splits.items()}
