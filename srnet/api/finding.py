@@ -23,7 +23,8 @@ from srnet.progress import is_secondary_rank
 from srnet.report import report_files
 from srnet.timing import Pace
 
-PACE = Pace(rounds=15, batch=8, memory=False)
+PACE = Pace(rounds=15, lengths=(8, 32, 128), batch=8, memory=False)
+"""Short, and with a length that every model can read."""
 AUDIT = "audit"
 """The folder of the audit in the folder of a search."""
 

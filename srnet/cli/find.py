@@ -91,12 +91,16 @@ def _print_found(found: Any, folder: Path) -> None:
         out.print(f"No claim about robustness: {why}. The audit shows how errors depend on the shortcut.")
     else:
         out.print(f"Sparse and robust: {found.verdict}.")
-    full, small = found.measured
+    if found.measured:
+        _print_speed(*found.measured)
+    paths = {"Model": model_folder(folder, found), "Report": folder / "report.html"}
+    for name, path in {**paths, "Audit": folder / "audit" / "audit.html"}.items():
+        out.print(f"{name}: {path}")
+
+
+def _print_speed(full: Any, small: Any) -> None:
     timing = max((each for each in small.timings if each.rows == 1), key=lambda each: each.length)
     out.print(
         f"Against the full model in torch: {times_text(timing)} times as fast with one text of {timing.length} tokens,",
         f"{small.bytes / 1e6:.1f} MB instead of {full.bytes / 1e6:.1f} MB.",
     )
-    paths = {"Model": model_folder(folder, found), "Report": folder / "report.html"}
-    for name, path in {**paths, "Audit": folder / "audit" / "audit.html"}.items():
-        out.print(f"{name}: {path}")

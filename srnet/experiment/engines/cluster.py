@@ -109,14 +109,13 @@ def start(ray: Any, address: str | None) -> threading.Event:
     end = threading.Event()
 
     def own() -> None:
-        with guarded():
-            try:
+        try:
+            with guarded():
                 ray.init(address=address, **options)
-            except BaseException as error:
-                failures.put(error)
-            else:
                 failures.put(None)
                 end.wait()
+        except BaseException as error:
+            failures.put(error)
 
     threading.Thread(target=own, daemon=True, name="srnet-ray").start()
     failed = _first(failures, TIMEOUT)
@@ -130,12 +129,14 @@ def start(ray: Any, address: str | None) -> threading.Event:
 def guarded() -> Iterator[None]:
     """Within it the processes that Ray starts are marked. A guard ends them afterwards, also if this one is killed."""
     mark = f"{os.getpid()}-{time.time_ns()}"
-    command = [sys.executable, "-I", str(Path(__file__).with_name("ray_guard.py")), f"{MARK}={mark}"]
+    command = [sys.executable, "-P", str(Path(__file__).with_name("ray_guard.py")), f"{MARK}={mark}"]
     nothing = subprocess.DEVNULL
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing):
         os.environ[MARK] = mark  # not before: the guard would end itself
-        yield
-        del os.environ[MARK]
+        try:
+            yield
+        finally:
+            del os.environ[MARK]
 
 
 def _first(failures: SimpleQueue[BaseException | None], seconds: float) -> BaseException | None:
