@@ -17,7 +17,7 @@ from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
-LENGTH = 7
+LENGTH = 9
 
 
 @pytest.fixture
