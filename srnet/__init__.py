@@ -28,11 +28,11 @@ _WHERE = {
     "finetune": "api.models", "prune": "api.models", "evaluate": "api.models", "bias_model": "api.models",
     "train_on": "api.models", "export_model": "api.models", "import_mask": "api.models",
     "latency": "api.models", "Latency": "masks.latency",
-    "speed": "api.speeds", "Pace": "timing", "speed_against_scores": "timing",
-    "find": "api.finding", "FindSettings": "finding", "Find": "finding",
+    "speed": "api.speeds", "Pace": "pace", "speed_against_scores": "timing",
+    "find": "api.finding", "FindSettings": "find_settings", "Find": "finding",
     "audit_models": "audit", "AuditOptions": "audit",
     "open_page": "page", "PageOptions": "page",
-    "pretrain": "api.models", "PretrainSettings": "tasks.synthetic.pretrain",
+    "pretrain": "api.models", "PretrainSettings": "tasks.synthetic.pretrain_settings",
 }  # fmt: skip
 
 __all__ = ["__version__", *_WHERE]

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from safetensors.torch import load, save
 from tokenizers import Tokenizer
-from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
-from transformers import logging as transformers_logging
-from transformers.initialization import no_init_weights
 
 from srnet.backbones import CLASSIFIER, Head
 from srnet.errors import UserError, reason
 from srnet.files import write_bytes
 from srnet.label_words import read_at_first_token, restrict_to
-from srnet.masks.shrink import Units, cut_blocks
+from srnet.lazy import torch, transformers
 from srnet.masks.units import blocks_of
 from srnet.sealed import check_max_length, read_sealed, seal
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from srnet.masks.shrink import Units
 
 FORMAT = 1
 CARD, WEIGHTS, TOKENIZER = "srnet.json", "weights.safetensors", "tokenizer.json"
@@ -95,7 +95,7 @@ def load_exported(folder: Path | str) -> PreTrainedModel:
     exported = Exported.read(folder)
     if exported.kind == "onnx":
         raise UserError(f"{folder} is an ONNX model", "onnxruntime runs it: see examples/onnx_classify.py")
-    transformers_logging.disable_progress_bar()
+    transformers.logging.disable_progress_bar()
     make = _plain if exported.kind == "checkpoint" else _shrunk
     try:
         model: PreTrainedModel = make(folder, exported).eval()
@@ -113,7 +113,7 @@ def load_tokenizer(folder: Path) -> Any:
         if exported.kind == "onnx":
             tokenizer = _tokenizer_in(folder / TOKENIZER)
         else:
-            tokenizer = AutoTokenizer.from_pretrained(folder, **_SAFE)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **_SAFE)
     except Exception as error:  # the tokenizers library raises plain ones
         raise _no_tokenizer(folder, error) from error
     tokenizer.model_input_names = list(exported.inputs)
@@ -134,7 +134,8 @@ def _no_tokenizer(folder: Path, error: Exception) -> UserError:
 
 def _tokenizer_in(file: Path) -> Any:
     backend = Tokenizer.from_file(str(file))
-    return PreTrainedTokenizerFast(tokenizer_object=backend, pad_token=(backend.padding or {}).get("pad_token"))
+    pad_token = (backend.padding or {}).get("pad_token")
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, pad_token=pad_token)
 
 
 _SAFE = {"trust_remote_code": False, "local_files_only": True}
@@ -148,7 +149,12 @@ def _plain(folder: Path, exported: Exported) -> Any:
 
 def _shrunk(folder: Path, exported: Exported) -> Any:
     """The shapes are made first: those of the configuration, then without the units that are gone."""
-    config = AutoConfig.from_pretrained(folder, **_SAFE)
+    from safetensors.torch import load
+    from transformers.initialization import no_init_weights
+
+    from srnet.masks.shrink import cut_blocks
+
+    config = transformers.AutoConfig.from_pretrained(folder, **_SAFE)
     with no_init_weights():
         model = _with_head(exported.head.loader().from_config(config), exported)
     sizes = {block.name: block.size for block in blocks_of(model)}
@@ -170,6 +176,8 @@ def _with_head(model: Any, exported: Exported) -> Any:
 
 def write_weights(model: PreTrainedModel, folder: Path) -> None:
     """The configuration and every tensor. Tensors that share their memory are written twice: they are small."""
+    from safetensors.torch import save
+
     model.config.save_pretrained(folder)
     state = {name: tensor.detach().clone().contiguous() for name, tensor in model.state_dict().items()}
     write_bytes(folder / WEIGHTS, save(state))

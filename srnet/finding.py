@@ -22,10 +22,9 @@ from srnet.experiment import BiasSpec, Engine, Evaluate, ModelNode, Node, load_t
 from srnet.experiment.estimate import duration_text, estimate
 from srnet.experiment.nodes import TaskSpec
 from srnet.files import read_json
-from srnet.masks.granularity import WEIGHT, Granularity
+from srnet.find_settings import FindSettings
+from srnet.masks.granularity import WEIGHT
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
-from srnet.options import check_seed_count, option
-from srnet.pruners.base import speedup_text
 from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Profile, full, of_fine_tuned
 from srnet.recipes.points import Point
@@ -39,43 +38,6 @@ EVALUATION = 1.0 / 3.0
 """The time for the forward pass of a batch, relative to a training step: a backward pass costs about two of them."""
 AUDITED = 2
 """Models that are scored once more at the end, for the audit."""
-
-
-@dataclass(frozen=True)
-class FindSettings:
-    """What is searched for, and how far."""
-
-    keep_id: float = 0.95
-    """Share of the full model's ID score that the subnetwork must keep."""
-    sparsities: tuple[float, ...] = (0.3, 0.5, 0.7, 0.9)
-    """Shares of the weights to prune. They are tried from dense to sparse."""
-    speedups: tuple[float, ...] = option((), name="--speedup", instead_of="sparsities")
-    """Instead of --sparsities: how many times as fast the encoder is when its units are removed, by a latency table
-    that is measured on this machine once. Several with commas are tried from dense to fast."""
-    granularity: Granularity | None = None
-    """What is pruned as a whole: weight; head, neuron, or head,neuron, which makes the model faster; layer. Default:
-    weight, and head,neuron with --speedup."""
-    seeds: int = option(3, least=1)
-    """Seeds of the chosen subnetwork. With fewer than 3 there is no verdict."""
-
-    def __post_init__(self) -> None:
-        check_seed_count(self.seeds)
-        if not 0.0 < self.keep_id <= 1.0:
-            raise UserError(f"keep_id {self.keep_id:g} is out of range", "it is a share: 0 < keep_id <= 1")
-        if not self.targets or len(set(self.targets)) != len(self.targets):
-            raise UserError("at least one sparsity or speed-up is needed, each once", "give --sparsities 0.5,0.7")
-
-    @property
-    def targets(self) -> tuple[float, ...]:
-        """Speed-ups or sparsities, from dense to sparse."""
-        return tuple(sorted(self.speedups or self.sparsities))
-
-    @property
-    def units(self) -> Granularity:
-        return self.granularity or (("head", "neuron") if self.speedups else WEIGHT)
-
-    def text(self, target: float) -> str:
-        return speedup_text(target) if self.speedups else f"{100 * target:g} %"
 
 
 @dataclass(frozen=True)

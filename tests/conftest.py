@@ -8,12 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from processes import ForkServer, started_fork_server, write_tiny_backbone
 
 from srnet.experiment import Engine, Pretrained, Store
 from srnet.progress import Reporter
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
+
+# a busy machine is no failure
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 # torch is imported with the tests, not here: the process that distributes them needs no torch
 FIRST = (

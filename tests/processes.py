@@ -68,7 +68,8 @@ def small_recipe(
 
 def write_tiny_backbone(folder: Path) -> Path:
     """A BERT of two layers, width 32, that has seen a few steps of pre-training."""
-    from srnet.tasks.synthetic.pretrain import PretrainSettings, pretrain
+    from srnet.tasks.synthetic.pretrain import pretrain
+    from srnet.tasks.synthetic.pretrain_settings import PretrainSettings
 
     steps = {"mlm_steps": 4, "pair_steps": 2, "compare_steps": 2, "warmup": 2}
     pretrain(folder, PretrainSettings(**steps, batch_size=8, hidden_size=32, layers=2, heads=2))

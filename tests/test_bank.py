@@ -95,7 +95,7 @@ def check(bank: MaskBank, fresh: dict[str, tuple[Tensors, torch.Tensor]]) -> Non
     assert torch.equal(logits(bank.model), expected)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(sequence=st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS)), min_size=1, max_size=6))
 def test_any_sequence_of_switches(sequence: list[tuple[str, str]], bank: MaskBank, fresh: dict) -> None:
     for one, other in sequence:

@@ -16,7 +16,8 @@ from srnet.cli import main
 from srnet.errors import UserError
 from srnet.experiment import Engine, Store
 from srnet.experiment.nodes import TaskSpec
-from srnet.finding import Find, FindSettings, Found, Tried
+from srnet.find_settings import FindSettings
+from srnet.finding import Find, Found, Tried
 from srnet.masks.latency import Latency
 from srnet.progress import Reporter
 from srnet.pruners import MaskTraining

@@ -37,7 +37,7 @@ def test_a_name_that_is_no_file_name_is_refused_wherever_it_stands(name: str) ->
         SquadTask("t.json", "d.json", name=name)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(min_size=1, max_size=30))
 def test_what_is_accepted_is_a_file_of_its_folder(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     try:

@@ -87,7 +87,7 @@ _PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(value=_PLAIN)
 def test_plain_data_comes_back(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
     path = tmp_path_factory.mktemp("yaml") / "v.yaml"

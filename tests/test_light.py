@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -24,6 +26,24 @@ except SystemExit as end:
     assert not end.code, end.code
 finally:
     print("HEAVY", *(name for name in {heavy!r} if name in sys.modules))
+"""
+
+HELP = """
+import sys
+import typer
+from srnet.cli import app
+
+def walk(command, words):
+    for name, each in getattr(command, "commands", {{}}).items():
+        yield from walk(each, [*words, name])
+    if not hasattr(command, "commands"):
+        yield words
+
+commands = list(walk(typer.main.get_command(app), []))
+for words in commands:
+    app([*words, "--help"], standalone_mode=False)
+print(len(commands))
+print("HEAVY", *(name for name in {heavy!r} if name in sys.modules))
 """
 
 
@@ -55,9 +75,14 @@ def test_light_commands_import_nothing_heavy(tmp_path: Path, csv_files: list[str
     assert heavy_imports(tmp_path, "demo", "--dry-run") == []
 
 
-@pytest.mark.parametrize("command", ["finetune", "prune", "reproduce", "data check"])
-def test_help_imports_nothing_heavy(tmp_path: Path, command: str) -> None:
-    assert heavy_imports(tmp_path, *command.split(), "--help") == []
+def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
+    """Of all commands, in one process."""
+    ran = subprocess.run(
+        [sys.executable, "-c", HELP.format(heavy=HEAVY)], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    *helps, last = ran.stdout.splitlines()
+    assert last == "HEAVY", ran.stderr[-2000:]
+    assert len([line for line in helps if "Usage: " in line]) == int(helps[-1]) > 15
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -68,3 +93,11 @@ def test_recorded_identities_are_those_of_the_shipped_backbones(name: str) -> No
     recorded = json.loads((SHIPPED[name] / IDENTITY).read_text())
     loaded = load_backbone(name, ("0", "1"), seed=0).sha256
     assert recorded == {"transformers": transformers.__version__, "sha256": loaded}
+
+
+@pytest.mark.parametrize("package", ["srnet.audit", "srnet.page"])
+def test_names_that_are_imported_at_first_use(package: str) -> None:
+    """Each is what it says, also after all modules of the package were imported: no module has the name of another."""
+    found = import_module(package)
+    values = [getattr(found, name) for _ in range(2) for name in found.__all__]
+    assert not [value for value in values if isinstance(value, ModuleType)]

@@ -377,7 +377,7 @@ ORDERS = st.builds(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(order=ORDERS)
 def test_a_printed_command_parses_back(order: Order) -> None:
     program, *words = shlex.split(order.command())

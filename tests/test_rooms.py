@@ -23,11 +23,25 @@ FOUNDATION = (
     "lazy",
     "sealed",
     "children",
+    "pace",
 )
 """Open to all; these import nothing but each other."""
 ORDER = (
     *("tasks", "bias", "objectives", "masks", "exported", "subnetwork", "bank", "training", "pruners", "evaluation"),
-    *("export", "timing", "experiment", "recipes", "report", "rounds", "audit", "page", "finding", "api", "cli"),
+    *(
+        "export",
+        "timing",
+        "experiment",
+        "recipes",
+        "report",
+        "rounds",
+        "audit",
+        "page",
+        "find_settings",
+        "finding",
+        "api",
+        "cli",
+    ),
 )
 DOORS = ("__init__", "__main__")
 """The package's own front doors: `__init__` may show anything but the command line, `__main__` starts it."""

@@ -15,13 +15,14 @@ from srnet.experiment import BiasSpec, Engine
 from srnet.experiment.nodes import TaskSpec
 from srnet.export import Format, get_format
 from srnet.files import require_writable, write_json
-from srnet.finding import Find, FindSettings, Found
+from srnet.find_settings import FindSettings
+from srnet.finding import Find, Found
 from srnet.masks.granularity import WEIGHT
 from srnet.names import EMBEDDED
 from srnet.options import as_cli_args
+from srnet.pace import Pace
 from srnet.progress import is_secondary_rank
 from srnet.report import report_files
-from srnet.timing import Pace
 
 PACE = Pace(rounds=15, lengths=(8, 32, 128), batch=8, memory=False)
 """Short, and with a length that every model can read."""

@@ -31,8 +31,8 @@ from srnet.pruners.base import OfUnits, speedup_text
 from srnet.pruners.penalised import Penalised
 from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
 from srnet.subnetwork import Subnetwork
-from srnet.tasks.synthetic.pretrain import PretrainSettings
 from srnet.tasks.synthetic.pretrain import pretrain as pretrain_backbone
+from srnet.tasks.synthetic.pretrain_settings import PretrainSettings
 from srnet.training import TrainingSettings
 
 TOLERANCE = 0.002

@@ -13,7 +13,8 @@ from srnet.experiment.known import known_about
 from srnet.experiment.rebuild import stored_model
 from srnet.export.card import scores_by_name, scores_of_folder
 from srnet.files import require_writable, write_bytes
-from srnet.timing import Measured, Pace, measure_speed, speed_against_scores
+from srnet.pace import Pace
+from srnet.timing import Measured, measure_speed, speed_against_scores
 
 PICTURES = ("png", "pdf", "svg")
 SHORTEST_KEY = 4

@@ -1,14 +1,20 @@
 """Any two classifiers compared on a task: scores, sub-cases, dependence on the shortcut, loyalty, changed rows."""
 
-from srnet.audit.classifiers import Classifier, Matched, Source, TorchClassifier, load_classifier, match, task_of
-from srnet.audit.contrast import FLIP, RULES, SAME, Changed, Row, Rule, register, rule
-from srnet.audit.disagreements import Found, disagreements, worst_first
-from srnet.audit.outcomes import Failure, RuleOutcome, apply_rule
-from srnet.audit.report import Audit, make_audit
-from srnet.audit.rows import Judged, Predictions, collect_logits, judge_split, predictions_of, word_overlap
-from srnet.audit.run import AuditOptions, audit_models, find_shortcut, load_models, measure_shortcut, predict_splits
-from srnet.audit.tables import Table, tables_of
-from srnet.audit.writing import check_writable, write_audit
+from typing import TYPE_CHECKING
+
+from srnet.lazy import exports
+
+if TYPE_CHECKING:
+    from srnet.audit.classifiers import Classifier, Matched, Source, TorchClassifier, load_classifier, match, task_of
+    from srnet.audit.contrast import FLIP, RULES, SAME, Changed, Row, Rule, register, rule
+    from srnet.audit.disagreement import Found, disagreements, worst_first
+    from srnet.audit.options import AuditOptions
+    from srnet.audit.outcomes import Failure, RuleOutcome, apply_rule
+    from srnet.audit.report import Audit, make_audit
+    from srnet.audit.rows import Judged, Predictions, collect_logits, judge_split, predictions_of, word_overlap
+    from srnet.audit.run import audit_models, find_shortcut, load_models, measure_shortcut, predict_splits
+    from srnet.audit.tables import Table, tables_of
+    from srnet.audit.writing import check_writable, write_audit
 
 __all__ = [
     "FLIP",
@@ -51,3 +57,17 @@ __all__ = [
     "worst_first",
     "write_audit",
 ]
+
+_NAMES = {
+    "classifiers": ("Classifier", "Matched", "Source", "TorchClassifier", "load_classifier", "match", "task_of"),
+    "contrast": ("FLIP", "RULES", "SAME", "Changed", "Row", "Rule", "register", "rule"),
+    "disagreement": ("Found", "disagreements", "worst_first"),
+    "options": ("AuditOptions",),
+    "outcomes": ("Failure", "RuleOutcome", "apply_rule"),
+    "report": ("Audit", "make_audit"),
+    "rows": ("Judged", "Predictions", "collect_logits", "judge_split", "predictions_of", "word_overlap"),
+    "run": ("audit_models", "find_shortcut", "load_models", "measure_shortcut", "predict_splits"),
+    "tables": ("Table", "tables_of"),
+    "writing": ("check_writable", "write_audit"),
+}
+__getattr__ = exports(__name__, {name: module for module, names in _NAMES.items() for name in names})

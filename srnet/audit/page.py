@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment
 
 from srnet import __version__
-from srnet.audit.disagreements import Found, worst_first
+from srnet.audit.disagreement import Found, worst_first
 from srnet.audit.outcomes import Failure
 from srnet.audit.report import Audit
 from srnet.audit.rows import Judged

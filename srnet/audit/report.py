@@ -11,7 +11,7 @@ import numpy as np
 
 from srnet.audit.calibration import Calibration, calibrations
 from srnet.audit.classifiers import Matched
-from srnet.audit.disagreements import disagree
+from srnet.audit.disagreement import disagree
 from srnet.audit.loyalty import Loyalty, loyalty
 from srnet.audit.outcomes import RuleOutcome
 from srnet.audit.rows import Judged, judge_split

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from srnet.audit.classifiers import Classifier, Matched, Source, load_classifier, match, task_of
 from srnet.audit.contrast import RULES, Rule
+from srnet.audit.options import AuditOptions
 from srnet.audit.outcomes import ROWS, RuleOutcome, apply_rule
 from srnet.audit.report import Audit, make_audit
 from srnet.audit.rows import collect_logits
@@ -21,30 +21,7 @@ from srnet.experiment import Bias, BiasSpec, Engine, load_task
 from srnet.experiment.artifacts import bias_predictions
 from srnet.experiment.nodes import TaskSpec
 from srnet.files import DiskFull
-from srnet.options import option
 from srnet.tasks.base import Task
-
-
-@dataclass(frozen=True)
-class AuditOptions:
-    """What an audit looks at beyond the task's own rows, and how models read texts."""
-
-    contrast: bool = option(False, alone=True)
-    """Also change rows of ID dev by rules, and count wrong answers to the changed rows."""
-    rules: Path | None = None
-    """A Python file with further rules of your own; it is run. Implies --contrast."""
-    contrast_rows: int | None = option(None, least=1)
-    """Rows of ID dev that are changed, drawn always alike. Default: 1,000."""
-    max_length: int | None = option(None, least=8)
-    """Tokens that a pair is cut at. Default: as the model was trained, else 128."""
-
-    def __post_init__(self) -> None:
-        if self.contrast_rows is not None and not self.changes_rows:
-            raise UserError("a number of rows to change, and none is changed", "add --contrast")
-
-    @property
-    def changes_rows(self) -> bool:
-        return self.contrast or self.rules is not None
 
 
 def audit_models(

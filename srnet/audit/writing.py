@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from srnet.audit.disagreements import disagree
+from srnet.audit.disagreement import disagree
 from srnet.audit.page import render_page
 from srnet.audit.report import Audit
 from srnet.audit.rows import Judged

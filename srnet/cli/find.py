@@ -26,7 +26,7 @@ def find(
     *,
     task: Task,
     backbone: Backbone = EMBEDDED,
-    settings: Annotated[Given, Fields("Search", "srnet.finding:FindSettings")],
+    settings: Annotated[Given, Fields("Search", "srnet.find_settings:FindSettings")],
     budget: Budget = None,
     dry_run: DryRun = False,
     measure: Measure = False,

@@ -49,7 +49,7 @@ Subcases = Annotated[bool, typer.Option(help="Also print the accuracy of every s
 Format = Annotated[Any, Choice("format", "srnet.export:FORMATS", "merged")]
 ExportPath = Annotated[Path, typer.Option("--out", help="A new folder; for smp a new file, NAME.npy.")]
 BackbonePath = Annotated[Path, typer.Option("--out", help="Where the backbone goes.")]
-PretrainOptions = Annotated[Given, Fields("Pre-training", "srnet.tasks.synthetic.pretrain:PretrainSettings")]
+PretrainOptions = Annotated[Given, Fields("Pre-training", "srnet.tasks.synthetic.pretrain_settings:PretrainSettings")]
 QuietRun = Annotated[Given, Fields("Options", Run, only=("quiet",))]
 Key = Annotated[bool, typer.Option("--key", help="Print the key alone, for scripts.")]
 

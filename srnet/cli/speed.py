@@ -15,7 +15,7 @@ from srnet.cli.options import Command, Fields
 
 Models = Annotated[list[str], typer.Argument(help="Keys, folders of any exported format, backbones, names on the Hub.")]
 Picture = Annotated[Path | None, typer.Option(help="Also draw speed against score: FILE.png, .pdf or .svg.")]
-Measuring = Annotated[Given, Fields("Measuring", "srnet.timing:Pace")]
+Measuring = Annotated[Given, Fields("Measuring", "srnet.pace:Pace")]
 
 
 @app.command(cls=Command)

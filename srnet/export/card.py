@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -16,7 +16,9 @@ from srnet.evaluation import MIN_SEEDS, Interval, Spread, Verdict, seeds_in_word
 from srnet.exported import Exported, is_exported
 from srnet.files import write_text
 from srnet.sealed import README
-from srnet.subnetwork import Subnetwork
+
+if TYPE_CHECKING:
+    from srnet.subnetwork import Subnetwork
 
 SHORTCUTS = {
     "overlap": "The suspected shortcut is word overlap: texts that share many words tend to have the same label.",

@@ -5,17 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from srnet.backbones import LoadedBackbone
 from srnet.errors import choose
 from srnet.export.card import About
 from srnet.exported import Exported, Kind
 from srnet.files import require_new
 from srnet.label_words import token_ids
 from srnet.masks.granularity import Granularity
-from srnet.subnetwork import Subnetwork
 from srnet.tasks.base import Task
+
+if TYPE_CHECKING:
+    from srnet.backbones import LoadedBackbone
+    from srnet.subnetwork import Subnetwork
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from srnet.backbones import Head, LoadedBackbone, load_language_model
 from srnet.export.card import write_card
 from srnet.export.formats import Format, Source, register
 from srnet.files import new_folder, require_new
 from srnet.label_words import token_ids
-from srnet.subnetwork import Subnetwork
+from srnet.lazy import torch
+
+if TYPE_CHECKING:
+    from srnet.subnetwork import Subnetwork
 
 
 @register

@@ -9,11 +9,9 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import nn
 
 from srnet.backbones import LoadedBackbone
 from srnet.errors import UserError, reason
@@ -22,12 +20,12 @@ from srnet.export.card import SCORES, score_name, write_card
 from srnet.export.formats import Format, Source, register
 from srnet.exported import TOKENIZER
 from srnet.files import new_folder, write_text
+from srnet.lazy import nn, no_grad, torch
 from srnet.masks.granularity import Granularity
-from srnet.masks.shrink import shrink
 from srnet.masks.units import FAMILIES
-from srnet.training.data import Encoded, separates, token_batches
-from srnet.training.inputs import inputs_for
-from srnet.training.predict import EVAL_TOKENS
+
+if TYPE_CHECKING:
+    from srnet.training import Encoded
 
 GRAPH = "model.onnx"
 OPSET = 17
@@ -64,6 +62,8 @@ class Onnx(Format):
         base = source.base()
         model: Any = source.subnetwork.model(base)
         if model.config.model_type in FAMILIES:
+            from srnet.masks.shrink import shrink
+
             shrink(model)
         with new_folder(out) as staging:
             _write_tokenizer(staging / TOKENIZER, base, source.max_length)
@@ -105,15 +105,18 @@ def require_onnx() -> None:
 # --- the graph -----------------------------------------------------------------------------------------------------
 
 
-class _Logits(nn.Module):
+def _logits_alone(model: Any, names: list[str]) -> nn.Module:
     """Tensors in, logits out: a graph has no dictionaries."""
 
-    def __init__(self, model: Any, names: list[str]) -> None:
-        super().__init__()
-        self.model, self.names = model, names
+    class Logits(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
 
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        return self.model(**dict(zip(self.names, inputs, strict=True))).logits
+        def forward(self, *inputs: torch.Tensor) -> Any:
+            return self.model(**dict(zip(names, inputs, strict=True))).logits
+
+    return Logits().eval()
 
 
 def write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> None:
@@ -126,7 +129,7 @@ def write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> No
     try:
         with _silence():
             torch.onnx.export(
-                _Logits(model, names).eval(),
+                _logits_alone(model, names),
                 tuple(batch.values()),
                 path,
                 dynamo=False,
@@ -186,6 +189,8 @@ def _write_tokenizer(path: Path, base: LoadedBackbone, max_length: int) -> None:
 
 def _before_second(tokenizer: Any) -> str:
     """What stands before the second text of a pair: a new line where the tokenizer marks no beginning."""
+    from srnet.training.data import separates
+
     return "" if separates(tokenizer) else "\n"
 
 
@@ -202,7 +207,7 @@ def sample_batches(tokenizer: Any, max_length: int) -> Iterator[dict[str, torch.
         yield dict(batch)
 
 
-@torch.no_grad()
+@no_grad
 def _logits(model: Any, batch: Mapping[str, torch.Tensor]) -> np.ndarray:
     found: np.ndarray = model(**batch).logits.numpy()
     return found
@@ -254,6 +259,9 @@ def run_session(session: Any, batch: Mapping[str, torch.Tensor]) -> np.ndarray:
 
 def onnx_logits(session: Any, data: Encoded) -> np.ndarray:
     """Logits in the order of the data, as `predict` gives them."""
+    from srnet.training.data import token_batches
+    from srnet.training.predict import EVAL_TOKENS
+
     batches = token_batches(data.lengths, EVAL_TOKENS)
     parts = [data.place(rows, run_session(session, data.collate(rows))) for rows in batches]
     order = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
@@ -262,6 +270,8 @@ def onnx_logits(session: Any, data: Encoded) -> np.ndarray:
 
 def _scores(graph: Path, source: Source, base: LoadedBackbone) -> dict[str, float]:
     """By data and metric, as on the card of the model; nothing where the data are not at hand."""
+    from srnet.training.inputs import inputs_for
+
     task, session = source.task, open_session(graph)
     if task is None:
         return {}

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
+from srnet.lazy import no_grad
 
-from srnet.subnetwork import Subnetwork
+if TYPE_CHECKING:
+    import torch
+
+    from srnet.subnetwork import Subnetwork
 
 EXACT = "float32"
 
@@ -37,7 +41,7 @@ def logits_moved(exact: Subnetwork, rounded: Subnetwork, sample: Sample) -> floa
     return float((_logits(exact, sample) - _logits(rounded, sample)).abs().max())
 
 
-@torch.no_grad()
+@no_grad
 def _logits(subnetwork: Subnetwork, sample: Sample) -> torch.Tensor:
     base = subnetwork.base()
     first, second = (list(texts) for texts in zip(*sample.pairs, strict=True))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from torch import nn
-
 from srnet.backbones import linear_layers
+from srnet.lazy import nn
 from srnet.masks.parametrization import raw_weights
 from srnet.masks.targets import LAYERS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from srnet.backbones import LoadedBackbone
 from srnet.errors import UserError
@@ -14,8 +14,10 @@ from srnet.export.merged import whole_model, write_checkpoint
 from srnet.exported import write_weights
 from srnet.files import new_folder
 from srnet.masks.granularity import WEIGHT, Granularity
-from srnet.masks.shrink import Units, family_of, shrink
 from srnet.masks.units import blocks_of
+
+if TYPE_CHECKING:
+    from srnet.masks.shrink import Units
 
 LOAD = """
 import srnet
@@ -41,6 +43,8 @@ class Shrunk(Format):
             raise UserError("single weights cannot be removed from a model", "prune units: --granularity head,neuron")
 
     def write(self, source: Source, out: Path) -> list[str]:
+        from srnet.masks.shrink import family_of, shrink
+
         base = source.base()
         model: Any = (whole_model if self.uniform else _plain_model)(source.subnetwork, base)
         before, heads, neurons = _size(model), *(_count(model, kind) for kind in ("attention", "feed-forward"))
@@ -95,6 +99,8 @@ def _heads_stay(model: Any) -> str:
 
 
 def _nothing(model: Any, uniform: bool) -> UserError:
+    from srnet.masks.shrink import family_of
+
     if uniform and not family_of(model).heads:
         return UserError(f"no neuron can go from every layer, and {_heads_stay(model)}", "leave --uniform out")
     if uniform:

@@ -9,18 +9,20 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
-import torch
 
 from srnet.arrays import read_npy_header
 from srnet.errors import UserError
 from srnet.export.formats import Format, Source, register
 from srnet.export.shapes import Shapes, stack_shapes
 from srnet.files import write_bytes
+from srnet.lazy import torch
 from srnet.masks import Mask
-from srnet.subnetwork import Subnetwork
+
+if TYPE_CHECKING:
+    from srnet.subnetwork import Subnetwork
 
 _ZIP = b"PK\x03\x04"
 

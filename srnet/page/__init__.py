@@ -7,10 +7,11 @@ from srnet.lazy import exports
 if TYPE_CHECKING:
     from srnet.page.comparison import Comparison
     from srnet.page.nearest import TrainingRows
+    from srnet.page.options import PageOptions
     from srnet.page.pair import PairView
-    from srnet.page.run import PageOptions, open_page
+    from srnet.page.run import open_page
 
 __all__ = ["Comparison", "PageOptions", "PairView", "TrainingRows", "open_page"]
 
-_RUN = dict.fromkeys(("PageOptions", "open_page"), "run")
-__getattr__ = exports(__name__, {**_RUN, "Comparison": "comparison", "PairView": "pair", "TrainingRows": "nearest"})
+_WHERE = {"Comparison": "comparison", "PageOptions": "options", "PairView": "pair", "TrainingRows": "nearest"}
+__getattr__ = exports(__name__, {**_WHERE, "open_page": "run"})

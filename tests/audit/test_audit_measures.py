@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from srnet.audit.calibration import calibration_error, reliability
-from srnet.audit.disagreements import disagreements, worst_first
+from srnet.audit.disagreement import disagreements, worst_first
 from srnet.audit.loyalty import label_loyalty, probability_loyalty
 from srnet.audit.rows import judge_split, predictions_of, word_overlap
 from srnet.audit.scores import split_scores, sub_cases

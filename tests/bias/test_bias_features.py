@@ -87,7 +87,7 @@ def test_both_sides_have_as_many_texts() -> None:
 texts = st.lists(st.sampled_from(["the", "doctor", "lawyer", "left", "saw", "zebra", ","]), max_size=6).map(" ".join)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(texts, texts)
 def test_bounds_and_case(premise: str, hypothesis: str) -> None:
     row = overlap_features([premise], [hypothesis], VECTORS)[0]
@@ -116,7 +116,7 @@ def made_of(vectors: dict[str, np.ndarray]) -> WordVectors:
     return WordVectors({word: row for row, word in enumerate(vectors)}, np.stack(list(vectors.values())))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.lists(any_text, max_size=6))
 def test_tokens_are_the_words_of_each_text(texts: list[str]) -> None:
     tokens = tokenise(texts)
@@ -125,7 +125,7 @@ def test_tokens_are_the_words_of_each_text(texts: list[str]) -> None:
     assert len(set(tokens.vocabulary)) == len(tokens.vocabulary)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(any_text, any_text), min_size=1, max_size=12), some_vectors, st.integers(1, 5), st.booleans())
 def test_as_the_reference_whatever_the_chunks(
     pairs: list[tuple[str, str]], vectors: dict[str, np.ndarray], chunk: int, extended: bool
@@ -164,7 +164,7 @@ def test_many_long_texts_as_the_reference(words_at_once: int, monkeypatch: pytes
     np.testing.assert_allclose(fast, reference.overlap_features(a, b, vectors, extended=True), atol=1e-5)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(any_text, any_text, some_vectors)
 def test_bounds(premise: str, hypothesis: str, vectors: dict[str, np.ndarray]) -> None:
     row = overlap_features([premise], [hypothesis], made_of(vectors), extended=True)[0]

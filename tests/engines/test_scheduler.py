@@ -285,7 +285,7 @@ def plans(draw: st.DrawFn) -> list[Any]:
 accidents = st.lists(st.sampled_from(["died", "busy"]), max_size=6).filter(lambda s: s.count("died") < ATTEMPTS)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(plan=plans(), size=st.integers(1, 4), seed=st.integers(0, 1000), data=st.data())
 def test_whatever_happens_every_node_is_computed_once(plan: list[Any], size: int, seed: int, data: Any) -> None:
     stories = {node.key: data.draw(accidents) for node in plan}
@@ -298,7 +298,7 @@ def test_whatever_happens_every_node_is_computed_once(plan: list[Any], size: int
     assert executor.closed == 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(plan=plans(), size=st.integers(1, 4), seed=st.integers(0, 1000), data=st.data())
 def test_whatever_fails_the_rest_is_computed(plan: list[Any], size: int, seed: int, data: Any) -> None:
     bad = {node.key for node in plan if data.draw(st.booleans())}

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
@@ -65,7 +65,6 @@ VALUES = st.one_of(
 PAIRS = st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=40)
 
 
-@settings(deadline=None)
 @given(PAIRS)
 @example([(1.0, 2.0), (1.0, 3.0)])
 @example([(0.1, 0.3)] * 7)
@@ -82,7 +81,6 @@ def test_they_agree_with_scipy(pairs: list[tuple[float, float]]) -> None:
         assert scores.metrics[metric] == pytest.approx(100 * wanted, abs=1e-3)
 
 
-@settings(deadline=None)
 @given(PAIRS, st.integers(0, 2**32 - 1))
 def test_the_ranks_of_a_resample_are_ranks_of_its_rows(pairs: list[tuple[float, float]], seed: int) -> None:
     answers, labels = np.array(pairs).T

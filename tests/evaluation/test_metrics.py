@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, matthews_corrcoef
 
@@ -80,7 +80,6 @@ def answers(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
     return np.array(draw(each)), np.array(draw(each)), classes
 
 
-@settings(deadline=None)
 @given(answers())
 def test_they_agree_with_scikit_learn(made: tuple[np.ndarray, np.ndarray, int]) -> None:
     predictions, labels, classes = made
@@ -103,7 +102,6 @@ def test_they_agree_with_scikit_learn(made: tuple[np.ndarray, np.ndarray, int]) 
     assert measure("f1", predictions, labels) == pytest.approx(theirs["f1"])
 
 
-@settings(deadline=None)
 @given(answers())
 def test_scores_agree_with_scikit_learn(made: tuple[np.ndarray, np.ndarray, int]) -> None:
     predictions, labels, classes = made

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from srnet.evaluation import Interval, Term, contrast, holm, measure, paired_bootstrap, spread
@@ -70,7 +70,6 @@ ERRORS = st.sampled_from([0.0, 1e-3, 0.1, 1.0, 10.0])
 @given(
     st.floats(-20, 20), ERRORS, ERRORS, st.integers(1, 8), st.floats(-20, 20), st.sampled_from([0.5, 0.9, 0.95, 0.9995])
 )
-@settings(deadline=None)
 def test_p_values_say_what_the_interval_says_at_any_level(
     difference: float, seed_error: float, example_error: float, seeds: int, bar: float, level: float
 ) -> None:

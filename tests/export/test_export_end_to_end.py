@@ -23,10 +23,10 @@ from srnet.experiment.nodes import load_task
 from srnet.export.card import scores_of_folder
 from srnet.masks import Mask
 from srnet.masks.units import unit_mask
+from srnet.pace import Pace
 from srnet.pruners.base import PRUNERS, Batches, Pruner, register
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.timing import Pace
 from srnet.training import TrainingSettings, encode
 
 ROOT = Path(__file__).parents[2]

@@ -29,7 +29,8 @@ from srnet.export.smp_masks import read_smp, to_npy, unpack
 from srnet.masks import Mask
 from srnet.subnetwork import Subnetwork, load_subnetwork
 from srnet.tasks.published import published_task
-from srnet.tasks.synthetic.pretrain import PretrainSettings, pretrain
+from srnet.tasks.synthetic.pretrain import pretrain
+from srnet.tasks.synthetic.pretrain_settings import PretrainSettings
 
 LABELS = ("entailment", "not_entailment")
 WORDS = ("lawyer", "doctor")

@@ -26,7 +26,7 @@ from srnet.files import DiskFull
 from srnet.masks import Mask
 from srnet.progress import Reporter
 from srnet.subnetwork import load_subnetwork
-from srnet.tasks.synthetic.pretrain import PretrainSettings
+from srnet.tasks.synthetic.pretrain_settings import PretrainSettings
 
 SHAPES = {"a.weight": (4, 8)}
 

@@ -123,7 +123,7 @@ def test_scores_before_and_after(tiny_backbone: str, tmp_path: Path) -> None:
     for line, split in zip(lines[2:4], (task.dev, task.ood["challenge"]), strict=True):
         answers = predict(subnetwork.model(base), encode(split, base.tokenizer, 64)).argmax(1)
         score = 100 * float((answers == split.labels).mean())
-        assert line.startswith(f"int8, {split.kind} {split.name}, accuracy: {score:.1f} before, ")
+        assert line.startswith(f"int8, inference {split.name} ({split.kind}), accuracy: {score:.1f} before, ")
     card = (tmp_path / "onnx" / "README.md").read_text()
     assert all(line in card for line in lines)
 

@@ -28,7 +28,7 @@ def tied_scores(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor, int]:
     return torch.tensor(scores), torch.tensor(magnitude), draw(st.integers(0, count))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(tied_scores(), st.booleans())
 def test_keeps_exactly_the_rest(case: tuple[torch.Tensor, torch.Tensor, int], with_tiebreak: bool) -> None:
     scores, magnitude, pruned = case
@@ -38,7 +38,7 @@ def test_keeps_exactly_the_rest(case: tuple[torch.Tensor, torch.Tensor, int], wi
         assert scores[keep].min() >= scores[~keep].max()
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(tied_scores())
 def test_order_of_pruning_is_score_then_magnitude_then_position(case: tuple[torch.Tensor, torch.Tensor, int]) -> None:
     scores, magnitude, pruned = case
@@ -60,7 +60,7 @@ def test_shape_is_kept() -> None:
 
 
 @pytest.mark.parametrize("cut", ["middle", "kth"])
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(case=tied_scores())
 def test_cut_reproduces_the_mask(cut: Any, case: tuple[torch.Tensor, torch.Tensor, int]) -> None:
     scores, magnitude, pruned = case
@@ -92,7 +92,7 @@ def test_cut_when_nothing_is_kept() -> None:
 sparsities = st.floats(0.0, 0.99)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(tied_scores(), tied_scores(), sparsities, st.booleans())
 def test_budget_is_exact(
     first: tuple[torch.Tensor, torch.Tensor, int],
@@ -172,7 +172,7 @@ def shared(draw: st.DrawFn) -> tuple[int, dict[str, int], dict[str, float]]:
     return draw(st.integers(0, sum(totals.values()))), totals, {name: draw(claim) for name in names}
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(shared())
 def test_a_shared_budget_is_spent_and_nobody_gets_more_than_it_has(
     case: tuple[int, dict[str, int], dict[str, float]],
@@ -184,7 +184,7 @@ def test_a_shared_budget_is_spent_and_nobody_gets_more_than_it_has(
     assert all(0 <= counts[name] <= totals[name] for name in totals)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(shared(), st.integers(1, 10_000))
 def test_who_claims_more_never_gets_less(case: tuple[int, dict[str, int], dict[str, float]], total: int) -> None:
     budget, names, claims = case
@@ -196,7 +196,7 @@ def test_who_claims_more_never_gets_less(case: tuple[int, dict[str, int], dict[s
         assert counts[lower] <= counts[higher] + (claims[lower] == claims[higher])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(shared(), st.integers(0, 11), st.floats(1.1, 100.0))
 def test_a_higher_claim_of_ones_own_never_costs_a_weight(
     case: tuple[int, dict[str, int], dict[str, float]], which: int, factor: float

@@ -116,7 +116,7 @@ def test_heads_are_rounded_and_neurons_make_up_for_it() -> None:
 
 
 @pytest.mark.parametrize("scope", ["local", "global"])
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     sparsity=st.floats(0.0, 0.8), seed=st.integers(0, 9), granularity=st.sampled_from([BOTH, ("neuron",), ("head",)])
 )

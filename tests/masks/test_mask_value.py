@@ -82,7 +82,7 @@ shapes = st.dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(shapes, st.integers(0, 2**31))
 def test_bytes_roundtrip(shapes: dict[str, list[int]], seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

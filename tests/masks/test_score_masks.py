@@ -184,7 +184,7 @@ def test_nothing_is_pruned_below_minus_infinity() -> None:
     assert torch.equal(mask(WEIGHT), WEIGHT)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from([-1.0, 0.0, 1e-45, 0.5]), min_size=4, max_size=4), st.integers(0, 4))
 def test_the_forward_pass_uses_the_mask_it_tells(scores: list[float], pruned: int) -> None:
     """Also where thresholds and scores are neighbouring floats: ties at zero are broken by the smallest there is."""

@@ -29,7 +29,7 @@ def parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     variant=st.sampled_from(sorted(VARIANTS)),
     share=st.sampled_from([0.0, 0.3, 0.7, 1.0]),

@@ -138,7 +138,7 @@ def test_the_largest_speedup_is_named_and_works(granularity: Granularity, larges
 
 
 @pytest.mark.parametrize("scope", ["local", "global"])
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     head=st.floats(0.01, 5.0), neuron=st.floats(0.001, 5.0), rest=st.floats(0.0, 50.0), share=st.floats(0.01, 1.0),
     seed=st.integers(0, 99), granularity=st.sampled_from([BOTH, ("neuron",), ("head",)]),

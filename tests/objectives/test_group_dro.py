@@ -74,7 +74,7 @@ def batches(draw: st.DrawFn) -> list[tuple[torch.Tensor, torch.Tensor]]:
     return made
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(batches=batches(), eta=st.floats(0.001, 5.0))
 def test_properties(batches: list[tuple[torch.Tensor, torch.Tensor]], eta: float) -> None:
     loss = prepared(eta, [0, 1, 2])
@@ -91,7 +91,7 @@ def test_properties(batches: list[tuple[torch.Tensor, torch.Tensor]], eta: float
             assert gains[means.index(max(means))] == pytest.approx(max(gains), abs=1e-4)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(batches=batches())
 def test_a_restored_state_continues_the_same(batches: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
     one, other = prepared(0.5, [0, 1, 2]), prepared(0.5, [0, 1, 2])

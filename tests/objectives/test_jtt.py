@@ -40,7 +40,7 @@ def test_the_mean_weight_is_that_of_all_training_data() -> None:
         assert value.item() == pytest.approx(weight * ln(2), rel=1e-6)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     rows=st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 1), st.booleans()), min_size=1, max_size=8),
     upweight=st.integers(1, 9),

@@ -145,7 +145,7 @@ def batches(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, 
 
 
 @pytest.mark.parametrize("name", sorted(PLAIN))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(batch=batches())
 def test_loss_and_gradient_match_plain_probabilities(name: str, batch: tuple[torch.Tensor, ...]) -> None:
     values, labels, bias, teacher = batch
@@ -158,7 +158,7 @@ def test_loss_and_gradient_match_plain_probabilities(name: str, batch: tuple[tor
     )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(batch=batches())
 def test_poe_with_an_ignorant_bias_model_is_ce(batch: tuple[torch.Tensor, ...]) -> None:
     logits, labels, bias, _ = batch

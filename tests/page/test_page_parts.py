@@ -17,8 +17,9 @@ from srnet.bias.words import words
 from srnet.errors import UserError
 from srnet.experiment import BiasSpec, Engine, Pretrained
 from srnet.page import Comparison, TrainingRows
+from srnet.page.options import PageOptions
 from srnet.page.pair import tokens_of
-from srnet.page.run import PageOptions, load_view
+from srnet.page.run import load_view
 from srnet.page.shortcut import load_shortcut
 from srnet.page.words import marked, overlap_of
 from srnet.page.worker import ModelThread, small_parts

@@ -63,7 +63,7 @@ def test_magnitude_would_choose_others() -> None:
     assert magnitude.tolist() == [[False, True, False], [True, True, True]]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     rows=st.integers(1, 6),
     columns=st.integers(1, 7),

@@ -373,7 +373,7 @@ SHARE = st.tuples(st.sampled_from([0.5, 0.86, 0.9, 0.99]), st.sampled_from([0.3,
 
 
 @given(st.tuples(*[SHARE] * 7), st.integers(1, 5), st.sampled_from([0.0, 0.01, 0.1]), st.integers(0, 99))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_verdicts_and_claims_never_contradict_each_other(
     drawn: tuple[tuple[float, float], ...], seeds: int, noise: float, luck: int
 ) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from srnet.cli import main
@@ -209,7 +209,6 @@ def test_nothing_is_left_to_train_on(tmp_path: Path) -> None:
 WORDS = st.lists(st.sampled_from(["Ein", "großes", "Haus", "ÜBER", "2", "1990", "日本", "🙂"]), min_size=1)
 
 
-@settings(deadline=None)
 @given(WORDS, WORDS, st.sampled_from([" ", "  ", "\t", ", ", " - ", "_", "! ", "。", " «"]), st.booleans())
 def test_leaks_are_found_whatever_case_spaces_and_punctuation(a: list[str], b: list[str], gap: str, up: bool) -> None:
     changed = [gap.join(words) + gap for words in (a, b)]

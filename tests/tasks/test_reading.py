@@ -279,7 +279,7 @@ ONE_LINE = st.text(st.characters(exclude_categories=("Cs",), exclude_characters=
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_rows_come_back_as_they_were_written(
     suffix: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

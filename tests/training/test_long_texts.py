@@ -33,7 +33,7 @@ def text(words: int, rng: random.Random) -> str:
     return " ".join(rng.choice(("the", "doctor", "saw", "xyzzy", "é", "日本", "a-b", "don't")) for _ in range(words))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(1, 400), st.integers(1, 400)), min_size=1, max_size=4), st.randoms())
 def test_the_tokens_are_those_of_the_whole_texts(
     tokenizer: object, lengths: list[tuple[int, int]], rng: random.Random

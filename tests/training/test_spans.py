@@ -103,7 +103,7 @@ def test_a_perfect_model_is_always_right(kind: str) -> None:
     np.testing.assert_array_equal(split.answers(best_spans(windows, gold_logits(windows))), 1.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data(), kind=st.sampled_from(sorted(KINDS)))
 def test_a_perfect_model_is_right_whatever_the_text(data: st.DataObject, kind: str) -> None:
     words = data.draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=40))
@@ -351,7 +351,7 @@ def cases(draw: st.DrawFn) -> tuple[Windows, np.ndarray, int]:
     return windows, logits.reshape(-1, 2), draw(st.integers(1, 12))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(cases())
 def test_the_best_span_is_that_of_a_search_through_all(case: tuple[Windows, np.ndarray, int]) -> None:
     windows, logits, longest = case
