@@ -1,7 +1,7 @@
 """Exported models against full models of the same seeds: `python examples/compare_exports.py FULL_KEY=FOLDER ...`.
 
 Prints the scores on every ID and OOD split with their standard deviation over seeds, 95 % intervals of the difference,
-and the verdict, for the very models that are deployed. The task is that of the first key.
+and the verdict, for the exported models. The task is that of the first key.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from srnet.errors import UserError
@@ -89,8 +90,10 @@ class Found:
     """Of the chosen subnetwork, by split."""
     verdict: Verdict | None = None
     """None without OOD data, without a biased bias model, or if nothing was chosen."""
+    folder: Path | None = None
+    """Where the model is that is delivered."""
     measured: tuple[Measured, ...] = ()
-    """How fast and large the full model is, and the folder that is delivered."""
+    """How fast and large the full model is, and that folder."""
 
     @property
     def bias(self) -> Biased | None:
@@ -108,6 +111,7 @@ class Found:
             "full_model": self.full_model and self.full_model.key,
             "scores": {split: vars(each) for split, each in (self.scores or {}).items()},
             "verdict": None if self.verdict is None else {"answer": self.verdict.answer, "gains": gains},
+            "folder": self.folder and str(self.folder),
             "measured": [each.facts() for each in self.measured],
         }
 

@@ -16,7 +16,7 @@ from srnet.progress import Reporter
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
-# a busy machine is no failure
+# tests must not fail because the machine is slow
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 

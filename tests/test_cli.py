@@ -325,7 +325,7 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("prune", "--pruner", "soft-movement", "--floor", 2), "floor 2 is out of range"),
         (
             ("finetune", "--task", "task.yaml", "--max-length", 1),
-            "max_length 1 is out of range; give a number from 8 to 1048576",
+            "--max-length: 1 is too small; give at least 8",
         ),
         (("prune", "--initial-sparsity", 0.9), "initial sparsity 0.9 exceeds the final 0.5"),
         (("prune", "0123"), "no artifact in"),
@@ -412,10 +412,12 @@ def test_mistakes_in_the_data(rows: str, said: str, shell: Shell) -> None:
     assert said in shell.fails("finetune", "--task", "task.yaml")
 
 
-@pytest.mark.parametrize("name", ["report.html", "results.csv", "demo-inference.png", "find.json"])
+@pytest.mark.parametrize(
+    "name", ["report.html", "results.csv", "demo-inference.png", "find.json", "find-inference.png"]
+)
 def test_a_folder_where_a_file_of_the_report_goes(name: str, shell: Shell) -> None:
     (shell.folder / "out" / name).mkdir(parents=True)
-    command = ("find", "inference") if name == "find.json" else ("demo",)
+    command = ("find", "inference") if name.startswith("find") else ("demo",)
     assert f"{name} is a folder; choose another folder for the results" in shell.fails(*command, "--out", "out")
     assert Store(shell.store).keys() == []
 

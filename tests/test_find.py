@@ -111,7 +111,8 @@ def test_what_is_left_in_the_folder(engine: Engine, tmp_path: Path) -> None:
     settings = FindSettings(keep_id=0.5, sparsities=(0.5,), seeds=1)
     found = srnet.find(SMALL, settings, out=out, engine=engine)
     assert found.model is not None
-    folder = out / f"model-{found.model.key[:8]}"
+    folder = out / f"model-{found.model.key[:8]}-subnetwork"
+    assert found.folder == folder
     assert {"find.json", "report.html", "results.csv", "audit", folder.name} <= {path.name for path in out.iterdir()}
     assert srnet.load_subnetwork(folder).config.num_labels == 2
     assert found.verdict is not None
@@ -119,7 +120,7 @@ def test_what_is_left_in_the_folder(engine: Engine, tmp_path: Path) -> None:
     again = srnet.find(SMALL, settings, out=out, engine=engine)
     assert _without_times(again) == _without_times(found)
     full, small = json.loads((out / "find.json").read_text())["measured"]
-    assert (full["name"], small["name"]) == ("full model", "to deploy (subnetwork)")
+    assert (full["name"], small["name"]) == ("full model", "to deploy")
     assert small["bytes"] < full["bytes"]
     png = (out / "speed.png").read_bytes()
     assert png.startswith(b"\x89PNG")

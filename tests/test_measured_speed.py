@@ -15,7 +15,7 @@ from processes import ForkServer
 from small_models import VARIANTS, pruned, tiny
 
 from srnet import api
-from srnet.api.speeds import _drawn_length, _scores
+from srnet.api.speeds import _drawn_length, _known_scores, by_score
 from srnet.cli.speed import _table
 from srnet.errors import UserError
 from srnet.experiment import Engine, Pretrained, Store
@@ -140,7 +140,8 @@ def scored(tmp_path: Path, tiny_backbone: str) -> tuple[Engine, str, Path]:
 def test_a_picture_of_known_scores(scored: tuple[Engine, str, Path], tmp_path: Path, tiny_backbone: str) -> None:
     """A panel for ID and one for OOD; the card of the folder has the scores of the key; the backbone has none."""
     engine, key, folder = scored
-    found = _scores({"key": key[:8], "folder": str(folder), "raw": tiny_backbone}, engine.store)
+    models = {"key": key[:8], "folder": str(folder), "raw": tiny_backbone}
+    found = by_score({name: _known_scores(model, engine.store) for name, model in models.items()})
     assert list(found) == ["inference dev (ID), accuracy", "inference challenge (OOD), accuracy"]
     about = known_about(engine.store, stored_model(engine.store, key))
     for own, score in zip(found.values(), about.scores, strict=True):
@@ -163,7 +164,9 @@ def test_scores_from_before_rounding_are_not_those_of_8_bits(folders: Path, tmp_
     for name in ("onnx", "int8"):
         shutil.copytree(folders / name, tmp_path / name)
         (tmp_path / name / "README.md").write_text(card)
-    found = _scores({name: str(tmp_path / name) for name in ("onnx", "int8")}, Store(tmp_path / "store"))
+    found = by_score(
+        {name: _known_scores(str(tmp_path / name), Store(tmp_path / "store")) for name in ("onnx", "int8")}
+    )
     assert found == {"x, f1": {"onnx": 90.0}}
 
 

@@ -23,6 +23,7 @@ from srnet.report import (
     answer_claims,
     mask_pictures,
     report_files,
+    section_id,
     write_report,
 )
 from srnet.rounds import Rounds
@@ -78,7 +79,7 @@ def _report(
     order: Order | None = None,
     speed: bytes | None = None,
 ) -> Page:
-    require_writable(out, *report_files(recipes))
+    require_writable(out, *report_files(*(section_id(recipe.name, recipe.task.name) for recipe in recipes)))
     recipes = [with_latencies(recipe, engine) for recipe in recipes]
     engine.execute([node for recipe in recipes for node in recipe.nodes()])
     evidence = [Evidence(recipe, engine.store) for recipe in recipes]

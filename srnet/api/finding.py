@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from srnet.api.experiments import run_recipe
 from srnet.api.models import export_model
-from srnet.api.speeds import compare_speed
+from srnet.api.speeds import Comparison, by_score, compare_speed
 from srnet.audit import audit_models, check_writable
 from srnet.errors import UserError
-from srnet.experiment import BiasSpec, Engine
+from srnet.experiment import BiasSpec, Engine, Evaluate, ModelNode, Store, load_task
 from srnet.experiment.nodes import TaskSpec
 from srnet.export import Format, get_format
-from srnet.files import require_writable, write_json
+from srnet.export.card import score_name, scores_of_graph
+from srnet.files import read_json, require_writable, write_json
 from srnet.find_settings import FindSettings
 from srnet.finding import Find, Found
 from srnet.masks.granularity import WEIGHT
@@ -22,7 +23,7 @@ from srnet.names import EMBEDDED
 from srnet.options import as_cli_args
 from srnet.pace import Pace
 from srnet.progress import is_secondary_rank
-from srnet.report import report_files
+from srnet.report import report_files, section_id
 
 PACE = Pace(rounds=15, lengths=(8, 32, 128), batch=8, memory=False)
 """Short, and with a length that every model can read."""
@@ -43,13 +44,13 @@ def find(
 ) -> Found:
     """Find the sparsest subnetwork that keeps the ID score, and write it to `out`, with a report and an audit.
 
-    `budget` is in seconds. `out` gets find.json, model-KEY in the given format, report.html and audit/audit.html. If no
+    `budget` is in seconds. `out` gets find.json, model-KEY-FORMAT, report.html and audit/audit.html. If no
     subnetwork qualifies, only find.json is written. The default of `format` is `shrunk` where units are pruned, and
     `subnetwork` for single weights.
     """
     out, engine, settings = Path(out), engine or Engine(), settings or FindSettings()
     check_writable(out / AUDIT)
-    require_writable(out, "find.json", *report_files(()))
+    require_writable(out, "find.json", *report_files(section_id("find", task.name)))
     deployed = _format(format, settings)
     found = Find(task, backbone, settings, engine, bias, budget).run()
     if is_secondary_rank():
@@ -58,16 +59,46 @@ def find(
     write_json(out / "find.json", found.to_json())
     if found.model is None or found.full_model is None or found.recipe is None:
         return found
-    folder = model_folder(out, found)
-    if not folder.exists():  # otherwise an earlier run of the same search wrote it
-        export_model(found.model.key, folder, format=deployed, engine=engine)
-    models = {"full model": found.full_model.key, f"to deploy ({deployed.name})": str(folder)}
-    compared = compare_speed(models, PACE, engine.store)
-    run_recipe(found.recipe, out, engine, _command(task, settings, backbone), compared.drawn())
+    compared, problem = None, None
+    folder = out / f"model-{found.model.key[:8]}-{_name(deployed)}"
+    try:
+        if not folder.exists():  # otherwise an earlier run of the same search wrote it
+            export_model(found.model.key, folder, format=deployed, engine=engine)
+        compared = _compared(found.full_model, found.model, folder, engine.store)
+    except UserError as error:  # the report and the audit are written all the same
+        problem = error
+    speed = None if compared is None else compared.drawn()
+    run_recipe(found.recipe, out, engine, _command(task, settings, backbone), speed)
     audit_models(found.full_model.key, found.model.key, task=task, out=out / AUDIT, engine=engine)
-    found = replace(found, measured=tuple(compared.measured))
+    if compared is None:
+        raise problem or AssertionError
+    found = replace(found, folder=folder, measured=tuple(compared.measured))
     write_json(out / "find.json", found.to_json())
     return found
+
+
+def _name(format: Format) -> str:
+    """The name of a format with those options that are not the default: onnx-int8."""
+    given = {each.name: getattr(format, each.name) for each in fields(format)}
+    changed = {name: value for name, value in given.items() if value != getattr(type(format), name)}
+    return "-".join([format.name, *(name if value is True else str(value) for name, value in changed.items())])
+
+
+def _compared(full: ModelNode, model: ModelNode, folder: Path, store: Store) -> Comparison:
+    """Speed and scores of the full model and of the folder, which have the same seed."""
+    models = {"full model": full.key, "to deploy": str(folder)}
+    scores = {"full model": _scores(full, store), "to deploy": scores_of_graph(folder) or _scores(model, store)}
+    return compare_speed(models, by_score(scores), PACE, store)
+
+
+def _scores(model: ModelNode, store: Store) -> dict[str, float]:
+    """Of this seed alone."""
+    task = load_task(model.task_spec)
+    splits = read_json(store.path(Evaluate(model).key) / "scores.json")["splits"]
+    return {
+        score_name(task.name, name, each["kind"], task.metric): each["metrics"][task.metric]
+        for name, each in splits.items()
+    }
 
 
 def _format(given: str | Format | None, settings: FindSettings) -> Format:
@@ -83,9 +114,3 @@ def _format(given: str | Format | None, settings: FindSettings) -> Format:
 def _command(task: TaskSpec, settings: FindSettings, backbone: str) -> str:
     given = [] if backbone == EMBEDDED else ["--backbone", backbone]
     return shlex.join(["srnet", "find", task.name, *given, *as_cli_args(settings)])
-
-
-def model_folder(out: Path, found: Found) -> Path:
-    """Where the model of a search that found one is."""
-    assert found.model is not None
-    return out / f"model-{found.model.key[:8]}"

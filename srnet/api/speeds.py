@@ -21,13 +21,16 @@ SHORTEST_KEY = 4
 """Letters from which on a name may be the beginning of a key."""
 
 
+Panels = dict[str, dict[str, float]]
+"""By what was scored, then by model: a panel each."""
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Models that were measured side by side, and the scores that are known of them."""
 
     measured: list[Measured]
-    scores: dict[str, dict[str, float]]
-    """By what was scored, then by model: a panel each."""
+    scores: Panels
     pace: Pace
 
     def drawn(self, format: str = "png") -> bytes:
@@ -56,27 +59,33 @@ def speed(
     short = [Path(model).name if Path(model).is_dir() else model for model in given]
     named = {name if short.count(name) == 1 else model: model for name, model in zip(short, given, strict=True)}
     store, path = (engine or Engine()).store, None if picture is None else Path(picture)
+    scores = {} if path is None else by_score({name: _known_scores(model, store) for name, model in named.items()})
     if path is not None:
-        _check_picture(path, _scores(named, store))
-    compared = compare_speed(named, pace or Pace(), store, on_step)
+        _check_picture(path, scores)
+    compared = compare_speed(named, scores, pace or Pace(), store, on_step)
     if path is not None:
         write_bytes(path, compared.drawn(path.suffix.removeprefix(".")))
     return compared.measured
 
 
 def compare_speed(
-    models: Mapping[str, str], pace: Pace, store: Store, on_step: Callable[[str], None] = lambda what: None
+    models: Mapping[str, str],
+    scores: Panels,
+    pace: Pace,
+    store: Store,
+    on_step: Callable[[str], None] = lambda what: None,
 ) -> Comparison:
     """`models`: a name for each -> as for `speed`."""
     measured = measure_speed({name: _place(model, store) for name, model in models.items()}, pace, on_step)
-    return Comparison(measured, _scores(models, store), pace)
+    return Comparison(measured, scores, pace)
 
 
-def _scores(models: Mapping[str, str], store: Store) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    for name, model in models.items():
-        for scored, value in _known_scores(model, store).items():
-            found.setdefault(scored, {})[name] = value
+def by_score(scores: Mapping[str, Mapping[str, float]]) -> Panels:
+    """From scores by model to a panel for each score."""
+    found: Panels = {}
+    for model, own in scores.items():
+        for name, value in own.items():
+            found.setdefault(name, {})[model] = value
     return found
 
 

@@ -78,8 +78,6 @@ def _print_missed(found: Any, keep_id: float) -> None:
 
 
 def _print_found(found: Any, folder: Path) -> None:
-    from srnet.api.finding import model_folder
-
     out.print(f"Chosen on ID dev: {100 * found.sparsity:.4g} % of the weights are pruned.")
     if found.speedup is not None:
         out.print(f"The encoder is {found.speedup:g} times as fast by estimate, once its units are removed: shrink it.")
@@ -93,13 +91,16 @@ def _print_found(found: Any, folder: Path) -> None:
         out.print(f"Sparse and robust: {found.verdict}.")
     if found.measured:
         _print_speed(*found.measured)
-    paths = {"Model": model_folder(folder, found), "Report": folder / "report.html"}
+    paths = {"Model": found.folder, "Report": folder / "report.html"}
     for name, path in {**paths, "Audit": folder / "audit" / "audit.html"}.items():
         out.print(f"{name}: {path}")
 
 
 def _print_speed(full: Any, small: Any) -> None:
-    timing = max((each for each in small.timings if each.rows == 1), key=lambda each: each.length)
+    timings = [each for each in small.timings if each.rows == 1 and full.timing(1, each.length)]
+    if not timings:
+        return
+    timing = max(timings, key=lambda each: each.length)
     out.print(
         f"Against the full model in torch: {times_text(timing)} times as fast with one text of {timing.length} tokens,",
         f"{small.bytes / 1e6:.1f} MB instead of {full.bytes / 1e6:.1f} MB.",

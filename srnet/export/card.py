@@ -77,11 +77,15 @@ def card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> s
 
 
 def scores_of_folder(folder: Path) -> dict[str, float]:
-    """What is known of an exported model, by data and metric: measured on the very graph, or else named on its card."""
-    more = Exported.read(folder).more if is_exported(folder) else {}
-    own = more.get(SCORES)
-    if not own and not more.get("int8"):  # the scores on a card are those before rounding
-        return scores_on_card(folder)
+    """What is known of an exported model, by data and metric: measured on its graph, or else named on its card."""
+    own = scores_of_graph(folder)
+    rounded = is_exported(folder) and Exported.read(folder).more.get("int8")
+    return own if own or rounded else scores_on_card(folder)  # those on a card are from before rounding
+
+
+def scores_of_graph(folder: Path) -> dict[str, float]:
+    """What the export measured on an ONNX graph; nothing for other folders."""
+    own = Exported.read(folder).more.get(SCORES) if is_exported(folder) else None
     numbers = own.items() if isinstance(own, dict) else ()
     return {name: value for name, value in numbers if isinstance(value, int | float) and math.isfinite(value)}
 

@@ -77,7 +77,7 @@ class Onnx(Format):
     def _write_graph(
         self, source: Source, base: LoadedBackbone, model: Any, folder: Path
     ) -> tuple[list[str], dict[str, float]]:
-        """What there is to say of it, and its scores."""
+        """Remarks on the graph, and its scores."""
         graph = folder / GRAPH
         samples = list(sample_batches(base.tokenizer, base.max_length(source.max_length)))
         write_graph(model, samples[0], graph)

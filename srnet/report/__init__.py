@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from srnet.files import write_bytes
-from srnet.recipes.recipe import Recipe
 from srnet.report.claims import CLAIMS, Finding, answer_claims
 from srnet.report.drawings import draw_curves
 from srnet.report.evidence import Evidence
@@ -27,14 +25,15 @@ __all__ = [
     "mask_pictures",
     "report_files",
     "results_table",
+    "section_id",
     "verdict_line",
     "write_report",
 ]
 
 
-def report_files(recipes: Iterable[Recipe]) -> list[str]:
-    """What `write_report` writes."""
-    figures = [f"{section_id(recipe)}.{format}" for recipe in recipes for format in ("png", "pdf")]
+def report_files(*sections: str) -> list[str]:
+    """What `write_report` writes for sections with these ids."""
+    figures = [f"{section}.{format}" for section in sections for format in ("png", "pdf")]
     return ["report.html", "report.md", "results.csv", SPEED, *figures]
 
 

@@ -16,7 +16,6 @@ from plotly.offline import get_plotlyjs
 from srnet import __version__
 from srnet.errors import shortened
 from srnet.experiment.identity import describe
-from srnet.recipes.recipe import Recipe
 from srnet.report import panels, tables
 from srnet.report.claims import Finding
 from srnet.report.masks import MaskPictures
@@ -27,8 +26,8 @@ from srnet.tasks.splits import LEVELS
 SPEED = "speed.png"
 
 
-def section_id(recipe: Recipe) -> str:
-    return f"{recipe.name}-{recipe.task.name}"
+def section_id(recipe: str, task: str) -> str:
+    return f"{recipe}-{task}"
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Section:
 
     @property
     def id(self) -> str:
-        return section_id(self.results.recipe)
+        return section_id(self.results.recipe.name, self.results.recipe.task.name)
 
     @property
     def title(self) -> str:

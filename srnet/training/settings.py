@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from srnet.errors import UserError, check_ranges, choose
+from srnet.options import option
 
 Precision = Literal["float32", "bf16"]
 Selection = Literal["late", "published"]
@@ -16,7 +17,7 @@ Selection = Literal["late", "published"]
 _TINY = 1e-12
 _RANGES = {
     "learning_rate": (_TINY, 1e3), "score_rate": (_TINY, 1e3), "epochs": (_TINY, 1e6), "steps": (1, 1e9),
-    "batch_size": (1, 2**16), "warmup": (0.0, 0.999), "eval_every": (1, 1e9), "max_length": (8, 2**20),
+    "batch_size": (1, 2**16), "warmup": (0.0, 0.999), "eval_every": (1, 1e9), "max_length": (1, 2**20),
     "max_grad_norm": (0.0, 1e9), "patience": (1, 1e9), "min_gain": (0.0, 1e9), "trace": (0, 1e9),
     "seed": (0, 2**32 - 1), "dev_rows": (1, 1e9),
 }  # fmt: skip
@@ -38,7 +39,7 @@ class TrainingSettings:
     """Share of the run in which the learning rate rises to its peak."""
     eval_every: int = 1000
     """Steps between evaluations on ID dev. Each of them writes a checkpoint to resume from."""
-    max_length: int = 128
+    max_length: int = option(128, least=8)
     """Tokens after which texts are truncated: 128, for squad 384 in windows."""
     max_grad_norm: float = 1.0
     """Norm at which gradients are clipped."""

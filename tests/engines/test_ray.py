@@ -72,6 +72,8 @@ def by_one_process(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory)
 
 def test_a_start_of_ray_does_not_wait_for_workers(observed: Observed) -> None:
     """It would wait forever for one that is killed."""
+    if observed.begun():
+        pytest.skip("other tests have had workers started")
     names = [" ".join(each.cmdline()[:2]).strip() for each in psutil.Process().children(recursive=True)]
     assert "ray::DashboardAgent" in names
     assert not [name for name in names if name == "ray::IDLE" or name.endswith("default_worker.py")]

@@ -55,17 +55,31 @@ def test_ray_that_never_answers_is_not_waited_for() -> None:
     assert run_with_timeout(60.0, lambda: None) is None
 
 
+def test_a_guard_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/true")
+    with pytest.raises(UserError, match="engine 'ray' needs psutil"), guarded():
+        pytest.fail("it is not ready")
+
+
 def test_what_ray_started_ends_with_the_process_that_is_killed() -> None:
     wait = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
     reading, writing = os.pipe()
     if (killed := os.fork()) == 0:
-        with guarded():
-            os.write(writing, b"%d" % subprocess.Popen(wait).pid)
-            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            with guarded() as marked:
+                other = subprocess.Popen(wait)
+                with marked:
+                    found = subprocess.Popen(wait)
+                os.write(writing, f"{found.pid} {other.pid}".encode())
+                os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)  # it must not go on as a second pytest
     assert os.waitpid(killed, 0)[1] == signal.SIGKILL
-    with subprocess.Popen(wait) as other:
-        assert ended([psutil.Process(int(os.read(reading, 20)))], seconds=30.0)
-        assert other.poll() is None
+    of_ray, other = (psutil.Process(int(pid)) for pid in os.read(reading, 40).split())
+    try:
+        assert ended([of_ray], seconds=30.0)
+        assert not ended([other], seconds=0.0), "only what is started with the mark"
+    finally:
         other.kill()
 
 

@@ -154,7 +154,7 @@ def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, 
             assert again.scores == expected_scores
     rounded = {f"inference {name}": each["metrics"]["accuracy"] for name, each in again.scores.items()}
     known = {name.split(" (")[0]: score for name, score in scores_of_folder(out / "onnx").items()}
-    assert known == pytest.approx(rounded, abs=1e-3), "those of the very graph"
+    assert known == pytest.approx(rounded, abs=1e-3), "those of the graph"
     pace = Pace(rounds=2, lengths=(8,), batch=1, memory=False)
     names = [each.name for each in api.speed(key.key[:8], str(out / "shrunk"), pace=pace, engine=engine)]
     assert names == [key.key[:8], "shrunk"]

@@ -11,10 +11,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from subprocess import DEVNULL, PIPE
 from typing import Any
 
 from srnet.errors import UserError
@@ -26,7 +27,7 @@ ANSWER_TIMEOUT = 5.0
 END_TIMEOUT = 15.0
 """Seconds that Ray has to end."""
 MARK = "SRNET_RAY_STARTED_BY"
-"""The variable in the environment of all processes of a Ray that was started here."""
+"""The variable in the environment of all processes of the Ray instance that was started here."""
 PARENT_SECONDS = 1.0
 """Seconds between two checks of a worker that its raylet is alive."""
 
@@ -86,7 +87,7 @@ def gone() -> UserError:
 def import_ray() -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning of Ray
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # otherwise ray.init waits for the first workers, and forever, with the interpreter locked, for one that was killed
+    # otherwise ray.init waits for the first workers. If one of them is killed, it never returns and holds the GIL
     os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
     os.environ.setdefault("RAY_worker_niceness", "0")  # the default, 15, hardly computes beside other programs
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated|has been marked dead")  # on stdout
@@ -110,8 +111,9 @@ def start(ray: Any, address: str | None) -> threading.Event:
 
     def own() -> None:
         try:
-            with guarded():
-                ray.init(address=address, **options)
+            with guarded() as marked:
+                with marked:
+                    ray.init(address=address, **options)
                 failures.put(None)
                 end.wait()
         except BaseException as error:
@@ -126,17 +128,28 @@ def start(ray: Any, address: str | None) -> threading.Event:
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
-    """Within it the processes that Ray starts are marked. A guard ends them afterwards, also if this one is killed."""
+def guarded() -> Iterator[AbstractContextManager[None]]:
+    """Start a process that ends the processes of Ray after this block, also if this process is killed.
+
+    It knows them by a mark, which processes get that are started in the context manager that is returned.
+    """
     mark = f"{os.getpid()}-{time.time_ns()}"
     command = [sys.executable, "-P", str(Path(__file__).with_name("ray_guard.py")), f"{MARK}={mark}"]
-    nothing = subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing):
-        os.environ[MARK] = mark  # not before: the guard would end itself
-        try:
-            yield
-        finally:
-            del os.environ[MARK]
+    # a group of its own: Ctrl-C is for the command, which then ends, and the guard after it
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, process_group=0) as guard:
+        assert guard.stdout is not None
+        if not guard.stdout.readline():
+            raise UserError("engine 'ray' needs psutil", "pip install 'srnet[ray]', or choose --engine pool")
+        yield _marked(mark)
+
+
+@contextmanager
+def _marked(mark: str) -> Iterator[None]:
+    os.environ[MARK] = mark
+    try:
+        yield
+    finally:
+        os.environ.pop(MARK, None)
 
 
 def _first(failures: SimpleQueue[BaseException | None], seconds: float) -> BaseException | None:

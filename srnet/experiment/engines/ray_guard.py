@@ -1,8 +1,9 @@
-"""Ends the processes of a Ray when the command that started it has ended, also if that was killed.
+"""Ends the processes of a Ray instance when the command that started it has ended, also if that was killed.
 
 A program of its own that imports nothing of srnet: `python ray_guard.py NAME=VALUE`. Standard input is a pipe that the
-command holds open. The processes to end have NAME=VALUE in their environment, or such a parent. Ray ends most of them
-itself, but its agents would live for another minute, and workers that are just starting for half of one.
+command holds open. One line on standard output says that the guard is ready. The processes to end have NAME=VALUE in
+their environment, or a parent with it. Ray ends most of them itself, but its agents keep running for a minute, and
+workers that are just starting for half of one.
 """
 
 from __future__ import annotations
@@ -17,27 +18,36 @@ import psutil
 
 POLL_SECONDS = 1.0
 """Ray's processes overwrite their environment some seconds after their start, and lose their parent at its end."""
+SETTLED_SECONDS = 5.0
+"""Age from which on a process is looked at once: between fork and exec it has the environment of its parent."""
 QUIET_SECONDS = 1.0
 """How long processes are looked for after the last one was found: one that was just being started appears late."""
+LIMIT_SECONDS = 30.0
+"""How long the guard tries: a process that waits for a disk cannot be ended."""
 
 
 class Processes:
-    """The processes with a mark in their environment, and their children. Each process is looked at once."""
+    """The processes with a mark in their environment, and their children."""
 
     def __init__(self, mark: str) -> None:
         self._name, _, self._value = mark.partition("=")
-        self._seen: set[int] = set()
+        self._settled: set[int] = set()
         self._ours: dict[int, psutil.Process] = {}
 
     def look(self) -> None:
         found = set(psutil.pids())
+        self._settled &= found
         self._ours = {pid: process for pid, process in self._ours.items() if process.is_running()}  # numbers are reused
-        for pid in sorted(found - self._seen):
-            with suppress(psutil.Error):  # it has ended, or belongs to another user
-                process = psutil.Process(pid)
-                if process.environ().get(self._name) == self._value or process.ppid() in self._ours:
-                    self._ours[pid] = process
-        self._seen = found
+        for pid in sorted(found - self._settled - self._ours.keys()):
+            with suppress(psutil.Error):  # it has ended
+                self._look_at(psutil.Process(pid))
+
+    def _look_at(self, process: psutil.Process) -> None:
+        if time.time() - process.create_time() > SETTLED_SECONDS:
+            self._settled.add(process.pid)
+        with suppress(psutil.AccessDenied):  # of another user
+            if process.environ().get(self._name) == self._value or process.ppid() in self._ours:
+                self._ours[process.pid] = process
 
     def kill(self) -> bool:
         """Whether one of them was alive."""
@@ -52,12 +62,13 @@ class Processes:
 
 def main(mark: str) -> None:
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, signal.SIG_IGN)  # the command gets them as well, and decides when it ends
+        signal.signal(each, signal.SIG_IGN)  # the command decides when it ends
     processes = Processes(mark)
+    print("ready", flush=True)
     while not select.select([sys.stdin], [], [], POLL_SECONDS)[0]:
         processes.look()
-    last = time.monotonic()
-    while time.monotonic() - last < QUIET_SECONDS:
+    ended = last = time.monotonic()
+    while time.monotonic() - last < QUIET_SECONDS and time.monotonic() - ended < LIMIT_SECONDS:
         processes.look()
         if processes.kill():
             last = time.monotonic()
