@@ -285,6 +285,7 @@ def speed_against_scores(
     There is a panel for every score, such as those on ID and OOD data: name of the score -> model -> score.
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
     figure = Figure(figsize=(6.0 * len(scores), 4.0), layout="constrained")
     (panels,) = figure.subplots(1, len(scores), squeeze=False)
@@ -295,7 +296,11 @@ def speed_against_scores(
                 axes.plot(timing.per_second, own[each.name], "o")
                 point = (timing.per_second, own[each.name])
                 axes.annotate(each.name.replace("$", r"\$"), point, textcoords="offset points", xytext=(5, 5))
+        axes.margins(0.25)  # for the names
         axes.set_xscale("log")
+        axes.minorticks_off()
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter("{x:g}")
         axes.set_xlabel(f"texts a second, one at a time, {length} tokens")
         axes.set_ylabel(name.replace("$", r"\$"))
     return figure

@@ -25,8 +25,8 @@ from srnet.pace import Pace
 from srnet.progress import is_secondary_rank
 from srnet.report import report_files, section_id
 
-PACE = Pace(rounds=15, lengths=(8, 32, 128), batch=8, memory=False)
-"""Short, and with a length that every model can read."""
+PACE = Pace(rounds=15, lengths=(8, 32, 128), batch=8, threads=1, memory=False)
+"""Short, with a length that every model can read, and one thread: two wait for each other on a busy machine."""
 AUDIT = "audit"
 """The folder of the audit in the folder of a search."""
 
@@ -96,8 +96,8 @@ def _scores(model: ModelNode, store: Store) -> dict[str, float]:
     task = load_task(model.task_spec)
     splits = read_json(store.path(Evaluate(model).key) / "scores.json")["splits"]
     return {
-        score_name(task.name, name, each["kind"], task.metric): each["metrics"][task.metric]
-        for name, each in splits.items()
+        score_name(task.name, name, splits[name]["kind"], task.metric): splits[name]["metrics"][task.metric]
+        for name in task.scored
     }
 
 

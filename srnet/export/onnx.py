@@ -237,7 +237,7 @@ def open_session(graph: Path) -> Any:
         raise UserError(f"{graph} needs onnxruntime, which is not installed", "pip install onnxruntime") from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # an error is an exception; at level 3 it is also printed
     try:
         return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's exceptions have no common base
