@@ -59,19 +59,22 @@ def find(
     write_json(out / "find.json", found.to_json())
     if found.model is None or found.full_model is None or found.recipe is None:
         return found
-    compared, problem = None, None
-    folder = out / f"model-{found.model.key[:8]}-{_name(deployed)}"
+    recipe, full, model = found.recipe, found.full_model, found.model
+
+    def write_pages(speed: bytes | None) -> None:
+        run_recipe(recipe, out, engine, _command(task, settings, backbone), speed)
+        audit_models(full.key, model.key, task=task, out=out / AUDIT, engine=engine)
+
+    folder = out / f"model-{model.key[:8]}-{_name(deployed)}"
     try:
         if not folder.exists():  # otherwise an earlier run of the same search wrote it
-            export_model(found.model.key, folder, format=deployed, engine=engine)
-        compared = _compared(found.full_model, found.model, folder, engine.store)
-    except UserError as error:  # the report and the audit are written all the same
-        problem = error
-    speed = None if compared is None else compared.drawn()
-    run_recipe(found.recipe, out, engine, _command(task, settings, backbone), speed)
-    audit_models(found.full_model.key, found.model.key, task=task, out=out / AUDIT, engine=engine)
-    if compared is None:
-        raise problem or AssertionError
+            export_model(model.key, folder, format=deployed, engine=engine)
+        compared = _compared(full, model, folder, engine.store)
+        speed = compared.drawn()
+    except UserError:
+        write_pages(None)  # the search is not lost
+        raise
+    write_pages(speed)
     found = replace(found, folder=folder, measured=tuple(compared.measured))
     write_json(out / "find.json", found.to_json())
     return found

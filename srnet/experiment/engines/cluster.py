@@ -121,6 +121,8 @@ def start(ray: Any, address: str | None) -> threading.Event:
 
     threading.Thread(target=own, daemon=True, name="srnet-ray").start()
     failed = _first(failures, TIMEOUT)
+    if isinstance(failed, UserError):
+        raise failed
     if failed is not None:
         reason = " ".join(str(failed).split()) or type(failed).__name__
         raise UserError(f"Ray cannot be started: {reason}", "fix that, or choose --engine pool") from failed
@@ -131,11 +133,11 @@ def start(ray: Any, address: str | None) -> threading.Event:
 def guarded() -> Iterator[AbstractContextManager[None]]:
     """Start a process that ends the processes of Ray after this block, also if this process is killed.
 
-    It knows them by a mark, which processes get that are started in the context manager that is returned.
+    Processes that are started inside the returned context manager have a mark, by which they are found.
     """
     mark = f"{os.getpid()}-{time.time_ns()}"
     command = [sys.executable, "-P", str(Path(__file__).with_name("ray_guard.py")), f"{MARK}={mark}"]
-    # a group of its own: Ctrl-C is for the command, which then ends, and the guard after it
+    # in a process group of its own, so that Ctrl-C reaches the command alone
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, process_group=0) as guard:
         assert guard.stdout is not None
         if not guard.stdout.readline():
