@@ -106,6 +106,20 @@ def _without_times(found: Found) -> dict[str, Any]:
     return {name: value for name, value in found.to_json().items() if name != "measured"}
 
 
+def test_a_failing_export_loses_neither_report_nor_audit(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def export_model(*given: object, **options: object) -> None:
+        raise UserError("it cannot be written")
+
+    monkeypatch.setattr("srnet.api.finding.export_model", export_model)
+    settings = FindSettings(keep_id=0.5, sparsities=(0.5,), seeds=1)
+    with pytest.raises(UserError, match="it cannot be written"):
+        srnet.find(SMALL, settings, out=tmp_path / "out", engine=engine)
+    assert (tmp_path / "out" / "audit" / "audit.html").exists()
+    assert 'id="speed"' not in (tmp_path / "out" / "report.html").read_text()
+
+
 def test_what_is_left_in_the_folder(engine: Engine, tmp_path: Path) -> None:
     out = tmp_path / "out"
     settings = FindSettings(keep_id=0.5, sparsities=(0.5,), seeds=1)
