@@ -8,10 +8,11 @@ from srnet.errors import UserError
 from srnet.masks.granularity import WEIGHT, Granularity
 from srnet.options import check_seed_count, option
 from srnet.pruners.base import speedup_text
+from srnet.recipes.training_options import TrainingOptions
 
 
 @dataclass(frozen=True)
-class FindSettings:
+class FindSettings(TrainingOptions):
     """What is searched for, and how far."""
 
     keep_id: float = 0.95
@@ -28,6 +29,7 @@ class FindSettings:
     """Seeds of the chosen subnetwork. With fewer than 3 there is no verdict."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_seed_count(self.seeds)
         if not 0.0 < self.keep_id <= 1.0:
             raise UserError(f"keep_id {self.keep_id:g} is out of range", "it is a share: 0 < keep_id <= 1")

@@ -2,7 +2,7 @@
 
 1. A bias model that is biased: that of the suspected shortcut, or else the first of the others.
 2. A full CE model, and debiased subnetworks from dense to sparse (or fast), while they keep the ID score and time is
-   left.
+   left. Where units are pruned, the weights that are left train on.
 3. Further seeds of the sparsest subnetwork that keeps it, of the full model and of its control.
 4. The OOD scores, once, and the verdict.
 
@@ -20,7 +20,7 @@ from typing import Any
 from srnet.errors import UserError
 from srnet.evaluation import BIASED_BY, MIN_SEEDS, Spread, Verdict, judge, spread
 from srnet.experiment import BiasSpec, Engine, Evaluate, ModelNode, Node, load_task
-from srnet.experiment.estimate import duration_text, estimate
+from srnet.experiment.estimate import EVALUATION, Setting, duration_text, estimate
 from srnet.experiment.nodes import TaskSpec
 from srnet.files import read_json
 from srnet.find_settings import FindSettings
@@ -35,8 +35,6 @@ from srnet.report.evidence import Evidence
 from srnet.tasks.base import SHORTCUTS, Shortcut, Task
 from srnet.timing import Measured
 
-EVALUATION = 1.0 / 3.0
-"""The time for the forward pass of a batch, relative to a training step: a backward pass costs about two of them."""
 AUDITED = 2
 """Models that are scored once more at the end, for the audit."""
 
@@ -131,8 +129,9 @@ class Find:
         self.settings, self.engine, self.budget = settings, engine, budget
         self.given_bias, self.task = bias or BiasSpec(), load_task(task)
         make = toy_profile if backbone in (EMBEDDED, EMBEDDED_OTHER) else cpu_profile
-        self.profile: Profile = make(task, backbone)
+        self.profile: Profile = settings.changed(make(task, backbone))
         self._ends = None if budget is None else time.monotonic() + budget
+        self._paces: dict[Setting, float] = {}
         self.objective = "ce"
 
     def run(self) -> Found:
@@ -209,14 +208,16 @@ class Find:
     # --- 2. from dense to sparse -----------------------------------------------------------------------------------
 
     def _recipe(self, targets: Sequence[float], seeds: int, name: str = "find") -> Recipe:
-        label = MASK_POE if self.objective == "poe" else MASK_CE
+        of_units, label = self.settings.units != WEIGHT, MASK_POE if self.objective == "poe" else MASK_CE
+        after = self.objective if of_units else None  # a model that lost units needs more training
+        label += ", then fine-tuned" if after else ""
 
         def figure(profile: Profile) -> list[Point]:
-            options = {} if self.settings.units == WEIGHT else {"granularity": list(self.settings.units)}
+            options = {"granularity": list(self.settings.units)} if of_units else {}
             budget = "speedups" if self.settings.speedups else "sparsities"
             wanted: dict[str, Any] = {"sparsities": (), budget: tuple(targets), "options": options}
             search = profile.search("mask", self.objective, **wanted)
-            return [*full(profile, FULL_CE), *of_fine_tuned(profile, label, search)]
+            return [*full(profile, FULL_CE), *of_fine_tuned(profile, label, search, after=after)]
 
         return Recipe(name, replace(self.profile, seeds=tuple(range(seeds))), figure)
 
@@ -252,7 +253,10 @@ class Find:
     # --- 3. and 4. seeds and verdict -------------------------------------------------------------------------------
 
     def _final(self, biases: list[Biased], full_score: float, tried: list[Tried], target: float, seeds: int) -> Found:
-        recipe = self._recipe([target], seeds)
+        fitting = max(1, self._seeds_that_fit([target], seeds))  # the pace may have changed since the plan
+        if fitting < seeds:
+            self._say(f"{fitting} of {seeds} seeds: no time is left for the others")
+        recipe = self._recipe([target], fitting)
         self.engine.execute(recipe.nodes())
         evidence = Evidence(recipe, self.engine.store)
         models = [point.node for point in recipe.points if point.is_pruned]
@@ -284,14 +288,13 @@ class Find:
         targets = self.settings.targets
         if self.budget is None:
             return self.settings.seeds, targets
-        fitting = [n for n in range(self.settings.seeds, 0, -1) if self._fits(self._recipe(targets[:1], n).nodes())]
-        if not fitting:
+        seeds, count = self._seeds_that_fit(targets[:1], self.settings.seeds), len(targets)
+        if not seeds:
             needed = self._seconds(self._recipe(targets[:1], 1).nodes())
             raise UserError(
                 f"the budget of {duration_text(self.budget)} is too short for one subnetwork",
                 f"it takes about {duration_text(needed)}",
             )
-        seeds, count = fitting[0], len(targets)
         final = self._recipe(targets[:1], seeds).nodes()
         while not self._fits([*self._recipe(targets[:count], 1).nodes(), *final]):
             count -= 1
@@ -300,13 +303,16 @@ class Find:
         self._say(f"the budget of {duration_text(self.budget)} is enough for {tried} and {seeds} seeds{verdict}")
         return seeds, targets[:count]
 
+    def _seeds_that_fit(self, targets: Sequence[float], most: int) -> int:
+        return next((n for n in range(most, 0, -1) if self._fits(self._recipe(targets, n).nodes())), 0)
+
     def _fits(self, nodes: Sequence[Node]) -> bool:
         return self._ends is None or time.monotonic() + self._seconds(nodes) <= self._ends
 
     def _seconds(self, nodes: Sequence[Node]) -> float:
         """About how long the missing nodes take: trainings by their steps, evaluations by their rows."""
         missing = self.engine.plan(nodes)
-        takes = estimate(missing, self.engine.store)
+        takes = estimate(missing, self.engine.store, measured=self._paces)
         if not takes.steps:
             return 0.0
         rows = sum(_rows(each, self.task) for each in missing)

@@ -32,7 +32,7 @@ def option(default: T, **settings: Any) -> T:
     """A field with settings for its option.
 
     `name`: instead of the field's name; None: no option. `short`: a second, short name. `kind`: how values are written,
-    instead of what the annotation says. `least`: the smallest whole number. `heading`: of a field that is a dataclass.
+    instead of what the annotation says. `least`: the smallest whole number. `heading`: in the help.
     `instead_of`: a field that must not be given as well. `always` and `alone`: as in `Option`.
     """
     return dataclasses.field(default=default, metadata=settings)
@@ -239,7 +239,7 @@ def _option(field: dataclasses.Field[Any], hint: Any, help: str, default: Any) -
     kind = settings.get("kind") or kind_of(hint)
     if "least" in settings:
         kind = at_least(settings["least"], kind)
-    rest = {key: settings[key] for key in ("always", "alone") if key in settings}
+    rest = {key: settings[key] for key in ("heading", "always", "alone") if key in settings}
     return Option((field.name,), tuple(filter(None, names)), kind, help, default, **rest)
 
 

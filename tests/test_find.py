@@ -14,7 +14,7 @@ import pytest
 import srnet
 from srnet.cli import main
 from srnet.errors import UserError
-from srnet.experiment import Engine, Store
+from srnet.experiment import Engine, FineTune, Store
 from srnet.experiment.nodes import TaskSpec
 from srnet.find_settings import FindSettings
 from srnet.finding import Find, Found, Tried
@@ -176,6 +176,15 @@ def test_the_plan_fits_the_budget(
     assert finder._plan() == (seeds, sparsities)
 
 
+def test_seeds_for_which_no_time_is_left_are_left_out(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine became slow after the plan."""
+    monkeypatch.setattr(Find, "_plan", lambda self: (3, (0.3,)))
+    monkeypatch.setattr(Find, "_fits", lambda self, nodes: len({node.key for node in nodes if node.trains}) <= 6)
+    found = search(engine, budget=60.0, seeds=3)
+    assert found.recipe is not None
+    assert found.recipe.seeds == (0, 1), "three trainings each"
+
+
 def test_a_budget_that_is_too_short_says_what_is_needed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Find, "_seconds", lambda self, nodes: 600.0)
     with pytest.raises(UserError, match=r"budget of 60 s is too short.*about 10 min"):
@@ -238,7 +247,8 @@ def test_from_dense_to_fast(engine: Engine, table: Latency, tmp_path: Path) -> N
     assert found.speedup == found.to_json()["speedup"] == 1.3
     assert found.model is not None
     wanted = MaskTraining(granularity=("head", "neuron"), speedup=1.3, latency=table)
-    assert found.model.pruner == wanted  # type: ignore[attr-defined]
+    assert isinstance(found.model, FineTune), "the weights that are left train on"
+    assert found.model.parent.pruner == wanted  # type: ignore[attr-defined]
     report = (tmp_path / "out" / "report.html").read_text()
     assert "srnet find inference --keep-id 0.01 --speedup 1.3,1.1 --seeds 1" in report
 

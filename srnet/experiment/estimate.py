@@ -19,6 +19,10 @@ from srnet.lazy import torch
 from srnet.training import TrainingSettings
 
 CALIBRATION_STEPS = 4
+EVALUATION = 1.0 / 3.0
+"""The time for the forward pass of a batch, relative to a training step: a backward pass costs about two of them."""
+Setting = tuple[str, int, str]
+"""What decides the pace of a training: the backbone, the batch size and the precision."""
 
 
 @dataclass(frozen=True)
@@ -56,43 +60,52 @@ def seconds_of(text: str) -> float:
     return float(number) * _UNITS[unit]
 
 
-def estimate(nodes: Sequence[Node], store: Store, *, measure: bool = True) -> Estimate:
-    """From the pace of stored trainings; where there are none, from a few steps, unless `measure` is off."""
+def estimate(
+    nodes: Sequence[Node], store: Store, *, measure: bool = True, measured: dict[Setting, float] | None = None
+) -> Estimate:
+    """From the pace of stored trainings; where there are none, from a few steps, unless `measure` is off.
+
+    `measured` keeps what was timed, for the next estimate.
+    """
     trainings: list[Any] = [node for node in nodes if node.trains]
-    paces = _stored_paces(store)
-    measured: dict[tuple[str, int], float] = {}
+    paces, measured = _stored_paces(store), {} if measured is None else measured
     seconds, total, used = 0.0, sum(node.planned_steps for node in trainings), set()
     for node in trainings:
-        setting = (node.pretrained.backbone, node.training.batch_size)
+        setting = _setting(node)
         if setting in paces:
             used.add(setting)
             pace = median(paces[setting])
         elif not measure:
             return Estimate(len(trainings), total, None, 0)
         else:
-            pace = measured.setdefault(setting, 0.0) or measure_step(node.pretrained, node.training)
-            measured[setting] = pace
+            if setting not in measured:
+                measured[setting] = measure_step(node.pretrained, node.training)
+            pace = measured[setting]
         seconds += node.planned_steps * pace
     return Estimate(len(trainings), total, seconds, sum(len(paces[setting]) for setting in used))
 
 
-def _stored_paces(store: Store) -> dict[tuple[str, int], list[float]]:
-    """(backbone, batch size) -> seconds per step of every training in the store."""
-    paces: dict[tuple[str, int], list[float]] = {}
+def _setting(node: Any) -> Setting:
+    return node.pretrained.backbone, node.training.batch_size, node.training.precision
+
+
+def _stored_paces(store: Store) -> dict[Setting, list[float]]:
+    """Seconds per step of every training in the store."""
+    paces: dict[Setting, list[float]] = {}
     for entry in store.entries():
         try:
             pace = read_json(store.path(entry.key) / "training.json")["step_seconds"]
             node = rebuild(store.manifest(entry.key)["expression"])
-            place = (node.pretrained.backbone, node.training.batch_size)
+            setting = _setting(node)
         except (UserError, KeyError, TypeError, AttributeError):
             continue  # not a training, or from a version that did not record it
         if pace:
-            paces.setdefault(place, []).append(pace)
+            paces.setdefault(setting, []).append(pace)
     return paces
 
 
 def measure_step(raw: Pretrained, settings: TrainingSettings) -> float:
-    """Seconds of a forward, backward and optimiser step of this backbone on this data."""
+    """Seconds of a forward, backward and optimiser step of this backbone on this data, evaluations included."""
     from srnet.training.inputs import inputs_for  # not at the top: it imports torch
 
     task = load_task(raw.task)
@@ -106,10 +119,13 @@ def measure_step(raw: Pretrained, settings: TrainingSettings) -> float:
     times = []
     for _ in range(CALIBRATION_STEPS):
         started = time.perf_counter()
-        task.answer_kind.losses(model(**batch).logits, labels).mean().backward()  # type: ignore[no-untyped-call]
+        with torch.autocast(device, torch.bfloat16, enabled=settings.precision == "bf16"):
+            loss = task.answer_kind.losses(model(**batch).logits, labels).mean()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
         if device == "cuda":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - started)
-    return median(times[1:])
+    evaluated = min(len(task.dev), settings.dev_rows or len(task.dev)) / settings.batch_size / settings.eval_every
+    return median(times[1:]) * (1.0 + EVALUATION * evaluated)

@@ -12,14 +12,14 @@ from srnet.experiment import BiasSpec, load_task
 from srnet.experiment.nodes import TaskSpec
 from srnet.options import COUNT, TEXT, as_cli_args, option, repeated
 from srnet.recipes.figures import FIGURES, Figure
-from srnet.recipes.paradigms import OF_SCORES, OF_WEIGHTS, Options, Profile, Search
+from srnet.recipes.paradigms import Options, Profile, Search
 from srnet.recipes.profiles.paper import PUBLISHED, paper_profile
 from srnet.recipes.profiles.smp import STATIC, cpu_smp, paper_smp, toy_smp
 from srnet.recipes.profiles.toy import cpu_profile, toy_profile
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import DATASETS, DataOptions
+from srnet.recipes.training_options import TrainingOptions
 from srnet.tasks.synthetic import FAMILIES
-from srnet.training.settings import Precision
 
 PROFILES: dict[str, dict[str, Callable[..., Profile]]] = {
     "srnet": {"toy": toy_profile, "cpu": cpu_profile, "paper": paper_profile},
@@ -32,7 +32,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Order:
+class Order(TrainingOptions):
     """What to reproduce, and at what scale."""
 
     figures: tuple[str, ...] = option((ALL,), name=None)
@@ -50,21 +50,10 @@ class Order:
     """A folder or a hub name, instead of the profile's backbone."""
     other_backbones: tuple[str, ...] = ()
     """For tab6: folders or hub names, with commas."""
-    scale: float = 1.0
-    """Multiply the length of every training, e.g. 0.1 for a trial."""
     data: DataOptions = option(DataOptions(), heading="Data")
     """Where the data are and how they are read."""
     bias: BiasSpec = option(BiasSpec(), heading="Bias model")
     """How the shortcut is measured."""
-    learning_rate: float | None = None
-    """Of the weights, instead of the profile's, in fine-tuning and for pruners that train them: smaller backbones take
-    larger ones."""
-    score_rate: float | None = None
-    """Of the mask's scores, instead of the profile's, in mask training: shorter runs take larger ones."""
-    precision: Precision = "float32"
-    """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
-    compile: bool = False
-    """Use torch.compile: faster steps after minutes of compilation."""
     lines: tuple[str, ...] = option((), name="--line", kind=repeated(TEXT))
     """Only this line of a figure, by its label, and the full CE model to compare with. Repeatable. --dry-run lists the
     labels."""
@@ -79,11 +68,10 @@ class Order:
     debiased full model."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         choose("profile", self.profile, PROFILES["srnet"])
         for name in self.figures:
             choose("recipe", name, (ALL, *FIGURES))
-        if not 0.0 < self.scale <= 100.0:
-            raise UserError(f"scale {self.scale:g} is out of range", "it multiplies the length of every training")
         if self.profile == "cpu" and not (self.backbone and self.tasks):
             fix = f"give --backbone with a folder or a hub name, and --tasks with {', '.join(DATASETS)} or a YAML file"
             raise UserError("profile 'cpu' needs a backbone and data", fix)
@@ -125,10 +113,8 @@ class Order:
         profile = make(task, self.backbone) if self.backbone else make(task)
         if self.score_rate is not None and figure.family == "smp":
             raise UserError(f"{figure.name} has a score rate for each method", "leave out --score-rate")
-        for names, rate in ((OF_WEIGHTS, self.learning_rate), (OF_SCORES, self.score_rate)):
-            profile = profile if rate is None else profile.each_training(names, learning_rate=rate)
         profile = replace(
-            profile.each_training(scale=self.scale, precision=self.precision, compile=self.compile),
+            self.changed(profile),
             seeds=self.seeds,
             other_backbones=self.other_backbones or profile.other_backbones,
             bias=self.bias,

@@ -199,14 +199,19 @@ def of_fine_tuned(
     *,
     finetune: str = "ce",
     starts: tuple[Start, ...] = (1.0,),
+    after: str | None = None,
     backbone: str | None = None,
 ) -> list[Point]:
-    """(a) Prune the model as it is after each of `starts`, shares of its fine-tuning with `finetune`."""
+    """(a) Prune the model as it is after each of `starts`, shares of its fine-tuning with `finetune`.
+
+    With `after`, the weights that are left train on with that objective.
+    """
     if not starts or not all(start == "auto" or 0.0 <= start <= 1.0 for start in starts):
         raise UserError("starts are shares of the fine-tuning, from 0 to 1, or auto")
     raw = [profile.raw(seed, backbone) for seed in profile.seeds]
     models = [(start, _started(profile, each, finetune, start, starts)) for each in raw for start in starts]
-    return _pruned(profile, label, search, models)
+    found = _pruned(profile, label, search, models)
+    return [replace(each, node=profile.fine_tuned(each.node, after)) for each in found] if after else found
 
 
 def _started(profile: Profile, raw: Pretrained, objective: str, start: Start, starts: tuple[Start, ...]) -> ModelNode:

@@ -66,7 +66,7 @@ class Point:
         """(a) a fine-tuned model, pruned; (b) then rewound and fine-tuned in isolation; (c) the raw model, pruned."""
         if self.search is None:
             return "full"
-        if self.search is not self.node:
+        if isinstance(self.node, FineTune) and isinstance(self.node.parent, Rewind):
             return "b"
         return "c" if self.place.start is None else "a"
 

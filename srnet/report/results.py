@@ -113,7 +113,7 @@ def _rows(evidence: Evidence, point: Point) -> list[dict[str, Any]]:
         "pruner": search.pruner.name if search else "",
         "objective_finetune": _objective_of(search.parent if search else point.node),
         "objective_prune": search.objective.label if search and search.pruner.trains else "",
-        "objective_isolated": _objective_of(point.node) if point.paradigm == "b" else "",
+        "objective_after": _objective_of(point.node) if search and search is not point.node else "",
         "data": search.data if search else "id",
         "start": "" if place.start is None else place.start,
         "length": place.length if search else "",

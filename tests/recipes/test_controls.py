@@ -130,6 +130,7 @@ EPOCHS = {
             id="from wherever the fine-tuning stops, at most",
         ),
         pytest.param((partial(a(), finetune="poe"),), LONGER, 25 + 90, id="a longer fine-tuning before"),
+        pytest.param((partial(a(), after="poe"),), LONGER, 8 + 90 + 25, id="weights that train on"),
         pytest.param((partial(b(), isolated="poe"),), LONGER, 8 + 90 + 25, id="a longer fine-tuning after"),
         pytest.param((a(data="id+ood"),), {"with_ood": replace(PRUNING, steps=300)}, 8 + 300, id="with OOD data"),
         pytest.param((a(prune="ce", distil=True),), {}, 8 + 90, id="a teacher is not on the way"),

@@ -99,6 +99,13 @@ def test_paradigm_a_prunes_a_fine_tuned_model(search: Search, pruned: Prune) -> 
     assert debiased == replace(pruned, parent=tuned(objective=POE))
 
 
+def test_the_weights_that_are_left_may_train_on() -> None:
+    found = Prune(tuned(), MaskTraining(0.5), POE, PRUNING)
+    (point,) = of_fine_tuned(profile(), "l", MASK, after="poe")
+    assert point.node == FineTune(found, POE, FINETUNING)
+    assert (point.paradigm, point.search) == ("a", found)
+
+
 def test_paradigm_b_rewinds_and_trains_in_isolation() -> None:
     found = Prune(tuned(), MaskTraining(0.5), POE, PRUNING)
     isolated = only(in_isolation(profile(), "l", MASK, isolated="reweight"))

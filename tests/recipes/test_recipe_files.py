@@ -127,14 +127,14 @@ def test_a_line_is_a_call_of_its_paradigm(tmp_path: Path) -> None:
 
 KEYS = {
     "finetune": "poe", "prune": "poe", "isolated": "poe", "sparsities": [0.3], "options": {"init": "soft"},
-    "starts": [0.5], "lengths": [0.5], "data": "id+ood", "backbone": "x", "distil": True,
+    "starts": [0.5], "after": "poe", "lengths": [0.5], "data": "id+ood", "backbone": "x", "distil": True,
     "options_at": {0.5: {"init": "soft"}}, "lengths_at": {0.5: 2.0},
 }  # fmt: skip
 REFUSED = {
     "full": {*KEYS} - {"finetune", "backbone"},
     "a": {"isolated"},
-    "b": {"starts"},
-    "c": {"finetune", "isolated", "starts"},
+    "b": {"starts", "after"},
+    "c": {"finetune", "isolated", "starts", "after"},
 }
 
 
