@@ -148,7 +148,7 @@ class Find:
         if not qualified:
             return Found(tuple(biases), full_score, tuple(tried), None)
         chosen = qualified[-1]
-        return self._final(biases, full_score, tried, chosen.speedup or chosen.sparsity, seeds)
+        return self._final(biases, full_score, tried, chosen.speedup or chosen.sparsity)
 
     def at_most(self) -> list[Recipe]:
         """What a search computes if the suspected shortcut is one and every target keeps the ID score."""
@@ -252,11 +252,11 @@ class Find:
 
     # --- 3. and 4. seeds and verdict -------------------------------------------------------------------------------
 
-    def _final(self, biases: list[Biased], full_score: float, tried: list[Tried], target: float, seeds: int) -> Found:
-        fitting = max(1, self._seeds_that_fit([target], seeds))  # the pace may have changed since the plan
-        if fitting < seeds:
-            self._say(f"{fitting} of {seeds} seeds: no time is left for the others")
-        recipe = self._recipe([target], fitting)
+    def _final(self, biases: list[Biased], full_score: float, tried: list[Tried], target: float) -> Found:
+        seeds = max(1, self._seeds_that_fit([target], self.settings.seeds))  # the pace may differ from the plan's
+        if seeds < self.settings.seeds:
+            self._say(f"seeds: {seeds} of {self.settings.seeds}, no time is left for the others")
+        recipe = self._recipe([target], seeds)
         self.engine.execute(recipe.nodes())
         evidence = Evidence(recipe, self.engine.store)
         models = [point.node for point in recipe.points if point.is_pruned]
@@ -300,7 +300,7 @@ class Find:
             count -= 1
         verdict = "" if seeds >= MIN_SEEDS else ", too few for a verdict"
         tried = ", ".join(map(self.settings.text, targets[:count]))
-        self._say(f"the budget of {duration_text(self.budget)} is enough for {tried} and {seeds} seeds{verdict}")
+        self._say(f"the budget of {duration_text(self.budget)} is enough for {tried}; seeds: {seeds}{verdict}")
         return seeds, targets[:count]
 
     def _seeds_that_fit(self, targets: Sequence[float], most: int) -> int:

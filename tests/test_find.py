@@ -88,7 +88,7 @@ def test_the_sparsest_that_keeps_the_score_is_chosen(engine: Engine, monkeypatch
         return scores[model.pruner.sparsity if hasattr(model, "pruner") else 0.0]
 
     monkeypatch.setattr(Find, "_dev_score", dev_score)
-    monkeypatch.setattr(Find, "_final", lambda self, biases, full, tried, sparsity, seeds: (tried, sparsity))
+    monkeypatch.setattr(Find, "_final", lambda self, biases, full, tried, sparsity: (tried, sparsity))
     tried, sparsity = search(engine, keep_id=0.95, sparsities=(0.9, 0.3, 0.7, 0.5))  # type: ignore[misc]
     assert tried == [Tried(0.3, 79.0, 79.0 / 80.0), Tried(0.5, 76.0, 0.95), Tried(0.7, 75.9, 75.9 / 80.0)]
     assert sparsity == 0.5
