@@ -142,8 +142,9 @@ class Find:
         self._use(biases[-1].shortcut, debias=biases[-1].is_biased)
         if not biases[-1].is_biased:
             self._say("no bias model is biased: subnetworks are searched with cross-entropy, and nothing is claimed")
-        seeds, targets = self._plan()
-        full_score, tried = self._search(targets, seeds)
+        if self.budget is not None:
+            self._say(self._plan(self.budget))
+        full_score, tried = self._search()
         qualified = [each for each in tried if each.kept >= self.settings.keep_id]
         if not qualified:
             return Found(tuple(biases), full_score, tuple(tried), None)
@@ -221,13 +222,13 @@ class Find:
 
         return Recipe(name, replace(self.profile, seeds=tuple(range(seeds))), figure)
 
-    def _search(self, targets: Sequence[float], seeds: int) -> tuple[float, list[Tried]]:
-        recipe = self._recipe(targets, 1)
+    def _search(self) -> tuple[float, list[Tried]]:
+        recipe = self._recipe(self.settings.targets, 1)
         (full_model,) = (point.node for point in recipe.points if point.label == FULL_CE)
-        full_score, tried = self._dev_score(full_model), list[Tried]()
+        full_score, tried, seeds = self._dev_score(full_model), list[Tried](), 1
         for point in (point for point in recipe.points if point.is_pruned):
-            nodes, aim = [point.node, Evaluate(point.node)], point.place.aim
-            if tried and not self._fits([*nodes, *self._recipe([point.place.target], seeds).nodes()]):
+            aim, target = point.place.aim, point.place.target
+            if tried and not self._fits(self._recipe([target], seeds).nodes()):
                 self._say(f"{aim}: not begun, no time is left for it and its seeds")
                 break
             score = self._dev_score(point.node)
@@ -235,6 +236,7 @@ class Find:
             self._say(f"{aim}: keeps {100 * tried[-1].kept:.1f} % of the ID score")
             if tried[-1].kept < self.settings.keep_id:
                 break  # a sparser one would keep less
+            seeds = self._seeds_that_fit([target])  # a sparser one must not cost a seed
         return full_score, tried
 
     def _tried(self, point: Point, score: float, full_score: float) -> Tried:
@@ -253,7 +255,7 @@ class Find:
     # --- 3. and 4. seeds and verdict -------------------------------------------------------------------------------
 
     def _final(self, biases: list[Biased], full_score: float, tried: list[Tried], target: float) -> Found:
-        seeds = max(1, self._seeds_that_fit([target], self.settings.seeds))  # the pace may differ from the plan's
+        seeds = self._seeds_that_fit([target])
         if seeds < self.settings.seeds:
             self._say(f"seeds: {seeds} of {self.settings.seeds}, no time is left for the others")
         recipe = self._recipe([target], seeds)
@@ -283,28 +285,24 @@ class Find:
 
     # --- the budget ------------------------------------------------------------------------------------------------
 
-    def _plan(self) -> tuple[int, tuple[float, ...]]:
-        """How many seeds and which targets fit into the budget; it is announced before anything is trained."""
+    def _plan(self, budget: float) -> str:
+        """What fits into the budget by the pace of now. It is announced before anything is trained, and not binding."""
         targets = self.settings.targets
-        if self.budget is None:
-            return self.settings.seeds, targets
-        seeds, count = self._seeds_that_fit(targets[:1], self.settings.seeds), len(targets)
-        if not seeds:
-            needed = self._seconds(self._recipe(targets[:1], 1).nodes())
-            raise UserError(
-                f"the budget of {duration_text(self.budget)} is too short for one subnetwork",
-                f"it takes about {duration_text(needed)}",
-            )
+        seeds, count = self._seeds_that_fit(targets[:1]), len(targets)
         final = self._recipe(targets[:1], seeds).nodes()
+        if not self._fits(final):
+            too_short = f"the budget of {duration_text(budget)} is too short for one subnetwork"
+            raise UserError(too_short, f"it takes about {duration_text(self._seconds(final))}")
         while not self._fits([*self._recipe(targets[:count], 1).nodes(), *final]):
             count -= 1
         verdict = "" if seeds >= MIN_SEEDS else ", too few for a verdict"
         tried = ", ".join(map(self.settings.text, targets[:count]))
-        self._say(f"the budget of {duration_text(self.budget)} is enough for {tried}; seeds: {seeds}{verdict}")
-        return seeds, targets[:count]
+        return f"the budget of {duration_text(budget)} is enough for {tried}; seeds: {seeds}{verdict}"
 
-    def _seeds_that_fit(self, targets: Sequence[float], most: int) -> int:
-        return next((n for n in range(most, 0, -1) if self._fits(self._recipe(targets, n).nodes())), 0)
+    def _seeds_that_fit(self, targets: Sequence[float]) -> int:
+        """As many as there is time for, and one at least."""
+        counts = range(self.settings.seeds, 1, -1)
+        return next((n for n in counts if self._fits(self._recipe(targets, n).nodes())), 1)
 
     def _fits(self, nodes: Sequence[Node]) -> bool:
         return self._ends is None or time.monotonic() + self._seconds(nodes) <= self._ends
