@@ -27,7 +27,7 @@ from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
 COLUMNS = (
-    "recipe,task,backbone,seed,line,paradigm,pruner,objective_finetune,objective_prune,objective_isolated,data,start,"
+    "recipe,task,backbone,seed,line,paradigm,pruner,objective_finetune,objective_prune,objective_after,data,start,"
     "length,training_steps,sparsity_target,speedup_target,sparsity,split,kind,metric,value,key"
 )
 
@@ -116,7 +116,7 @@ def test_every_subnetwork_is_judged_by_the_full_model(results: Results) -> None:
 def test_the_csv_names_everything_that_lines_can_differ_in(ran: Any, by_start: Results, by_length: Results) -> None:
     isolated = ran("isolated", partial(in_isolation, label="b", search=Search("mask", "poe", (0.5,)), isolated="poe"))
     with_ood = ran("ood", partial(of_raw, label="c", search=Search("mask", "ce", (0.5,), data="id+ood")))
-    names = ("paradigm", "objective_isolated", "data", "start", "length", "training_steps")
+    names = ("paradigm", "objective_after", "data", "start", "length", "training_steps")
 
     def said(results: Results) -> list[tuple[Any, ...]]:
         return list(dict.fromkeys(tuple(row[name] for name in names) for row in results.rows))
