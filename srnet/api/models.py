@@ -284,6 +284,8 @@ def import_mask(
     checkpoint's own classifier is kept where its labels fit, and a remark says whether it was.
     """
     choose("format", format, IMPORTED)
+    if not Path(file).exists():  # before labels are asked for
+        raise UserError(f"{file} does not exist", "check the path")
     out = require_new(Path(out))
     # a description of files knows its labels itself, so the data need not be there
     known = task if task is None or hasattr(task, "labels") else load_task(task)

@@ -253,6 +253,11 @@ def test_a_failed_import_leaves_nothing(deep: str, released: Path, tmp_path: Pat
 # --- labels and words ----------------------------------------------------------------------------------------------
 
 
+def test_a_missing_file_is_said_before_labels_are_asked_for(deep: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"nothing\.npy does not exist"):
+        api.import_mask(tmp_path / "nothing.npy", tmp_path / "sub", format="smp", backbone=deep)
+
+
 def test_a_published_task_brings_labels_and_words_without_its_data() -> None:
     labels, head = outputs_of("smp", "srnet-tiny", (), (), published_task("mnli"))
     assert (labels, head.words) == (("entailment", "neutral", "contradiction"), ("Yes", "Maybe", "No"))
