@@ -2,11 +2,11 @@
 
 1. A bias model that is biased: that of the suspected shortcut, or else the first of the others.
 2. A full CE model, and debiased subnetworks from dense to sparse (or fast), while they keep the ID score and time is
-   left. Where units are pruned, the weights that are left train on.
+   left. Where units are pruned, the weights that are left are trained further.
 3. Further seeds of the sparsest subnetwork that keeps it, of the full model and of its control.
-4. The OOD scores, once, and the verdict.
+4. The OOD scores and the verdict.
 
-Only the last step reads an OOD label.
+Only the last step reads OOD scores.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Found:
     biases: tuple[Biased, ...]
     """The bias models that were tried; the last one is used if it is biased."""
     full_score: float
-    """Of the full CE model of the first seed, on ID dev."""
+    """Of the full CE model of the first seed, or of its control if that is better, on ID dev."""
     tried: tuple[Tried, ...]
     sparsity: float | None
     """Of the chosen subnetwork, as in `tried`; None if no subnetwork keeps the ID score."""
@@ -129,7 +129,8 @@ class Find:
         self.settings, self.engine, self.budget = settings, engine, budget
         self.given_bias, self.task = bias or BiasSpec(), load_task(task)
         make = toy_profile if backbone in (EMBEDDED, EMBEDDED_OTHER) else cpu_profile
-        self.profile: Profile = settings.changed(make(task, backbone))
+        profile = settings.changed(make(task, backbone))
+        self.profile = profile.each_training(trace=0)  # it would score OOD examples in the course of a search
         self._ends = None if budget is None else time.monotonic() + budget
         self._paces: dict[Setting, float] = {}
         self.objective = "ce"
@@ -211,7 +212,7 @@ class Find:
     def _recipe(self, targets: Sequence[float], seeds: int, name: str = "find") -> Recipe:
         of_units, label = self.settings.units != WEIGHT, MASK_POE if self.objective == "poe" else MASK_CE
         after = self.objective if of_units else None  # a model that lost units needs more training
-        label += ", then fine-tuned" if after else ""
+        label += ", trained further" if after else ""
 
         def figure(profile: Profile) -> list[Point]:
             options = {"granularity": list(self.settings.units)} if of_units else {}
@@ -223,13 +224,15 @@ class Find:
         return Recipe(name, replace(self.profile, seeds=tuple(range(seeds))), figure)
 
     def _search(self) -> tuple[float, list[Tried]]:
-        recipe = self._recipe(self.settings.targets, 1)
-        (full_model,) = (point.node for point in recipe.points if point.label == FULL_CE)
-        full_score, tried, seeds = self._dev_score(full_model), list[Tried](), 1
-        for point in (point for point in recipe.points if point.is_pruned):
+        points, tried, seeds = self._recipe(self.settings.targets, 1).points, list[Tried](), 1
+        full_score = max(self._dev_score(point.node) for point in points if not point.is_pruned)
+        for point in (point for point in points if point.is_pruned):
             aim, target = point.place.aim, point.place.target
-            if tried and not self._fits(self._recipe([target], seeds).nodes()):
+            nodes = self._recipe([target], seeds).nodes()
+            if not self._fits(nodes):
                 self._say(f"{aim}: not begun, no time is left for it and its seeds")
+                if not tried:
+                    raise self._too_short(nodes)
                 break
             score = self._dev_score(point.node)
             tried.append(self._tried(point, score, full_score))
@@ -286,14 +289,13 @@ class Find:
     # --- the budget ------------------------------------------------------------------------------------------------
 
     def _plan(self, budget: float) -> str:
-        """What fits into the budget by the pace of now. It is announced before anything is trained, and not binding."""
+        """What fits into the budget. It is announced before anything is trained; what is trained follows the pace."""
         targets = self.settings.targets
         seeds, count = self._seeds_that_fit(targets[:1]), len(targets)
         final = self._recipe(targets[:1], seeds).nodes()
         if not self._fits(final):
-            too_short = f"the budget of {duration_text(budget)} is too short for one subnetwork"
-            raise UserError(too_short, f"it takes about {duration_text(self._seconds(final))}")
-        while not self._fits([*self._recipe(targets[:count], 1).nodes(), *final]):
+            raise self._too_short(final)
+        while count > 1 and not self._fits([*self._recipe(targets[:count], 1).nodes(), *final]):
             count -= 1
         verdict = "" if seeds >= MIN_SEEDS else ", too few for a verdict"
         tried = ", ".join(map(self.settings.text, targets[:count]))
@@ -303,6 +305,13 @@ class Find:
         """As many as there is time for, and one at least."""
         counts = range(self.settings.seeds, 1, -1)
         return next((n for n in counts if self._fits(self._recipe(targets, n).nodes())), 1)
+
+    def _too_short(self, nodes: Sequence[Node]) -> UserError:
+        needed, budget = duration_text(self._seconds(nodes)), duration_text(self.budget or 0.0)
+        return UserError(
+            f"the budget of {budget} is too short for one subnetwork",
+            f"what is missing takes about {needed}; with a larger --budget the same command continues",
+        )
 
     def _fits(self, nodes: Sequence[Node]) -> bool:
         return self._ends is None or time.monotonic() + self._seconds(nodes) <= self._ends

@@ -80,6 +80,21 @@ def test_ood_labels_choose_nothing(engine: Engine) -> None:
     assert found.scores["challenge"] != other.scores["challenge"]
 
 
+def test_every_training_has_the_options_that_were_given(engine: Engine) -> None:
+    def trainings(**given: Any) -> list[TrainingSettings]:
+        settings = FindSettings(sparsities=(0.5,), granularity=("head", "neuron"), seeds=1, **given)
+        plans = Find(SMALL, "srnet-tiny", settings, engine).at_most()
+        return [node.training for node in engine.plan([each for plan in plans for each in plan.nodes()]) if node.trains]  # type: ignore[attr-defined]
+
+    usual = trainings()
+    assert [each.steps for each in usual] == [6, 18, 6, 6], "full, control, search, and its weights trained further"
+    assert {each.trace for each in usual} == {0}, "no OOD example is scored in the course of a training"
+    given = trainings(scale=2.0, learning_rate=0.25, score_rate=0.125, precision="bf16")
+    assert [each.steps for each in given] == [12, 36, 12, 12]
+    assert [each.learning_rate for each in given] == [0.25, 0.25, 0.125, 0.25]
+    assert {each.precision for each in given} == {"bf16"}
+
+
 def test_the_sparsest_that_keeps_the_score_is_chosen(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """By hand: 0.3 and 0.5 keep it, 0.7 does not, so 0.9 is never tried."""
     scores = {0.0: 80.0, 0.3: 79.0, 0.5: 76.0, 0.7: 75.9}
@@ -181,15 +196,15 @@ def test_the_plan_fits_the_budget(engine: Engine, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("pace", "tried", "seeds"),
-    [(1.0, [0.3, 0.5], (0, 1, 2)), (14.0, [0.3], (0, 1, 2)), (24.0, [0.3], (0, 1)), (99.0, [0.3], (0,))],
+    [(1.0, [0.3, 0.5], (0, 1, 2)), (16.0, [0.3], (0, 1, 2)), (30.0, [0.3], (0, 1)), (99.0, [0.3, 0.5], (0,))],
 )
 def test_the_search_goes_as_far_as_its_pace_allows(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, pace: float, tried: list[float], seeds: tuple[int, ...]
 ) -> None:
-    """The machine is as fast as planned, or slower: 100 s, for up to 7 trainings after those of the first subnetwork.
+    """What is stored takes no time, and 100 s are left at any moment.
 
-    What is stored takes no time. After the search at 30 % a control is missing, and for each further seed three
-    trainings: 7 in all for three seeds, 4 for two. A search at 50 % is one more.
+    After the search at 30 % each further seed needs three trainings (full, search, control): 6 for three seeds, 3 for
+    two. A search at 50 % is one more; it must not cost a seed.
     """
     monkeypatch.setattr(Find, "_plan", lambda self, budget: "")
     monkeypatch.setattr(
@@ -201,6 +216,15 @@ def test_the_search_goes_as_far_as_its_pace_allows(
     assert [each.sparsity for each in found.tried] == tried
     assert found.recipe is not None
     assert found.recipe.seeds == seeds
+
+
+def test_a_search_for_which_no_time_is_left_ends_before_it(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan fitted, then the machine became slow. What was trained stays in the store."""
+    monkeypatch.setattr(Find, "_plan", lambda self, budget: "")
+    monkeypatch.setattr(Find, "_seconds", lambda self, nodes: 6000.0)
+    with pytest.raises(UserError, match=r"budget of 60 s is too short.*takes about 1\.7 h.*the same command continues"):
+        search(engine, budget=60.0)
+    assert sum("fine-tune" in entry.label for entry in engine.store.entries()) == 4, "two models and their scores"
 
 
 def test_a_budget_that_is_too_short_says_what_is_needed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from srnet.names import EMBEDDED
 
 Task = Annotated[str, typer.Argument(help="As in `srnet finetune`: a name, or a YAML file of your own.")]
 Backbone = Annotated[str, typer.Option(help="A folder, a hub name, srnet-tiny or srnet-small.")]
-Budget = Annotated[str | None, typer.Option(help="Search no longer than this: 90s, 60m, 2h. Default: no limit.")]
+Budget = Annotated[str | None, typer.Option(help="Do what fits into this time: 90s, 60m, 2h. Default: no limit.")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the model, the report and the audit.")]
 
 
@@ -41,8 +41,8 @@ def find(
 
     A bias model measures the shortcut. A full model is fine-tuned, and debiased subnetworks are searched in it, from
     dense to sparse, or with --speedup to fast. The sparsest one that keeps --keep-id of the ID score is trained with
-    further seeds. It is chosen on ID dev alone; OOD data are scored once, at the end, for the verdict. Stop it whenever
-    you like; the same command continues.
+    further seeds. It is chosen on ID dev alone; OOD scores are read once, at the end, for the verdict. Where units are
+    pruned, the weights that are left are trained further. Stop it whenever you like; the same command continues.
 
     Without OOD data nothing is claimed: the audit shows how errors depend on the strength of the shortcut.
 

@@ -21,13 +21,15 @@ from srnet.training import TrainingSettings
 CALIBRATION_STEPS = 4
 EVALUATION = 1.0 / 3.0
 """The time for the forward pass of a batch, relative to a training step: a backward pass costs about two of them."""
-Setting = tuple[str, int, str]
-"""What decides the pace of a training: the backbone, the batch size and the precision."""
+Setting = tuple[str, str, int, str, bool]
+"""What decides the pace of a training: the task, the backbone, the batch size, the precision and the compilation."""
+LATEST = 3
+"""Trainings whose pace counts: the machine may have been faster or slower before."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """`steps` and `seconds` of the trainings, without evaluations."""
+    """`steps` and `seconds` of the trainings, with the evaluations in their course."""
 
     trainings: int
     steps: int
@@ -74,23 +76,31 @@ def estimate(
         setting = _setting(node)
         if setting in paces:
             used.add(setting)
-            pace = median(paces[setting])
+            pace = median(paces[setting][-LATEST:])
         elif not measure:
             return Estimate(len(trainings), total, None, 0)
         else:
             if setting not in measured:
                 measured[setting] = measure_step(node.pretrained, node.training)
-            pace = measured[setting]
+            pace = measured[setting] * (1.0 + _evaluations(node))
         seconds += node.planned_steps * pace
-    return Estimate(len(trainings), total, seconds, sum(len(paces[setting]) for setting in used))
+    return Estimate(len(trainings), total, seconds, sum(len(paces[setting][-LATEST:]) for setting in used))
 
 
 def _setting(node: Any) -> Setting:
-    return node.pretrained.backbone, node.training.batch_size, node.training.precision
+    raw, training = node.pretrained, node.training
+    return raw.task.name, raw.backbone, training.batch_size, training.precision, training.compile
+
+
+def _evaluations(node: Any) -> float:
+    """How much longer a step takes with the evaluations in the course of a training."""
+    training, dev = node.training, len(load_task(node.task_spec).dev)
+    rows: int = min(dev, training.dev_rows or dev)
+    return EVALUATION * rows / float(training.batch_size * training.eval_every)
 
 
 def _stored_paces(store: Store) -> dict[Setting, list[float]]:
-    """Seconds per step of every training in the store."""
+    """Seconds per step of every training in the store, evaluations included, the latest last."""
     paces: dict[Setting, list[float]] = {}
     for entry in store.entries():
         try:
@@ -105,7 +115,7 @@ def _stored_paces(store: Store) -> dict[Setting, list[float]]:
 
 
 def measure_step(raw: Pretrained, settings: TrainingSettings) -> float:
-    """Seconds of a forward, backward and optimiser step of this backbone on this data, evaluations included."""
+    """Seconds of a forward, backward and optimiser step of this backbone on this data."""
     from srnet.training.inputs import inputs_for  # not at the top: it imports torch
 
     task = load_task(raw.task)
@@ -127,5 +137,4 @@ def measure_step(raw: Pretrained, settings: TrainingSettings) -> float:
         if device == "cuda":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - started)
-    evaluated = min(len(task.dev), settings.dev_rows or len(task.dev)) / settings.batch_size / settings.eval_every
-    return median(times[1:]) * (1.0 + EVALUATION * evaluated)
+    return median(times[1:])

@@ -204,7 +204,7 @@ def of_fine_tuned(
 ) -> list[Point]:
     """(a) Prune the model as it is after each of `starts`, shares of its fine-tuning with `finetune`.
 
-    With `after`, the weights that are left train on with that objective.
+    With `after`, the weights that are left are trained further with that objective.
     """
     if not starts or not all(start == "auto" or 0.0 <= start <= 1.0 for start in starts):
         raise UserError("starts are shares of the fine-tuning, from 0 to 1, or auto")

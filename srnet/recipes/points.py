@@ -49,9 +49,7 @@ class Point:
     @property
     def search(self) -> Prune | None:
         """The pruning behind the model; None for a full model."""
-        node = self.node.parent if isinstance(self.node, FineTune) else self.node
-        node = node.subnetwork if isinstance(node, Rewind) else node
-        return node if isinstance(node, Prune) else None
+        return search_behind(self.node)
 
     @property
     def is_pruned(self) -> bool:
@@ -69,6 +67,12 @@ class Point:
         if isinstance(self.node, FineTune) and isinstance(self.node.parent, Rewind):
             return "b"
         return "c" if self.place.start is None else "a"
+
+
+def search_behind(model: ModelNode) -> Prune | None:
+    node = model.parent if isinstance(model, FineTune) else model
+    node = node.subnetwork if isinstance(node, Rewind) else node
+    return node if isinstance(node, Prune) else None
 
 
 def labels_of(points: Iterable[Point]) -> list[str]:

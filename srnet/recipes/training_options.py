@@ -17,7 +17,7 @@ class TrainingOptions:
     """Changes of every training."""
 
     scale: float = option(1.0, heading=HEADING)
-    """Multiply the length of every training, e.g. 0.1 for a trial."""
+    """Multiply the length of every training but that of bias models, e.g. 0.1 for a trial."""
     learning_rate: float | None = option(None, heading=HEADING)
     """Of the weights, instead of the profile's, in fine-tuning and for pruners that train them: smaller backbones take
     larger ones."""

@@ -203,7 +203,7 @@ def _position(evidence: Evidence, point: Point, report: dict[str, Any]) -> float
     axis, pruned = evidence.recipe.axis, 100.0 * float(report["sparsity"])
     if axis == "kept":
         return 100.0 - pruned
-    if axis == "sparsity" or point.search is not point.node:
+    if axis == "sparsity" or point.search is None:
         return pruned
     before = training_steps(point.search.parent, evidence.store)
-    return float(before if axis == "start" else training_steps(point.node, evidence.store) - before)
+    return float(before if axis == "start" else training_steps(point.search, evidence.store) - before)

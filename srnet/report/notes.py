@@ -9,10 +9,10 @@ import numpy as np
 
 from srnet.errors import shortened
 from srnet.evaluation import ALPHA, MIN_SEEDS, Interval, Term, contrast, holm
-from srnet.experiment import Bias, Prune
+from srnet.experiment import Bias, FineTune, ModelNode, Objective, Prune, Store
 from srnet.experiment.compute import bias_predictions
 from srnet.experiment.cost import training_steps
-from srnet.recipes.points import Start
+from srnet.recipes.points import Start, search_behind
 from srnet.recipes.recipe import Reference
 from srnet.report.evidence import Evidence, Models, Summary
 
@@ -65,17 +65,19 @@ def _longer_training(evidence: Evidence, reference: Reference) -> list[str]:
 
 def _cost_notes(evidence: Evidence) -> list[str]:
     """For every start found by early stopping: what it saved and what it lost, against a start at the end."""
-    pairs: dict[Prune, dict[Start | None, Summary]] = {}
+    pairs: dict[tuple[Prune, Objective | None], dict[Start | None, Summary]] = {}
     for summary in evidence.summaries:
-        if summary.point.paradigm == "a" and isinstance(node := summary.point.node, Prune):
-            search = replace(node, parent=node.pretrained)  # the same search, whatever it starts from
-            pairs.setdefault(search, {})[summary.point.place.start] = summary
+        point = summary.point
+        if point.paradigm == "a" and point.search:
+            search = replace(point.search, parent=point.search.pretrained)  # the same, whatever it starts from
+            after = point.node.objective if isinstance(point.node, FineTune) else None
+            pairs.setdefault((search, after), {})[point.place.start] = summary
     both = [starts for starts in pairs.values() if {"auto", 1.0} <= starts.keys()]
     return [_cost_note(evidence, starts["auto"], starts[1.0]) for starts in both]
 
 
 def _cost_note(evidence: Evidence, early: Summary, late: Summary) -> str:
-    steps = [[training_steps(model.origin, evidence.store) for model in each.models] for each in (early, late)]
+    steps = [[_steps_before(model, evidence.store) for model in each.models] for each in (early, late)]
     saved = f"{np.mean(steps[0]):.0f} of {np.mean(steps[1]):.0f} steps of fine-tuning"
     share = 100.0 * (1.0 - early.steps / late.steps)
     lost = [f"{evidence.splits[s]} {evidence.difference(early.models, late.models, s)}" for s in evidence.splits]
@@ -83,6 +85,11 @@ def _cost_note(evidence: Evidence, early: Summary, late: Summary) -> str:
         f"Early stopping began the search after {saved}, which saves {share:.0f} % of all training steps. "
         f"Against a start at the end: {', '.join(lost)}."
     )
+
+
+def _steps_before(model: ModelNode, store: Store) -> int:
+    search = search_behind(model)
+    return training_steps(search.parent, store) if search else 0
 
 
 def warnings_about(evidence: Evidence, majority: Mapping[str, float]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from srnet.evaluation import measure
-from srnet.experiment import FineTune, ModelNode, Moment, Prune
+from srnet.experiment import FineTune, ModelNode, Moment
 from srnet.experiment.cost import training_steps
 from srnet.files import read_json
 from srnet.recipes.points import Point
@@ -79,9 +79,10 @@ def _search_logs(evidence: Evidence) -> list[SearchLog]:
     names = {evidence.id: "eval_score", **{split: f"trace/{split}" for split in evidence.ood}}
     found = []
     for points in evidence.groups.values():
-        if not all(isinstance(point.node, Prune) and point.node.trains for point in points):
+        searches = [point.search for point in points if point.search and point.search.trains and point.paradigm != "b"]
+        if len(searches) < len(points):
             continue
-        logs = [read_json(evidence.store.path(point.node.key) / "training.json")["log"] for point in points]
+        logs = [read_json(evidence.store.path(search.key) / "training.json")["log"] for search in searches]
         # the evaluations that also scored OOD examples, by step
         logs = [{entry["step"]: entry for entry in log if entry.keys() >= {*names.values()}} for log in logs]
         steps, start = sorted(set.intersection(*map(set, logs))), points[0].place.start

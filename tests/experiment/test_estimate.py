@@ -12,13 +12,13 @@ from srnet.experiment import CE, BiasModel, Evaluate, FineTune, Moment, Pretrain
 from srnet.experiment.estimate import Estimate, duration_text, estimate, measure_step
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes import ModelNode, Node
-from srnet.files import write_json
+from srnet.files import read_json, write_json
 from srnet.pruners import IMP, MaskTraining, OneShot
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
 
 TASK = SyntheticTask("inference", train_size=100, dev_size=5, ood_size=30)
-TEN = TrainingSettings(steps=10)
+TEN = TrainingSettings(steps=10, eval_every=10**9)
 RAW = Pretrained("some backbone", TASK)
 FULL = FineTune(RAW, CE(), TEN)
 
@@ -111,7 +111,48 @@ def test_other_backbones_and_other_batches_have_another_pace(store: Store, measu
     again = FineTune(RAW, CE(), replace(TEN, batch_size=64, seed=1))
     found = estimate([OTHER, elsewhere, larger, again], store)
     assert measured == [("other backbone", 32), ("some backbone", 64)], "each is measured once"
-    assert (found.steps, found.seconds, found.stored) == (20 + 10 + 10 + 10, 20 * 0.5 + 10 + 10 + 10, 1)
+    assert (found.steps, found.stored) == (20 + 10 + 10 + 10, 1)
+    assert found.seconds == pytest.approx(20 * 0.5 + 10 + 10 + 10)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        FineTune(Pretrained("some backbone", SyntheticTask("paraphrase", train_size=100, dev_size=5)), CE(), TEN),
+        FineTune(RAW, CE(), replace(TEN, precision="bf16")),
+        FineTune(RAW, CE(), replace(TEN, compile=True)),
+    ],
+    ids=["task", "precision", "compilation"],
+)
+def test_what_else_decides_the_pace(other: FineTune, store: Store, measured: list[Any]) -> None:
+    remember(store, FULL, 0.5)
+    assert estimate([other], store).stored == 0
+    remember(store, other, 0.25)
+    assert (estimate([other], store).seconds, estimate([OTHER], store).seconds) == (10 * 0.25, 20 * 0.5)
+
+
+def test_the_latest_trainings_give_the_pace(store: Store, measured: list[Any]) -> None:
+    for day, pace in enumerate([9.0, 9.0, 9.0, 9.0, 1.0, 3.0, 2.0], start=1):
+        node = FineTune(RAW, CE(), replace(TEN, seed=day))
+        remember(store, node, pace)
+        manifest = store.path(node.key) / "manifest.json"
+        write_json(manifest, {**read_json(manifest), "created": f"2026-01-{day:02}T00:00:00+00:00"})
+    assert estimate([OTHER], store) == Estimate(1, 20, 20 * 2.0, 3)
+
+
+@pytest.mark.parametrize(("dev_rows", "seconds"), [(None, 10 * (1 + 5 / 3)), (3, 10 * (1 + 3 / 3))])
+def test_measured_steps_are_evaluated_too(
+    dev_rows: int | None, seconds: float, store: Store, measured: list[Any]
+) -> None:
+    """An evaluation after every step of one row: the forward pass of a row takes a third of a step."""
+    node = FineTune(RAW, CE(), replace(TEN, batch_size=1, eval_every=1, dev_rows=dev_rows))
+    assert estimate([node], store).seconds == pytest.approx(seconds)
+
+
+def test_what_was_measured_is_kept_for_the_next_estimate(store: Store, measured: list[Any]) -> None:
+    kept: dict[Any, float] = {}
+    assert estimate([FULL], store, measured=kept) == estimate([FULL], store, measured=kept)
+    assert len(measured) == 1
 
 
 @pytest.mark.parametrize("pace", [None, 0.0])
@@ -120,7 +161,7 @@ def test_an_artifact_that_does_not_say_its_pace_is_passed_over(
 ) -> None:
     remember(store, Prune(FULL, IMP(0.5), CE(), TEN), pace)  # picked from a run
     remember(store, RAW, pace)
-    assert estimate([OTHER], store) == Estimate(1, 20, 20.0, 0)
+    assert estimate([OTHER], store) == Estimate(1, 20, pytest.approx(20.0), 0)  # type: ignore[arg-type]
     assert len(measured) == 1
 
 

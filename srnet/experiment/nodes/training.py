@@ -101,7 +101,9 @@ class FineTune(Training):
     def label(self) -> str:
         until = f", {self.training.length_text}" if self.training.patience is None else ", until it stalls"
         part = f" on {self.part[1] - self.part[0]:,} examples" if self.part else ""
-        return f"fine-tune ({self.how}){part}{until}, seed {self.training.seed}"
+        own = f"fine-tune ({self.how}){part}{until}"
+        # a raw model says nothing, the others differ in what was done before
+        return f"{own}, seed {self.training.seed}" if self.parent is self.pretrained else f"{self.parent.label}: {own}"
 
 
 @dataclass(frozen=True)
