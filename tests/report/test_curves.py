@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from html import escape
 from itertools import product
+from typing import Any
 
 import pytest
 from altered import altered, with_points
@@ -12,7 +14,7 @@ from altered import altered, with_points
 from srnet.experiment import Store
 from srnet.files import read_json
 from srnet.recipes import Point, Profile
-from srnet.recipes.paradigms import Search, full, of_raw
+from srnet.recipes.paradigms import Search, full, of_fine_tuned, of_raw
 from srnet.report import Results
 from srnet.report.drawings import draw_curves
 from srnet.report.panels import curves, searches, side_by_side, styles, sub_cases
@@ -102,6 +104,22 @@ def test_sub_cases_are_drawn_where_there_are_some(results: Results) -> None:
 
 
 # --- on the way ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("axis", "more", "positions"),
+    [("start", {"starts": (0.5, 1.0)}, [2.0, 4.0]), ("length", {"lengths": (0.5, 1.0)}, [2.0, 4.0])],
+)
+def test_the_search_behind_weights_that_were_trained_further(
+    ran: Any, axis: str, more: dict[str, Any], positions: list[float]
+) -> None:
+    search = Search("mask", "ce", (0.5,), **({} if axis == "start" else more))
+    masks = partial(of_fine_tuned, label="masks", search=search, after="ce", **(more if axis == "start" else {}))
+    results = ran(f"after-{axis}", masks, axis=axis)
+    shown = [summary for summary in results.summaries if summary.point.is_pruned]
+    assert [summary.x for summary in shown] == positions
+    assert {row["objective_after"] for row in results.rows if row["line"] == "masks"} == {"ce"}
+    assert bool(results.searches) == (axis == "start")
 
 
 def test_only_figures_about_the_start_show_how_the_searches_went(results: Results, by_length: Results) -> None:

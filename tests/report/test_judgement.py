@@ -196,11 +196,12 @@ def test_where_no_search_is_longer_no_control_is_needed_and_that_is_said(store: 
     assert f"{FULL} is trained as long as the longest search, and needs no control." in results.notes
 
 
-def test_a_start_by_early_stopping_says_what_it_saves_and_loses(store: Store) -> None:
+@pytest.mark.parametrize("after", [None, "ce"])
+def test_a_start_by_early_stopping_says_what_it_saves_and_loses(after: str | None, store: Store) -> None:
     settings = TrainingSettings(steps=4, eval_every=2, batch_size=4)
     stopping = replace(settings, patience=1)
     profile = Profile(MadeUpTask(), "nowhere", (0, 1, 2), settings, settings, stopping=stopping)
-    masks = partial(of_fine_tuned, label=SUB, search=Search("mask", "ce", (0.5,)))
+    masks = partial(of_fine_tuned, label=SUB, search=Search("mask", "ce", (0.5,)), after=after)
     recipe = recipe_of(profile, partial(masks, starts=(1.0,)), partial(masks, label="auto", starts=("auto",)))
     answers = of_shares({FULL: (0.9, 0.6), SUB: (0.9, 0.6), "auto": (0.9, 0.5)})
     for point in recipe.points:
