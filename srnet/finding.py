@@ -35,8 +35,8 @@ from srnet.report.evidence import Evidence
 from srnet.tasks.base import SHORTCUTS, Shortcut, Task
 from srnet.timing import Measured
 
-AUDITED = 2
-"""Models that are scored once more at the end, for the audit."""
+SCORED_AGAIN = 4
+"""Times that all rows are scored at the end: both models for the audit, and a graph before and after rounding."""
 
 
 @dataclass(frozen=True)
@@ -230,9 +230,9 @@ class Find:
             aim, target = point.place.aim, point.place.target
             nodes = self._recipe([target], seeds).nodes()
             if not self._fits(nodes):
-                self._say(f"{aim}: not begun, no time is left for it and its seeds")
                 if not tried:
                     raise self._too_short(nodes)
+                self._say(f"{aim}: not begun, no time is left for it and its seeds")
                 break
             score = self._dev_score(point.node)
             tried.append(self._tried(point, score, full_score))
@@ -314,7 +314,11 @@ class Find:
         )
 
     def _fits(self, nodes: Sequence[Node]) -> bool:
-        return self._ends is None or time.monotonic() + self._seconds(nodes) <= self._ends
+        """Whether there is time for what is missing; what is stored always fits."""
+        if self._ends is None:
+            return True
+        needed = self._seconds(nodes)
+        return not needed or time.monotonic() + needed <= self._ends
 
     def _seconds(self, nodes: Sequence[Node]) -> float:
         """About how long the missing nodes take: trainings by their steps, evaluations by their rows."""
@@ -323,7 +327,7 @@ class Find:
         if not takes.steps:
             return 0.0
         rows = sum(_rows(each, self.task) for each in missing)
-        rows += AUDITED * sum(len(self.task.splits[name]) for name in self.task.scored)
+        rows += SCORED_AGAIN * sum(len(self.task.splits[name]) for name in self.task.scored)
         batches = rows / self.profile.finetuning.batch_size
         return (takes.seconds or 0.0) * (1.0 + EVALUATION * batches / takes.steps)
 

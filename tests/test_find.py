@@ -227,6 +227,11 @@ def test_a_search_for_which_no_time_is_left_ends_before_it(engine: Engine, monke
     assert sum("fine-tune" in entry.label for entry in engine.store.entries()) == 4, "two models and their scores"
 
 
+def test_what_is_stored_needs_no_time(engine: Engine) -> None:
+    found = search(engine)
+    assert search(engine, budget=1e-9).to_json() == found.to_json()
+
+
 def test_a_budget_that_is_too_short_says_what_is_needed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Find, "_seconds", lambda self, nodes: 600.0)
     with pytest.raises(UserError, match=r"budget of 60 s is too short.*about 10 min"):
