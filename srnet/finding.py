@@ -144,7 +144,7 @@ class Find:
         if not biases[-1].is_biased:
             self._say("no bias model is biased: subnetworks are searched with cross-entropy, and nothing is claimed")
         if self.budget is not None:
-            self._say(self._plan(self.budget))
+            self._say(self.plan(self.budget))
         full_score, tried = self._search()
         qualified = [each for each in tried if each.kept >= self.settings.keep_id]
         if not qualified:
@@ -288,7 +288,7 @@ class Find:
 
     # --- the budget ------------------------------------------------------------------------------------------------
 
-    def _plan(self, budget: float) -> str:
+    def plan(self, budget: float) -> str:
         """What fits into the budget. It is announced before anything is trained; what is trained follows the pace."""
         targets = self.settings.targets
         seeds, count = self._seeds_that_fit(targets[:1]), len(targets)

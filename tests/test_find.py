@@ -17,7 +17,7 @@ from srnet.errors import UserError
 from srnet.experiment import Engine, FineTune, Store
 from srnet.experiment.nodes import TaskSpec
 from srnet.find_settings import FindSettings
-from srnet.finding import Find, Found, Tried
+from srnet.finding import Biased, Find, Found, Tried
 from srnet.masks.latency import Latency
 from srnet.progress import Reporter
 from srnet.pruners import MaskTraining
@@ -165,8 +165,6 @@ def test_without_ood_data_nothing_is_claimed(engine: Engine) -> None:
 
 
 def test_a_shortcut_that_is_not_one_is_replaced(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    from srnet.finding import Biased
-
     gains = {"overlap": 1.0, "claim": 9.0, "unknown": 20.0}
     monkeypatch.setattr(Find, "_measured_bias", lambda self, shortcut: Biased(shortcut, 60.0, gains[shortcut]))
     finder = Find(SMALL, "srnet-tiny", FindSettings(), engine)
@@ -191,7 +189,7 @@ def test_the_plan_fits_the_budget(engine: Engine, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Find, "_seconds", lambda self, nodes: 10.0 * len({node.key for node in nodes if node.trains}))
     finder = Find(SMALL, "srnet-tiny", FindSettings(sparsities=(0.5, 0.3)), engine, budget=budget)
     finder.objective = "poe"
-    assert finder._plan(budget).endswith(said)
+    assert finder.plan(budget).endswith(said)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +204,7 @@ def test_the_search_goes_as_far_as_its_pace_allows(
     After the search at 30 % each further seed needs three trainings (full, search, control): 6 for three seeds, 3 for
     two. A search at 50 % is one more; it must not cost a seed.
     """
-    monkeypatch.setattr(Find, "_plan", lambda self, budget: "")
+    monkeypatch.setattr(Find, "plan", lambda self, budget: "")
     monkeypatch.setattr(
         Find, "_seconds", lambda self, nodes: pace * sum(node.trains for node in self.engine.plan(nodes))
     )
@@ -220,7 +218,7 @@ def test_the_search_goes_as_far_as_its_pace_allows(
 
 def test_a_search_for_which_no_time_is_left_ends_before_it(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan fitted, then the machine became slow. What was trained stays in the store."""
-    monkeypatch.setattr(Find, "_plan", lambda self, budget: "")
+    monkeypatch.setattr(Find, "plan", lambda self, budget: "")
     monkeypatch.setattr(Find, "_seconds", lambda self, nodes: 6000.0)
     with pytest.raises(UserError, match=r"budget of 60 s is too short.*takes about 1\.7 h.*the same command continues"):
         search(engine, budget=60.0)
@@ -266,6 +264,66 @@ def test_a_dry_run_counts_what_is_computed_at_most(
     assert "search on inference: 4 models, 4 trainings, 4 to do" in shown
     assert "10 distinct trainings, 0 of them stored" in shown
     assert engine.store.keys() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--format", "shrunk"], "single weights cannot be removed"),
+        (["--format", "smp"], "choose one of: subnetwork, merged, onnx, shrunk"),
+        (["--sparsities", "0.5", "--scale", "0"], "0 < scale <= 100"),
+    ],
+)
+def test_a_dry_run_refuses_what_the_search_refuses(
+    words: list[str], said: str, engine: Engine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["srnet", "find", "inference", *words, "--dry-run", "--store", str(engine.store.root)]
+    monkeypatch.setattr("sys.argv", command)
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "last"),
+    [
+        (["--dry-run"], "--measure says what fits into the budget"),
+        (["--measure"], "the budget of 2.0 h is enough for 30 %; seeds: 3"),
+    ],
+)
+def test_a_dry_run_with_a_budget(
+    words: list[str], last: str, engine: Engine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = ["--sparsities", "0.3", "--budget", "2h", "--store", str(engine.store.root)]
+    monkeypatch.setattr("sys.argv", ["srnet", "find", "inference", *where, *words])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    assert capsys.readouterr().out.splitlines()[-1] == last
+
+
+def test_the_report_has_the_command_as_it_was_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+
+    def find(*args: Any, **options: Any) -> Found:
+        given.update(options)
+        return Found((Biased("overlap", 60.0, 9.0),), 80.0, (Tried(0.3, 40.0, 0.5),), None)
+
+    monkeypatch.setattr(srnet, "find", find)
+    words = ["srnet", "find", "inference", "--seeds", "1", "--out", "two words", "--store", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    assert given["command"] == f"srnet find inference --seeds 1 --out 'two words' --store {tmp_path}"
+
+
+def test_the_audit_has_the_bias_model_of_the_search(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("srnet.api.finding.audit_models", lambda *models, **options: given.update(options))
+    settings = FindSettings(keep_id=0.01, sparsities=(0.3,), seeds=1)
+    srnet.find(SMALL, settings, bias=srnet.BiasSpec(shortcut="claim"), out=tmp_path / "out", engine=engine)
+    assert given["bias"].shortcut == "claim"
 
 
 def test_an_option_of_a_format_needs_the_format(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -13,14 +12,13 @@ from srnet.audit import audit_models, check_writable
 from srnet.errors import UserError
 from srnet.experiment import BiasSpec, Engine, Evaluate, ModelNode, Store, load_task
 from srnet.experiment.nodes import TaskSpec
-from srnet.export import Format, get_format
+from srnet.export import FORMATS, Format, get_format
 from srnet.export.card import score_name, scores_of_graph
 from srnet.files import read_json, require_writable, write_json
 from srnet.find_settings import FindSettings
 from srnet.finding import Find, Found
 from srnet.masks.granularity import WEIGHT
 from srnet.names import EMBEDDED
-from srnet.options import as_cli_args
 from srnet.pace import Pace
 from srnet.progress import is_secondary_rank
 from srnet.report import report_files, section_id
@@ -41,17 +39,18 @@ def find(
     format: str | Format | None = None,
     out: Path | str = "srnet-find",
     engine: Engine | None = None,
+    command: str = "srnet.find",
 ) -> Found:
     """Find the sparsest subnetwork that keeps the ID score, and write it to `out`, with a report and an audit.
 
     `budget` is in seconds. `out` gets find.json, model-KEY-FORMAT, report.html and audit/audit.html. If no
     subnetwork qualifies, only find.json is written. The default of `format` is `shrunk` where units are pruned, and
-    `subnetwork` for single weights.
+    `subnetwork` for single weights. `command` is what the report says it was made by.
     """
     out, engine, settings = Path(out), engine or Engine(), settings or FindSettings()
     check_writable(out / AUDIT)
     require_writable(out, "find.json", *report_files(section_id("find", task.name)))
-    deployed = _format(format, settings)
+    deployed = format_to_deploy(format, settings)
     found = Find(task, backbone, settings, engine, bias, budget).run()
     if is_secondary_rank():
         return found
@@ -62,8 +61,8 @@ def find(
     recipe, full, model = found.recipe, found.full_model, found.model
 
     def write_pages(speed: bytes | None) -> None:
-        run_recipe(recipe, out, engine, _command(task, settings, backbone), speed)
-        audit_models(full.key, model.key, task=task, out=out / AUDIT, engine=engine)
+        run_recipe(recipe, out, engine, command, speed)
+        audit_models(full.key, model.key, task=task, bias=recipe.profile.bias, out=out / AUDIT, engine=engine)
 
     folder = out / f"model-{model.key[:8]}-{_name(deployed)}"
     try:
@@ -104,16 +103,12 @@ def _scores(model: ModelNode, store: Store) -> dict[str, float]:
     }
 
 
-def _format(given: str | Format | None, settings: FindSettings) -> Format:
+def format_to_deploy(given: str | Format | None, settings: FindSettings) -> Format:
     """The format of the model. One that cannot hold it is refused before anything is trained."""
     name = given or ("subnetwork" if settings.units == WEIGHT else "shrunk")
     format = get_format(name)() if isinstance(name, str) else name
     if format.is_file:
-        raise UserError(f"format '{format.name}' is not the folder of a model", "choose another --format")
+        folders = ", ".join(each for each, made in FORMATS.items() if not made.is_file)
+        raise UserError(f"format '{format.name}' is not the folder of a model", f"choose one of: {folders}")
     format.check(settings.units)
     return format
-
-
-def _command(task: TaskSpec, settings: FindSettings, backbone: str) -> str:
-    given = [] if backbone == EMBEDDED else ["--backbone", backbone]
-    return shlex.join(["srnet", "find", task.name, *given, *as_cli_args(settings)])

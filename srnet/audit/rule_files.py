@@ -16,6 +16,8 @@ from srnet.errors import UserError
 
 def load_rules(path: Path) -> list[Rule]:
     """Every `Rule` that the file defines, in its order."""
+    if not path.exists():
+        raise UserError(f"{path} does not exist", "check the path")
     if not path.is_file() or path.suffix != ".py":
         raise UserError(f"{path} is not a Python file", "give a file of rules, NAME.py")
     module = _run(path)

@@ -10,7 +10,7 @@ import typer
 import srnet
 from srnet.cli.app import Data, Given, Json, Run, app, out
 from srnet.cli.models import Bias
-from srnet.cli.options import Choice, Command, Fields
+from srnet.cli.options import LINE, Choice, Command, Fields
 from srnet.cli.recipes import DryRun, Measure, print_plan
 from srnet.cli.speed import times_text
 from srnet.names import EMBEDDED
@@ -24,6 +24,7 @@ Folder = Annotated[Path, typer.Option("--out", help="Folder for the model, the r
 @app.command(cls=Command)
 def find(
     *,
+    ctx: typer.Context,
     task: Task,
     backbone: Backbone = EMBEDDED,
     settings: Annotated[Given, Fields("Search", "srnet.find_settings:FindSettings")],
@@ -54,10 +55,22 @@ def find(
     suspected = srnet.BiasSpec(**bias).resolved(Path()) if bias else None
     limit = None if budget is None else seconds_of(budget)
     if dry_run or measure:
-        print_plan(engine, srnet.Find(spec, backbone, chosen, engine, suspected).at_most(), measure)
+        srnet.api.finding.format_to_deploy(format, chosen)
+        search = srnet.Find(spec, backbone, chosen, engine, suspected, limit)
+        print_plan(engine, search.at_most(), measure)
+        if limit is not None:
+            out.print(search.plan(limit) if measure else "--measure says what fits into the budget")
         return
     found = srnet.find(
-        spec, chosen, backbone=backbone, bias=suspected, budget=limit, format=format, out=folder, engine=engine
+        spec,
+        chosen,
+        backbone=backbone,
+        bias=suspected,
+        budget=limit,
+        format=format,
+        out=folder,
+        engine=engine,
+        command=ctx.meta[LINE],
     )
     if json:
         out.print_json(data=found.to_json())
@@ -101,7 +114,9 @@ def _print_speed(full: Any, small: Any) -> None:
     if not timings:
         return
     timing = max(timings, key=lambda each: each.length)
+    low, _, high = timing.ratio
+    speed = "not measurably faster or slower" if low <= 1.0 <= high else f"{times_text(timing)} times as fast"
     out.print(
         f"Against the full model in torch, with one thread and one text of {timing.length} tokens:",
-        f"{times_text(timing)} times as fast, {small.bytes / 1e6:.1f} MB instead of {full.bytes / 1e6:.1f} MB.",
+        f"{speed}, {small.bytes / 1e6:.1f} MB instead of {full.bytes / 1e6:.1f} MB.",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, replace
 from functools import partial, wraps
@@ -16,6 +17,9 @@ from typer.core import TyperCommand
 
 from srnet.errors import UserError, choose
 from srnet.options import EMPTY_PATH, FLAG, TEXT, Option, Values, arguments, options_of
+
+LINE = "srnet.line"
+"""Where the context of a command has its line, as it was typed."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,7 @@ class Command(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[LINE] = shlex.join(["srnet", *_names(ctx), *args])
         function = inspect.unwrap(self.callback)  # type: ignore[arg-type]
         parameters = inspect.signature(function, eval_str=True).parameters.values()
         self.groups = {
@@ -148,6 +153,11 @@ class Command(TyperCommand):
         for heading, rows in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
+
+
+def _names(ctx: Any) -> list[str]:
+    """Of the command, and of the groups that it is in; the first context is the program's."""
+    return [] if ctx.parent is None else [*_names(ctx.parent), ctx.info_name]
 
 
 def _is_path(annotation: Any) -> bool:

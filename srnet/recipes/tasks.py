@@ -31,6 +31,9 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
     """
     with located(where):
         if isinstance(values, str):
+            if Path(values).suffix:  # no name of a task has one
+                fix = "describe your files first, `srnet data describe --train FILE ...`, and give its YAML file"
+                raise UserError(f"'{values[:80]}' is not the YAML file of a task", fix)
             choose("task", values, (*FAMILIES, *DATASETS))
             values = {"dataset" if values in DATASETS else "name": values}
         keys = values if isinstance(values, Mapping) else ()

@@ -30,7 +30,9 @@ class TrainingOptions:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.scale <= 100.0:
-            raise UserError(f"scale {self.scale:g} is out of range", "it multiplies the length of every training")
+            raise UserError(
+                f"scale {self.scale:g} is out of range", "it multiplies the length of every training: 0 < scale <= 100"
+            )
 
     def changed(self, profile: Profile) -> Profile:
         for names, rate in ((OF_WEIGHTS, self.learning_rate), (OF_SCORES, self.score_rate)):
