@@ -17,8 +17,8 @@ from srnet.audit.cards import read_card
 from srnet.audit.encoding import encode_pairs
 from srnet.audit.labels import match_labels
 from srnet.backbones import folder_or_name, has_language_model, keep_own_classifier, load_backbone, load_language_model
-from srnet.backbones.checkpoints import read_tokenizer
-from srnet.errors import UserError, reason
+from srnet.backbones.checkpoints import read_tokenizer, why_not_loaded
+from srnet.errors import UserError
 from srnet.experiment import Store
 from srnet.experiment.nodes import TaskSpec
 from srnet.experiment.rebuild import stored_model
@@ -187,7 +187,7 @@ def _config(name: str) -> Any:
         )
     except Exception as error:  # a damaged config.json raises almost anything
         raise UserError(
-            f"{name} cannot be loaded ({reason(error)})",
+            f"{name} cannot be loaded ({why_not_loaded(error)})",
             f"give a key of the store, a folder or a hub name; {DOWNLOAD_VARIABLE}=1 allows a download",
         ) from error
 

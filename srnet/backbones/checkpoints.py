@@ -82,11 +82,16 @@ def loading(name: str, part: str = "backbone") -> Iterator[None]:
         transformers.logging.set_verbosity(level)
 
 
-def _not_loadable(what: str, error: Exception) -> UserError:
+def why_not_loaded(error: Exception) -> str:
+    """In one line, without what the Hub's library says about names and connections that were not tried."""
     why = reason(error)
-    if "couldn't connect" in why and os.environ.get(DOWNLOAD_VARIABLE) != "1":  # it was not even tried
-        why = "no such folder, not in the cache, and downloads are off"
+    if "couldn't connect" in why and os.environ.get(DOWNLOAD_VARIABLE) != "1":
+        return "no such folder, not in the cache, and downloads are off"
+    return "no such folder" if why.startswith("Repo id must") else why
+
+
+def _not_loadable(what: str, error: Exception) -> UserError:
     return UserError(
-        f"{what} cannot be loaded ({why})",
+        f"{what} cannot be loaded ({why_not_loaded(error)})",
         f"give a folder with a safetensors checkpoint, or set {DOWNLOAD_VARIABLE}=1 to allow a download",
     )

@@ -193,8 +193,8 @@ def test_a_mistake_in_a_file_of_rules_is_one_line(tmp_path: Path, source: str, t
 
 
 def test_rules_come_from_python_files_alone(tmp_path: Path) -> None:
-    for path in (tmp_path / "absent.py", tmp_path):
-        with pytest.raises(UserError, match="not a Python file"):
+    for path, told in ((tmp_path / "absent.py", "does not exist"), (tmp_path, "not a Python file")):
+        with pytest.raises(UserError, match=told):
             load_rules(path)
 
 
