@@ -88,6 +88,8 @@ class Found:
     """Of the chosen subnetwork, by split."""
     verdict: Verdict | None = None
     """None without OOD data, without a biased bias model, or if nothing was chosen."""
+    warnings: tuple[str, ...] = ()
+    """Reasons why a gain may be misleading, as in the report."""
     folder: Path | None = None
     """Where the model is that is delivered."""
     measured: tuple[Measured, ...] = ()
@@ -109,6 +111,7 @@ class Found:
             "full_model": self.full_model and self.full_model.key,
             "scores": {split: vars(each) for split, each in (self.scores or {}).items()},
             "verdict": None if self.verdict is None else {"answer": self.verdict.answer, "gains": gains},
+            "warnings": list(self.warnings),
             "folder": self.folder and str(self.folder),
             "measured": [each.facts() for each in self.measured],
         }

@@ -154,7 +154,10 @@ def test_what_is_left_in_the_folder(engine: Engine, tmp_path: Path) -> None:
     png = (out / "speed.png").read_bytes()
     assert png.startswith(b"\x89PNG")
     assert base64.b64encode(png).decode() in (out / "report.html").read_text()
-    assert "![Speed against score](speed.png)" in (out / "report.md").read_text()
+    report = (out / "report.md").read_text()
+    assert "![Speed against score](speed.png)" in report
+    assert found.warnings, "a model of six steps is no better than the majority class"
+    assert all(f"Warning: {warning}." in report for warning in found.warnings)
 
 
 def test_without_ood_data_nothing_is_claimed(engine: Engine) -> None:

@@ -60,9 +60,11 @@ def find(
         return found
     recipe, full, model = found.recipe, found.full_model, found.model
 
-    def write_pages(speed: bytes | None) -> None:
-        run_recipe(recipe, out, engine, command, speed)
+    def write_pages(speed: bytes | None) -> list[str]:
+        """The report and the audit; returns the report's warnings."""
+        results = run_recipe(recipe, out, engine, command, speed)
         audit_models(full.key, model.key, task=task, bias=recipe.profile.bias, out=out / AUDIT, engine=engine)
+        return results.warnings
 
     folder = out / f"model-{model.key[:8]}-{_name(deployed)}"
     try:
@@ -73,8 +75,7 @@ def find(
     except UserError:
         write_pages(None)  # the search is not lost
         raise
-    write_pages(speed)
-    found = replace(found, folder=folder, measured=tuple(compared.measured))
+    found = replace(found, warnings=tuple(write_pages(speed)), folder=folder, measured=tuple(compared.measured))
     write_json(out / "find.json", found.to_json())
     return found
 

@@ -102,6 +102,8 @@ def _print_found(found: Any, folder: Path) -> None:
         out.print(f"No claim about robustness: {why}. The audit shows how errors depend on the shortcut.")
     else:
         out.print(f"Sparse and robust: {found.verdict}.")
+    for warning in found.warnings:
+        out.print(f"Warning: {warning}.")
     if found.measured:
         _print_speed(*found.measured)
     paths = {"Model": found.folder, "Report": folder / "report.html"}
