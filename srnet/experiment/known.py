@@ -57,8 +57,9 @@ class _Compared:
         return contrast(terms, {split: self.task.splits[split].labels}, self.task.metric)
 
     def scored(self, split: str) -> Scored:
-        gain = self.difference(split) if self.full else None
-        return Scored(split, self.task.splits[split].kind, spread(self.scores(self.ours, split)), gain)
+        data, gain = self.task.splits[split], self.difference(split) if self.full else None
+        constant = 100.0 * measure(self.task.metric, self.task.answer_kind.constant(data.labels), data.labels)
+        return Scored(split, data.kind, spread(self.scores(self.ours, split)), gain, constant)
 
     def verdict(self) -> Verdict | None:
         if not self.full or not self.task.ood or len(self.ours) < MIN_SEEDS:

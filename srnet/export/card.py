@@ -44,6 +44,14 @@ class Scored:
     score: Spread
     gain: Interval | None = None
     """Minus the full cross-entropy model's, where there is one."""
+    constant: float | None = None
+    """Of a constant answer, such as the majority class."""
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it beats the full model, but not a constant answer."""
+        gained = self.gain is not None and self.gain.difference > 0.0
+        return gained and self.constant is not None and self.score.mean <= self.constant
 
 
 @dataclass(frozen=True)
@@ -173,9 +181,16 @@ def _scores(about: About) -> str:
     if not about.scores:
         return "## Scores\n\nNone are on record for this model.\n"
     seeds = about.scores[0].score.seeds
-    rows = [f"| split | kind | {about.metric} | minus the full model [95 %] |", "|---|---|---|---|"]
-    rows += [f"| {each.split} | {each.kind} | {each.score} | {each.gain or ''} |" for each in about.scores]
-    return "\n".join(["## Scores\n", *rows, "", *_how_sure(seeds, about.verdict), ""])
+    rows = [
+        f"| split | kind | {about.metric} | minus the full model [95 %] | constant answer |",
+        "|---|---|---|---|---|",
+    ]
+    for each in about.scores:
+        constant = "" if each.constant is None else f"{each.constant:.1f}"
+        rows.append(f"| {each.split} | {each.kind} | {each.score} | {each.gain or ''} | {constant} |")
+    doubtful = ", ".join(each.split for each in about.scores if each.is_doubtful)
+    warning = [f"Warning: better than the full model on {doubtful}, but no better than a constant answer."]
+    return "\n".join(["## Scores\n", *rows, "", *_how_sure(seeds, about.verdict), *(warning if doubtful else []), ""])
 
 
 def _how_sure(seeds: int, verdict: Verdict | None) -> Sequence[str]:

@@ -59,6 +59,14 @@ def test_a_reader_finds_everything() -> None:
     assert "Data out of distribution" not in text
 
 
+@pytest.mark.parametrize(("constant", "warned"), [(71.9, False), (72.0, True), (None, False)])
+def test_a_gain_below_a_constant_answer_is_doubtful(constant: float | None, warned: bool) -> None:
+    dev, ood = ABOUT.scores
+    text = card_text(SUBNETWORK, replace(ABOUT, scores=(dev, replace(ood, constant=constant))), "merged", "load()")
+    assert ("better than the full model on challenge, but no better than a constant answer" in text) == warned
+    assert f"| {GAIN} | {'' if constant is None else constant} |" in text
+
+
 def test_one_seed_is_no_verdict() -> None:
     scores = tuple(replace(each, score=spread([50.0]), gain=None) for each in ABOUT.scores)
     text = card_text(SUBNETWORK, replace(ABOUT, scores=scores, verdict=None), "merged", "load()")
@@ -115,6 +123,8 @@ def test_what_the_store_knows(subnetworks: list[Prune], engine: Engine) -> None:
         assert scored.gain is not None
         assert scored.gain.difference == pytest.approx(np.mean(by_seed[0]) - np.mean(by_seed[1]))
         assert scored.gain.seeds == 3
+        most = np.bincount(labels[scored.split]).max() / len(labels[scored.split])
+        assert scored.constant == pytest.approx(100.0 * most), "the most frequent class"
     assert about.verdict is not None
     assert (about.task, about.metric, about.shortcut) == ("inference", "accuracy", "overlap")
     full = known_about(engine.store, subnetworks[0].parent)
