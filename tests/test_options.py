@@ -226,7 +226,7 @@ def test_help_has_headings() -> None:
         "Pruners",
         "Objectives",
     ]
-    assert headings(help_of("reproduce")) == ["Arguments", "Options", "Data", "Bias model", "Run"]
+    assert headings(help_of("reproduce")) == ["Arguments", "Options", "Training", "Data", "Bias model", "Run"]
 
 
 def test_help_without_a_pruner_lists_the_pruners() -> None:
