@@ -195,7 +195,11 @@ def time_runners(
 
 
 def interleaved(calls: Sequence[Callable[[], Any] | None], rounds: int) -> list[np.ndarray | None]:
-    """Seconds of each call in each round, after a warm-up. Every round begins with another one."""
+    """Seconds of each call in each round, after a warm-up. Every round begins with another one.
+
+    Each turn begins with a call that is not counted: after another model's turn the cache has that model's weights, and
+    its threads still wait actively for more work.
+    """
     seconds = [None if call is None else np.empty(rounds) for call in calls]
     for number in range(-WARM_UP, rounds):
         for place in range(len(calls)):
@@ -203,6 +207,7 @@ def interleaved(calls: Sequence[Callable[[], Any] | None], rounds: int) -> list[
             call, own = calls[index], seconds[index]
             if call is None or own is None:
                 continue
+            call()
             start = time.perf_counter()
             call()
             if number >= 0:
