@@ -189,7 +189,7 @@ def _scores(about: About) -> str:
         constant = "" if each.constant is None else f"{each.constant:.1f}"
         rows.append(f"| {each.split} | {each.kind} | {each.score} | {each.gain or ''} | {constant} |")
     doubtful = ", ".join(each.split for each in about.scores if each.is_doubtful)
-    warning = [f"Warning: better than the full model on {doubtful}, but no better than a constant answer."]
+    warning = ["", f"Warning: better than the full model on {doubtful}, but no better than a constant answer."]
     return "\n".join(["## Scores\n", *rows, "", *_how_sure(seeds, about.verdict), *(warning if doubtful else []), ""])
 
 
