@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from srnet.errors import UserError
 from srnet.lazy import F, torch
-from srnet.objectives.base import objective
+from srnet.objectives.base import StatefulLoss, objective
 
 # A bias probability of 0 (log 0 = -inf) for the true class would make the loss infinite. This floor is exp(-30), about
 # 1e-13: far below any probability of a fitted model, and finite in float32.
@@ -11,7 +14,17 @@ LOG_FLOOR = -30.0
 
 
 @objective("poe", needs=("bias",), debiases=True)
-def product_of_experts(logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """Product of experts with the bias model: - y log softmax(log p_m + log p_b)."""
-    log_bias = bias.clamp_min(LOG_FLOOR)
-    return F.cross_entropy(F.log_softmax(logits, dim=-1) + log_bias, labels)
+@dataclass
+class ProductOfExperts(StatefulLoss):
+    """Product of experts with the bias model: - y log softmax(log p_m + strength log p_b)."""
+
+    strength: float = 1.0
+    """Weight of the bias model. Near 0 the loss is cross-entropy; lower values keep more of the ID score."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.strength < float("inf"):
+            raise UserError(f"objective 'poe': strength must be positive and finite, not {self.strength:g}")
+
+    def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
+        log_bias = self.strength * needs["bias"].clamp_min(LOG_FLOOR)
+        return F.cross_entropy(F.log_softmax(logits, dim=-1) + log_bias, labels)

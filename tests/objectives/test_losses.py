@@ -63,6 +63,14 @@ def test_poe_by_hand() -> None:
     assert_gradient(gradient, [[-1 / 26, 1 / 26], [0.45, -0.45]])
 
 
+def test_poe_of_half_strength_by_hand() -> None:
+    # a square root of the bias: (0.64, 0.36) -> (0.8, 0.6) and (0.81, 0.01) -> (0.9, 0.1)
+    loss, gradient = loss_and_gradient("poe:strength=0.5", bias=[[0.64, 0.36], [0.81, 0.01]])
+    # products: (3/4 * 0.8, 1/4 * 0.6) = (0.6, 0.15) -> (0.8, 0.2) and (0.45, 0.05) -> (0.9, 0.1)
+    assert loss == pytest.approx((-ln(0.8) - ln(0.1)) / 2)
+    assert_gradient(gradient, [[-0.1, 0.1], [0.45, -0.45]])
+
+
 def test_reweight_by_hand() -> None:
     loss, gradient = loss_and_gradient("reweight", bias=BIAS)
     # weights 1 - beta = 0.2 and 0.9; the mean over two examples. The published code divides by 0.2 + 0.9 instead.
@@ -163,9 +171,7 @@ def test_loss_and_gradient_match_plain_probabilities(name: str, batch: tuple[tor
 def test_poe_with_an_ignorant_bias_model_is_ce(batch: tuple[torch.Tensor, ...]) -> None:
     logits, labels, bias, _ = batch
     uniform = torch.full_like(bias, 1 / bias.shape[1]).log()
-    torch.testing.assert_close(
-        OBJECTIVES["poe"].loss(logits, labels, bias=uniform), OBJECTIVES["ce"].loss(logits, labels)
-    )
+    torch.testing.assert_close(loss_of("poe", logits, labels, bias=uniform), loss_of("ce", logits, labels))
 
 
 # --- certainty -----------------------------------------------------------------------------------------------------
@@ -188,7 +194,7 @@ def test_certainty_stays_finite(name: str, scale: float) -> None:
 
 def test_poe_learns_nothing_from_what_the_bias_model_is_sure_of() -> None:
     logits = torch.tensor([[0.0, 0.0]], requires_grad=True)
-    OBJECTIVES["poe"].loss(logits, torch.tensor([0]), bias=torch.tensor([[1.0, 0.0]]).log()).backward()
+    loss_of("poe", logits, torch.tensor([0]), bias=torch.tensor([[1.0, 0.0]]).log()).backward()
     assert logits.grad is not None
     assert logits.grad.abs().max() < 1e-6
 
@@ -214,7 +220,7 @@ def test_what_is_missing_is_not_ignored(name: str) -> None:
     # the published IMP runs drop it silently and train plain CE
     with pytest.raises(KeyError):
         loss_of(name, torch.zeros(1, 2), torch.tensor([0]))
-    if name in ("poe", "reweight", "confreg"):
+    if name in ("reweight", "confreg"):
         with pytest.raises(TypeError, match="missing"):
             OBJECTIVES[name].loss(torch.zeros(1, 2), torch.tensor([0]))
 
@@ -235,7 +241,10 @@ def test_options_are_part_of_the_name() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("poe:eta=1", "objective 'poe' has no option 'eta'; it has none"),
+        ("poe:eta=1", "objective 'poe' has no option 'eta'; it has: strength"),
+        ("poe:strength=0", "strength must be positive and finite"),
+        ("poe:strength=nan", "strength must be positive and finite"),
+        ("reweight:eta=1", "it has none"),
         ("group-dro:step=1", "no option 'step'; it has: eta"),
         ("group-dro:eta=fast", "could not convert"),
         ("group-dro:eta", "could not convert"),

@@ -107,8 +107,8 @@ def CE() -> Objective:
     return Objective("ce")
 
 
-def PoE(bias: Node) -> Objective:
-    return Objective("poe", bias)
+def PoE(bias: Node, strength: float = 1.0) -> Objective:
+    return Objective("poe", bias, options=(("strength", strength),))
 
 
 def Reweight(bias: Node) -> Objective:
