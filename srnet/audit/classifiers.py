@@ -14,7 +14,7 @@ import torch
 from transformers import AutoConfig
 
 from srnet.audit.cards import read_card
-from srnet.audit.encoding import encode_pairs
+from srnet.audit.encoding import TextClassifier
 from srnet.audit.labels import match_labels
 from srnet.backbones import folder_or_name, has_language_model, keep_own_classifier, load_backbone, load_language_model
 from srnet.backbones.checkpoints import read_tokenizer, why_not_loaded
@@ -28,6 +28,7 @@ from srnet.label_words import read_at_first_token, restrict_to
 from srnet.names import DOWNLOAD_VARIABLE
 from srnet.subnetwork import CARD, Subnetwork, load_subnetwork
 from srnet.tasks.answers import CLASSES
+from srnet.training import Encoded
 from srnet.training.predict import predict
 
 _KEY = re.compile(r"[0-9a-f]{6,}")
@@ -71,23 +72,11 @@ def match(classifier: Classifier, labels: tuple[str, ...], spellings: Mapping[st
     return Matched(classifier, labels, found.order, found.note)
 
 
-@dataclass(frozen=True)
-class TorchClassifier:
+class TorchClassifier(TextClassifier):
     """A Hugging Face model in memory."""
 
-    name: str
-    labels: tuple[str, ...]
-    model: Any
-    tokenizer: Any
-    max_length: int
-    pairs: bool = True
-    """Whether there is a second text, even where it is empty."""
-
-    def logits(self, text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
-        if not text_a:
-            return np.empty((0, len(self.labels)), dtype=np.float32)
-        data = encode_pairs(text_a, text_b, self.tokenizer, self.max_length, self.pairs)
-        return predict(self.model, data)[: len(text_a)]
+    def predict(self, data: Encoded) -> np.ndarray:
+        return predict(self.model, data)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,10 @@
-"""From two lists of texts to what a model reads."""
+"""From two lists of texts to what a model reads, and a classifier of such texts."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,3 +31,26 @@ def encode_pairs(text_a: Sequence[str], text_b: Sequence[str], tokenizer: Any, m
 def _encodable(text: str) -> str:
     """Without lone surrogates, which JSON can hold and tokenizers refuse."""
     return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+@dataclass(frozen=True)
+class TextClassifier(ABC):
+    """A model in memory with its tokenizer."""
+
+    name: str
+    labels: tuple[str, ...]
+    model: Any
+    tokenizer: Any
+    max_length: int
+    pairs: bool = True
+    """Whether there is a second text, even where it is empty."""
+
+    def logits(self, text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
+        if not text_a:
+            return np.empty((0, len(self.labels)), dtype=np.float32)
+        data = encode_pairs(text_a, text_b, self.tokenizer, self.max_length, self.pairs)
+        return self.predict(data)[: len(text_a)]
+
+    @abstractmethod
+    def predict(self, data: Encoded) -> np.ndarray:
+        """The logits of every row."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +9,23 @@ import numpy as np
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from srnet.audit.cards import Card, check_files, read_card
-from srnet.audit.encoding import encode_pairs
+from srnet.audit.encoding import TextClassifier
 from srnet.errors import UserError, reason
 from srnet.export.onnx import GRAPH, onnx_logits, open_session
+from srnet.training import Encoded
 
 SEGMENTS = "token_type_ids"
 
 
-@dataclass(frozen=True)
-class OnnxClassifier:
-    name: str
-    labels: tuple[str, ...]
-    session: Any
-    tokenizer: Any
-    max_length: int
-    pairs: bool = True
+class OnnxClassifier(TextClassifier):
+    """A session of onnxruntime."""
 
-    def logits(self, text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
-        if not text_a:
-            return np.empty((0, len(self.labels)), dtype=np.float32)
-        data = encode_pairs(text_a, text_b, self.tokenizer, self.max_length, self.pairs)
+    def predict(self, data: Encoded) -> np.ndarray:
         known = data.collate([0])
-        missing = [each.name for each in self.session.get_inputs() if each.name not in known]
+        missing = [each.name for each in self.model.get_inputs() if each.name not in known]
         if missing:
             raise UserError(f"{self.name} wants the input '{missing[0]}'", f"it can have {', '.join(known)}")
-        return onnx_logits(self.session, data)[: len(text_a)]
+        return onnx_logits(self.model, data)
 
 
 def load_onnx(folder: Path, name: str, max_length: int | None = None, pairs: bool = True) -> OnnxClassifier:
