@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,8 @@ class Scored:
     """Minus the full cross-entropy model's, where there is one."""
     constant: float | None = None
     """Of a constant answer, such as the majority class."""
+    own: float | None = None
+    """Measured on the exported folder itself, where its format changes logits."""
 
     @property
     def is_doubtful(self) -> bool:
@@ -67,6 +69,15 @@ class About:
     verdict: Verdict | None = None
     remarks: tuple[str, ...] = field(default=())
     """What was found out during the export."""
+
+    def with_remarks(self, remarks: Sequence[str]) -> About:
+        return replace(self, remarks=(*self.remarks, *remarks))
+
+    def with_own_scores(self, own: Mapping[str, float]) -> About:
+        """`own` by data and metric, as `score_name` gives it."""
+        names = [score_name(self.task, each.split, each.kind, self.metric) for each in self.scores]
+        pairs = zip(self.scores, names, strict=True)
+        return replace(self, scores=tuple(replace(each, own=own.get(name)) for each, name in pairs))
 
 
 def write_card(folder: Path, subnetwork: Subnetwork, about: About, format: str, load: str) -> None:
@@ -144,8 +155,9 @@ def metadata(title: str, subnetwork: Subnetwork, about: About, format: str) -> d
 
 def _result(scored: Scored, about: About) -> dict[str, Any]:
     dataset = {"name": _data_name(about.task, scored.split, scored.kind), "type": about.task, "split": scored.split}
-    value = round(scored.score.mean, 2)
-    metric = {"type": about.metric, "value": value, "name": f"{about.metric}, {seeds_in_words(scored.score.seeds)}"}
+    measured = seeds_in_words(scored.score.seeds) if scored.own is None else "this folder"
+    value = round(scored.score.mean if scored.own is None else scored.own, 2)
+    metric = {"type": about.metric, "value": value, "name": f"{about.metric}, {measured}"}
     return {"task": {"type": "text-classification"}, "dataset": dataset, "metrics": [metric]}
 
 
@@ -181,16 +193,21 @@ def _scores(about: About) -> str:
     if not about.scores:
         return "## Scores\n\nNone are on record for this model.\n"
     seeds = about.scores[0].score.seeds
-    rows = [
-        f"| split | kind | {about.metric} | minus the full model [95 %] | constant answer |",
-        "|---|---|---|---|---|",
-    ]
+    measured = any(each.own is not None for each in about.scores)
+    before = " before rounding" if measured else ""
+    heading = ["split", "kind", about.metric + before, "minus the full model [95 %]", "constant answer"]
+    rows = [heading + ["this folder"] * measured, ["---"] * (len(heading) + measured)]
     for each in about.scores:
-        constant = "" if each.constant is None else f"{each.constant:.1f}"
-        rows.append(f"| {each.split} | {each.kind} | {each.score} | {each.gain or ''} | {constant} |")
+        row = [each.split, each.kind, str(each.score), str(each.gain or ""), _rounded(each.constant)]
+        rows.append(row + [_rounded(each.own)] * measured)
     doubtful = ", ".join(each.split for each in about.scores if each.is_doubtful)
     warning = ["", f"Warning: better than the full model on {doubtful}, but no better than a constant answer."]
-    return "\n".join(["## Scores\n", *rows, "", *_how_sure(seeds, about.verdict), *(warning if doubtful else []), ""])
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(["## Scores\n", *lines, "", *_how_sure(seeds, about.verdict), *(warning if doubtful else []), ""])
+
+
+def _rounded(score: float | None) -> str:
+    return "" if score is None else f"{score:.1f}"
 
 
 def _how_sure(seeds: int, verdict: Verdict | None) -> Sequence[str]:

@@ -8,11 +8,9 @@ from typing import Any, Literal
 
 from srnet.export.card import write_card
 from srnet.export.formats import Format, Source, register
-from srnet.export.rounding import EXACT, SENTENCES, Sample, logits_moved
+from srnet.export.rounding import EXACT, logits_moved, sample_of
 from srnet.files import new_folder
 
-SAMPLE_ROWS = 32
-"""Rows of ID dev on which rounded and exact logits are compared."""
 LOAD = """
 import srnet
 
@@ -32,20 +30,11 @@ class SubnetworkFolder(Format):
     def write(self, source: Source, out: Path) -> list[str]:
         base, lines, fields = source.base(), list[str](), dict[str, Any]()
         if self.dtype != EXACT:
-            sample = _sample(source)
+            sample = sample_of(source.task)
             moved = logits_moved(source.subnetwork, source.subnetwork.rounded(base, self.dtype), sample)
             fields["logits_moved"] = {"by": moved, "on": sample.name}
-            lines.append(f"logits move by at most {moved:.2g} ({sample.name})")
+            lines.append(f"stored as {self.dtype}: logits move by at most {moved:.2g} ({sample.name})")
         with new_folder(out) as staging:
             source.subnetwork.write_coded_into(staging, base, self.dtype, **fields)
-            write_card(staging, source.subnetwork, source.about, self.name, LOAD)
+            write_card(staging, source.subnetwork, source.about.with_remarks(lines), self.name, LOAD)
         return lines
-
-
-def _sample(source: Source) -> Sample:
-    """Rows of ID dev; of a model whose task is not at hand, a few sentences."""
-    if source.task is None:
-        return SENTENCES
-    dev = source.task.dev
-    pairs = list(zip(dev.text_a, dev.text_b, strict=True))[:SAMPLE_ROWS]
-    return Sample(f"{len(pairs)} rows of {dev.name}", pairs)

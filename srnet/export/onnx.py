@@ -18,6 +18,7 @@ from srnet.errors import UserError, reason
 from srnet.evaluation import measure
 from srnet.export.card import SCORES, score_name, write_card
 from srnet.export.formats import Format, Source, register
+from srnet.export.rounding import encode_sample, sample_of
 from srnet.exported import TOKENIZER
 from srnet.files import new_folder, write_text
 from srnet.lazy import nn, no_grad, torch
@@ -68,7 +69,7 @@ class Onnx(Format):
         with new_folder(out) as staging:
             _write_tokenizer(staging / TOKENIZER, base, source.max_length)
             remarks, scores = self._write_graph(source, base, model, staging)
-            about = replace(source.about, remarks=(*source.about.remarks, *remarks))
+            about = source.about.with_remarks(remarks).with_own_scores(scores if self.int8 else {})
             facts = {"int8": self.int8, SCORES: scores, "before_second_text": _before_second(base.tokenizer)}
             replace(source.exported("onnx", base), more=facts).seal(staging)
             write_card(staging, source.subnetwork, about, self.name, LOAD)
@@ -78,15 +79,17 @@ class Onnx(Format):
         self, source: Source, base: LoadedBackbone, model: Any, folder: Path
     ) -> tuple[list[str], dict[str, float]]:
         """Remarks on the graph, and its scores."""
-        graph = folder / GRAPH
+        graph, sample = folder / GRAPH, sample_of(source.task)
         samples = list(sample_batches(base.tokenizer, base.max_length(source.max_length)))
+        samples.append(encode_sample(sample, base, source.max_length))
+        where = f" on {sample.name} and random texts"
         write_graph(model, samples[0], graph)
         expected = [_logits(model, batch) for batch in samples]
-        remarks = [_checked(_difference(graph, samples, expected), expected)]
+        remarks = [_checked(_difference(graph, samples, expected), expected) + where]
         scores = before = _scores(graph, source, base)
         if self.int8:
             quantise(graph)
-            remarks.append(f"int8: {_in_words(_difference(graph, samples, expected))}")
+            remarks.append(f"int8: {_in_words(_difference(graph, samples, expected))}{where}")
             scores = _scores(graph, source, base)
             remarks += [f"int8, {name}: {before[name]:.1f} before, {scores[name]:.1f} after" for name in before]
         else:
@@ -99,7 +102,7 @@ def require_onnx() -> None:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
     except ImportError as error:
-        raise UserError(f"ONNX needs packages that are not installed ({error.name})", INSTALL) from error
+        raise UserError(f"ONNX needs packages that are not installed ({error.name or error})", INSTALL) from error
 
 
 # --- the graph -----------------------------------------------------------------------------------------------------
@@ -234,7 +237,7 @@ def open_session(graph: Path) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
-        raise UserError(f"{graph} needs onnxruntime, which is not installed", "pip install onnxruntime") from error
+        raise UserError(f"{graph} needs onnxruntime, which is not installed", INSTALL) from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 4  # an error is an exception; at level 3 it is also printed

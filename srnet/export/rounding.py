@@ -1,4 +1,4 @@
-"""What rounding does to the logits of a subnetwork."""
+"""Texts on which an exported model is compared with the original, and what rounding does to logits there."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from srnet.lazy import no_grad
 if TYPE_CHECKING:
     import torch
 
+    from srnet.backbones import LoadedBackbone
     from srnet.subnetwork import Subnetwork
+    from srnet.tasks.base import Task
 
 EXACT = "float32"
+SAMPLE_ROWS = 32
+"""Rows of ID dev that are compared."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,25 @@ SENTENCES = Sample(
 """For a model whose task is not at hand."""
 
 
+def sample_of(task: Task | None) -> Sample:
+    """Rows of ID dev; a few sentences for a model whose task is not at hand."""
+    if task is None:
+        return SENTENCES
+    pairs = list(zip(task.dev.text_a, task.dev.text_b, strict=True))[:SAMPLE_ROWS]
+    return Sample(f"{len(pairs)} rows of {task.dev.name}", pairs)
+
+
+def encode_sample(sample: Sample, base: LoadedBackbone, max_length: int) -> dict[str, torch.Tensor]:
+    """One batch, cut as in training."""
+    first, second = (list(texts) for texts in zip(*sample.pairs, strict=True))
+    # a text of a single-text task has an empty partner
+    pairs = (first, second) if any(second) else (first,)
+    length = base.max_length(max_length)
+    return dict(
+        base.tokenizer(*pairs, truncation="longest_first", max_length=length, padding=True, return_tensors="pt")
+    )
+
+
 def logits_moved(exact: Subnetwork, rounded: Subnetwork, sample: Sample) -> float:
     """The largest absolute difference between the logits of two models."""
     return float((_logits(exact, sample) - _logits(rounded, sample)).abs().max())
@@ -44,10 +67,6 @@ def logits_moved(exact: Subnetwork, rounded: Subnetwork, sample: Sample) -> floa
 @no_grad
 def _logits(subnetwork: Subnetwork, sample: Sample) -> torch.Tensor:
     base = subnetwork.base()
-    first, second = (list(texts) for texts in zip(*sample.pairs, strict=True))
-    length = base.max_length(subnetwork.max_length or 128)
-    # a text of a single-text task has an empty partner
-    pairs = (first, second) if any(second) else (first,)
-    tokens = base.tokenizer(*pairs, truncation="longest_first", max_length=length, padding=True, return_tensors="pt")
-    logits: torch.Tensor = subnetwork.model(base)(**tokens).logits
+    batch = encode_sample(sample, base, subnetwork.max_length or 128)
+    logits: torch.Tensor = subnetwork.model(base)(**batch).logits
     return logits

@@ -52,11 +52,13 @@ class Shrunk(Format):
         remarks = _remarks(model, before, heads, neurons)
         if not left:
             raise _nothing(model, self.uniform)
+        if self.uniform and not family_of(model).heads:
+            remarks.append(_heads_stay(model))
+        source = replace(source, about=source.about.with_remarks(remarks))
         if self.uniform:
-            remarks += [] if family_of(model).heads else [_heads_stay(model)]
-            write_checkpoint(_told(source, remarks), base, model, out, self.name)
+            write_checkpoint(source, base, model, out, self.name)
         else:
-            _write(_told(source, remarks), base, model, left, out)
+            _write(source, base, model, left, out)
         return remarks
 
 
@@ -70,10 +72,6 @@ def _write(source: Source, base: LoadedBackbone, model: Any, left: Units, out: P
         base.tokenizer.save_pretrained(staging)
         replace(source.exported("shrunk", base), units=left).seal(staging)
         write_card(staging, source.subnetwork, source.about, Shrunk.name, LOAD)
-
-
-def _told(source: Source, remarks: list[str]) -> Source:
-    return replace(source, about=replace(source.about, remarks=(*source.about.remarks, *remarks)))
 
 
 # --- in words ------------------------------------------------------------------------------------------------------
@@ -99,8 +97,10 @@ def _heads_stay(model: Any) -> str:
 
 
 def _nothing(model: Any, uniform: bool) -> UserError:
-    from srnet.masks.shrink import family_of
+    from srnet.masks.shrink import family_of, shrink
 
+    if uniform and not shrink(model):
+        uniform = False  # leaving it out would not help
     if uniform and not family_of(model).heads:
         return UserError(f"no neuron can go from every layer, and {_heads_stay(model)}", "leave --uniform out")
     if uniform:

@@ -170,6 +170,23 @@ class Units(Groups):
 
     def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
         """Equally many in blocks of one kind. The kind with the smallest units makes up for what the others rounded."""
+        counts = self._rounded_counts(totals, sparsity)
+        empty = [name for name, count in counts.items() if count < 1]
+        if not empty:
+            return counts
+        most = next(k / 1000 for k in reversed(range(int(1000 * sparsity) + 1)) if self._reaches(totals, k / 1000))
+        raise UserError(
+            f"sparsity {sparsity:g} would remove every unit of {empty[0]}",
+            f"give at most {most:g}, or prune other units too",
+        )
+
+    def _reaches(self, totals: Mapping[str, int], sparsity: float) -> bool:
+        """Whether at least so much goes while a unit of every block stays."""
+        counts = self._rounded_counts(totals, sparsity)
+        gone = sum((totals[name] - count) * float(self.sizes[name][0]) for name, count in counts.items())
+        return min(counts.values()) >= 1 and gone >= sparsity * self.total
+
+    def _rounded_counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
         kinds: dict[str, list[str]] = {}
         for name, group in sorted(self.groups.items(), key=lambda item: -float(self.sizes[item[0]][0])):
             kinds.setdefault(group.kind, []).append(name)
@@ -181,18 +198,7 @@ class Units(Groups):
                 counts[name] = totals[name] - round(share * totals[name])
                 size = float(self.sizes[name][0])
                 wanted, reachable = wanted - (totals[name] - counts[name]) * size, reachable - totals[name] * size
-        self._check(counts, totals, sparsity)
         return counts
-
-    def _check(self, counts: Mapping[str, int], totals: Mapping[str, int], sparsity: float) -> None:
-        if all(counts[name] >= 1 for name in counts):
-            return
-        # one unit fewer than all in every block: what is left of the other blocks' rounding does not matter here
-        most = sum((n - 1) * float(self.sizes[name][0]) for name, n in totals.items()) / self.total
-        raise UserError(
-            f"sparsity {sparsity:g} would remove every unit of {next(n for n in counts if counts[n] < 1)}",
-            f"give at most {int(1000 * most) / 1000:g}, or prune other units too",
-        )
 
     def keep(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> Values:
         if scope == "global" or STACK in self.groups:

@@ -178,6 +178,8 @@ def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrain
     `backbone` replaces the backbone's location in the subnetwork's JSON; its hash must match in any case.
     """
     if is_exported(folder):
+        if backbone is not None:
+            raise UserError(f"{folder} is a complete model and needs no backbone", "leave the backbone out")
         return load_exported(folder)
     subnetwork, base = Subnetwork.open(Path(folder), backbone)
     return subnetwork.model(base)

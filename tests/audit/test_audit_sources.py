@@ -304,5 +304,5 @@ def test_without_onnxruntime_an_onnx_folder_is_one_line(
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "model.onnx").write_text("")
-    with pytest.raises(UserError, match="pip install onnxruntime"):
+    with pytest.raises(UserError, match=r"pip install \"srnet\[onnx\]\""):
         load_classifier(source(tmp_path, engine))

@@ -231,6 +231,7 @@ def test_everything_about_a_distillation_counts(raw: Pretrained, tiny_task: Synt
         ({"distillation": float("nan")}, "share of the loss"),
         ({"temperature": 0.0}, "temperature"),
         ({"temperature": float("inf")}, "temperature"),
+        ({"temperature": 1e300}, "temperature .* is out of range; give a number above 0, at most 1000"),
         ({"teacher": None}, r"'ce\+kd' needs a teacher"),
         ({"distillation": None}, "'ce' takes no teacher"),
     ],

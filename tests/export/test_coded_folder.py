@@ -209,7 +209,7 @@ def test_export_writes_it(folder: Path, run: Callable[..., str], tmp_path: Path)
     assert (tmp_path / "exact" / "weights.safetensors").read_bytes() == (folder / "weights.safetensors").read_bytes()
     said = run("export", folder, "--format", "subnetwork", "--dtype", "float16", "--out", "half").splitlines()
     assert said[0] == "half"
-    assert said[1].startswith("logits move by at most ")
+    assert said[1].startswith("stored as float16: logits move by at most ")
     sizes = [(tmp_path / name / "weights.safetensors").stat().st_size for name in ("exact", "half")]
     assert sizes[1] < 0.7 * sizes[0]
     run("export", "exact", "--format", "merged", "--out", "merged")

@@ -19,9 +19,11 @@ from test_architectures import write_backbone
 from test_shrunk import NAMES
 
 from srnet.errors import UserError
+from srnet.evaluation import spread
 from srnet.experiment.nodes import load_task
-from srnet.export import Onnx, Source
+from srnet.export import About, Onnx, Scored, Source
 from srnet.export import onnx as onnx_export
+from srnet.export.card import score_name, scores_of_graph, scores_on_card
 from srnet.exported import CARD
 from srnet.subnetwork import load_subnetwork
 from srnet.tasks.splits import Example, Split
@@ -116,7 +118,10 @@ def test_one_text_on_the_command_line(tiny_backbone: str, tmp_path: Path) -> Non
 def test_scores_before_and_after(tiny_backbone: str, tmp_path: Path) -> None:
     task = load_task(TASK)
     subnetwork = pruned(tiny_backbone, labels=task.labels)
-    lines = Onnx(int8=True).write(Source(subnetwork, task=task), tmp_path / "onnx")
+    known = tuple(Scored(split.name, split.kind, spread([12.3])) for split in (task.dev, task.ood["challenge"]))
+    about = About(task=task.name, metric=task.metric, scores=known)
+    lines = Onnx(int8=True).write(Source(subnetwork, about=about, task=task), tmp_path / "onnx")
+    assert all(line.endswith(" on 24 rows of dev and random texts") for line in lines[:2])
     assert lines[0].startswith("logits differ from the model's by at most ")
     assert lines[1].startswith("int8: logits differ from the model's by at most ")
     base = subnetwork.base()
@@ -126,6 +131,12 @@ def test_scores_before_and_after(tiny_backbone: str, tmp_path: Path) -> None:
         assert line.startswith(f"int8, inference {split.name} ({split.kind}), accuracy: {score:.1f} before, ")
     card = (tmp_path / "onnx" / "README.md").read_text()
     assert all(line in card for line in lines)
+    measured = scores_of_graph(tmp_path / "onnx")
+    assert scores_on_card(tmp_path / "onnx") == {name: round(score, 2) for name, score in measured.items()}
+    assert "accuracy before rounding" in card
+    for each in known:
+        own = measured[score_name(task.name, each.split, each.kind, task.metric)]
+        assert f"| {each.split} | {each.kind} | 12.3 |  |  | {own:.1f} |" in card
 
 
 def test_logits_of_tokens(tiny_backbone: str, tmp_path: Path) -> None:

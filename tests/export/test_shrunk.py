@@ -105,7 +105,7 @@ def test_a_classifier_of_tokens(tiny_backbone: str, tmp_path: Path) -> None:
 def test_a_mask_of_single_weights_is_nothing_to_shrink(uniform: bool, tiny_backbone: str, tmp_path: Path) -> None:
     base = load_backbone(tiny_backbone, LABELS, seed=5)
     subnetwork = Subnetwork.of(base, LABELS, base.model.state_dict(), OneShot(0.5).mask(base.model))
-    with pytest.raises(UserError, match=r"nothing to shrink|no neuron can go from every layer"):
+    with pytest.raises(UserError, match="nothing to shrink"):
         Shrunk(uniform).write(Source(subnetwork), tmp_path / "shrunk")
     assert not (tmp_path / "shrunk").exists()
 

@@ -41,6 +41,8 @@ class Need(ABC):
 
 NEEDS: dict[str, Need] = {}
 """By the names that losses declare."""
+HOTTEST = 1000.0
+"""The highest temperature: beyond it all teachers give the uniform distribution."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,10 @@ class Objective:
             raise UserError(
                 f"distillation {self.distillation:g} is out of range", "it is a share of the loss: above 0, at most 1"
             )
-        if not 0.0 < self.temperature < float("inf"):
-            raise UserError(f"temperature {self.temperature:g} must be positive and finite")
+        if not 0.0 < self.temperature <= HOTTEST:
+            raise UserError(
+                f"temperature {self.temperature:g} is out of range", f"give a number above 0, at most {HOTTEST:g}"
+            )
         for name in (*self.needs, *self.nodes):
             what = NEEDS[choose("need", name, NEEDS)].what
             needed = name in self.needs and what is not None
