@@ -7,12 +7,14 @@ and the verdict, for the exported models. The task is that of the first key.
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import numpy as np
 
 from srnet import Store
 from srnet.audit.classifiers import Source, load_classifier
+from srnet.errors import UserError
 from srnet.evaluation import KEEPS_ID, Interval, Term, contrast, judge, measure, spread
 from srnet.experiment.nodes import load_task
 from srnet.experiment.rebuild import stored_model
@@ -28,6 +30,8 @@ def main() -> None:
     options = parser.parse_args()
     store = Store(options.store) if options.store else Store()
     pairs = [pair.partition("=")[::2] for pair in options.pairs]
+    if not all(folder for _, folder in pairs) or len({key for key, _ in pairs}) < len(pairs):
+        raise UserError("each pair is FULL_KEY=FOLDER, one for each seed", "give every key once, with its folder")
     task = load_task(stored_model(store, pairs[0][0]).task_spec)
     splits = {name: task.splits[name] for name in task.scored}
 
@@ -55,4 +59,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        sys.exit(f"compare_exports: {error}")

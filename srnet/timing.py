@@ -6,8 +6,10 @@ all alike. Ratios are taken within a round. Memory is measured in a process of i
 
 from __future__ import annotations
 
-import multiprocessing
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -234,23 +236,23 @@ def _timing(rows: int, length: int, own: np.ndarray, first: np.ndarray | None) -
 # --- memory --------------------------------------------------------------------------------------------------------
 
 
+_TELL_PEAK = "import json, sys; from srnet import timing; print(json.dumps(timing._peak(*json.loads(sys.argv[1]))))"
+
+
 def _memory_of(source: str, pace: Pace, threads: int) -> int | None:
-    """None if the process died, for want of memory perhaps."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_tell_peak, args=(there, source, pace.batch, max(pace.lengths), threads))
-    process.start()
-    there.close()
+    """None if the process died, for want of memory perhaps.
+
+    The process is no child of `multiprocessing`, which would run the script of the caller again.
+    """
+    given = json.dumps([source, pace.batch, max(pace.lengths), threads])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-P", "-c", _TELL_PEAK, given]
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     try:
-        found: int | None = here.recv()
-    except EOFError:
+        found: int | None = json.loads(ran.stdout)
+    except ValueError:
         found = None
-    process.join()
     return found
-
-
-def _tell_peak(pipe: Any, *arguments: Any) -> None:
-    pipe.send(_peak(*arguments))
 
 
 def _peak(source: str, rows: int, length: int, threads: int) -> int | None:

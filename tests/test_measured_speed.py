@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,18 @@ def test_memory_is_that_of_the_model(tmp_path: Path) -> None:
     assert found.memory is not None
     assert found.memory > 4 * 16 * 600_000
     assert found.memory < 10**9
+
+
+def test_a_script_is_not_run_again_for_the_memory(tiny_backbone: str, tmp_path: Path) -> None:
+    """A process of `multiprocessing` imports the script, unless it is written for that."""
+    script = tmp_path / "script.py"
+    call = f"srnet.speed({tiny_backbone!r}, pace=Pace(rounds=2, lengths=(8,), batch=1, threads=1))"
+    script.write_text(
+        f"import srnet\nfrom srnet.pace import Pace\nprint('once')\nprint({call}[0].memory is not None)\n"
+    )
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=True)
+    assert ran.stdout.split() == ["once", "True"]
+    assert "Traceback" not in ran.stderr
 
 
 def test_turns_are_fair() -> None:

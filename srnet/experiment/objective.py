@@ -24,7 +24,7 @@ class Needs:
     """What an objective learns from beside the data: keyword arguments of `finetune` and `prune`."""
 
     teacher: str | None = None
-    """Key of a full model: for objective confreg one trained with CE, for --distil any."""
+    """Key of a full model: for objective confreg one trained with CE, for --distil any model."""
     distil: float | None = None
     """Share of the loss that imitates --teacher, e.g. 0.5."""
     temperature: float = option(2.0, name="--distil-temperature")
