@@ -241,6 +241,8 @@ def open_session(graph: Path) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 4  # an error is an exception; at level 3 it is also printed
+    # idle threads of a session otherwise spin and take the cores from other models in this process
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     try:
         return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's exceptions have no common base
