@@ -318,6 +318,10 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
         (("prune", "--pruner", "lasso"), "unknown pruner 'lasso'"),
         (("prune", "--pruner", "imp", "--sparsity", 0.55), "cannot stop at sparsity 0.55"),
         (("prune", "--pruner", "imp", "--init", "soft"), "pruner 'imp' has no option --init; give --pruner mask"),
+        (
+            ("finetune", "--objective", "poe:strength=0.5"),
+            "on the command line, options of poe are options of their own; give --objective poe --strength VALUE",
+        ),
         (("prune", "--init", "warm"), "--init: unknown value 'warm'; choose one of: hard, soft"),
         (("prune", "--cut", "top"), "--cut: unknown value 'top'; choose one of: kth, middle"),
         (("prune", "--penalty-until", "end"), "no option --penalty-until; give --pruner smp-l or smp-s"),

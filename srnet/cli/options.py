@@ -74,6 +74,10 @@ class Choice:
         entries = resolve_name(self.registry)
         classes = {name: getattr(entry, "loss", entry) for name, entry in entries.items()}
         named = value_in(args, f"--{self.what}")
+        base, _, option = (named or "").partition(":")
+        if base in entries and option:  # as in a recipe: poe:strength=0.5
+            fix = f"give --{self.what} {base} --{option.partition('=')[0].replace('_', '-')} VALUE"
+            raise UserError(f"on the command line, options of {base} are options of their own", fix)
         name = choose(self.what, named or self.default or "", entries) if named or self.default else None
         options = options_of(classes[name]) if name else []
         heading = self.what.capitalize() + (f" {named}" if named and options else "")
