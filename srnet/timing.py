@@ -245,12 +245,13 @@ def _memory_of(source: str, pace: Pace, threads: int) -> int | None:
     The process is no child of `multiprocessing`, which would run the script of the caller again.
     """
     given = json.dumps([source, pace.batch, max(pace.lengths), threads])
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    paths = [os.path.abspath(each) for each in sys.path if isinstance(each, str)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-P", "-c", _TELL_PEAK, given]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     try:
-        found: int | None = json.loads(ran.stdout)
-    except ValueError:
+        found: int | None = json.loads(ran.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
         found = None
     return found
 

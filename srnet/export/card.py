@@ -47,13 +47,14 @@ class Scored:
     constant: float | None = None
     """Of a constant answer, such as the majority class."""
     own: float | None = None
-    """Measured on the exported folder itself, where its format changes logits."""
+    """Measured on the exported graph itself, if it was quantised."""
 
     @property
     def is_doubtful(self) -> bool:
         """Whether it beats the full model, but not a constant answer."""
         gained = self.gain is not None and self.gain.difference > 0.0
-        return gained and self.constant is not None and self.score.mean <= self.constant
+        score = self.score.mean if self.own is None else self.own
+        return gained and self.constant is not None and score <= self.constant
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def scores_of_folder(folder: Path) -> dict[str, float]:
     """What is known of an exported model, by data and metric: measured on its graph, or else named on its card."""
     own = scores_of_graph(folder)
     rounded = is_exported(folder) and Exported.read(folder).more.get("int8")
-    return own if own or rounded else scores_on_card(folder)  # those on a card are from before rounding
+    return own if own or rounded else scores_on_card(folder)  # a card without own scores has those from before rounding
 
 
 def scores_of_graph(folder: Path) -> dict[str, float]:
@@ -200,9 +201,11 @@ def _scores(about: About) -> str:
     for each in about.scores:
         row = [each.split, each.kind, str(each.score), str(each.gain or ""), _rounded(each.constant)]
         rows.append(row + [_rounded(each.own)] * measured)
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    if measured:
+        lines += ["", "All but the last column are from before rounding, and so is a verdict."]
     doubtful = ", ".join(each.split for each in about.scores if each.is_doubtful)
     warning = ["", f"Warning: better than the full model on {doubtful}, but no better than a constant answer."]
-    lines = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(["## Scores\n", *lines, "", *_how_sure(seeds, about.verdict), *(warning if doubtful else []), ""])
 
 

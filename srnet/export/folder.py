@@ -30,8 +30,9 @@ class SubnetworkFolder(Format):
     def write(self, source: Source, out: Path) -> list[str]:
         base, lines, fields = source.base(), list[str](), dict[str, Any]()
         if self.dtype != EXACT:
-            sample = sample_of(source.task)
-            moved = logits_moved(source.subnetwork, source.subnetwork.rounded(base, self.dtype), sample)
+            sample = sample_of(source.task, base, source.max_length)
+            rounded = source.subnetwork.rounded(base, self.dtype)
+            moved = logits_moved(source.subnetwork, rounded, source.base, sample)
             fields["logits_moved"] = {"by": moved, "on": sample.name}
             lines.append(f"stored as {self.dtype}: logits move by at most {moved:.2g} ({sample.name})")
         with new_folder(out) as staging:

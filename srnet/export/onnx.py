@@ -6,7 +6,7 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from srnet.errors import UserError, reason
 from srnet.evaluation import measure
 from srnet.export.card import SCORES, score_name, write_card
 from srnet.export.formats import Format, Source, register
-from srnet.export.rounding import encode_sample, sample_of
+from srnet.export.rounding import sample_of
 from srnet.exported import TOKENIZER
 from srnet.files import new_folder, write_text
 from srnet.lazy import nn, no_grad, torch
@@ -79,9 +79,8 @@ class Onnx(Format):
         self, source: Source, base: LoadedBackbone, model: Any, folder: Path
     ) -> tuple[list[str], dict[str, float]]:
         """Remarks on the graph, and its scores."""
-        graph, sample = folder / GRAPH, sample_of(source.task)
-        samples = list(sample_batches(base.tokenizer, base.max_length(source.max_length)))
-        samples.append(encode_sample(sample, base, source.max_length))
+        graph, sample = folder / GRAPH, sample_of(source.task, base, source.max_length)
+        samples = [*sample_batches(base.tokenizer, base.max_length(source.max_length)), *sample.batches]
         where = f" on {sample.name} and random texts"
         write_graph(model, samples[0], graph)
         expected = [_logits(model, batch) for batch in samples]
@@ -216,7 +215,7 @@ def _logits(model: Any, batch: Mapping[str, torch.Tensor]) -> np.ndarray:
     return found
 
 
-def _difference(graph: Path, samples: list[dict[str, torch.Tensor]], expected: list[np.ndarray]) -> float:
+def _difference(graph: Path, samples: Sequence[Mapping[str, torch.Tensor]], expected: list[np.ndarray]) -> float:
     session = open_session(graph)
     found = [run_session(session, batch) for batch in samples]
     return max(float(np.abs(a - b).max()) for a, b in zip(found, expected, strict=True))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from srnet.lazy import no_grad
+from srnet.tasks.splits import Example, Split
 
 if TYPE_CHECKING:
     import torch
@@ -18,55 +19,48 @@ if TYPE_CHECKING:
 EXACT = "float32"
 SAMPLE_ROWS = 32
 """Rows of ID dev that are compared."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Texts to compare logits on, and what they are: "32 rows of dev"."""
-
-    name: str
-    pairs: Sequence[tuple[str, str]]
-
-
-SENTENCES = Sample(
-    "4 pairs of sentences",
-    (
-        ("The lawyer saw the doctor.", "The doctor saw the lawyer."),
-        ("How do I learn to play the piano?", "What is the best way to learn the piano?"),
-        ("Three children are playing football in the rain.", "Nobody is outside."),
-        ("The film opened in 1994 to good reviews.", "It was released in the nineties."),
-    ),
+PAIRS = (
+    ("The lawyer saw the doctor.", "The doctor saw the lawyer."),
+    ("How do I learn to play the piano?", "What is the best way to learn the piano?"),
+    ("Three children are playing football in the rain.", "Nobody is outside."),
+    ("The film opened in 1994 to good reviews.", "It was released in the nineties."),
 )
 """For a model whose task is not at hand."""
 
 
-def sample_of(task: Task | None) -> Sample:
-    """Rows of ID dev; a few sentences for a model whose task is not at hand."""
+@dataclass(frozen=True)
+class Sample:
+    """Inputs of a model, and what they are: "32 rows of dev"."""
+
+    name: str
+    batches: list[Mapping[str, torch.Tensor]]
+
+
+def sample_of(task: Task | None, base: LoadedBackbone, max_length: int) -> Sample:
+    """Rows of ID dev, encoded as in training; a few sentences for a model whose task is not at hand."""
+    from srnet.training.data import encode, token_batches
+    from srnet.training.inputs import inputs_for
+    from srnet.training.predict import EVAL_TOKENS
+
     if task is None:
-        return SENTENCES
-    pairs = list(zip(task.dev.text_a, task.dev.text_b, strict=True))[:SAMPLE_ROWS]
-    return Sample(f"{len(pairs)} rows of {task.dev.name}", pairs)
+        split = Split.of("sentences", "ID", [Example(str(row), *pair, 0) for row, pair in enumerate(PAIRS)])
+        name, data = f"{len(PAIRS)} pairs of sentences", encode(split, base.tokenizer, base.max_length(max_length))
+    else:
+        split = task.dev.sample(SAMPLE_ROWS)
+        name, data = f"{len(split)} rows of {split.name}", inputs_for(task.answer_kind, split, base, max_length)
+    batches = [data.collate(rows) for rows in token_batches(data.lengths, EVAL_TOKENS)]
+    return Sample(name, [{key: each[key] for key in each if key != "labels"} for each in batches])
 
 
-def encode_sample(sample: Sample, base: LoadedBackbone, max_length: int) -> dict[str, torch.Tensor]:
-    """One batch, cut as in training."""
-    first, second = (list(texts) for texts in zip(*sample.pairs, strict=True))
-    # a text of a single-text task has an empty partner
-    pairs = (first, second) if any(second) else (first,)
-    length = base.max_length(max_length)
-    return dict(
-        base.tokenizer(*pairs, truncation="longest_first", max_length=length, padding=True, return_tensors="pt")
-    )
-
-
-def logits_moved(exact: Subnetwork, rounded: Subnetwork, sample: Sample) -> float:
-    """The largest absolute difference between the logits of two models."""
-    return float((_logits(exact, sample) - _logits(rounded, sample)).abs().max())
+def logits_moved(
+    exact: Subnetwork, rounded: Subnetwork, load_base: Callable[[], LoadedBackbone], sample: Sample
+) -> float:
+    """The largest absolute difference between the logits of two models. Each fills a backbone of its own."""
+    both = zip(_logits(exact, load_base(), sample), _logits(rounded, load_base(), sample), strict=True)
+    return max(float((a - b).abs().max()) for a, b in both)
 
 
 @no_grad
-def _logits(subnetwork: Subnetwork, sample: Sample) -> torch.Tensor:
-    base = subnetwork.base()
-    batch = encode_sample(sample, base, subnetwork.max_length or 128)
-    logits: torch.Tensor = subnetwork.model(base)(**batch).logits
-    return logits
+def _logits(subnetwork: Subnetwork, base: LoadedBackbone, sample: Sample) -> list[torch.Tensor]:
+    model = subnetwork.model(base)
+    return [model(**batch).logits for batch in sample.batches]

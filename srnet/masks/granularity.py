@@ -193,7 +193,7 @@ class Units(Groups):
         counts: dict[str, int] = {}
         wanted, reachable = sparsity * self.total, sum(float(sizes.sum()) for sizes in self.sizes.values())
         for names in kinds.values():
-            share = wanted / reachable
+            share = max(0.0, wanted / reachable)  # larger units may have taken more than the budget
             for name in names:
                 counts[name] = totals[name] - round(share * totals[name])
                 size = float(self.sizes[name][0])

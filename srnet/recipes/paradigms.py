@@ -153,8 +153,14 @@ class Profile:
 
     def fine_tuned(self, model: ModelNode, objective: str, settings: TrainingSettings | None = None) -> FineTune:
         """`model`, fine-tuned with the settings for the objective, or with others."""
-        settings = settings or self.finetuning_of.get(objective, self.finetuning)
+        settings = settings or self._finetuning(objective)
         return FineTune(model, self.objective(objective, model), _of_run(settings, objective, model))
+
+    def _finetuning(self, objective: str) -> TrainingSettings:
+        """Those of the objective with its options, or else without."""
+        return self.finetuning_of.get(objective) or self.finetuning_of.get(
+            get_objective(objective).name, self.finetuning
+        )
 
     def pruned(self, model: ModelNode, search: Search, place: Place) -> Prune:
         """The subnetwork that a search finds in `model`."""

@@ -20,7 +20,7 @@ from srnet.cli import main
 from srnet.errors import UserError
 from srnet.export.folder import SubnetworkFolder
 from srnet.export.formats import Source
-from srnet.export.rounding import SENTENCES, logits_moved
+from srnet.export.rounding import logits_moved, sample_of
 from srnet.masks import Mask
 from srnet.pruners import OneShot
 from srnet.subnetwork import Subnetwork, load_subnetwork
@@ -186,7 +186,8 @@ def test_the_card_says_how_far_the_logits_moved(tiny_backbone: str, tmp_path: Pa
     SubnetworkFolder("bfloat16").write(Source(subnetwork), tmp_path / "half")
     card = json.loads((tmp_path / "half" / "subnetwork.json").read_text())
     again = Subnetwork.load(tmp_path / "half")
-    assert card["logits_moved"] == {"by": logits_moved(subnetwork, again, SENTENCES), "on": "4 pairs of sentences"}
+    moved = logits_moved(subnetwork, again, subnetwork.base, sample_of(None, subnetwork.base(), 128))
+    assert card["logits_moved"] == {"by": moved, "on": "4 pairs of sentences"}
     assert 0 < card["logits_moved"]["by"] < 0.01
 
 

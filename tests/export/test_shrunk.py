@@ -101,6 +101,12 @@ def test_a_classifier_of_tokens(tiny_backbone: str, tmp_path: Path) -> None:
 # --- refused -------------------------------------------------------------------------------------------------------
 
 
+def test_a_complete_model_needs_no_backbone(tiny_backbone: str, tmp_path: Path) -> None:
+    Shrunk().write(Source(pruned(tiny_backbone)), tmp_path / "shrunk")
+    with pytest.raises(UserError, match="is a complete model and needs no backbone; leave the backbone out"):
+        load_subnetwork(tmp_path / "shrunk", backbone=tiny_backbone)
+
+
 @pytest.mark.parametrize("uniform", [False, True])
 def test_a_mask_of_single_weights_is_nothing_to_shrink(uniform: bool, tiny_backbone: str, tmp_path: Path) -> None:
     base = load_backbone(tiny_backbone, LABELS, seed=5)

@@ -148,15 +148,22 @@ def test_the_largest_sparsity_that_works_works() -> None:
 
 
 @settings(max_examples=40)
-@given(heads=st.integers(2, 6), neurons=st.integers(2, 40), sparsity=st.floats(0.3, 0.999))
-def test_what_is_suggested_is_never_refused(heads: int, neurons: int, sparsity: float) -> None:
+@given(
+    heads=st.integers(2, 6),
+    neurons=st.integers(2, 40),
+    sparsity=st.floats(0.01, 0.999),
+    granularity=st.sampled_from([BOTH, ("head",), ("neuron",)]),
+)
+def test_what_is_suggested_is_never_refused(
+    heads: int, neurons: int, sparsity: float, granularity: tuple[str, ...]
+) -> None:
     model = bert(heads=heads, neurons=neurons)
     try:
-        OneShot(sparsity, targets=LAYERS, granularity=BOTH).mask(model)
+        OneShot(sparsity, targets=LAYERS, granularity=granularity).mask(model)
     except UserError as error:
         most = float(str(error).split("give at most ")[1].split(",")[0])
         assert most < sparsity
-        assert OneShot(most, targets=LAYERS, granularity=BOTH).mask(model).sparsity >= most
+        assert OneShot(most, targets=LAYERS, granularity=granularity).mask(model).sparsity >= most
 
 
 def test_whole_layers_go_by_their_magnitude() -> None:

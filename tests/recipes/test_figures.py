@@ -298,6 +298,7 @@ def test_each_setting_is_used_where_it_belongs() -> None:
 
     full = FineTune(raw, CE(), seeded(profile.finetuning))
     full_poe = FineTune(raw, POE, seeded(profile.finetuning_of["poe"]))
+    assert profile.full(1, "poe:strength=0.5").training == full_poe.training, "options do not change the settings"
     fig4 = lines("fig4", profile)
     assert [fig4["full model (CE)"], fig4["full model (PoE)"]] == [[full], [full_poe]]
     (found,) = fig4[ISOLATED_MASK_POE]

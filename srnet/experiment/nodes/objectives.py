@@ -42,7 +42,7 @@ class Need(ABC):
 NEEDS: dict[str, Need] = {}
 """By the names that losses declare."""
 HOTTEST = 1000.0
-"""The highest temperature: beyond it all teachers give the uniform distribution."""
+"""The highest temperature: beyond it the answers of any teacher are practically uniform."""
 
 
 @dataclass(frozen=True)
