@@ -30,8 +30,8 @@ def main() -> None:
     options = parser.parse_args()
     store = Store(options.store) if options.store else Store()
     pairs = [pair.partition("=")[::2] for pair in options.pairs]
-    if not all(key and folder for key, folder in pairs) or len({key for key, _ in pairs}) < len(pairs):
-        raise UserError("each pair is FULL_KEY=FOLDER, one for each seed", "give every key once, with its folder")
+    if not all(key and folder for key, folder in pairs):
+        raise UserError("each pair is FULL_KEY=FOLDER, one for each seed", "write each as KEY=FOLDER")
     task = load_task(stored_model(store, pairs[0][0]).task_spec)
     splits = {name: task.splits[name] for name in task.scored}
 

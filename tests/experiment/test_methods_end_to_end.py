@@ -57,7 +57,7 @@ class Spy:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         self.calls: list[dict[str, Any]] = []
-        self.real = OBJECTIVES[name].loss
+        self.real = OBJECTIVES[name].make({})
         monkeypatch.setitem(OBJECTIVES, name, replace(OBJECTIVES[name], loss=self))
 
     def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **given: Any) -> torch.Tensor:

@@ -112,7 +112,7 @@ def CE() -> Objective:
 
 
 def PoE(bias: Node, strength: float = 1.0) -> Objective:
-    return Objective("poe", bias, options=(("strength", strength),))
+    return Objective("poe", bias, options=() if strength == 1.0 else (("strength", strength),))
 
 
 def Reweight(bias: Node) -> Objective:
