@@ -240,9 +240,9 @@ _TELL_PEAK = "import json, sys; from srnet import timing; print(json.dumps(timin
 
 
 def _memory_of(source: str, pace: Pace, threads: int) -> int | None:
-    """None if the process died, for want of memory perhaps.
+    """None if the process died, possibly because memory ran out.
 
-    The process is no child of `multiprocessing`, which would run the script of the caller again.
+    It is a plain process: one started by `multiprocessing` would run the caller's script again.
     """
     given = json.dumps([source, pace.batch, max(pace.lengths), threads])
     paths = [os.path.abspath(each) for each in sys.path if isinstance(each, str)]

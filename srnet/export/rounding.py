@@ -25,7 +25,7 @@ PAIRS = (
     ("Three children are playing football in the rain.", "Nobody is outside."),
     ("The film opened in 1994 to good reviews.", "It was released in the nineties."),
 )
-"""For a model whose task is not at hand."""
+"""For a model whose task is not available."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Sample:
 
 
 def sample_of(task: Task | None, base: LoadedBackbone, max_length: int) -> Sample:
-    """Rows of ID dev, encoded as in training; a few sentences for a model whose task is not at hand."""
+    """Rows of ID dev, encoded as in training; a few sentences for a model whose task is not available."""
     from srnet.training.data import encode, token_batches
     from srnet.training.inputs import inputs_for
     from srnet.training.predict import EVAL_TOKENS
