@@ -184,18 +184,20 @@ class Units(Groups):
         """Whether at least so much goes while a unit of every block stays."""
         counts = self._rounded_counts(totals, sparsity)
         gone = sum((totals[name] - count) * float(self.sizes[name][0]) for name, count in counts.items())
-        return min(counts.values()) >= 1 and gone >= sparsity * self.total
+        return min(counts.values()) >= 1 and gone / self.total >= sparsity
 
     def _rounded_counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
         kinds: dict[str, list[str]] = {}
         for name, group in sorted(self.groups.items(), key=lambda item: -float(self.sizes[item[0]][0])):
             kinds.setdefault(group.kind, []).append(name)
+        *_, smallest = kinds.values()
         counts: dict[str, int] = {}
         wanted, reachable = sparsity * self.total, sum(float(sizes.sum()) for sizes in self.sizes.values())
         for names in kinds.values():
             share = max(0.0, wanted / reachable)  # larger units may have taken more than the budget
+            fewest = 0 if names is smallest else 1  # one stays where smaller units can make up for it
             for name in names:
-                counts[name] = totals[name] - round(share * totals[name])
+                counts[name] = max(fewest, totals[name] - round(share * totals[name]))
                 size = float(self.sizes[name][0])
                 wanted, reachable = wanted - (totals[name] - counts[name]) * size, reachable - totals[name] * size
         return counts

@@ -59,10 +59,10 @@ class Mask(Mapping[str, "torch.Tensor"]):
     @property
     def sparsity(self) -> float:
         """The share of weights that is pruned, counted."""
-        return 1.0 - self.kept / self.total if self.total else 0.0
+        return (self.total - self.kept) / self.total if self.total else 0.0  # one rounding: 34 of 100 are 0.34
 
     def sparsities(self) -> dict[str, float]:
-        return {name: 1.0 - int(tensor.sum()) / tensor.numel() for name, tensor in self.items()}
+        return {name: int((~tensor).sum()) / tensor.numel() for name, tensor in self.items()}
 
     # --- making and combining --------------------------------------------------------------------------------------
 

@@ -115,6 +115,6 @@ def _matrix_map(aim: str, lines: Lines) -> Picture:
     cells = []
     for name in names:
         matrices = [[mask[name] for mask in line.values() if name in mask] for line in lines.values()]
-        cells.append([_percent([1.0 - matrix.kept / matrix.size for matrix in line]) for line in matrices])
+        cells.append([_percent([(matrix.size - matrix.kept) / matrix.size for matrix in line]) for line in matrices])
     title = f"{_titled(aim)}: percent pruned, by matrix"
     return heat_map(title, list(lines), [short_name(name) for name in names], cells, " % pruned")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import transformers as hf
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -81,7 +81,7 @@ def test_the_gradient_of_a_unit_is_the_sum_over_its_weights() -> None:
     groups.attach({name: ScoreMask(torch.ones_like(each), 0.5) for name, each in groups.magnitudes().items()})
     masked(**inputs).logits[0, 0].backward()
     output = plain.bert.encoder.layer[0].attention.output.dense.weight
-    expected = float((output * output.grad)[:, 4:8].sum())
+    expected = float((output * output.grad).detach()[:, 4:8].sum())
     gradient = groups.masks["bert.encoder.layer.0.attention.self"].scores.grad
     assert gradient is not None
     assert float(gradient[1]) == pytest.approx(expected, rel=1e-4, abs=1e-7)
@@ -147,7 +147,18 @@ def test_the_largest_sparsity_that_works_works() -> None:
             )  # type: ignore[arg-type]
 
 
+def test_neurons_make_up_for_heads_that_cannot_go() -> None:
+    """A share of 0.83 rounds to both heads of a layer. One has to stay, so more of the neurons go."""
+    model = bert(heads=2, neurons=40)
+    mask = OneShot(0.83, targets=LAYERS, granularity=BOTH).mask(model)
+    assert mask.sparsity == pytest.approx(0.83, abs=16 / 896)
+    assert mask["bert.encoder.layer.0.attention.output.dense.weight"].any(0).sum() == 4  # one head of four rows
+    with pytest.raises(UserError, match=r"remove every unit of .*intermediate; give at most 0\.83"):
+        OneShot(0.99, targets=LAYERS, granularity=BOTH).mask(model)
+
+
 @settings(max_examples=40)
+@example(heads=4, neurons=18, sparsity=0.5, granularity=("neuron",))  # 1 - kept / total is just below 0.34
 @given(
     heads=st.integers(2, 6),
     neurons=st.integers(2, 40),
