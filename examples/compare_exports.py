@@ -32,7 +32,10 @@ def main() -> None:
     pairs = [pair.partition("=")[::2] for pair in options.pairs]
     if not all(key and folder for key, folder in pairs):
         raise UserError("each pair is FULL_KEY=FOLDER, one for each seed", "write each as KEY=FOLDER")
-    task = load_task(stored_model(store, pairs[0][0]).task_spec)
+    full_models = [stored_model(store, key) for key, _ in pairs]
+    if len({model.key for model in full_models}) < len(pairs):
+        raise UserError("a full model is given twice", "give a full model of another seed in each pair")
+    task = load_task(full_models[0].task_spec)
     splits = {name: task.splits[name] for name in task.scored}
 
     def answers(name: str) -> dict[str, np.ndarray]:

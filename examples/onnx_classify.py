@@ -17,6 +17,8 @@ COLUMNS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_i
 
 def main(folder: str, *texts: str) -> None:
     path = Path(folder)
+    if not all((path / name).is_file() for name in ("srnet.json", "tokenizer.json", "model.onnx")):
+        sys.exit(f"{folder} is not a folder that `srnet export --format onnx` wrote")
     card = json.loads((path / "srnet.json").read_text())
     tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))  # cuts and pads
     session = onnxruntime.InferenceSession(path / "model.onnx")

@@ -117,19 +117,33 @@ def test_every_format_is_audited_as_the_model_of_the_store(key: Prune, engine: E
 
 
 def test_exports_are_compared_with_full_models_over_seeds(
-    key: Prune, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    key: Prune,
+    engine: Engine,
+    tiny_backbone: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A model against itself: no difference, and with fewer than three seeds no verdict."""
+    """Models against themselves: no difference, and with fewer than three seeds no verdict."""
     from srnet import api
 
-    api.export_model(key.key, tmp_path / "same", format="merged", engine=engine)
-    store = ["--store", str(engine.store.root)]
-    monkeypatch.setattr("sys.argv", ["compare_exports.py", *store, *[f"{key.key}={tmp_path / 'same'}"] * 2])
-    runpy.run_path(str(ROOT / "examples" / "compare_exports.py"), run_name="__main__")
+    other = Prune(Pretrained(tiny_backbone, key.task_spec, 1), key.pruner)
+    engine.execute([other])
+    for node in (key, other):
+        api.export_model(node.key, tmp_path / node.key, format="merged", engine=engine)
+
+    def compare(*keys: str) -> None:
+        pairs = [f"{each}={next(tmp_path.glob(f'{each}*'))}" for each in keys]
+        monkeypatch.setattr("sys.argv", ["compare_exports.py", "--store", str(engine.store.root), *pairs])
+        runpy.run_path(str(ROOT / "examples" / "compare_exports.py"), run_name="__main__")
+
+    compare(key.key, other.key)
     *splits, last = capsys.readouterr().out.splitlines()
     assert [line.split(",")[0] for line in splits] == ["ID dev", "OOD challenge"]
     assert all(line.endswith("; +0.0 [+0.0, +0.0]") for line in splits), splits
     assert last.startswith("Sparse and robust: 2 seeds: no verdict: keeps 100.0 % of ID")
+    with pytest.raises(SystemExit, match="a full model is given twice; give a full model of another seed in each pair"):
+        compare(key.key, key.key[:10])
 
 
 def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, tmp_path: Path) -> None:

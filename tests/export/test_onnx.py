@@ -113,6 +113,12 @@ def test_one_text_on_the_command_line(tiny_backbone: str, tmp_path: Path) -> Non
     command = [sys.executable, EXAMPLE, tmp_path / "onnx", "the lawyer saw the doctor"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert ran.stdout.split("\t")[0] in LABELS
+    command[2] = tmp_path
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stderr.splitlines()) == (
+        1,
+        [f"{tmp_path} is not a folder that `srnet export --format onnx` wrote"],
+    )
 
 
 def test_scores_before_and_after(tiny_backbone: str, tmp_path: Path) -> None:
