@@ -29,6 +29,8 @@ from srnet.subnetwork import CARD, Subnetwork
 Batch = Mapping[str, torch.Tensor]
 WARM_UP = 3
 QUARTILES = (25, 50, 75, 95)
+MARKERS = "os^Dv"
+"""Of models in a picture, for every ten colours."""
 
 
 @dataclass(frozen=True)
@@ -295,20 +297,22 @@ def speed_against_scores(
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator
 
-    figure = Figure(figsize=(6.0 * len(scores), 4.0), layout="constrained")
+    figure = Figure(figsize=(6.0 * len(scores), 4.5), layout="constrained")
     (panels,) = figure.subplots(1, len(scores), squeeze=False)
+    points: dict[str, Any] = {}
     for axes, (name, own) in zip(panels, scores.items(), strict=True):
-        for each in measured:
+        for place, each in enumerate(measured):
             timing = each.timing(1, length)
             if timing is not None and each.name in own:
-                axes.plot(timing.per_second, own[each.name], "o")
-                point = (timing.per_second, own[each.name])
-                axes.annotate(each.name.replace("$", r"\$"), point, textcoords="offset points", xytext=(5, 5))
-        axes.margins(0.25)  # for the names
+                style = MARKERS[place // 10 % len(MARKERS)]
+                (points[each.name],) = axes.plot(timing.per_second, own[each.name], style, color=f"C{place % 10}")
+        axes.margins(0.1)
         axes.set_xscale("log")
         axes.minorticks_off()
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter("{x:g}")
         axes.set_xlabel(f"texts a second, one at a time, {length} tokens")
         axes.set_ylabel(name.replace("$", r"\$"))
+    names = [name.replace("$", r"\$") for name in points]
+    figure.legend(list(points.values()), names, loc="outside lower center", ncols=len(scores))
     return figure

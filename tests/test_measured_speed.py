@@ -138,7 +138,7 @@ def test_a_picture() -> None:
     timing = Timing(1, 128, 1.0, 2.0, 3.0, 4.0, (1.0, 1.0, 1.0))
     measured = [Measured(name, "torch", 1, 1, None, (timing,)) for name in ("a", "b")]
     figure = speed_against_scores(measured, {"score": {"a": 90.0}})
-    assert [text.get_text() for text in figure.axes[0].texts] == ["a"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a"]
     assert figure.axes[0].lines[0].get_xydata().tolist() == [[500.0, 90.0]]
 
 
@@ -189,7 +189,9 @@ def test_a_panel_for_every_score() -> None:
     timing = Timing(1, 16, 1.0, 2.0, 3.0, 4.0, (1.0, 1.0, 1.0))
     measured = [Measured(name, "torch", 1, 1, None, (timing,)) for name in ("a$", "b")]
     figure = speed_against_scores(measured, {"ID": {"a$": 90.0, "b": 80.0}, "OOD": {"b": 70.0}}, 16)
-    assert [[text.get_text() for text in axes.texts] for axes in figure.axes] == [["a\\$", "b"], ["b"]]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a\\$", "b"]
+    left, right = (figure.axes[0].lines[1], figure.axes[1].lines[0])
+    assert left.get_color() == right.get_color(), "a model has one colour in all panels"
     assert figure.axes[1].lines[0].get_xydata().tolist() == [[500.0, 70.0]]
     assert [axes.get_ylabel() for axes in figure.axes] == ["ID", "OOD"]
 
