@@ -1,4 +1,4 @@
-"""Tiny models and tasks that the tests make themselves."""
+"""Tiny models and tasks that the tests make themselves, and a shell for commands."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commands import Shell
 from hypothesis import HealthCheck, settings
 from processes import ForkServer, started_fork_server, write_tiny_backbone
 
@@ -83,3 +84,20 @@ def raw(tiny_backbone: str, tiny_task: SyntheticTask) -> Pretrained:
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
     return Engine(Store(tmp_path / "store"), Reporter(quiet=True))
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test that needs a fine-tuned model leaves its store for the others."""
+    return tmp_path_factory.mktemp("trained") / "store"
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path,
+    tiny_backbone: str,
+    trained: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Shell:
+    return Shell(tmp_path, tiny_backbone, trained, monkeypatch, capsys)
