@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from commands import Shell
@@ -16,6 +17,9 @@ from srnet.experiment import Engine, Pretrained, Store
 from srnet.progress import Reporter
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
+
+if TYPE_CHECKING:
+    from architectures import Runs
 
 # tests must not fail because the machine is slow
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -101,3 +105,11 @@ def shell(
     capsys: pytest.CaptureFixture[str],
 ) -> Shell:
     return Shell(tmp_path, tiny_backbone, trained, monkeypatch, capsys)
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Every architecture, each made when it is first asked for."""
+    from architectures import Runs
+
+    return Runs(tmp_path_factory.mktemp("architectures"))
