@@ -1,4 +1,4 @@
-"""Tiny models and tasks that the tests make themselves."""
+"""Tiny models and tasks that the tests make themselves, and a shell for commands."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from commands import Shell
 from hypothesis import HealthCheck, settings
 from processes import ForkServer, started_fork_server, write_tiny_backbone
 
@@ -15,6 +17,9 @@ from srnet.experiment import Engine, Pretrained, Store
 from srnet.progress import Reporter
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
+
+if TYPE_CHECKING:
+    from architectures import Runs
 
 # tests must not fail because the machine is slow
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -83,3 +88,28 @@ def raw(tiny_backbone: str, tiny_task: SyntheticTask) -> Pretrained:
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
     return Engine(Store(tmp_path / "store"), Reporter(quiet=True))
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test that needs a fine-tuned model leaves its store for the others."""
+    return tmp_path_factory.mktemp("trained") / "store"
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path,
+    tiny_backbone: str,
+    trained: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Shell:
+    return Shell(tmp_path, tiny_backbone, trained, monkeypatch, capsys)
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Every architecture, each made when it is first asked for."""
+    from architectures import Runs
+
+    return Runs(tmp_path_factory.mktemp("architectures"))

@@ -77,7 +77,7 @@ def test_memory_is_that_of_the_model(tmp_path: Path) -> None:
     torch_model = tiny("bert")
     torch_model.resize_token_embeddings(600_000)
     torch_model.save_pretrained(tmp_path / "large")
-    from test_architectures import ARCHITECTURES, tokenizer_for
+    from architectures import ARCHITECTURES, tokenizer_for
 
     tokenizer_for(ARCHITECTURES["bert"]).save_pretrained(tmp_path / "large")
     (found,) = api.speed(str(tmp_path / "large"), pace=Pace(rounds=2, lengths=(4,), batch=2, threads=1))

@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from architectures import write_backbone
 from small_models import LABELS, pruned
-from test_architectures import write_backbone
 from test_shrunk import NAMES
 
 from srnet.errors import UserError

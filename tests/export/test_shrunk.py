@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from architectures import write_backbone
 from small_models import LABELS, pruned
-from test_architectures import write_backbone
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from srnet import api

@@ -1,8 +1,9 @@
-"""A small run that the tests of this folder look at."""
+"""A small run that the tests of this folder look at, and an order whose results are made up."""
 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 from altered import LINES
@@ -11,7 +12,7 @@ from series import Series, recipe_of
 from srnet.experiment import Engine, Store
 from srnet.experiment.nodes import TaskSpec
 from srnet.progress import Reporter
-from srnet.recipes import Profile
+from srnet.recipes import Order, Profile
 from srnet.recipes.paradigms import Search, full, of_fine_tuned
 from srnet.report import Evidence, Page, Results, Section, mask_pictures
 from srnet.tasks.synthetic import SyntheticTask
@@ -65,3 +66,24 @@ def by_length(ran: Ran) -> Results:
 @pytest.fixture
 def store(ran: Ran) -> Store:
     return ran.store
+
+
+@pytest.fixture(scope="session")
+def order(tmp_path_factory: pytest.TempPathFactory) -> Order:
+    """Every figure on a task with 400 examples in each test set."""
+    path = tmp_path_factory.mktemp("order") / "task.yaml"
+    path.write_text("{name: inference, train_size: 20, dev_size: 400, ood_size: 400}")
+    return Order(tasks=(str(path),), seeds=(0, 1, 2))
+
+
+@pytest.fixture
+def own_store(tmp_path: Path) -> Store:
+    """An empty one, for results that are made up."""
+    return Store(tmp_path / "store").open()
+
+
+@pytest.fixture
+def keys_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backbone is its name here, and what is written need not outlive a power failure."""
+    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
+    monkeypatch.setattr("srnet.files.os.fsync", lambda descriptor: None)

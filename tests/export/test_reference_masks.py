@@ -1,0 +1,215 @@
+"""The reference code's `mask.pt`: every spelling is read, no code is run, a checkpoint's own classifier is kept."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from foreign import GOOD_NPY, LABELS, TWO, Exploit, saved
+from transformers import AutoModelForSequenceClassification
+
+from srnet import api
+from srnet.backbones import Head, keep_own_classifier, load_backbone
+from srnet.errors import UserError
+from srnet.export.reference_masks import read_reference
+from srnet.export.shapes import linear_shapes
+from srnet.masks import Mask
+from srnet.subnetwork import Subnetwork, load_subnetwork
+
+# --- mask.pt -------------------------------------------------------------------------------------------------------
+
+REFERENCE = {"a.weight": torch.tensor([[1.0, 0, 1, 1, 0]]), "b.weight": torch.tensor([[True, True, False]] * 2)}
+
+
+@pytest.mark.parametrize("spelling", ["{}.weight", "{}", "{}.mask", "{}.weight_mask", "module.{}.weight_mask"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.uint8])
+def test_names_and_types_of_published_masks(spelling: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    written = {spelling.format(name[0]): tensor.to(dtype) for name, tensor in REFERENCE.items()}
+    mask, ignored = read_reference(saved(written, tmp_path), TWO)
+    assert mask == Mask({name: tensor.bool() for name, tensor in REFERENCE.items()})
+    assert ignored == []
+
+
+def test_masks_one_level_down_and_what_lies_beside_them(tmp_path: Path) -> None:
+    file = saved({"epoch": 3, "state_dict": {**REFERENCE, "sparsity": 0.7}}, tmp_path)
+    mask, ignored = read_reference(file, TWO)
+    assert set(mask) == set(TWO)
+    assert ignored == ["epoch", "sparsity"]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({**REFERENCE, "a.weight": torch.full((1, 5), 0.5)}, "mask 'a.weight' has other values than 0 and 1"),
+        ({**REFERENCE, "a.weight": torch.full((1, 5), torch.nan)}, "mask 'a.weight' has other values"),
+        ({**REFERENCE, "a.weight": torch.full((1, 5), 2, dtype=torch.uint8)}, "mask 'a.weight' has other values"),
+        ({**REFERENCE, "a.weight": torch.ones(1, 5).to_sparse()}, "mask 'a.weight' has other values"),
+        ({**REFERENCE, "a.weight": torch.ones(5, 1)}, "mask 'a.weight' is 5 x 1, the backbone's matrix 1 x 5"),
+        ({**REFERENCE, "a.bias_mask": torch.ones(1)}, "'a.bias_mask', but this backbone has no linear layer"),
+        ({**REFERENCE, "c.weight": torch.ones(1)}, "'c.weight', but this backbone has no linear layer"),
+        ({**REFERENCE, "a.mask": torch.ones(1, 5)}, "two masks for a.weight, one of them 'a.mask'"),
+        ([torch.ones(1, 5)], "holds a list, not masks by name"),
+        ({"epoch": 3}, "holds no masks by name"),
+        ({"one": REFERENCE, "two": REFERENCE}, "holds no masks by name"),
+        (torch.nn.Linear(2, 2), "more than tensors in it, or is not a torch file"),
+    ],
+)
+def test_what_is_no_mask_is_refused(value: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=rf"mask\.pt.*{re.escape(said)}"):
+        read_reference(saved(value, tmp_path), TWO)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_code_in_a_torch_file_is_not_run(zipped: bool, tmp_path: Path) -> None:
+    value = {**REFERENCE, "c": Exploit(tmp_path / "trace")}
+    torch.save(value, tmp_path / "mask.pt", _use_new_zipfile_serialization=zipped)
+    with pytest.raises(UserError, match="more than tensors"):
+        read_reference(tmp_path / "mask.pt", TWO)
+    assert not (tmp_path / "trace").exists()
+    torch.load(tmp_path / "mask.pt", weights_only=False)
+    assert (tmp_path / "trace").exists(), "it would have worked"
+
+
+@pytest.mark.parametrize("data", [b"", b"hello world this", GOOD_NPY, pickle.dumps({"a": 1}), b"PK\x03\x04 and so on"])
+def test_what_is_no_torch_file(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "mask.pt").write_bytes(data)
+    with pytest.raises(UserError, match=r"mask\.pt (cannot be read as|has more than tensors)"):
+        read_reference(tmp_path / "mask.pt", TWO)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_truncated_torch_file(zipped: bool, tmp_path: Path) -> None:
+    torch.save({"a.weight": torch.ones(1, 5)}, tmp_path / "mask.pt", _use_new_zipfile_serialization=zipped)
+    (tmp_path / "mask.pt").write_bytes((tmp_path / "mask.pt").read_bytes()[:-10])
+    with pytest.raises(UserError, match="cannot be read as a torch file; it may be truncated"):
+        read_reference(tmp_path / "mask.pt", {"a.weight": (1, 5)})
+
+
+def test_a_reference_mask_also_covers_pooler_and_classifier(deep: str, tmp_path: Path) -> None:
+    model = load_backbone(deep, LABELS, 0).model
+    shapes = {n: s for n, s in linear_shapes(model).items() if ".layer.11." not in n}
+    generator = torch.Generator().manual_seed(0)
+    written = {name: (torch.rand(shape, generator=generator) < 0.5).float() for name, shape in shapes.items()}
+    assert {"bert.pooler.dense.weight", "classifier.weight"} <= set(written)
+    file = saved({"mask": written, "sparsity": 0.5}, tmp_path)
+    made = api.import_mask(file, tmp_path / "sub", format="srnet-reference", backbone=deep, labels=LABELS)
+    assert Subnetwork.load(tmp_path / "sub").mask == Mask({name: each.bool() for name, each in written.items()})
+    ignored, whole, head = made.remarks
+    assert ignored.endswith("because it is no tensor: sparsity")
+    assert whole.startswith("6 matrices of the layers have no mask and stay whole, bert.encoder.layer.11.")
+    assert "scores mean nothing" in head
+    with pytest.raises(UserError, match=r"mask 'classifier\.weight' is 2 x 8, the backbone's matrix 3 x 8"):
+        api.import_mask(file, tmp_path / "3", format="srnet-reference", backbone=deep, labels=("a", "b", "c"))
+
+
+# --- the checkpoint's own classifier -------------------------------------------------------------------------------
+
+NLI = ("entailment", "neutral", "contradiction")
+
+
+@pytest.fixture
+def tuned(tiny_backbone: str, tmp_path: Path) -> Callable[..., str]:
+    """A model that somebody fine-tuned, as `save_pretrained` leaves it."""
+
+    def make(names: tuple[str, ...]) -> str:
+        base = load_backbone(tiny_backbone, names, seed=5)
+        generator = torch.Generator().manual_seed(7)
+        with torch.no_grad():
+            for parameter in base.model.parameters():  # as if trained: no weight is the backbone's, nor small
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+        base.model.save_pretrained(tmp_path / "tuned")
+        base.tokenizer.save_pretrained(tmp_path / "tuned")
+        return str(tmp_path / "tuned")
+
+    return make
+
+
+def reference_mask(folder: str, labels: tuple[str, ...]) -> dict[str, torch.Tensor]:
+    """Of every matrix that the published code masks: the layers, the pooler and the classifier."""
+    generator = torch.Generator().manual_seed(11)
+    shapes = linear_shapes(load_backbone(folder, labels, 0).model)
+    return {name: (torch.rand(shape, generator=generator) < 0.5).float() for name, shape in shapes.items()}
+
+
+def logits_of(model: Any) -> torch.Tensor:
+    ids = torch.arange(5, 35).reshape(3, 10)
+    with torch.no_grad():
+        answers: torch.Tensor = model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("names", "order", "said"),
+    [
+        (
+            ("LABEL_0", "LABEL_1", "LABEL_2"),
+            (0, 1, 2),
+            "it names no labels, so its outputs are taken in the given order",
+        ),
+        (NLI, (0, 1, 2), "its labels are the same"),
+        (("CONTRADICTION", "Entailment", "neutral"), (1, 2, 0), "its labels are the same"),
+    ],
+)
+def test_a_mask_of_a_fine_tuned_model_is_imported_with_its_head(
+    names: tuple[str, ...], order: tuple[int, ...], said: str, tuned: Callable[..., str], tmp_path: Path
+) -> None:
+    folder = tuned(names)
+    written = reference_mask(folder, NLI)
+    # the oracle: transformers alone, and the product of weights and mask
+    original = AutoModelForSequenceClassification.from_pretrained(folder)
+    state = original.state_dict()
+    original.load_state_dict({name: t * written[name] if name in written else t for name, t in state.items()})
+    expected = logits_of(original)[:, list(order)]
+    made = api.import_mask(
+        saved(written, tmp_path), tmp_path / "sub", format="srnet-reference", backbone=folder, labels=NLI
+    )
+    assert made.remarks[-1] == f"the checkpoint's own classifier was kept for {', '.join(NLI)}: {said}"
+    for _ in range(2):  # every load draws a head first, and must then forget it
+        assert torch.allclose(logits_of(load_subnetwork(tmp_path / "sub")), expected, atol=1e-6)
+    assert made.mask.kept == sum(int(each.sum()) for each in written.values())
+    api.export_model(tmp_path / "sub", tmp_path / "merged", format="merged")
+    merged = AutoModelForSequenceClassification.from_pretrained(tmp_path / "merged")
+    assert torch.allclose(logits_of(merged), expected, atol=1e-6)
+    assert tuple(merged.config.id2label.values()) == NLI
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        (("yes", "maybe", "no"), "the checkpoint's classifier has the labels yes, maybe, no"),
+        (("LABEL_0", "LABEL_1", "neutral"), "the checkpoint's classifier has the labels LABEL_0, LABEL_1, neutral"),
+        (("a", "b"), "the checkpoint's classifier has 2 outputs for 3 labels"),
+    ],
+)
+def test_a_head_for_other_labels_is_not_kept(
+    names: tuple[str, ...], why: str, tuned: Callable[..., str], tmp_path: Path
+) -> None:
+    folder = tuned(names)
+    written = {name: each for name, each in reference_mask(folder, NLI).items() if name != "classifier.weight"}
+    made = api.import_mask(
+        saved(written, tmp_path), tmp_path / "sub", format="srnet-reference", backbone=folder, labels=NLI
+    )
+    assert made.remarks[-1] == f"the head is randomly initialised, for {why}: scores mean nothing until it is trained"
+    drawn = load_backbone(folder, NLI, seed=0).model.state_dict()["classifier.weight"]
+    assert torch.equal(load_subnetwork(tmp_path / "sub").state_dict()["classifier.weight"], drawn)
+
+
+def test_whoever_trains_starts_from_a_drawn_head(tuned: Callable[..., str]) -> None:
+    folder = tuned(NLI)
+    brought = AutoModelForSequenceClassification.from_pretrained(folder).state_dict()["classifier.weight"]
+    base = load_backbone(folder, NLI, seed=0)
+    assert not torch.allclose(base.model.state_dict()["classifier.weight"], brought)
+    before = base.sha256
+    assert keep_own_classifier(base, NLI).kept
+    assert torch.equal(base.model.state_dict()["classifier.weight"], brought)
+    assert load_backbone(folder, NLI, seed=0).sha256 == before, "a classifier is no part of a backbone's identity"
+
+
+def test_a_classifier_of_texts_is_none_of_tokens(tuned: Callable[..., str]) -> None:
+    base = load_backbone(tuned(("LABEL_0", "LABEL_1")), ("start", "end"), 0, Head(per_token=True))
+    assert "for texts, not for tokens" in keep_own_classifier(base, ("start", "end")).why

@@ -1,0 +1,248 @@
+"""The command line: mistakes, full disks and damaged files are one line and exit code 2, and nothing is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from commands import Shell
+
+from srnet.experiment import Store
+
+# --- mistakes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("finetune", "--task", "gossip"), "unknown task 'gossip'; choose one of: cola, fever, inference"),
+        (("finetune", "--task", "gone.yaml"), "gone.yaml cannot be read: No such file"),
+        (("finetune", "--task", "task.yaml", "--objective", "mse"), "unknown objective 'mse'"),
+        (("finetune", "--task", "task.yaml", "--objective", "confreg"), "needs a teacher"),
+        (("finetune", "--task", "task.yaml", "--distil", 0.5), "distillation needs a teacher; give the key"),
+        (("finetune", "--task", "task.yaml", "--teacher", "0123"), "'ce' takes no teacher; leave out --teacher"),
+        (("finetune", "--task", "task.yaml", "--steps", 0), "steps 0 is out of range"),
+        (("finetune", "--task", "task.yaml", "--learning-rate", -1), "learning_rate -1 is out of range"),
+        (("finetune", "--task", "task.yaml", "--backbone", "gone"), "backbone 'gone' cannot be loaded"),
+        (("prune", "--sparsity", "1.0"), "sparsity 1 is out of range"),
+        (("prune", "--sparsity", "-0.1"), "sparsity -0.1 is out of range"),
+        (("prune", "--pruner", "lasso"), "unknown pruner 'lasso'"),
+        (("prune", "--pruner", "imp", "--sparsity", 0.55), "cannot stop at sparsity 0.55"),
+        (("prune", "--pruner", "imp", "--init", "soft"), "pruner 'imp' has no option --init; give --pruner mask"),
+        (
+            ("finetune", "--objective", "poe:strength=0.5"),
+            "on the command line, options of poe are options of their own; give --objective poe --strength VALUE",
+        ),
+        (("prune", "--init", "warm"), "--init: unknown value 'warm'; choose one of: hard, soft"),
+        (("prune", "--cut", "top"), "--cut: unknown value 'top'; choose one of: kth, middle"),
+        (("prune", "--penalty-until", "end"), "no option --penalty-until; give --pruner smp-l or smp-s"),
+        (("prune", "--pruner", "smp-l", "--penalty-until", "x"), "--penalty-until: unknown value 'x'"),
+        (("prune", "--pruner", "soft-movement", "--floor", 2), "floor 2 is out of range"),
+        (
+            ("finetune", "--task", "task.yaml", "--max-length", 1),
+            "--max-length: 1 is too small; give at least 8",
+        ),
+        (("prune", "--initial-sparsity", 0.9), "initial sparsity 0.9 exceeds the final 0.5"),
+        (("prune", "0123"), "no artifact in"),
+        (("evaluate", "0123"), "no artifact in"),
+        (("evaluate", "gone/folder", "--task", "task.yaml"), "with a key that begins with 'gone/folder'"),
+        (("evaluate", "."), "say which task to score it on: --task TASK"),
+        (("evaluate", ".", "--task", "task.yaml"), "holds no subnetwork.json"),
+        (("bias", "--task", "task.yaml", "--shortcut", "length"), "--shortcut: unknown value 'length'"),
+        (("bias", "--task", "task.yaml", "--folds", 1), "1 folds do not fit"),
+        (("demo", "--sparsities", "half"), "--sparsities: 'half' is not a number"),
+        (("demo", "--sparsities", "0.5,1.0"), "sparsity 1 is out of range"),
+        (("demo", "--noise", 2), "noise 2 is out of range"),
+        (("demo", "--out", "task.yaml"), "task.yaml is a file"),
+        (("reproduce", "fig2", "--profile", "cpu"), "profile 'cpu' needs a backbone and data; give --backbone"),
+        (
+            ("reproduce", "fig2", "--profile", "cpu", "--backbone", "b"),
+            "profile 'cpu' needs a backbone and data; give --backbone",
+        ),
+        (
+            ("reproduce", "fig2", "--profile", "paper"),
+            "set SRNET_DOWNLOAD=1 to allow a download, or give files with --data",
+        ),
+        (("reproduce", "fig2", "--profile", "paper", "--tasks", "task.yaml"), "unknown task of the paper 'inference'"),
+        (("reproduce", "fig2", "--vectors", "v.vec", "--without-vectors"), "exclude each other; keep one of them"),
+        (("reproduce", "fig2", "--tasks", "gossip"), "unknown task 'gossip'"),
+        (("reproduce", "fig2", "--scale", 0), "scale 0 is out of range"),
+        (("reproduce", "fig2", "--tasks", "task.yaml", "--sparsities", "some"), "'some' is not a number"),
+        (("reproduce", "fig2", "--tasks", "task.yaml", "--out", "task.yaml"), "task.yaml is a file"),
+        (
+            ("reproduce", "fig2", "--engine", "cloud"),
+            "--engine: unknown value 'cloud'; choose one of: local, pool, ray",
+        ),
+        (("claims", "--profile", "cpu"), "profile 'cpu' needs a backbone"),
+        (("claims", "--max-seeds", 5), "--max-seeds is for --until-answered; without it nothing is computed"),
+        (("claims", "--budget", "5m"), "--budget is for --until-answered"),
+        (("claims", "--engine", "pool"), "--engine is for --until-answered"),
+        (("claims", "--until-answered", "--budget", "soon"), "'soon' is not a duration; write 90s, 60m or 2h"),
+        (
+            ("claims", "--until-answered", "--tasks", "task.yaml", "--max-seeds", 2),
+            "at most 2 seeds, but 3 to start with; give a larger --max-seeds",
+        ),
+        (("run", "gone.yaml"), "gone.yaml cannot be read"),
+        (("run", "task.yaml"), "task.yaml: unknown key 'train_size'"),
+        (("export", "0123", "--format", "merged", "--out", "x"), "no artifact in"),
+        (("export", "0123", "--format", "merged"), "Missing option '--out'"),
+        (("export", "0123", "--int8", "--out", "x"), "format 'merged' has no option --int8; give --format onnx"),
+        (("speed",), "Missing argument"),
+        (
+            ("speed", "nowhere"),
+            "backbone 'nowhere' cannot be loaded (no such folder, not in the cache, and downloads are off)",
+        ),
+        (("prune", "--backbone", "./nowhere", "--task", "inference"), "'./nowhere' cannot be loaded (no such folder)"),
+        (("find", "mine.csv"), "'mine.csv' is not the YAML file of a task; describe your files first"),
+        (("speed", "nowhere", "--rounds", "1"), "1 is too small; give at least 2"),
+        (
+            ("export", "0123", "--format", "pickle", "--out", "x"),
+            "unknown format 'pickle'; choose one of: merged, onnx, shrunk, smp, subnetwork",
+        ),
+        (("import", "smp", "task.yaml", "--backbone", "b", "--out", "x"), "the labels of the model are unclear"),
+        (
+            ("import", "smp", "task.yaml", "--backbone", "b", "--out", "x", "--labels", "a,a"),
+            "['a', 'a'] are not labels of a model",
+        ),
+        (("import", "smp", "task.yaml", "--backbone", "b", "--out", "task.yaml", "--labels", "a,b"), "exists already"),
+        (("store", "show", "0123"), "there is no store at"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
+)
+def test_mistakes(words: tuple[object, ...], said: str, shell: Shell) -> None:
+    assert said in shell.fails(*words)
+    assert Store(shell.store).keys() == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("", "data.csv is empty"),
+        ("text_a,text_b,label\n", "data.csv holds no rows"),
+        ("text_a,text_b,label\na,b,yes\nc,d\n", "data.csv, line 3: 2 cells under 3 columns"),
+        ("text_a,text_b,label\na,b,yes\nc,d,perhaps\n", "data.csv, line 3: label 'perhaps' was never declared"),
+    ],
+)
+def test_mistakes_in_the_data(rows: str, said: str, shell: Shell) -> None:
+    (shell.folder / "data.csv").write_text(rows)
+    shell.task.write_text("{name: mine, labels: ['yes', 'no'], train: data.csv, dev: data.csv}")
+    assert said in shell.fails("finetune", "--task", "task.yaml")
+
+
+@pytest.mark.parametrize(
+    "name", ["report.html", "results.csv", "demo-inference.png", "find.json", "find-inference.png"]
+)
+def test_a_folder_where_a_file_of_the_report_goes(name: str, shell: Shell) -> None:
+    (shell.folder / "out" / name).mkdir(parents=True)
+    command = ("find", "inference") if name.startswith("find") else ("demo",)
+    assert f"{name} is a folder; choose another folder for the results" in shell.fails(*command, "--out", "out")
+    assert Store(shell.store).keys() == []
+
+
+def test_export_does_not_overwrite(shell: Shell) -> None:
+    key = shell.key()
+    (shell.folder / "mine").mkdir()
+    (shell.folder / "mine" / "thesis.txt").write_text("")
+    assert "mine exists already" in shell.fails("export", key, "--format", "merged", "--out", "mine")
+    assert (shell.folder / "mine" / "thesis.txt").exists()
+
+
+def test_a_folder_with_other_labels(shell: Shell) -> None:
+    shell("export", shell.key(), "--format", "subnetwork", "--out", "sub")
+    told = shell.fails("evaluate", "sub", "--task", "verification")
+    assert "sub knows the labels not_entailment, entailment, the task has" in told
+    assert told.endswith("; give the task that it was trained on")
+
+
+def test_a_misspelt_file_of_a_task_is_found_among_the_keys_of_files(shell: Shell) -> None:
+    for wrong, right in (("trian", "dev"), ("dve", "train")):
+        (shell.folder / "mine.yaml").write_text(
+            f"{{name: mine, labels: ['no', 'yes'], {wrong}: a.csv, {right}: b.csv}}\n"
+        )
+        told = shell.fails("data", "check", "mine.yaml")
+        assert f"unknown key '{wrong}'; known: " in told
+        assert all(f" {key}," in told for key in ("train", "dev", "text_a"))
+
+
+# --- disks ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_where_the_store_should_be(shell: Shell) -> None:
+    shell.store.write_text("")
+    assert f"cannot write {shell.store}" in shell.fails(
+        "finetune", "--task", shell.task, "--backbone", shell.backbone, "--steps", 10
+    )
+
+
+def refusing(code: int) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise OSError(code, os.strerror(code), "somewhere")
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "said"),
+    [
+        ("srnet.files.os.fsync", errno.ENOSPC, "no space left; free some space"),
+        ("srnet.files.os.fsync", errno.EDQUOT, "disk quota exceeded; free some space"),
+        ("srnet.files.tempfile.mkdtemp", errno.EROFS, "read-only file system; choose a folder"),
+        ("srnet.files.tempfile.mkstemp", errno.EACCES, "permission denied; choose a folder"),
+    ],
+)
+def test_a_full_or_read_only_disk(
+    function: str, code: int, said: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = shell.key()
+    prune = ("prune", key, "--pruner", "one-shot", "-q")
+    with monkeypatch.context() as patch:
+        patch.setattr(function, refusing(code))
+        assert said in shell.fails(*prune)
+    store = Store(shell.store)
+    assert len(store.keys()) == 3, "what was there stays"
+    assert store.verify() == {}
+    assert [path.name for path in store.artifacts.iterdir() if path.name.startswith(".")] == []
+    assert shell(*prune).code == 0, "and one goes on from there"
+
+
+def test_a_disk_that_fills_up_during_training(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("srnet.training.checkpoint.write_bytes", refusing(errno.ENOSPC))
+        line = shell.fails("finetune", "--task", shell.task, "--backbone", shell.backbone, "--steps", 10)
+    assert "no space left" in line
+    assert len(Store(shell.store).keys()) == 1, "the raw model had been made"
+    assert shell.finetune("-q").code == 0
+
+
+# --- damage --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def damaged(shell: Shell) -> str:
+    """The key of a fine-tuned model whose weights were altered."""
+    key = shell.key()
+    path = shell.store / "artifacts" / key / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    return key
+
+
+@pytest.mark.parametrize(
+    "command", [("prune",), ("evaluate",), ("export", "--format", "merged", "--out", "out")], ids=lambda c: c[0]
+)
+def test_a_damaged_model_is_refused_by_name(command: tuple[str, ...], damaged: str, shell: Shell) -> None:
+    line = shell.fails(command[0], damaged, *command[1:])
+    assert f"artifact {damaged} is damaged" in line
+    assert "weights.safetensors does not match its checksum" in line
+
+
+def test_verify_and_gc_of_a_damaged_store(damaged: str, shell: Shell) -> None:
+    outcome = shell("store", "verify")
+    assert outcome.code == 2
+    assert outcome.out.startswith(f"{damaged}: ")
+    assert outcome.err.startswith("srnet: 1 damaged of 3 artifacts")
+    assert damaged in shell("store", "gc").out
+    assert shell("store", "verify").code == 0
+    assert len(Store(shell.store).keys()) == 2, "the others stay"
