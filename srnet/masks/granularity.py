@@ -7,6 +7,7 @@ with a score for each of its blocks. Budgets count weights, through the units; `
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,9 +32,12 @@ WEIGHT: Granularity = ("weight",)
 KINDS = {"head": "attention", "neuron": "feed-forward"}
 STACK = "stack"
 """The group whose units are whole blocks."""
+ROUNDING = 1e-9
+"""Of a number of units: what floating-point error may add to a whole number."""
 
 
-def check_granularity(granularity: Granularity) -> None:
+def check_granularity(granularity: Granularity) -> Granularity:
+    """The same in the order that a result's identity has."""
     for unit in granularity:
         choose("granularity", unit, ("weight", *KINDS, "layer"))
     if sorted(granularity) not in (["weight"], ["head"], ["neuron"], ["layer"], ["head", "neuron"]):
@@ -41,6 +45,7 @@ def check_granularity(granularity: Granularity) -> None:
             f"granularity {','.join(granularity) or 'none'} is not possible",
             "give weight, head, neuron or layer, or head,neuron together",
         )
+    return tuple(sorted(granularity))
 
 
 @dataclass(frozen=True)
@@ -170,37 +175,48 @@ class Units(Groups):
 
     def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
         """Equally many in blocks of one kind. The kind with the smallest units makes up for what the others rounded."""
-        counts = self._rounded_counts(totals, sparsity)
-        empty = [name for name, count in counts.items() if count < 1]
-        if not empty:
-            return counts
-        most = next(k / 1000 for k in reversed(range(int(1000 * sparsity) + 1)) if self._reaches(totals, k / 1000))
-        raise UserError(
-            f"sparsity {sparsity:g} would remove every unit of {empty[0]}",
-            f"give at most {most:g}, or prune other units too",
-        )
-
-    def _reaches(self, totals: Mapping[str, int], sparsity: float) -> bool:
-        """Whether at least so much goes while a unit of every block stays."""
-        counts = self._rounded_counts(totals, sparsity)
-        gone = sum((totals[name] - count) * float(self.sizes[name][0]) for name, count in counts.items())
-        return min(counts.values()) >= 1 and gone / self.total >= sparsity
-
-    def _rounded_counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
-        kinds: dict[str, list[str]] = {}
-        for name, group in sorted(self.groups.items(), key=lambda item: -float(self.sizes[item[0]][0])):
-            kinds.setdefault(group.kind, []).append(name)
-        *_, smallest = kinds.values()
+        self.check_reach(sparsity)
         counts: dict[str, int] = {}
-        wanted, reachable = sparsity * self.total, sum(float(sizes.sum()) for sizes in self.sizes.values())
-        for names in kinds.values():
-            share = max(0.0, wanted / reachable)  # larger units may have taken more than the budget
-            fewest = 0 if names is smallest else 1  # one stays where smaller units can make up for it
+        wanted, kinds = sparsity * self.total, self.kinds()
+        for place, names in enumerate(kinds):
+            others = [name for kind in kinds[place + 1 :] for name in kind]
+            even, least = self._shares(wanted, names, others)
             for name in names:
-                counts[name] = max(fewest, totals[name] - round(share * totals[name]))
-                size = float(self.sizes[name][0])
-                wanted, reachable = wanted - (totals[name] - counts[name]) * size, reachable - totals[name] * size
+                size = self.groups[name].size
+                gone = min(size - 1, max(round(even * size), math.ceil(least * size - ROUNDING)))
+                wanted -= gone * float(self.costs[name][0])
+                counts[name] = round(totals[name] * (size - gone) / size)  # `totals` may be those of a sample
         return counts
+
+    def _shares(self, wanted: float, names: list[str], others: list[str]) -> tuple[float, float]:
+        """The share of one kind that goes if all kinds lose the same, and the least: what smaller ones cannot lose."""
+        own, rest = (float(sum(self.costs[name].sum() for name in some)) for some in (names, others))
+        free = sum(self._free(name) for name in others)
+        return max(0.0, wanted / (own + rest)), max(0.0, (wanted - free) / own) if others else 0.0
+
+    def kinds(self) -> list[list[str]]:
+        """The groups by kind, the most expensive units first."""
+        kinds: dict[str, list[str]] = {}
+        for name, group in sorted(self.groups.items(), key=lambda item: -float(self.costs[item[0]][0])):
+            kinds.setdefault(group.kind, []).append(name)
+        return list(kinds.values())
+
+    def _free(self, name: str) -> float:
+        """What can go of a group whatever the scores are: one unit stays, in the worst case the most expensive."""
+        return float(self.costs[name].sum() - self.costs[name].max())
+
+    def check_reach(self, sparsity: float) -> None:
+        """Refuse what some scores could not reach, so that no training ends in it."""
+        most = sum(map(self._free, self.groups)) / self.total
+        if sparsity > most + ROUNDING:
+            raise self.out_of_reach(sparsity, most)
+
+    def out_of_reach(self, sparsity: float, most: float) -> UserError:
+        what = "block" if STACK in self.groups else "unit of a block"
+        kinds = {group.kind for group in self.groups.values()}
+        others = ", or prune other units too" if STACK not in self.groups and len(kinds) == 1 else ""
+        largest = math.floor(1000.0 * most + ROUNDING) / 1000.0
+        return UserError(f"sparsity {sparsity:g} would remove every {what}", f"give at most {largest:g}{others}")
 
     def keep(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> Values:
         if scope == "global" or STACK in self.groups:
@@ -225,15 +241,9 @@ class Units(Groups):
 
     def _number_pruned(self, costs: torch.Tensor, free: int, sparsity: float) -> int:
         """How many go, given their costs from the lowest score to the highest, of which the first `free` may go."""
+        self.check_reach(sparsity)
         removed = torch.cat([costs.new_zeros(1), costs.cumsum(0)])
-        pruned = int((removed - sparsity * self.total).abs().argmin())
-        if pruned > free:
-            most = float(removed[free]) / self.total
-            raise UserError(
-                f"sparsity {sparsity:g} would remove every unit of a block",
-                f"give at most {int(1000 * most) / 1000:g}, or prune other units too",
-            )
-        return pruned
+        return min(free, int((removed - sparsity * self.total).abs().argmin()))
 
     # --- masks -----------------------------------------------------------------------------------------------------
 

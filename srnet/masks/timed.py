@@ -7,12 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from srnet.errors import UserError
 from srnet.lazy import nn, torch
-from srnet.masks.granularity import STACK, Granularity, Group, Groups, Units, groups_of
+from srnet.masks.granularity import ROUNDING, STACK, Granularity, Group, Groups, Units, groups_of
 from srnet.masks.latency import Latency
 from srnet.masks.units import blocks_of
-
-ROUNDING = 1e-9
-"""Of a number of units: what floating-point error may add to a whole number."""
 
 
 def budgeted_groups(
@@ -55,9 +52,9 @@ class TimedUnits(Units):
 
         Blocks of one kind differ by one unit at most. The kind with the cheapest units makes up for the others.
         """
-        self._check_reach(sparsity)
+        self.check_reach(sparsity)
         counts: dict[str, int] = {}
-        wanted, kinds = sparsity * self.total, self._kinds()
+        wanted, kinds = sparsity * self.total, self.kinds()
         for place, names in enumerate(kinds):
             gone = self._gone(wanted, names, kinds[place + 1 :])
             wanted -= gone * float(self.costs[names[0]][0])
@@ -66,13 +63,6 @@ class TimedUnits(Units):
                 left = size - gone // len(names) - (index < gone % len(names))
                 counts[name] = round(totals[name] * left / size)  # `totals` may be those of a sample
         return counts
-
-    def _kinds(self) -> list[list[str]]:
-        """The groups by kind, the most expensive units first."""
-        kinds: dict[str, list[str]] = {}
-        for name, group in sorted(self.groups.items(), key=lambda item: -float(self.costs[item[0]][0])):
-            kinds.setdefault(group.kind, []).append(name)
-        return list(kinds.values())
 
     def _gone(self, wanted: float, names: list[str], others: list[list[str]]) -> int:
         """How many units of one kind go to save the time `wanted` together with cheaper kinds."""
@@ -86,16 +76,13 @@ class TimedUnits(Units):
         even = len(names) * round(size * wanted / (cost * size * len(names) + sum(rest)))
         return max(least, min(most, even))
 
-    def _check_reach(self, sparsity: float) -> None:
-        """Refuse what no scores can reach: one unit of every group stays, in the worst case the most expensive."""
-        most = sum(float(costs.sum() - costs.max()) for costs in self.costs.values()) / self.total
-        if sparsity > most + ROUNDING:
-            largest = math.floor(100.0 / (1.0 - most) + ROUNDING) / 100.0
-            fix = f"give at most {largest:g}, or prune other units too" if largest > 1.0 else "prune other units"
-            raise UserError(f"a speed-up of {1.0 / (1.0 - sparsity):g} cannot be reached with these units", fix)
+    def out_of_reach(self, sparsity: float, most: float) -> UserError:
+        largest = math.floor(100.0 / (1.0 - most) + ROUNDING) / 100.0
+        fix = f"give at most {largest:g}, or prune other units too" if largest > 1.0 else "prune other units"
+        return UserError(f"a speed-up of {1.0 / (1.0 - sparsity):g} cannot be reached with these units", fix)
 
     def _number_pruned(self, costs: torch.Tensor, free: int, sparsity: float) -> int:
         """Just enough of them, the lowest scores first."""
-        self._check_reach(sparsity)
+        self.check_reach(sparsity)
         short = costs.cumsum(0) < sparsity * self.total * (1.0 - ROUNDING)
         return min(free, int(short.sum()) + 1) if sparsity > 0.0 else 0

@@ -120,7 +120,7 @@ class OfUnits(Pruner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_granularity(self.granularity)
+        object.__setattr__(self, "granularity", check_granularity(self.granularity))
         self._check_speedup()
         if self.counts_units and self.granularity == ("layer",):
             raise UserError(

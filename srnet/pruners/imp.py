@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -43,10 +44,10 @@ class IMP(OfUnits):
         if not 0.0 < self.step_sparsity < 1.0 or not 0.0 < self.interval <= 1.0:
             raise UserError("step_sparsity and interval are shares between 0 and 1")
         if self.share not in self.levels():
-            if self.speedup is not None:
+            if self.needs_units:
+                aim = f"at sparsity {self.sparsity:g}" if self.speedup is None else speedup_text(self.speedup)
                 raise UserError(
-                    f"{self.name} is not {speedup_text(self.speedup)} at the end of a run",
-                    "give larger steps or a shorter interval",
+                    f"{self.name} is not {aim} at the end of a run", "give larger steps or a shorter interval"
                 )
             raise UserError(
                 f"{self.name} cannot stop at sparsity {self.sparsity:g} in steps of {self.step_sparsity:g}",
@@ -54,21 +55,27 @@ class IMP(OfUnits):
             )
 
     def levels(self) -> tuple[float, ...]:
-        """10 %, 20 %, ... 90 %: every level below 100 % that fits into the run. With a speed-up: up to that."""
+        """10 %, 20 %, ... 90 %: every level below 100 % that fits into the run.
+
+        Units end at what is requested: a block cannot lose all of its units, so later levels may be out of reach.
+        """
         count = min(round(1.0 / self.step_sparsity), floored(1.0 / self.interval))
         levels = tuple(round(n * self.step_sparsity, LEVEL_DIGITS) for n in range(1, count + 1))
-        if self.speedup is None:
+        if not self.needs_units:
             return tuple(level for level in levels if level < 1.0)
         before = tuple(level for level in levels if level < self.share - LEVEL_ERROR)
         return before if len(before) == len(levels) else (*before, self.share)
 
     def check_steps(self, total_steps: int) -> None:
         if floored(self.interval * total_steps) < 1:
-            raise UserError(f"{total_steps} steps are too few for {self.name}", "give it at least 1 step per level")
+            least = math.ceil(1.0 / self.interval - 1e-9)
+            raise UserError(
+                f"{total_steps} steps are too few for {self.name}", f"give at least {least}: one for a level"
+            )
 
     def shared_run(self) -> IMP:
         """The one run that yields this and every other level."""
-        return self if self.speedup is not None else replace(self, sparsity=self.levels()[-1])
+        return self if self.needs_units else replace(self, sparsity=self.levels()[-1])
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
         return _Iterations(self)

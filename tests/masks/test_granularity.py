@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -153,28 +154,40 @@ def test_neurons_make_up_for_heads_that_cannot_go() -> None:
     mask = OneShot(0.83, targets=LAYERS, granularity=BOTH).mask(model)
     assert mask.sparsity == pytest.approx(0.83, abs=16 / 896)
     assert mask["bert.encoder.layer.0.attention.output.dense.weight"].any(0).sum() == 4  # one head of four rows
-    with pytest.raises(UserError, match=r"remove every unit of .*intermediate; give at most 0\.83"):
+    with pytest.raises(UserError, match=r"would remove every unit of a block; give at most 0\.839$"):
         OneShot(0.99, targets=LAYERS, granularity=BOTH).mask(model)
 
 
+def test_heads_make_up_for_neurons_that_cannot_go() -> None:
+    """A share of 0.7 of the heads leaves more than the one of two neurons of a layer that may go."""
+    model = bert(heads=6, neurons=2)
+    most = 1 - (4 * 4 * 24 + 2 * 24) / (6 * 4 * 4 * 24 + 2 * 2 * 24)
+    mask = OneShot(math.floor(1000 * most) / 1000, targets=LAYERS, granularity=BOTH).mask(model)
+    assert mask.sparsity == pytest.approx(most)
+
+
 @settings(max_examples=40)
-@example(heads=4, neurons=18, sparsity=0.5, granularity=("neuron",))  # 1 - kept / total is just below 0.34
+@example(scope="local", heads=4, neurons=18, sparsity=0.5, granularity=("neuron",))
 @given(
+    scope=st.sampled_from(["local", "global"]),
     heads=st.integers(2, 6),
     neurons=st.integers(2, 40),
     sparsity=st.floats(0.01, 0.999),
-    granularity=st.sampled_from([BOTH, ("head",), ("neuron",)]),
+    granularity=st.sampled_from([BOTH, ("head",), ("neuron",), ("layer",)]),
 )
-def test_what_is_suggested_is_never_refused(
-    heads: int, neurons: int, sparsity: float, granularity: tuple[str, ...]
+def test_what_is_suggested_is_the_largest_that_works(
+    scope: Any, heads: int, neurons: int, sparsity: float, granularity: Granularity
 ) -> None:
     model = bert(heads=heads, neurons=neurons)
     try:
-        OneShot(sparsity, targets=LAYERS, granularity=granularity).mask(model)
+        OneShot(sparsity, scope, targets=LAYERS, granularity=granularity).mask(model)
     except UserError as error:
         most = float(str(error).split("give at most ")[1].split(",")[0])
         assert most < sparsity
-        assert OneShot(most, targets=LAYERS, granularity=granularity).mask(model).sparsity >= most
+        found = OneShot(most, scope, targets=LAYERS, granularity=granularity).mask(model)
+        assert found.sparsity > most - 1e-3 if granularity != ("layer",) else found.sparsity > 0.0
+        with pytest.raises(UserError, match=f"give at most {most:g}"):
+            OneShot(most + 1e-3, scope, targets=LAYERS, granularity=granularity).mask(model)
 
 
 def test_whole_layers_go_by_their_magnitude() -> None:
@@ -235,6 +248,43 @@ def test_scores_of_units_are_in_the_model_once() -> None:
 def test_impossible_granularities_are_refused(granularity: Any) -> None:
     with pytest.raises(UserError, match="granularity"):
         check_granularity(granularity)
+
+
+def test_the_order_of_units_does_not_matter() -> None:
+    assert OneShot(0.5, granularity=("neuron", "head")) == OneShot(0.5, granularity=("head", "neuron"))
+
+
+def test_layers_are_refused_for_any_scores_that_a_training_may_find() -> None:
+    """An attention part has 64 weights and a feed-forward part 160: the best one may be of either kind."""
+    model = bert(layers=2, heads=1, neurons=20)
+    total, largest = 2 * (64 + 160), 160
+    most = math.floor(1000 * (total - largest) / total) / 1000
+    with pytest.raises(UserError, match=f"sparsity 0.8 would remove every block; give at most {most:g}$"):
+        MaskTraining(0.8, targets=LAYERS, granularity=("layer",)).check_model(model)
+    units, cost = units_of(model, ("layer",)), torch.tensor([64.0, 160.0, 64.0, 160.0])
+    for best in range(4):
+        keep = units.keep({STACK: torch.eye(4)[best]}, most, "global")[STACK]
+        assert keep[best]
+        assert float(cost[~keep].sum()) == pytest.approx(most * total, abs=80)
+
+
+def test_imp_ends_at_the_units_that_are_requested() -> None:
+    """Its usual run goes on to 90 %, where no head would be left."""
+    model = bert(heads=4, neurons=40)
+    pruner = IMP(0.25, granularity=("neuron",), targets=LAYERS)
+    assert pruner.levels() == (0.1, 0.2, 0.25)
+    assert pruner.shared_run() == pruner
+    method, found = pruner.method(fine_tuned=True, eval_every=4), dict[float, Any]()
+    method.emit = found.__setitem__
+    method.prepare(model, 10)
+    for step in range(1, method.stop_at() + 1):
+        method.after_step(step)
+    sparsities = [split_snapshot(each)[1].sparsity for each in found.values()]  # type: ignore[union-attr]
+    assert sparsities == pytest.approx([0.1, 0.2, 0.25], abs=0.01)  # to a neuron
+    with pytest.raises(UserError, match=r"imp is not at sparsity 0\.9 at the end of a run; give larger steps"):
+        IMP(0.9, granularity=("neuron",), interval=0.2)
+    with pytest.raises(UserError, match="6 steps are too few for imp; give at least 10: one for a level"):
+        pruner.check_steps(6)
 
 
 def test_methods_that_count_refuse_layers_and_penalties_have_no_granularity() -> None:
