@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -45,6 +45,10 @@ UMASK = _umask()
 """At program start. Temporary files are private; the final files get the ordinary permissions."""
 
 
+_STAGING = (".new-", ".old-", ".probe-")
+"""How the names of temporary folders begin."""
+
+
 class DiskFull(UserError):
     """No space is left, so that further attempts will fail as well."""
 
@@ -56,8 +60,9 @@ def explained(error: Exception, path: Path | str) -> UserError | None:
         return None
     problem, fix = _EXPLAINED[number]
     kind = DiskFull if number in (errno.ENOSPC, errno.EDQUOT) else UserError
-    named = str(getattr(error, "filename", None) or path)
-    return kind(f"cannot write {path if Path(named).name.startswith('.') else named}: {problem}", fix)
+    named = Path(getattr(error, "filename", None) or path)
+    is_temporary = named.name.startswith(".") or any(part.startswith(_STAGING) for part in named.parts)
+    return kind(f"cannot write {path if is_temporary else named}: {problem}", fix)
 
 
 def _errno(error: Exception) -> int | None:
@@ -145,8 +150,9 @@ def require_regular(path: Path) -> None:
 def require_new(folder: Path) -> Path:
     """`folder` if it is new or empty and can be written, else an error: before anything is computed for it."""
     with writing(folder):
-        if folder.resolve() == Path.cwd() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
-            raise UserError(f"{folder} exists already", "choose a new folder")
+        is_used = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+        if is_used or folder.is_symlink() or folder.resolve() == Path.cwd():
+            raise _exists(folder)
     require_writable(folder)
     return folder
 
@@ -166,11 +172,16 @@ def require_writable(folder: Path, *files: str) -> None:
                 raise UserError(f"{folder / name} is a folder", "choose another folder for the results")
 
 
-@contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
-    """A staging folder beside `target` that replaces it in one rename when the block succeeds.
+def _exists(folder: Path) -> UserError:
+    return UserError(f"{folder} exists already", "choose a new folder")
 
-    An existing folder is removed afterwards; if the block fails, it is unchanged.
+
+@contextmanager
+def new_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
+    """A staging folder beside `target` that becomes it in one rename when the block succeeds.
+
+    A folder that is there by then, and that is not empty, is an error: another process may have written it. With
+    `replace` it is removed. If the block fails, it is unchanged.
     """
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -181,7 +192,10 @@ def new_folder(target: Path) -> Iterator[Path]:
             for path in staging.rglob("*"):
                 path.chmod((0o777 if path.is_dir() else 0o666) & ~UMASK)
                 _sync(path)
-            _swap(staging, target)
+            if replace:
+                _swap(staging, target)
+            else:
+                _move(staging, target)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
@@ -199,6 +213,18 @@ def remove_leftovers(folder: Path, name: str = "") -> None:
     for kind in ("new", "old"):
         for path in folder.glob(f".{kind}-{name}*"):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _move(staging: Path, target: Path) -> None:
+    try:
+        with suppress(FileNotFoundError):
+            os.rmdir(target)  # an empty one
+        os.rename(staging, target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise _exists(target) from error
+    _sync(target.parent)
 
 
 def _swap(staging: Path, target: Path) -> None:

@@ -31,7 +31,7 @@ def check_writable(out: Path) -> None:
 def write_audit(audit: Audit, out: Path) -> Path:
     """The files of an audit; an earlier audit there is replaced."""
     page = render_page(audit)
-    with new_folder(out) as staging:
+    with new_folder(out, replace=True) as staging:
         write_json(staging / JSON, audit.to_json())
         write_bytes(staging / PAGE, page)
         with (staging / CSV).open("w", newline="", encoding="utf-8", errors="replace") as file:

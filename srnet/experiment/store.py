@@ -195,7 +195,7 @@ class Store:
     def writing(self, key: str, type: str, label: str, expression: Any, version: str) -> Iterator[Path]:
         """A folder to fill; it becomes the artifact, with its manifest, when the block succeeds."""
         started = time.monotonic()
-        with new_folder(self.path(key)) as staging:
+        with new_folder(self.path(key), replace=True) as staging:
             yield staging
             files = sorted(p for p in staging.rglob("*") if p.is_file())
             facts = {str(p.relative_to(staging)): {"sha256": sha256(p), "bytes": p.stat().st_size} for p in files}

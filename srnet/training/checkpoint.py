@@ -65,7 +65,7 @@ def write_checkpoint(
     for rank, random in enumerate([random_state()] if randoms is None else randoms):
         tensors |= {_random_names(rank) + name: t for name, t in random.items()}
     state = {"notes": notes, "scheduler": {k: v for k, v in scheduler.state_dict().items() if _is_plain(v)}}
-    with new_folder(folder) as staging:
+    with new_folder(folder, replace=True) as staging:
         write_bytes(staging / _TENSORS, save({k: t.detach().cpu().contiguous() for k, t in tensors.items()}))
         write_json(staging / _STATE, state)
         write_bytes(staging / "trainer_state.json", trainer_state.encode())
