@@ -131,8 +131,8 @@ class MaskBank:
             ...
 
     A task whose weights are the backbone's own (a mask of the raw model) costs one bit a weight and its head; one of a
-    fine-tuned model also costs its kept values. The models share their tensors, on the CPU: ask for `bank.model` after
-    each switch. A model whose task is not in use refuses to run.
+    fine-tuned model also costs its kept values. The models share their tensors, in float32 on the CPU: ask for
+    `bank.model` after each switch, which puts it into evaluation mode. A model whose task is not in use refuses to run.
     """
 
     def __init__(self, backbone: str) -> None:
@@ -168,16 +168,13 @@ class MaskBank:
 
     def add(self, name: str, folder: Path | str) -> None:
         """Read a subnetwork's folder. For a moment this takes the memory of a second model and of the mask."""
-        if name in self._tasks:
+        if file_name("a task", name) in self._tasks:
             raise UserError(f"the bank has a task '{name}' already", "remove it first, or take another name")
-        file_name("a task", name)
         with self._returning():
             self._switch(None)  # the tensors hold the backbone's own values while others are compared with them
             task = self._added(name, *Subnetwork.open(Path(folder), self.backbone))
         with new_folder(Path(self._folder.name) / name) as staging:
-            for file in (Path(folder) / each for each in FILES):
-                if file.is_file():
-                    shutil.copy(file, staging)
+            _copy(Path(folder), staging)
         self._tasks[name] = task
         _return_freed_memory()
 
@@ -223,8 +220,11 @@ class MaskBank:
     @torch.no_grad()
     def _switch(self, name: str | None) -> None:
         """What was changed is noted before it is, so that a switch that was interrupted can be repeated."""
+        if name is not None:
+            self._tasks[name].model.eval()  # tasks share modules, and another task may have changed their mode
         if name == self.current:
             return
+        self._check_tensors()
         changes = {} if name is None else self._tasks[name].changes
         self.current = None
         for each in sorted(self._changed | changes.keys()):
@@ -237,6 +237,15 @@ class MaskBank:
             else:
                 self._changed.remove(each)
         self.current = name
+
+    def _check_tensors(self) -> None:
+        for tensor in self._shared.values():
+            if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+                found = f"{tensor.dtype} on {tensor.device}".removeprefix("torch.")
+                raise UserError(
+                    f"a model of the bank was converted to {found}",
+                    "load the bank again; load_subnetwork gives a model of its own",
+                )
 
     def _added(self, name: str, subnetwork: Subnetwork, base: LoadedBackbone) -> _Task:
         """The task's model, on the bank's tensors wherever they are the same."""
@@ -284,7 +293,8 @@ class MaskBank:
         card = {"format": _FORMAT, "backbone": self.backbone, "tasks": tasks}
         with new_folder(require_new(Path(folder))) as staging:
             for name in self.names:
-                shutil.copytree(kept / name, staging / name)
+                (staging / name).mkdir()
+                _copy(kept / name, staging / name)
             write_json(staging / BANK, {**card, "sha256": _hash(card)})
 
     @classmethod
@@ -296,6 +306,12 @@ class MaskBank:
         for name, _ in card["tasks"]:
             bank.add(name, folder / name)
         return bank
+
+
+def _copy(subnetwork: Path, folder: Path) -> None:
+    for file in (subnetwork / each for each in FILES):
+        if file.is_file():
+            shutil.copy(file, folder)
 
 
 def _replace(model: nn.Module, parameters: dict[int, nn.Parameter]) -> None:
@@ -346,7 +362,7 @@ def _checked_card(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"{folder} holds no {BANK}", "give the folder of a saved bank")
     card = read_json_object(path)
-    if card.get("format") != _FORMAT:
+    if type(card.get("format")) is not int or card["format"] != _FORMAT:
         raise UserError(f"{path} has an unknown format", "it was written by another version of srnet")
     if card.pop("sha256", None) != _hash(card):
         raise UserError(f"{path} was altered: its checksum does not match", "restore the file")

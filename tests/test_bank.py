@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import shutil
@@ -275,6 +276,7 @@ def model_of_another_task(bank: MaskBank) -> None:
         (lambda bank: bank.remove("sts"), "the bank has no task 'sts'"),
         (lambda bank: bank.add("raw", "."), "the bank has a task 'raw' already"),
         (lambda bank: bank.add("../x", "."), "a task cannot be called"),
+        (lambda bank: bank.add(5, "."), "a task is called by a text, not by 5"),  # type: ignore[arg-type]
         (lambda bank: bank.add("new", "nowhere"), r"nowhere holds no subnetwork\.json"),
         (lambda bank: MaskBank.load("nowhere"), r"nowhere holds no bank\.json"),
         (lambda bank: MaskBank("nowhere"), "backbone 'nowhere' cannot be loaded"),
@@ -287,6 +289,35 @@ def test_mistakes_are_one_line(mistake: Callable[[MaskBank], None], said: str, b
         mistake(bank)
     bank.use("tuned")
     check(bank, fresh)
+
+
+def test_a_model_that_was_trained_on_leaves_the_others_in_evaluation_mode(bank: MaskBank) -> None:
+    bank.use("raw").train()
+    assert not any(module.training for module in bank.use("other raw").modules())
+    bank.model.train()
+    assert not any(module.training for module in bank.use("other raw").modules())
+    with bank.using("raw") as model:
+        model.train()
+    assert not any(module.training for module in bank.model.modules())
+
+
+def test_a_model_that_was_converted_ends_the_bank(tiny_backbone: str, folders: dict[str, Path]) -> None:
+    bank = MaskBank(tiny_backbone)
+    for name in ("raw", "other raw"):
+        bank.add(name, folders[name])
+    bank.use("raw").half()
+    with pytest.raises(UserError, match="a model of the bank was converted to float16 on cpu; load the bank again"):
+        bank.use("other raw")
+
+
+def test_a_full_disk_is_one_line(bank: MaskBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(file: Path, folder: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(folder / file.name))
+
+    monkeypatch.setattr("srnet.bank.shutil.copy", full)
+    with pytest.raises(UserError, match=f"^cannot write {tmp_path / 'bank'}: no space left"):
+        bank.save(tmp_path / "bank")
+    assert not list(tmp_path.iterdir())
 
 
 def test_nothing_is_in_use_at_first(tiny_backbone: str) -> None:
