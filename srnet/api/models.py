@@ -253,7 +253,7 @@ def _source(model: str | Path, engine: Engine) -> Source:
         return Source(Subnetwork.load(Path(model)))
     node = stored_model(engine.store, str(model))
     subnetwork = replace(Subnetwork.load(engine.store.path(node.key)), max_length=node.max_length)
-    return Source(subnetwork, None, known_about(engine.store, node), load_task(node.task_spec), node.max_length)
+    return Source(subnetwork, None, known_about(engine.store, node), load_task(node.task_spec))
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,18 @@ class Source:
     about: About = field(default_factory=About)
     task: Task | None = None
     """Its data, if they are at hand: what is exported can be scored on them."""
-    max_length: int = 128
-    """Where texts are cut."""
+
+    @property
+    def max_length(self) -> int:
+        """Where texts are cut."""
+        return self.subnetwork.max_length or 128
 
     def base(self) -> LoadedBackbone:
-        return self.subnetwork.base(self.backbone)
+        """With a tokenizer that truncates as it did in training, where that is known."""
+        base = self.subnetwork.base(self.backbone)
+        if self.subnetwork.max_length is not None:
+            base.tokenizer.model_max_length = base.max_length(self.max_length)
+        return base
 
     def exported(self, kind: Kind, base: LoadedBackbone) -> Exported:
         """The facts for the card of a folder."""

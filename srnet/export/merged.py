@@ -50,8 +50,6 @@ def write_checkpoint(source: Source, base: LoadedBackbone, model: Any, folder: P
     """A new folder for `from_pretrained`."""
     with new_folder(folder) as staging:
         model.save_pretrained(staging)
-        if source.subnetwork.max_length is not None:  # so that a tokenizer truncates as it did in training
-            base.tokenizer.model_max_length = base.max_length(source.subnetwork.max_length)
         base.tokenizer.save_pretrained(staging)
         source.exported("checkpoint", base).seal(staging)
         write_card(staging, source.subnetwork, source.about, format, _how_to_load(source.subnetwork.head))

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from small_models import random_units
 from torch import nn
+from transformers import AutoTokenizer
 
 from srnet.audit.classifiers import Source, load_classifier
 from srnet.backbones import load_backbone
@@ -109,6 +110,12 @@ def test_every_format_is_audited_as_the_model_of_the_store(key: Prune, engine: E
         api.export_model(short.key, tmp_path / name, format=format, engine=engine, **more)
         found = load_classifier(Source(str(tmp_path / name), engine.store)).logits(*texts)
         np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=name)
+    for name in ("merged", "shrunk", "onnx"):  # from the folder, which says where texts are cut
+        api.export_model(tmp_path / "subnetwork", tmp_path / f"{name} again", format=name, engine=engine)
+        found = load_classifier(Source(str(tmp_path / f"{name} again"), engine.store)).logits(*texts)
+        np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=f"{name} again")
+    for name in ("merged", "shrunk", "shrunk again"):
+        assert AutoTokenizer.from_pretrained(tmp_path / name).model_max_length == 16
     for name in ("onnx", "shrunk"):
         with (tmp_path / name / "tokenizer.json").open("ab") as altered:
             altered.write(b" ")

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def short_texts() -> Split:
 @pytest.mark.parametrize("name", NAMES)
 def test_any_batch_and_length(name: str, int8: bool, tmp_path: Path) -> None:
     subnetwork = pruned(write_backbone(name, tmp_path / "backbone"))
-    Onnx(int8).write(Source(subnetwork, max_length=48), tmp_path / "onnx")
+    Onnx(int8).write(Source(replace(subnetwork, max_length=48)), tmp_path / "onnx")
     base = subnetwork.base()
     data = encode(short_texts(), base.tokenizer, base.max_length(48))
     expected = predict(subnetwork.model(base), data)
@@ -85,7 +86,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 def test_the_example_needs_neither_torch_nor_srnet(name: str, tmp_path: Path) -> None:
     """It cuts, pairs and pads as srnet does, in a fresh process in another folder."""
     subnetwork = pruned(write_backbone(name, tmp_path / "backbone"))
-    Onnx().write(Source(subnetwork, max_length=12), tmp_path / "onnx")
+    Onnx().write(Source(replace(subnetwork, max_length=12)), tmp_path / "onnx")
     dev = load_task(TASK).dev
     texts = "".join(f"{a}\t{b}\n" for a, b in zip(dev.text_a, dev.text_b, strict=True))
     (tmp_path / "elsewhere").mkdir()
