@@ -2,7 +2,8 @@
 
 Mask training moves few weights across the cut, so that the magnitude of a weight says much about its bit. Of each
 matrix the weights are put into bins of about equally many, by magnitude. The header has, for every bin, how many of its
-weights are kept; given that, its bits are coded at their entropy.
+weights are kept; given that, its bits are coded at their entropy. Where whole rows or columns are pruned, as heads and
+neurons are, each of them has one bit.
 
     magic | sha256 of what follows | sha256 of the backbone | size of the header | header | counts | coded bits
 
@@ -31,6 +32,8 @@ _MAGIC = b"SRNETMASK2\n"
 _DIGEST = 32
 _FINEST = 8
 """Bins of a matrix: at most 2 ** 8. Each costs a count of two or three bytes."""
+_ROWS, _COLUMNS = -1, -2
+"""In place of a depth: all weights of a row, or of a column, have the same bit."""
 _LONGEST_HEADER = 1 << 22
 _PRECISION = 24
 """Bits of a probability, as `constriction` has them."""
@@ -45,8 +48,10 @@ Weights = Mapping[str, torch.Tensor]
 
 def encode_mask(mask: Mask, weights: Weights, backbone_sha256: str) -> bytes:
     """The file for receivers who have `weights`."""
-    matrices = {name: _Matrix.of(_bins_of(weights[name]), _flat(keep)) for name, keep in mask.items()}
-    header = zlib.compress(json.dumps({name: matrix.depth for name, matrix in matrices.items()}).encode(), 9)
+    layouts = {name: _layout(keep) for name, keep in mask.items()}
+    matrices = {name: _Matrix.of(keep, weights[name], layouts[name]) for name, keep in mask.items()}
+    depths = {name: matrix.depth if layouts[name] is None else layouts[name] for name, matrix in matrices.items()}
+    header = zlib.compress(json.dumps(depths).encode(), 9)
     counts = b"".join(matrix.counts_as_bytes() for matrix in matrices.values())
     content = bytes.fromhex(backbone_sha256) + len(header).to_bytes(4, "little") + header + counts
     content += _encoded([block for matrix in matrices.values() for block in matrix.blocks()])
@@ -58,16 +63,38 @@ def decode_mask(data: bytes, weights: Weights, backbone_sha256: str, source: str
     depths, rest = _opened(data, weights, backbone_sha256, source)
     matrices = []
     for name, depth in depths.items():
-        matrix, rest = _Matrix.from_counts(depth, _bins_of(weights[name]) >> (_FINEST - depth), rest, source)
+        matrix, rest = _Matrix.from_counts(depth, weights[name], rest, source)
         matrices.append(matrix)
     coder = _decoder(rest, source)
     tensors = {
-        name: matrix.decoded(coder, source).reshape(weights[name].shape)
+        name: _unfolded(matrix.decoded(coder, source), depths[name], weights[name].shape)
         for name, matrix in zip(depths, matrices, strict=True)
     }
     if not coder.is_empty():
         raise _damaged(source, "has coded bits that belong to no weight")
     return Mask(tensors)
+
+
+# --- rows and columns ----------------------------------------------------------------------------------------------
+
+
+def _layout(keep: torch.Tensor) -> int | None:
+    """Whether only rows or only columns are pruned; None if single weights are."""
+    if keep.dim() == 2 and min(keep.shape) > 1:
+        for layout, one in ((_ROWS, keep[:, :1]), (_COLUMNS, keep[:1])):
+            if torch.equal(one.expand_as(keep), keep):
+                return layout
+    return None
+
+
+def _folded(tensor: torch.Tensor, layout: int) -> torch.Tensor:
+    return tensor[:, 0] if layout == _ROWS else tensor[0]
+
+
+def _unfolded(bits: torch.Tensor, depth: int, shape: torch.Size) -> torch.Tensor:
+    if depth >= 0:
+        return bits.reshape(shape)
+    return (bits[:, None] if depth == _ROWS else bits[None]).expand(shape).contiguous()
 
 
 # --- bins ----------------------------------------------------------------------------------------------------------
@@ -80,6 +107,10 @@ def _bins_of(weight: torch.Tensor) -> np.ndarray:
     counts = np.bincount(magnitudes, minlength=1 << 16)
     smaller = np.cumsum(counts) - counts
     return ((smaller << _FINEST) // max(len(bits), 1)).astype(np.uint8)[magnitudes]
+
+
+def _one_bin(size: int) -> np.ndarray:
+    return np.zeros(size, dtype=np.uint8)
 
 
 def _best_depth(sizes: np.ndarray, kept: np.ndarray) -> int:
@@ -129,14 +160,22 @@ class _Matrix:
     bits: np.ndarray | None = None
 
     @classmethod
-    def of(cls, finest: np.ndarray, bits: np.ndarray) -> _Matrix:
+    def of(cls, keep: torch.Tensor, weight: torch.Tensor, layout: int | None) -> _Matrix:
+        if layout is not None:
+            bits = _flat(_folded(keep, layout))
+            return cls(0, _one_bin(len(bits)), np.array([len(bits)]), np.array([bits.sum()]), bits)
+        finest, bits = _bins_of(weight), _flat(keep)
         sizes, kept = (np.bincount(each, minlength=1 << _FINEST) for each in (finest, finest[bits]))
         depth = _best_depth(sizes, kept)
         return cls(depth, finest >> (_FINEST - depth), _merged(sizes, depth), _merged(kept, depth), bits)
 
     @classmethod
-    def from_counts(cls, depth: int, bins: np.ndarray, data: bytes, source: str) -> tuple[_Matrix, bytes]:
+    def from_counts(cls, depth: int, weight: torch.Tensor, data: bytes, source: str) -> tuple[_Matrix, bytes]:
         """Read the counts at the beginning of `data`; the rest is returned."""
+        if depth >= 0:
+            bins = _bins_of(weight) >> (_FINEST - depth)
+        else:
+            depth, bins = 0, _one_bin(len(_folded(weight, depth)))
         sizes, kept, start = np.bincount(bins, minlength=1 << depth), [], 0
         for size in map(int, sizes):
             end = start + _width(size)
@@ -252,11 +291,14 @@ def _checked_header(packed: bytes, weights: Weights, source: str) -> dict[str, i
         depths = json.loads(unpacker.decompress(packed, _LONGEST_HEADER))
     except (zlib.error, ValueError, RecursionError) as error:
         raise _damaged(source, "has an unreadable header") from error
-    if not isinstance(depths, dict) or not all(type(each) is int and 0 <= each <= _FINEST for each in depths.values()):
+    known = range(_COLUMNS, _FINEST + 1)
+    if not isinstance(depths, dict) or not all(type(each) is int and each in known for each in depths.values()):
         raise _damaged(source, "has a header that is no list of matrices")
     unknown = [name for name in depths if name not in weights or not weights[name].is_floating_point()]
     if unknown or list(depths) != sorted(depths):
         raise _damaged(source, f"has a mask for '{''.join(unknown[:1])[:80]}', and the backbone has no such matrix")
+    if any(depth < 0 and (weights[name].dim() != 2 or not weights[name].numel()) for name, depth in depths.items()):
+        raise _damaged(source, "has rows or columns of a tensor that is no matrix")
     return depths
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import zlib
 from typing import Any
@@ -49,11 +50,25 @@ def test_entropy_by_hand() -> None:
 
 
 def test_a_mask_by_magnitude_is_nothing_but_its_counts() -> None:
-    weights = {"a": rising(16).reshape(4, 4)}
+    weights = {"a": rising(16)[5 * torch.arange(16) % 16].reshape(4, 4)}  # no row or column is pruned as a whole
     mask = Mask({"a": weights["a"].abs() > 8})
     # two bins of eight cost two counts of a byte; one bin would cost a count and 16 bits, and more bins more counts
     _, rest = content(encode_mask(mask, weights, BACKBONE))
     assert rest == bytes([0, 8])
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_rows_and_columns_that_are_pruned_as_a_whole_cost_a_bit_each(transposed: bool) -> None:
+    keep = torch.zeros(64, dtype=torch.bool)
+    keep[torch.randperm(64, generator=torch.Generator().manual_seed(0))[:32]] = True
+    whole = keep[:, None].expand(64, 500)
+    whole = whole.T if transposed else whole
+    weights = {"a": torch.randn(whole.shape, generator=torch.Generator().manual_seed(1))}
+    data = encode_mask(Mask({"a": whole.contiguous()}), weights, BACKBONE)
+    header, rest = content(data)
+    assert json.loads(zlib.decompress(header)) == {"a": -2 if transposed else -1}
+    assert len(rest) <= 1 + 64 / 8 + 4  # the count, the bits, and the rest of a word
+    assert decode_mask(data, weights, BACKBONE) == Mask({"a": whole.contiguous()})
 
 
 def test_a_flipped_weight_costs_its_bin_alone() -> None:
@@ -108,11 +123,13 @@ def masked_weights(draw: Any) -> tuple[Mask, dict[str, torch.Tensor]]:
     """Few different magnitudes or many, none kept or all, bits that follow magnitudes or do not."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     levels, share = draw(st.sampled_from([1, 2, 5, 10**6])), draw(st.sampled_from([0.0, 0.001, 0.3, 0.5, 0.99, 1.0]))
-    follows = draw(st.booleans())
+    follows, units = draw(st.booleans()), draw(st.sampled_from([None, 0, 1]))
     weights, keep = {}, {}
     for number, shape in enumerate(draw(shapes)):
         values = rng.integers(-levels, levels + 1, shape) / levels
         noise = rng.random(shape) if not follows else np.abs(values) + 0.01 * rng.random(shape)
+        if units is not None and len(shape) == 2 and noise.size:  # the same along one dimension
+            noise = np.broadcast_to(noise.max(axis=units, keepdims=True), shape)
         cut = np.quantile(noise, 1 - share) if noise.size else 0.0
         weights[f"{number}"] = torch.from_numpy(np.asarray(values, np.float32))
         keep[f"{number}"] = torch.from_numpy(np.asarray(noise >= cut if share else np.zeros(shape), bool))
@@ -191,7 +208,8 @@ def forged(header: bytes, rest: bytes) -> bytes:
     ("header", "said"),
     [
         (b'{"a": 9}', "no list of matrices"),
-        (b'{"a": -1}', "no list of matrices"),
+        (b'{"a": -3}', "no list of matrices"),
+        (b'{"b": -1}', "rows or columns of a tensor that is no matrix"),
         (b'{"a": true}', "no list of matrices"),
         (b'{"a": 1.0}', "no list of matrices"),
         (b'["a"]', "no list of matrices"),
