@@ -4,6 +4,7 @@ python onnx_classify.py DIR "a text" ["a second text"]
 python onnx_classify.py DIR < pairs.tsv         # one text a line, or two with a tab between them
 """
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -17,12 +18,17 @@ COLUMNS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_i
 
 def main(folder: str, *texts: str) -> None:
     path = Path(folder)
-    if not all((path / name).is_file() for name in ("srnet.json", "tokenizer.json", "model.onnx")):
+    card = json.loads((path / "srnet.json").read_text()) if (path / "srnet.json").is_file() else {}
+    if card.get("kind") != "onnx":
         sys.exit(f"{folder} is not a folder that `srnet export --format onnx` wrote")
-    card = json.loads((path / "srnet.json").read_text())
+    for name, checksum in card["files"].items():
+        if not (path / name).is_file() or hashlib.sha256((path / name).read_bytes()).hexdigest() != checksum:
+            sys.exit(f"{path / name} is missing or altered: its checksum does not match")
     tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))  # cuts and pads
     session = onnxruntime.InferenceSession(path / "model.onnx")
     rows = [texts] if texts else [line.rstrip("\n").split("\t") for line in sys.stdin]
+    if not rows or max(map(len, rows)) > 2:
+        sys.exit("give rows of one text or two")
     between = card["more"]["before_second_text"]
     tokens = tokenizer.encode_batch([(row[0], between + row[1]) if len(row) > 1 else row[0] for row in rows])
     names = [each.name for each in session.get_inputs()]

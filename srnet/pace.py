@@ -23,7 +23,7 @@ class Pace:
     batch: int = option(32, least=1)
     """Texts at a time, for the throughput."""
     threads: int | None = option(None, least=1)
-    """Threads that a model may use. Default: one a core."""
+    """Threads that a model may use. Default: OMP_NUM_THREADS, or one a core."""
     memory: bool = True
     """Also measure how much memory each model takes, in a process of its own."""
 

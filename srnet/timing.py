@@ -168,7 +168,8 @@ def measure_speed(
 ) -> list[Measured]:
     """`sources`: a name for the table -> what `open_runner` reads. The first is what ratios refer to."""
     pace = pace or Pace()
-    threads, before = pace.threads or os.cpu_count() or 1, torch.get_num_threads()
+    before = torch.get_num_threads()
+    threads = pace.threads or before
     torch.set_num_threads(threads)
     try:
         runners = [open_runner(source, name) for name, source in sources.items()]

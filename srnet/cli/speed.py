@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +13,13 @@ from rich.table import Table
 import srnet
 from srnet.cli.app import Given, Json, Run, StoreFolder, app, out
 from srnet.cli.options import Command, Fields
+from srnet.lazy import torch
 
 Models = Annotated[list[str], typer.Argument(help="Keys, folders of any exported format, backbones, names on the Hub.")]
 Picture = Annotated[Path | None, typer.Option(help="Also draw speed against score: FILE.png, .pdf or .svg.")]
 Measuring = Annotated[Given, Fields("Measuring", "srnet.pace:Pace")]
+WIDE = 200
+"""Characters of a table in a file or a pipe, which has no width of its own."""
 
 
 @app.command(cls=Command)
@@ -24,17 +28,28 @@ def speed(
 ) -> None:
     """Measure models side by side: latency, throughput, size and memory. The others are compared with the first.
 
-    Models take turns in every round, so that a busy machine slows all of them: compare within one run. --picture draws
-    scores that the store has of a key, or that the card of an exported folder names.
+    Models take turns in every round: compare within one run. --picture draws scores that the store has of a key, or
+    that the card of an exported folder names.
     """
     pace = srnet.Pace(**measuring)
-    engine = Run(**folder, quiet=True).start()
+    engine, load = Run(**folder, quiet=True).start(), _load()
     with Console(stderr=True).status("loading") as status:
         found = srnet.speed(*models, pace=pace, engine=engine, on_step=status.update, picture=picture)
+    threads, cores = pace.threads or torch.get_num_threads(), os.cpu_count() or 1
+    if load + threads > cores + 1:
+        engine.reporter.warn(
+            f"the load before was {load:.1f} on {cores} cores: threads that wait for each other slow some models more "
+            "than others; measure on an idle machine, or with --threads 1"
+        )
     if json:
-        out.print_json(data={"threads": pace.threads, "models": [each.facts() for each in found]})
+        out.print_json(data={"threads": threads, "models": [each.facts() for each in found]})
     else:
-        out.print(_table(found, pace))
+        out.print(_table(found, pace), width=None if out.is_terminal else WIDE)
+
+
+def _load() -> float:
+    """Processes that wanted to run in the last minute, as far as the system tells it."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def _table(found: list[Any], pace: Any) -> Table:
@@ -44,7 +59,7 @@ def _table(found: list[Any], pace: Any) -> Table:
     headings = [f"ms, {length} tokens" for length in pace.lengths]
     headings += [f"texts/s, {pace.batch} x {length}" for length in pace.lengths]
     for heading in (*headings, "times the first", "parameters", "disk MB", "memory MB"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     for each in found:
         singles = [_latency(each.timing(1, length)) for length in pace.lengths]
         batches = [_throughput(each.timing(pace.batch, length)) for length in pace.lengths]

@@ -114,12 +114,23 @@ def test_one_text_on_the_command_line(tiny_backbone: str, tmp_path: Path) -> Non
     command = [sys.executable, EXAMPLE, tmp_path / "onnx", "the lawyer saw the doctor"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert ran.stdout.split("\t")[0] in LABELS
-    command[2] = tmp_path
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert (ran.returncode, ran.stderr.splitlines()) == (
-        1,
-        [f"{tmp_path} is not a folder that `srnet export --format onnx` wrote"],
-    )
+
+
+def test_mistakes_with_the_example_are_one_line(tiny_backbone: str, tmp_path: Path) -> None:
+    folder = tmp_path / "onnx"
+    Onnx().write(Source(pruned(tiny_backbone)), folder)
+
+    def said(*words: object) -> list[str]:
+        ran = subprocess.run([sys.executable, EXAMPLE, *words], capture_output=True, text=True, timeout=120, input="")
+        assert ran.returncode == 1, ran
+        return ran.stderr.splitlines()
+
+    assert said(tmp_path, "a") == [f"{tmp_path} is not a folder that `srnet export --format onnx` wrote"]
+    assert said(folder) == said(folder, "a", "b", "c") == ["give rows of one text or two"]
+    graph = bytearray((folder / "model.onnx").read_bytes())
+    graph[len(graph) // 2] ^= 1
+    (folder / "model.onnx").write_bytes(graph)
+    assert said(folder, "a") == [f"{folder / 'model.onnx'} is missing or altered: its checksum does not match"]
 
 
 def test_scores_before_and_after(tiny_backbone: str, tmp_path: Path) -> None:
