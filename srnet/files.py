@@ -24,11 +24,11 @@ _EXPLAINED = {
     errno.EACCES: ("permission denied", "choose a folder you can write to"),
     errno.EPERM: ("operation not permitted", "choose a folder you can write to"),
     errno.ENOENT: ("no such folder", "choose a folder that can be made"),
-    errno.ENOTDIR: ("a file stands where a folder is needed", "choose another folder"),
-    errno.EEXIST: ("a file stands where a folder is needed", "choose another folder"),
-    errno.EISDIR: ("a folder stands where a file is needed", "choose another name"),
+    errno.ENOTDIR: ("there is a file where a folder is needed", "choose another folder"),
+    errno.EEXIST: ("there is a file where a folder is needed", "choose another folder"),
+    errno.EISDIR: ("there is a folder where a file is needed", "choose another name"),
     errno.ENAMETOOLONG: ("its name is too long", "choose a shorter one"),
-    errno.ELOOP: ("its links lead in a circle", "choose another folder"),
+    errno.ELOOP: ("its symbolic links form a loop", "choose another folder"),
     errno.EFBIG: ("the file is too large", "choose another folder, or raise the limit"),
     errno.EIO: ("the disk reports an error", "choose a folder on another disk"),
 }
@@ -151,7 +151,7 @@ def require_new(folder: Path) -> Path:
     """`folder` if it is new or empty and can be written, else an error: before anything is computed for it."""
     with writing(folder):
         is_used = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
-        if is_used or folder.is_symlink() or folder.resolve() == Path.cwd():
+        if folder.resolve() == Path.cwd() or is_used or folder.is_symlink():
             raise _exists(folder)
     require_writable(folder)
     return folder

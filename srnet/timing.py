@@ -1,7 +1,7 @@
 """How fast models are, side by side: latency, throughput, size and memory of anything that gives logits.
 
-Models take turns within a round and the order changes from round to round, so that whatever else the machine does hits
-all alike. Ratios are taken within a round. Memory is measured in a process of its own for each model.
+Models take turns within a round and the order changes from round to round, so that other work on the machine does not
+always slow the same model. Ratios are taken within a round. Memory is measured in a process of its own for each model.
 """
 
 from __future__ import annotations

@@ -162,10 +162,15 @@ def _with_remarks(trained: Trained, pruner: Pruner) -> Trained:
     if isinstance(pruner, OfUnits) and pruner.speedup is not None:
         aim = f"the encoder is {speedup_text(pruner.speedup)} by estimate, once its units are removed"
         return replace(trained, remarks=(f"{aim}: srnet export {trained.key} --format shrunk, then srnet speed",))
-    if not isinstance(pruner, Penalised) or abs(trained.sparsity - pruner.sparsity) <= TOLERANCE:
+    if abs(trained.sparsity - pruner.sparsity) <= TOLERANCE:
+        return trained
+    reached = f"{100 * trained.sparsity:.2f} % sparsity"
+    if isinstance(pruner, OfUnits) and pruner.needs_units:
+        return replace(trained, remarks=(f"whole units reach {reached}; {pruner.aim} was requested",))
+    if not isinstance(pruner, Penalised):
         return trained
     aim = f"{pruner.aim} was requested" if pruner.penalty is None else "with lambda given, none was requested"
-    return replace(trained, remarks=(f"the penalty reached {100 * trained.sparsity:.2f} % sparsity; {aim}",))
+    return replace(trained, remarks=(f"the penalty reached {reached}; {aim}",))
 
 
 def latency(backbone: str, engine: Engine | None = None) -> Latency:
@@ -250,6 +255,8 @@ def export_model(
 
 def _source(model: str | Path, engine: Engine) -> Source:
     if Path(model).is_dir():
+        if is_exported(Path(model)):
+            raise UserError(f"{model} is an exported model already", "give the key or the folder of its subnetwork")
         return Source(Subnetwork.load(Path(model)))
     node = stored_model(engine.store, str(model))
     subnetwork = replace(Subnetwork.load(engine.store.path(node.key)), max_length=node.max_length)

@@ -161,7 +161,7 @@ def quantise(path: Path) -> None:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Exporters talk: about traces, about themselves, about a preparation that was done already."""
+    """Suppress what exporters print about traces, versions, and a preparation that was done already."""
     level = logging.root.level
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")

@@ -102,10 +102,10 @@ def _nothing(model: Any, uniform: bool) -> UserError:
     if uniform and not shrink(model):
         uniform = False  # leaving it out would not help
     if uniform and not family_of(model).heads:
-        return UserError(f"no neuron can go from every layer, and {_heads_stay(model)}", "leave --uniform out")
+        return UserError(f"no neuron can be removed from every layer, and {_heads_stay(model)}", "leave --uniform out")
     if uniform:
-        return UserError("no unit can go from every layer", "leave --uniform out")
+        return UserError("no unit can be removed from every layer", "leave --uniform out")
     return UserError(
-        "the mask removes no whole head or neuron, so there is nothing to shrink",
+        "no whole head or neuron is pruned, so there is nothing to shrink",
         "choose --format merged, or prune with --granularity head,neuron",
     )

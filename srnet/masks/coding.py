@@ -1,6 +1,6 @@
 """A mask as few bytes, for a receiver who has the backbone: its bits are coded given the backbone's own magnitudes.
 
-Mask training moves few weights across the cut, so that the magnitude of a weight says much about its bit. Of each
+Mask training moves few weights across the cut, so that the magnitude of a weight largely determines its bit. Of each
 matrix the weights are put into bins of about equally many, by magnitude. The header has, for every bin, how many of its
 weights are kept; given that, its bits are coded at their entropy. Where whole rows or columns are pruned, as heads and
 neurons are, each of them has one bit.

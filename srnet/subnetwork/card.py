@@ -27,7 +27,7 @@ _DEFAULTS: dict[str, Any] = {"label_words": [], "per_token": False, "max_length"
 
 
 def write_card(folder: Path, format: int, card: dict[str, Any]) -> None:
-    """Write the JSON; the files that it vouches for are there already."""
+    """Write the JSON; the files whose checksums it has are there already."""
     files = [name for name in (MASKS[format], WEIGHTS) if (folder / name).exists()]
     card = {"format": format, **card, "files": {name: sha256(folder / name) for name in files}}
     write_json(folder / CARD, {**card, "sha256": _hash(card)})

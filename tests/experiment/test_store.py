@@ -201,7 +201,7 @@ def test_the_lock_is_held_and_waited_for(store: Store) -> None:
 def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for root in (tmp_path / "file", tmp_path / "file" / "inside"):
-        with pytest.raises(UserError, match="a file stands where a folder is needed"):
+        with pytest.raises(UserError, match="there is a file where a folder is needed"):
             Store(root).open()
 
 

@@ -114,6 +114,8 @@ def test_every_format_is_audited_as_the_model_of_the_store(key: Prune, engine: E
         api.export_model(tmp_path / "subnetwork", tmp_path / f"{name} again", format=name, engine=engine)
         found = load_classifier(Source(str(tmp_path / f"{name} again"), engine.store)).logits(*texts)
         np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=f"{name} again")
+    with pytest.raises(UserError, match="merged is an exported model already; give the key or the folder"):
+        api.export_model(tmp_path / "merged", tmp_path / "new", format="onnx", engine=engine)
     for name in ("merged", "shrunk", "shrunk again"):
         assert AutoTokenizer.from_pretrained(tmp_path / name).model_max_length == 16
     for name in ("onnx", "shrunk"):

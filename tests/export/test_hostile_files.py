@@ -240,7 +240,7 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_is_computed(
 def test_links_that_lead_in_a_circle(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     words = ("data", "write", write_task(tmp_path), "--out", tmp_path / "loop")
-    assert "its links lead in a circle" in refused(monkeypatch, capsys, *words)
+    assert "its symbolic links form a loop" in refused(monkeypatch, capsys, *words)
 
 
 @pytest.mark.parametrize("command", [("reproduce", "fig2"), ("demo",), ("run", "RECIPE")], ids=lambda words: words[0])
@@ -262,7 +262,7 @@ def test_a_description_that_cannot_be_written(tmp_path: Path, monkeypatch: Any, 
     write_task(tmp_path)
     files = ("--train", tmp_path / "train.csv", "--dev", tmp_path / "dev.csv")
     said = refused(monkeypatch, capsys, "data", "describe", *files, "--out", tmp_path / "dev.csv" / "mine.yaml")
-    assert "a file stands where a folder is needed" in said
+    assert "there is a file where a folder is needed" in said
 
 
 def test_a_full_disk_while_a_pre_trained_model_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from srnet import api
 from srnet.errors import UserError
 from srnet.experiment import Engine, FineTune, Pretrained, Prune, Store
 from srnet.experiment.rebuild import stored_model
@@ -310,6 +311,14 @@ def test_a_budget_that_leaves_no_head_is_refused_before_anything_trains(tiny_bac
     with pytest.raises(UserError, match="give at most"):
         engine.execute([Prune(full, MaskTraining(0.99, granularity=("head",)), training=full.training)])
     assert not list((tmp_path / "store").glob("artifacts/*"))
+
+
+def test_a_sparsity_that_units_miss_is_remarked_on(tiny_backbone: str, tmp_path: Path) -> None:
+    """Of two layers with two heads each nothing can be as little as 1 %."""
+    task = SyntheticTask("inference", train_size=40, dev_size=8, ood_size=8)
+    engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True))
+    found = api.prune(Pretrained(tiny_backbone, task, 0), OneShot(0.01, granularity=("head",)), engine=engine)
+    assert found.remarks == ("whole units reach 0.00 % sparsity; 1 % by head was requested",)
 
 
 def test_a_search_for_units_is_stored_trained_on_and_built_again(tiny_backbone: str, tmp_path: Path) -> None:
