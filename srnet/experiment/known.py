@@ -58,7 +58,8 @@ class _Compared:
 
     def scored(self, split: str) -> Scored:
         data, gain = self.task.splits[split], self.difference(split) if self.full else None
-        constant = 100.0 * measure(self.task.metric, self.task.answer_kind.constant(data.labels), data.labels)
+        share = measure(self.task.metric, self.task.answer_kind.constant(data.labels), data.labels)
+        constant = round(100.0 * share, 4)  # as in the tables of scores
         return Scored(split, data.kind, spread(self.scores(self.ours, split)), gain, constant)
 
     def verdict(self) -> Verdict | None:
