@@ -111,7 +111,8 @@ class OfUnits(Pruner):
     targets: Targets = Targets()
     """Which matrices are masked."""
     granularity: Granularity = WEIGHT
-    """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part)."""
+    """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part; not
+    with movement, smp-l and smp-s)."""
     speedup: float | None = option(None, instead_of="sparsity")
     """Instead of --sparsity: how many times as fast the encoder is when its units are removed, by a latency table that
     is measured on this machine once. Shares, such as initial ones, are then of its time."""
