@@ -19,7 +19,7 @@ COLUMNS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_i
 def main(folder: str, *texts: str) -> None:
     path = Path(folder)
     card = json.loads((path / "srnet.json").read_text()) if (path / "srnet.json").is_file() else {}
-    if card.get("kind") != "onnx":
+    if not isinstance(card, dict) or card.get("kind") != "onnx":
         sys.exit(f"{folder} is not a folder that `srnet export --format onnx` wrote")
     for name, checksum in card["files"].items():
         if not (path / name).is_file() or hashlib.sha256((path / name).read_bytes()).hexdigest() != checksum:

@@ -132,7 +132,8 @@ class MaskBank:
 
     A task whose weights are the backbone's own (a mask of the raw model) costs one bit a weight and its head; one of a
     fine-tuned model also costs its kept values. The models share their tensors, in float32 on the CPU: ask for
-    `bank.model` after each switch, which puts it into evaluation mode. A model whose task is not in use refuses to run.
+    `bank.model` after each switch. A switch puts the model into evaluation mode. A model whose task is not in use
+    refuses to run.
     """
 
     def __init__(self, backbone: str) -> None:
@@ -150,6 +151,7 @@ class MaskBank:
         self._base = base.model.base_model.requires_grad_(False)
         """Its modules serve every task that changes nothing but values: for ten tasks they would take 50 MB."""
         self._shared = {name: p for name, p in base.model.named_parameters() if name not in base.fresh}
+        self._places = {name: p.data_ptr() for name, p in self._shared.items()}
 
     # --- tasks -----------------------------------------------------------------------------------------------------
 
@@ -239,13 +241,12 @@ class MaskBank:
         self.current = name
 
     def _check_tensors(self) -> None:
-        for tensor in self._shared.values():
-            if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
-                found = f"{tensor.dtype} on {tensor.device}".removeprefix("torch.")
-                raise UserError(
-                    f"a model of the bank was converted to {found}",
-                    "load the bank again; load_subnetwork gives a model of its own",
-                )
+        """A conversion puts other tensors in place of the bank's, and back again rounded ones."""
+        if any(tensor.data_ptr() != self._places[name] for name, tensor in self._shared.items()):
+            raise UserError(
+                "a model of the bank was converted to another dtype or device",
+                "load the bank again; load_subnetwork gives a model of its own",
+            )
 
     def _added(self, name: str, subnetwork: Subnetwork, base: LoadedBackbone) -> _Task:
         """The task's model, on the bank's tensors wherever they are the same."""

@@ -56,13 +56,17 @@ class DiskFull(UserError):
 def explained(error: Exception, path: Path | str) -> UserError | None:
     """The user's version of a file-system error, if the user can correct it."""
     number = _errno(error)
-    if number not in _EXPLAINED:
+    if number not in _EXPLAINED or _is_staged(Path(path)):  # the folder that is staged explains it by its own name
         return None
     problem, fix = _EXPLAINED[number]
     kind = DiskFull if number in (errno.ENOSPC, errno.EDQUOT) else UserError
     named = Path(getattr(error, "filename", None) or path)
-    is_temporary = named.name.startswith(".") or any(part.startswith(_STAGING) for part in named.parts)
+    is_temporary = named.name.startswith(".") or _is_staged(named)
     return kind(f"cannot write {path if is_temporary else named}: {problem}", fix)
+
+
+def _is_staged(path: Path) -> bool:
+    return any(part.startswith(_STAGING) for part in path.parts)
 
 
 def _errno(error: Exception) -> int | None:

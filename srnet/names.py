@@ -26,7 +26,7 @@ _RESERVED = re.compile(r"(file|allow_pickle|con|prn|aux|nul|com\d|lpt\d)(\..*)?"
 def file_name(what: str, name: str) -> str:
     """`name` if a file can be called that on every system, else an error."""
     if not isinstance(name, str):
-        raise UserError(f"{what} is called by a text, not by {name!r:.80}")
+        raise UserError(f"the name of {what} must be a string, not {name!r:.80}")
     if not name or _FORBIDDEN.search(name) or _RESERVED.fullmatch(name) or len(name.encode()) > LONGEST_NAME:
         raise UserError(
             f"{what} cannot be called '{name}': files are named after it",

@@ -276,7 +276,7 @@ def model_of_another_task(bank: MaskBank) -> None:
         (lambda bank: bank.remove("sts"), "the bank has no task 'sts'"),
         (lambda bank: bank.add("raw", "."), "the bank has a task 'raw' already"),
         (lambda bank: bank.add("../x", "."), "a task cannot be called"),
-        (lambda bank: bank.add(5, "."), "a task is called by a text, not by 5"),  # type: ignore[arg-type]
+        (lambda bank: bank.add(5, "."), "the name of a task must be a string, not 5"),  # type: ignore[arg-type]
         (lambda bank: bank.add("new", "nowhere"), r"nowhere holds no subnetwork\.json"),
         (lambda bank: MaskBank.load("nowhere"), r"nowhere holds no bank\.json"),
         (lambda bank: MaskBank("nowhere"), "backbone 'nowhere' cannot be loaded"),
@@ -305,16 +305,18 @@ def test_a_model_that_was_converted_ends_the_bank(tiny_backbone: str, folders: d
     bank = MaskBank(tiny_backbone)
     for name in ("raw", "other raw"):
         bank.add(name, folders[name])
-    bank.use("raw").half()
-    with pytest.raises(UserError, match="a model of the bank was converted to float16 on cpu; load the bank again"):
+    bank.use("raw").half().float()
+    with pytest.raises(UserError, match="was converted to another dtype or device; load the bank again"):
         bank.use("other raw")
 
 
-def test_a_full_disk_is_one_line(bank: MaskBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(file: Path, folder: Path) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", str(folder / file.name))
+@pytest.mark.parametrize("where", ["srnet.bank.shutil.copy", "srnet.files.os.fdopen"])
+def test_a_full_disk_is_one_line(where: str, bank: MaskBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: object) -> None:
+        named = [str(each) for each in given[-1:] if isinstance(each, Path)]
+        raise OSError(errno.ENOSPC, "No space left on device", *named)
 
-    monkeypatch.setattr("srnet.bank.shutil.copy", full)
+    monkeypatch.setattr(where, full)
     with pytest.raises(UserError, match=f"^cannot write {tmp_path / 'bank'}: no space left"):
         bank.save(tmp_path / "bank")
     assert not list(tmp_path.iterdir())

@@ -18,6 +18,7 @@ from small_models import VARIANTS, pruned, tiny
 
 from srnet import api
 from srnet.api.speeds import _drawn_length, _known_scores, by_score
+from srnet.cli import main
 from srnet.cli.speed import _table
 from srnet.errors import UserError
 from srnet.experiment import Engine, Pretrained, Store
@@ -270,6 +271,19 @@ def test_on_the_command_line(folders: Path, fork_server: ForkServer, tmp_path: P
     ran = fork_server.start(tmp_path, "speed", folders / "shrunk", folders / "int8", *OPTIONS)
     assert ran.code == 0, ran.said
     assert [each["name"] for each in json.loads(ran.printed)["models"]] == ["shrunk", "int8"]
+
+
+def test_numbers_are_whole_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    timings = tuple(Timing(rows, 8, 1.0, 2.0, 3.0, 4.0, (1.0, 1.0, 1.0)) for rows in (1, 2))
+    found = [Measured("a" * 40, "torch", 123_456_789, 1, 10**9, timings)]
+    monkeypatch.setattr("srnet.speed", lambda *models, **options: found)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["srnet", "speed", "x", *OPTIONS[:-1]])
+    with pytest.raises(SystemExit):
+        main()
+    assert "123,456,789" in capsys.readouterr().out
 
 
 def test_a_damaged_graph_is_one_line(

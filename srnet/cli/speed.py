@@ -39,12 +39,12 @@ def speed(
     if load + threads > cores + 1:
         engine.reporter.warn(
             f"the load before was {load:.1f} on {cores} cores: threads that wait for each other slow some models more "
-            "than others; measure on an idle machine, or with --threads 1"
+            f"than others; measure on an idle machine{', or with --threads 1' if threads > 1 else ''}"
         )
     if json:
         out.print_json(data={"threads": threads, "models": [each.facts() for each in found]})
     else:
-        out.print(_table(found, pace), width=None if out.is_terminal else WIDE)
+        (out if out.is_terminal else Console(width=WIDE, markup=False, highlight=False)).print(_table(found, pace))
 
 
 def _load() -> float:

@@ -37,7 +37,7 @@ from srnet.experiment.nodes import (
     load_task,
 )
 from srnet.experiment.store import Store
-from srnet.files import remove_leftovers, write_json
+from srnet.files import new_folder, remove_leftovers, write_json
 from srnet.objectives import StatefulLoss, distilled
 from srnet.progress import Watch
 from srnet.subnetwork import Subnetwork
@@ -210,7 +210,8 @@ def _train_and_keep(node: Training, method: Method, context: Context, folder: Pa
     def keep(moment: float, snapshot: Snapshot) -> None:
         """Written at once, so that it survives a kill; a resumed run writes it again, bit for bit the same."""
         weights, mask = split_snapshot(snapshot)
-        Subnetwork.of(parent.base(), parent.labels, weights, mask).save(_kept(kept, moment))
+        with new_folder(_kept(kept, moment), replace=True) as staging:
+            Subnetwork.of(parent.base(), parent.labels, weights, mask).write_into(staging)
 
     method.emit = keep
     if not context.secondary_rank:

@@ -99,8 +99,8 @@ class Smp(Format):
 
     def write(self, source: Source, out: Path) -> list[str]:
         save_smp(source.subnetwork, out, source.backbone)
-        left_out = sorted(source.subnetwork.weights)
-        return [f"{left_out[0]} is not in the file: SMP's format has no trained head"] if left_out else []
+        left_out = len(source.subnetwork.weights)
+        return [f"the trained head ({left_out} tensors) is not in the file: SMP's format has none"] if left_out else []
 
 
 def save_smp(subnetwork: Subnetwork, path: Path, backbone: str | None = None) -> None:

@@ -84,6 +84,9 @@ def divide_budget(budget: int, totals: Mapping[str, int], shares: Mapping[str, f
         worth = {name: shares[name] * totals[name] for name in open_}
         if not sum(worth.values()) > 0:  # all shares are zero: divide by size alone
             worth = {name: float(totals[name]) for name in open_}
+        if not sum(worth.values()) > 0:  # they have no weights
+            quotas |= dict.fromkeys(open_, 0.0)
+            break
         parts = {name: left * (worth[name] / sum(worth.values())) for name in open_}
         full = [name for name in open_ if parts[name] >= totals[name]]
         if not full:

@@ -268,7 +268,7 @@ def _decoder(data: bytes, source: str) -> Any:
 
 
 def _opened(data: bytes, weights: Weights, backbone_sha256: str, source: str) -> tuple[dict[str, int], bytes]:
-    """How fine the bins of each matrix are, and what follows the header."""
+    """How fine the bins of each matrix are, or its layout, and what follows the header."""
     if not data.startswith(_MAGIC):
         raise UserError(f"{source} is not a coded mask", "restore the file")
     start = len(_MAGIC) + _DIGEST

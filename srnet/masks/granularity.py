@@ -183,9 +183,9 @@ class Units(Groups):
             even, least = self._shares(wanted, names, others)
             for name in names:
                 size = self.groups[name].size
-                gone = min(size - 1, max(round(even * size), math.ceil(least * size - ROUNDING)))
+                gone = min(size - 1, round(max(even, least) * size))
                 wanted -= gone * float(self.costs[name][0])
-                counts[name] = round(totals[name] * (size - gone) / size)  # `totals` may be those of a sample
+                counts[name] = max(1, round(totals[name] * (size - gone) / size))  # `totals` may be those of a sample
         return counts
 
     def _shares(self, wanted: float, names: list[str], others: list[str]) -> tuple[float, float]:
@@ -213,10 +213,10 @@ class Units(Groups):
 
     def out_of_reach(self, sparsity: float, most: float) -> UserError:
         what = "block" if STACK in self.groups else "unit of a block"
-        kinds = {group.kind for group in self.groups.values()}
-        others = ", or prune other units too" if STACK not in self.groups and len(kinds) == 1 else ""
+        is_one_kind = STACK not in self.groups and len({group.kind for group in self.groups.values()}) == 1
         largest = math.floor(1000.0 * most + ROUNDING) / 1000.0
-        return UserError(f"sparsity {sparsity:g} would remove every {what}", f"give at most {largest:g}{others}")
+        fix = f"give at most {largest:g}" + (", or prune other units too" if is_one_kind else "")
+        return UserError(f"sparsity {sparsity:g} would remove every {what}", fix if largest else "prune other units")
 
     def keep(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> Values:
         if scope == "global" or STACK in self.groups:

@@ -61,7 +61,7 @@ class TimedUnits(Units):
             for index, name in enumerate(names):
                 size = self.groups[name].size
                 left = size - gone // len(names) - (index < gone % len(names))
-                counts[name] = round(totals[name] * left / size)  # `totals` may be those of a sample
+                counts[name] = max(1, round(totals[name] * left / size))  # `totals` may be those of a sample
         return counts
 
     def _gone(self, wanted: float, names: list[str], others: list[list[str]]) -> int:

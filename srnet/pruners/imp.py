@@ -47,7 +47,7 @@ class IMP(OfUnits):
             if self.needs_units:
                 aim = f"at sparsity {self.sparsity:g}" if self.speedup is None else speedup_text(self.speedup)
                 raise UserError(
-                    f"{self.name} is not {aim} at the end of a run", "give larger steps or a shorter interval"
+                    f"{self.name} is not {aim} at the end of a run", "give a larger step or a shorter interval"
                 )
             raise UserError(
                 f"{self.name} cannot stop at sparsity {self.sparsity:g} in steps of {self.step_sparsity:g}",
@@ -59,7 +59,8 @@ class IMP(OfUnits):
 
         Units end at what is requested: a block cannot lose all of its units, so later levels may be out of reach.
         """
-        count = min(round(1.0 / self.step_sparsity), floored(1.0 / self.interval))
+        steps = math.ceil(1.0 / self.step_sparsity - 1e-9) if self.needs_units else round(1.0 / self.step_sparsity)
+        count = min(steps, floored(1.0 / self.interval))
         levels = tuple(round(n * self.step_sparsity, LEVEL_DIGITS) for n in range(1, count + 1))
         if not self.needs_units:
             return tuple(level for level in levels if level < 1.0)
@@ -70,7 +71,7 @@ class IMP(OfUnits):
         if floored(self.interval * total_steps) < 1:
             least = math.ceil(1.0 / self.interval - 1e-9)
             raise UserError(
-                f"{total_steps} steps are too few for {self.name}", f"give at least {least}: one for a level"
+                f"{total_steps} steps are too few for {self.name}", f"give at least {least}, one for each level"
             )
 
     def shared_run(self) -> IMP:

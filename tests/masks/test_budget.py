@@ -151,6 +151,7 @@ HUNDREDS = {"a": 100, "b": 100, "c": 100}
         pytest.param(150, {"a": 100, "b": 100}, {"a": 1.0, "b": 0.0}, {"a": 100, "b": 50}, id="left to who did not"),
         pytest.param(90, {"a": 100, "b": 100}, {"a": 1.0, "b": 0.0}, {"a": 90, "b": 0}, id="nothing for no claim"),
         pytest.param(0, {"a": 3, "b": 4}, {"a": 1.0, "b": 2.0}, {"a": 0, "b": 0}, id="nothing"),
+        pytest.param(0, {"a": 0, "b": 0}, {"a": 1.0, "b": 2.0}, {"a": 0, "b": 0}, id="no weights"),
         pytest.param(7, {"a": 3, "b": 4}, {"a": 1e-9, "b": 2.0}, {"a": 3, "b": 4}, id="everything"),
         # shares 1.554 and 0.046 of 0.8: the published code clips the first, forgets the rest and keeps 0.523
         pytest.param(

@@ -269,6 +269,19 @@ def test_layers_are_refused_for_any_scores_that_a_training_may_find() -> None:
         assert float(cost[~keep].sum()) == pytest.approx(most * total, abs=80)
 
 
+def test_blocks_of_one_unit_lose_nothing() -> None:
+    model = bert(heads=1, neurons=20)
+    with pytest.raises(UserError, match=r"sparsity 0\.3 would remove every unit of a block; prune other units$"):
+        OneShot(0.3, targets=LAYERS, granularity=("head",)).mask(model)
+    for pruner in (OneShot(0.3, targets=LAYERS, granularity=BOTH), StaticShared(0.3, targets=LAYERS, granularity=BOTH)):
+        pruner.check_model(model)
+    method = StaticShared(0.3, targets=LAYERS, granularity=BOTH).method(fine_tuned=False, eval_every=2)
+    method.prepare(model, 4)
+    for step in range(1, 5):
+        method.after_step(step)
+    assert method.current_mask().sparsity == pytest.approx(0.3, abs=0.03)
+
+
 def test_imp_ends_at_the_units_that_are_requested() -> None:
     """Its usual run goes on to 90 %, where no head would be left."""
     model = bert(heads=4, neurons=40)
@@ -282,9 +295,10 @@ def test_imp_ends_at_the_units_that_are_requested() -> None:
         method.after_step(step)
     sparsities = [split_snapshot(each)[1].sparsity for each in found.values()]  # type: ignore[union-attr]
     assert sparsities == pytest.approx([0.1, 0.2, 0.25], abs=0.01)  # to a neuron
-    with pytest.raises(UserError, match=r"imp is not at sparsity 0\.9 at the end of a run; give larger steps"):
+    with pytest.raises(UserError, match=r"imp is not at sparsity 0\.9 at the end of a run; give a larger step"):
         IMP(0.9, granularity=("neuron",), interval=0.2)
-    with pytest.raises(UserError, match="6 steps are too few for imp; give at least 10: one for a level"):
+    assert IMP(0.95, step_sparsity=0.3, granularity=("neuron",)).levels() == (0.3, 0.6, 0.9, 0.95)
+    with pytest.raises(UserError, match="6 steps are too few for imp; give at least 10, one for each level"):
         pruner.check_steps(6)
 
 
