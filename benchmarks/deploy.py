@@ -1,4 +1,4 @@
-"""What removing heads and neurons gains: `python -m benchmarks.deploy [--rounds 30] [--threads 2]`.
+"""What removing heads and neurons gains: `python -m benchmarks.deploy [--rounds 60] [--threads 2]`.
 
 Also in benchmarks/deploy.json. The shapes of BERT-base with random weights; 70 % of the encoder's weights are removed:
 8 of 12 heads and 2,202 of 3,072 neurons in every layer, others in each. One text of 128 tokens. Models take turns.
@@ -63,7 +63,7 @@ def runners(folder: Path) -> Iterator[Runner]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     pace = Pace(rounds=given.rounds, lengths=(LENGTH,), batch=1)
