@@ -44,7 +44,9 @@ def speed(
     if json:
         out.print_json(data={"threads": threads, "models": [each.facts() for each in found]})
     else:
-        (out if out.is_terminal else Console(width=WIDE, markup=False, highlight=False)).print(_table(found, pace))
+        (out if out.is_terminal else Console(width=WIDE, markup=False, highlight=False, emoji=False)).print(
+            _table(found, pace)
+        )
 
 
 def _load() -> float:

@@ -99,8 +99,10 @@ class Smp(Format):
 
     def write(self, source: Source, out: Path) -> list[str]:
         save_smp(source.subnetwork, out, source.backbone)
-        left_out = len(source.subnetwork.weights)
-        return [f"the trained head ({left_out} tensors) is not in the file: SMP's format has none"] if left_out else []
+        if not (left_out := sorted(source.subnetwork.weights)):
+            return []
+        names = f"{len(left_out)} trained tensors, such as {left_out[0]},"
+        return [f"{names} are not in the file: SMP's format has a mask only"]
 
 
 def save_smp(subnetwork: Subnetwork, path: Path, backbone: str | None = None) -> None:

@@ -134,7 +134,9 @@ def test_a_mask_of_ours_out_and_in(deep: str, tmp_path: Path) -> None:
     base = load_backbone(deep, LABELS, 0)
     mask = Mask({name: base.model.state_dict()[name] > 0.01 for name in stack_shapes(base.model)})
     Subnetwork.of(base, LABELS, base.model.state_dict(), mask).save(tmp_path / "ours")
-    api.export_model(tmp_path / "ours", tmp_path / "ours.npy", format="smp")
+    said: list[str] = []
+    api.export_model(tmp_path / "ours", tmp_path / "ours.npy", format="smp", say=said.append)
+    assert said == ["2 trained tensors, such as classifier.bias, are not in the file: SMP's format has a mask only"]
     assert (
         api.import_mask(tmp_path / "ours.npy", tmp_path / "theirs", format="smp", backbone=deep, labels=LABELS).mask
         == mask
