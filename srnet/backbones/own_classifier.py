@@ -39,6 +39,8 @@ def keep_own_classifier(base: LoadedBackbone, labels: tuple[str, ...]) -> OwnCla
     classifier = classifier_of(own)
     if classifier is None or f"{classifier}.weight" in missing:
         return OwnClassifier(False, "the checkpoint has no classifier")
+    if missing:
+        return OwnClassifier(False, f"the checkpoint has no '{min(missing)}'")
     names = tuple(str(own.config.id2label.get(index, "")) for index in range(own.config.num_labels))
     if len(names) != len(labels):
         return OwnClassifier(False, f"the checkpoint's classifier has {len(names)} outputs for {len(labels)} labels")
