@@ -9,6 +9,10 @@ import torch
 
 from srnet.backbones import load_backbone
 from srnet.bias.vector_files import read_vectors
+from srnet.errors import UserError
+
+LARGEST = 1e15
+"""Of a value: sums of squares must not overflow float32."""
 
 
 class WordVectors:
@@ -18,6 +22,8 @@ class WordVectors:
         self._index = vocabulary
         unknown = np.zeros((1, matrix.shape[1]), dtype=np.float32)
         self._matrix = np.concatenate([matrix, unknown], dtype=np.float32)
+        if not (np.abs(self._matrix) < LARGEST).all():  # not: NaN is below nothing
+            raise UserError("a word vector has a value that is non-finite or too large", "give other word vectors")
 
     @classmethod
     def from_backbone(cls, name: str) -> WordVectors:

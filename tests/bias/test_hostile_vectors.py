@@ -44,6 +44,7 @@ def test_a_header_that_promises_more_than_the_file_has(shape: tuple[int, ...], t
         ("v.vec", b"9 3\nthe 1 2 3\nof 1 2 3\n", "ends after 2 of 9 words"),
         ("v.vec", b"2 3\nthe 1 2 1e999\nof 1 2 3\n", "has a non-finite value"),
         ("v.vec", b"2 3\nthe 1 2 1e39\nof 1 2 3\n", "has a non-finite value"),  # beyond float32
+        ("v.vec", b"2 3\nthe 1 2 3e38\nof 1 2 3\n", "too large"),  # its square is
         ("v.vec", b"9" * 5000 + b" 3\nthe 1 2 3\n", "cannot read"),
         ("v.bin", b"2 99999999999\nthe " + b"\0" * 12, "ends or is damaged at word 1 of 2"),
         ("v.bin", b"99999999999 3\nthe " + b"\0" * 12, "ends or is damaged at word 2 of 99999999999"),
@@ -61,3 +62,8 @@ def test_words_nested_too_deep(tmp_path: Path) -> None:
     (tmp_path / "words.json").write_text("[" * 100_000)
     with pytest.raises(UserError, match="cannot read"):
         WordVectors.read(f"{tmp_path / 'v.npy'},{tmp_path / 'words.json'}")
+
+
+def test_a_backbone_whose_embeddings_are_no_numbers() -> None:
+    with pytest.raises(UserError, match="non-finite"):
+        WordVectors({"the": 0}, np.array([[1.0, np.nan]]))

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from commands import refused
+from commands import refused, run
 from fuzz.graphs import Made
 from fuzz.valid import BACKBONE, stored, stored_key, write_task
 from safetensors.torch import load_file, save_file
@@ -71,6 +71,7 @@ def without_tokenizer(folder: Path) -> None:
 DAMAGED = [
     configured(num_attention_heads=0), configured(hidden_act=3), configured(id2label=[]),
     configured(layer_norm_eps="x"), configured(hidden_size=10**9), configured(model_type=["bert"]),
+    configured(num_hidden_layers=2**64), configured(num_labels=10**9),
     lambda folder: (folder / "config.json").write_text("[" * 100_000),
 ]  # fmt: skip
 
@@ -171,6 +172,48 @@ def test_a_vocabulary_of_another_model(
     with forged(folders / kind, vocabulary(words)):
         for command in commands(folders / kind, tmp_path / "out")[: 3 if kind == "onnx" else 2]:
             refused(monkeypatch, capfd, *command)
+
+
+def rewritten(name: str, change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    def apply(folder: Path) -> None:
+        content = json.loads((folder / name).read_text())
+        change(content)
+        (folder / name).write_text(json.dumps(content))
+
+    return apply
+
+
+FAILS = rewritten("tokenizer.json", lambda file: file["post_processor"].update(special_tokens={}))
+"""A tokenizer in which the library panics, which is no Exception."""
+RECURS = rewritten("tokenizer_config.json", lambda file: file.update(unk_token="", pad_token=""))
+
+
+@pytest.mark.parametrize(("kind", "change"), [("merged", FAILS), ("onnx", FAILS), ("merged", RECURS)], ids=range(3))
+def test_a_tokenizer_that_fails_on_texts(
+    kind: str, change: Callable[[Path], None], folders: Path, tmp_path: Path, monkeypatch: Any, capfd: Any
+) -> None:
+    with forged(folders / kind, change):
+        for words in commands(folders / kind, tmp_path / "out")[:2]:
+            assert run(monkeypatch, *words) == 2
+            said = capfd.readouterr().err
+            assert "Traceback" not in said
+            assert "tokenizer" in said.splitlines()[-1]  # the library prints its panic itself
+
+
+def test_weights_that_are_missing_are_not_initialised(
+    folders: Path, tmp_path: Path, monkeypatch: Any, capfd: Any
+) -> None:
+    """The scores would be those of another model."""
+    name = "bert.encoder.layer.0.attention.self.query.weight"
+
+    def change(folder: Path) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        del tensors[name]
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+    with forged(folders / "merged", change):
+        for words in commands(folders / "merged", tmp_path / "out"):
+            assert name in refused(monkeypatch, capfd, *words)
 
 
 def test_a_graph_of_more_outputs_than_labels(folders: Path, monkeypatch: Any, capsys: Any) -> None:

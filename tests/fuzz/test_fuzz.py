@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from .doors import DOORS
+from .doors import DOORS, EVERY
 from .harness import Case, _problem, _strays, run
 from .valid import VALID
 
@@ -31,7 +31,7 @@ def run_fuzz(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_hostile_input_ends_in_success_or_in_one_line() -> None:
-    count = CASES * len(DOORS)
+    count = CASES * (len(DOORS) - len(EVERY))
     done = run_fuzz("--cases", str(count), "--seed", "13")
     assert f"{count} cases, 0 of them bad" in done.stdout, done.stdout[-4000:] + done.stderr[-4000:]
 
