@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -159,8 +159,8 @@ class Units(Groups):
         self.groups = {group.name: group for group in groups}
         self.total: float = sum(weight.numel() for weight in weights.values())
         """What the share of a budget refers to."""
-        self.sizes = {name: _sums(group, weights, torch.ones_like) for name, group in self.groups.items()}
-        """How many weights each unit has, by group."""
+        self.sizes = {name: _sizes(group, weights) for name, group in self.groups.items()}
+        """How many weights each unit has, by group. On the CPU, wherever the model is: budgets are computed there."""
         self.costs = self.sizes
         """What each unit takes of the budget."""
 
@@ -169,7 +169,8 @@ class Units(Groups):
 
     @no_grad
     def pooled(self, name: str, values: Values) -> torch.Tensor:
-        return (_sums(self.groups[name], values, torch.square) / self.sizes[name]).sqrt()
+        squares = _sums_of_squares(self.groups[name], values)
+        return (squares / self.sizes[name].to(squares.device)).sqrt()
 
     # --- budgets ---------------------------------------------------------------------------------------------------
 
@@ -264,7 +265,7 @@ class Units(Groups):
         from srnet.masks.modules import UnitMask  # not at the top: it imports torch
 
         on_weight = {
-            part.weight: UnitMask(self.masks[name], part.unit_of, part.dim)
+            part.weight: UnitMask(self.masks[name], part.unit_of.to(self.masks[name].scores.device), part.dim)
             for name, group in self.groups.items()
             for part in group.parts
             if part.writes
@@ -279,11 +280,19 @@ def _best_protected(scores: torch.Tensor) -> torch.Tensor:
     return protected
 
 
-def _sums(group: Group, values: Values, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """The sum of `function` over the weights of each unit."""
+def _sizes(group: Group, weights: Values) -> torch.Tensor:
+    """How many weights each unit has."""
+    total = torch.zeros(group.size)
+    for part in group.parts:
+        total += part.unit_of.bincount(minlength=group.size) * weights[part.weight].shape[1 - part.dim]
+    return total
+
+
+def _sums_of_squares(group: Group, values: Values) -> torch.Tensor:
+    """Over the weights of each unit."""
     total = torch.zeros(group.size, device=values[group.parts[0].weight].device)
     for part in group.parts:
-        sums = function(values[part.weight].detach()).sum(1 - part.dim, dtype=torch.float32)
+        sums = values[part.weight].detach().square().sum(1 - part.dim, dtype=torch.float32)
         total.index_add_(0, part.unit_of.to(total.device), sums)
     return total
 
