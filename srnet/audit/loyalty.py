@@ -18,7 +18,7 @@ class Loyalty:
     label: float
     """Share of equal answers."""
     probability: float
-    """Mean of 1 - sqrt(D_JS), with the Jensen-Shannon divergence to base e, as the authors compute it; at least 0.167."""
+    """Mean of 1 - sqrt(D_JS), with the Jensen-Shannon divergence to base e, as the authors compute it: 0.167 to 1."""
 
 
 def loyalty(judged: Judged) -> Loyalty | None:
