@@ -44,6 +44,8 @@ def variants() -> Iterator[Any]:
         options: list[dict[str, Any]] = [{}]
         if hasattr(pruner, "granularity"):
             options += [{"granularity": BOTH}, {"granularity": ("layer",)}]
+            options += [{"granularity": BOTH, "scope": "global"}] if hasattr(pruner, "scope") else []
+            options += [{"scope": "global", "cut": "kth", "init": "soft"}] if hasattr(pruner, "cut") else []
             options += [{"granularity": BOTH, "speedup": 1.5, "latency": TABLE, "sparsity": type(pruner).sparsity}]
         for each in options:
             try:

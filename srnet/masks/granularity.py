@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from srnet.errors import UserError, choose
 from srnet.lazy import nn, no_grad, torch
-from srnet.masks.budget import Scope, keep_largest, kept_counts, meet_budget
+from srnet.masks.budget import Scope, divide_budget, keep_largest, kept_counts, meet_budget
 from srnet.masks.mask import Mask
 from srnet.masks.parametrization import attach, raw_weights, weight_name
 from srnet.masks.units import Block, blocks_of
@@ -175,25 +175,42 @@ class Units(Groups):
     # --- budgets ---------------------------------------------------------------------------------------------------
 
     def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
-        """Equally many in blocks of one kind. The kind with the smallest units makes up for what the others rounded."""
+        """About the same share of every kind. Blocks of one kind differ by one unit at most.
+
+        The kind with the cheapest units makes up for what the others rounded, so that the budget is missed by half of
+        such a unit at most. Only where these are too few for it, it is missed by more: as little as units allow.
+        """
         self.check_reach(sparsity)
         counts: dict[str, int] = {}
         wanted, kinds = sparsity * self.total, self.kinds()
         for place, names in enumerate(kinds):
-            others = [name for kind in kinds[place + 1 :] for name in kind]
-            even, least = self._shares(wanted, names, others)
-            for name in names:
+            gone = self._gone(wanted, names, [name for kind in kinds[place + 1 :] for name in kind])
+            wanted -= gone * float(self.costs[names[0]][0])
+            free = {name: self.groups[name].size - 1 for name in names}
+            for name, lost in divide_budget(gone, free, dict.fromkeys(names, 1.0)).items():
                 size = self.groups[name].size
-                gone = min(size - 1, round(max(even, least) * size))
-                wanted -= gone * float(self.costs[name][0])
-                counts[name] = max(1, round(totals[name] * (size - gone) / size))  # `totals` may be those of a sample
+                counts[name] = max(1, round(totals[name] * (size - lost) / size))  # `totals` may be those of a sample
         return counts
 
-    def _shares(self, wanted: float, names: list[str], others: list[str]) -> tuple[float, float]:
-        """The share of one kind that goes if all kinds lose the same, and the least: what smaller ones cannot lose."""
-        own, rest = (float(sum(self.costs[name].sum() for name in some)) for some in (names, others))
-        free = sum(self._free(name) for name in others)
-        return max(0.0, wanted / (own + rest)), max(0.0, (wanted - free) / own) if others else 0.0
+    def _gone(self, wanted: float, names: list[str], cheaper: list[str]) -> int:
+        """How many units of one kind go: the same share as of the others, if those can make up for the rounding.
+
+        They cannot give back what is too much, nor lose more than they have.
+        """
+        cost, sizes = float(self.costs[names[0]][0]), [self.groups[name].size for name in names]
+        if cost == 0.0 or wanted <= 0.0:
+            return 0
+        share = wanted / float(sum(self.costs[name].sum() for name in (*names, *cheaper)))
+        least, most = (wanted - sum(map(self._free, cheaper))) / cost, wanted / cost
+        low, high = max(0, math.ceil(least - ROUNDING)), math.floor(most + ROUNDING)
+        even = sum(round(share * size) for size in sizes)
+        found = max(low, min(high, even)) if low <= high else self._rounded(least, most)
+        return min(found, sum(sizes) - len(sizes))
+
+    def _rounded(self, least: float, most: float) -> int:
+        """The nearest whole number where none is between the two."""
+        low, high = math.ceil(least), math.floor(most)
+        return low if low - most < least - high else high
 
     def kinds(self) -> list[list[str]]:
         """The groups by kind, the most expensive units first."""
