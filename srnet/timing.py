@@ -117,7 +117,8 @@ def torch_runner(name: str, model: Any, kind: str = "torch", size: int | None = 
 
     @torch.inference_mode()
     def run(batch: Batch) -> Any:
-        return model(**batch).logits
+        # a GPU has computed the logits when they are in the host's memory, where those of a graph are
+        return model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.cpu()
 
     def count() -> int:
         return sum(parameter.numel() for parameter in model.parameters())

@@ -24,6 +24,7 @@ FOUNDATION = (
     "sealed",
     "children",
     "pace",
+    "device",
 )
 """Open to all; these import nothing but each other."""
 ORDER = (

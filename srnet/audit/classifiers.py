@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from transformers import AutoConfig
 
 from srnet.audit.cards import read_card
@@ -18,6 +17,7 @@ from srnet.audit.encoding import TextClassifier
 from srnet.audit.labels import match_labels
 from srnet.backbones import folder_or_name, has_language_model, keep_own_classifier, load_backbone, load_language_model
 from srnet.backbones.checkpoints import read_tokenizer, why_not_loaded
+from srnet.device import current_device
 from srnet.errors import UserError
 from srnet.experiment import Store
 from srnet.experiment.nodes import TaskSpec
@@ -196,7 +196,7 @@ def _with_label_words(name: str, ids: Any, labels: tuple[str, ...]) -> Any:
 
 
 def _on_device(model: Any) -> Any:
-    return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+    return model.eval().to(current_device())
 
 
 def _from_export(source: Source) -> Classifier:

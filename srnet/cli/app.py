@@ -40,7 +40,7 @@ class Run:
     engine: Literal["local", "pool", "ray"] = "local"
     """local (this process), pool (processes that share the cores) or ray. Default: local; pool for the demo."""
     workers: int | None = None
-    """Trainings at once, for pool and ray. Default: one per core."""
+    """Trainings at once, for pool and ray. Default: one per GPU, or per core without GPUs."""
     store: Path | None = None
     """Folder of results; also SRNET_STORE. Default: your cache folder."""
     report_to: tuple[str, ...] = option((), kind=repeated(TEXT))

@@ -26,7 +26,7 @@ class Engine:
     """Trackers for the trainings, as in `transformers.TrainingArguments`: tensorboard, wandb, ..."""
     name: str = "local"
     workers: int | None = None
-    """How many trainings at once, for pool and ray; by default one per core."""
+    """How many trainings at once, for pool and ray; by default one per GPU, or per core without GPUs."""
 
     def __post_init__(self) -> None:
         if self.report_to:
