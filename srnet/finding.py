@@ -110,7 +110,7 @@ class Found:
             "model": self.model and self.model.key,
             "full_model": self.full_model and self.full_model.key,
             "scores": {split: vars(each) for split, each in (self.scores or {}).items()},
-            "verdict": None if self.verdict is None else {"answer": self.verdict.answer, "gains": gains},
+            "verdict": self.verdict and {"answer": self.verdict.answer, "text": str(self.verdict), "gains": gains},
             "warnings": list(self.warnings),
             "folder": self.folder and str(self.folder),
             "measured": [each.facts() for each in self.measured],
@@ -285,9 +285,10 @@ class Find:
 
     def _verdict(self, evidence: Evidence, models: list[ModelNode]) -> Verdict:
         references, dev = evidence.full_models(models), evidence.id
-        kept = evidence.contrast((1.0, models, dev), (-self.settings.keep_id, references, dev))
+        keeps = self.settings.keep_id
+        kept = evidence.contrast((1.0, models, dev), (-keeps, references, dev))
         gains = {split: evidence.gain(models, split) for split in evidence.ood}
-        return judge(evidence.mean(models, dev), evidence.mean(references, dev), kept, gains)
+        return judge(evidence.mean(models, dev), evidence.mean(references, dev), kept, gains, keeps=keeps)
 
     # --- the budget ------------------------------------------------------------------------------------------------
 

@@ -169,8 +169,7 @@ def measure_speed(
 ) -> list[Measured]:
     """`sources`: a name for the table -> what `open_runner` reads. The first is what ratios refer to."""
     pace = pace or Pace()
-    before = torch.get_num_threads()
-    threads = pace.threads or before
+    before, threads = torch.get_num_threads(), threads_of(pace)
     torch.set_num_threads(threads)
     try:
         runners = [open_runner(source, name) for name, source in sources.items()]
@@ -183,6 +182,11 @@ def measure_speed(
         Measured(each.name, each.kind, each.parameters(), each.bytes, peak, tuple(found))
         for each, peak, found in zip(runners, memory, timings, strict=True)
     ]
+
+
+def threads_of(pace: Pace) -> int:
+    """How many threads a model may use."""
+    return pace.threads or torch.get_num_threads()
 
 
 def time_runners(

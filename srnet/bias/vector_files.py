@@ -38,6 +38,11 @@ def files_of(source: str) -> tuple[str, ...]:
     return (pair[1], pair[2]) if pair else (source,)
 
 
+def absolute(source: str, folder: Path = Path()) -> str:
+    """The same source with absolute paths; relative ones start at `folder`. The name of a backbone stays as it is."""
+    return ",".join(str((folder / file).resolve()) for file in files_of(source)) if is_vector_file(source) else source
+
+
 class _Choice:
     """Which words are read: those of `keep`, in lower case. Of 'The' and 'the' the latter is used."""
 

@@ -102,10 +102,7 @@ def describe(
     from srnet.tasks.layout import label_counts
 
     answer, named = get_answer(layout.get("answer", "class")), layout.get("labels")
-    options = {"metric": next(iter(answer.metrics)), **layout}
-    if options.get("text_b") == "":
-        options["text_b"] = None
-    written = srnet.describe_files(out_file, train, dev, **files, **options)
+    written = srnet.describe_files(out_file, train, dev, **files, **layout)
     if not answer.outputs:
         counts = label_counts(str(train), layout.get("label", "label"), columns=layout.get("columns", ()))
         shown = (f"{name}: {count:,}" for name, count in sorted(counts.items()) if not named or name in named)
@@ -116,7 +113,5 @@ def describe(
 @group.command(cls=Command)
 def write(*, task: TaskName, folder: NewFolder, data: Data) -> None:
     """Write a task's examples as csv files, one per split: to read them, or to start from."""
-    from srnet.tasks.writing import write_csv
-
-    for path in write_csv(srnet.DataOptions(**data).task(task).load(), folder):
+    for path in srnet.write_csv(srnet.DataOptions(**data).task(task).load(), folder):
         out.print(str(path))

@@ -55,15 +55,17 @@ Key = Annotated[bool, typer.Option("--key", help="Print the key alone, for scrip
 
 
 def model_arguments(new: Given, data: Given) -> Given:
-    """Task, backbone and label words, as `srnet.finetune` and `srnet.Pretrained` take them."""
-    from srnet.experiment import load_task
-
+    """Task, backbone and label words, as `srnet.finetune` and `srnet.prune_backbone` take them."""
     chosen = NewModel(**new)
     task = srnet.DataOptions(**data).task(chosen.task)
-    words = load_task(task).label_words if chosen.words == ("task",) else chosen.words
-    if chosen.words and not words:
-        raise UserError(f"task '{task.name}' names no label words", "give them: --label-words Yes,No")
-    return {"task": task, "backbone": chosen.backbone, "words": words}
+    return {"task": task, "backbone": chosen.backbone, "words": chosen.words}
+
+
+def task_spec(name: str | None, data: Given) -> Any:
+    """The task that is given, if any."""
+    if name is None and data:
+        raise UserError("options of the data without a task", "add --task TASK")
+    return None if name is None else srnet.DataOptions(**data).task(name)
 
 
 def print_trained(trained: Any, json: bool, key: bool = False) -> None:
@@ -159,15 +161,13 @@ def prune(
     head, or with its own on --label-words; --task, --backbone and --seed then say which. The default of --seed is the
     seed of the model.
     """
-    from srnet.recipes.profiles.smp import STATIC
-
+    engine = Run(**run).start()
+    how = {"pruner": pruner, "objective": objective, "training": training, "engine": engine, **needs}
     if model is not None:
         _check_own(new, data)
-    if "words" in new and pruner.name in STATIC and "learning_rate" in training:
-        raise UserError(f"with label words nothing but scores trains under {pruner.name}", "give --score-rate instead")
-    if model is None:
-        model = srnet.Pretrained(**model_arguments(new, data), seed=training.get("seed", 0))
-    trained = srnet.prune(model, pruner, objective, training=training, engine=Run(**run).start(), **needs)
+        trained = srnet.prune(model, **how)
+    else:
+        trained = srnet.prune_backbone(**model_arguments(new, data), **how)
     print_trained(trained, json, key)
 
 
@@ -176,10 +176,7 @@ def evaluate(
     *, model: Model, task: Task = None, subcases: Subcases = False, data: Data, run: ShortRun, json: Json = False
 ) -> None:
     """Score a model in and out of distribution."""
-    if task is None and data:
-        raise UserError("data without a task", "give the --task they belong to")
-    spec = srnet.DataOptions(**data).task(task) if task else None
-    trained = srnet.evaluate(model, task=spec, engine=Run(**run).start())
+    trained = srnet.evaluate(model, task=task_spec(task, data), engine=Run(**run).start())
     print_trained(trained, json)
     for split, report in _id_first(trained.scores):
         if subcases and report["groups"] and not json:

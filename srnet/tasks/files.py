@@ -108,6 +108,7 @@ class FilesTask:
 
     def __post_init__(self) -> None:
         file_name("a task", self.name)
+        object.__setattr__(self, "text_b", self.text_b or None)
         choose("answer", self.answer, [name for name, each in ANSWERS.items() if each.in_cells])
         kind = get_answer(self.answer)
         needed = ("train", "dev") if kind.outputs else ("labels", "train", "dev")

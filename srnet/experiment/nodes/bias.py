@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from srnet.backbones import backbone_hash
-from srnet.bias.vector_files import files_of, is_vector_file
+from srnet.bias.vector_files import absolute, files_of, is_vector_file
 from srnet.errors import UserError
 from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, load_task, shortcut_of_spec
@@ -31,6 +31,8 @@ class BiasModel(Node):
 
     def __post_init__(self) -> None:
         _check_named(self.shortcut)
+        if self.vectors is not None:  # what is stored can be read from any folder
+            object.__setattr__(self, "vectors", absolute(self.vectors))
 
     def check(self) -> None:
         _check_named(self.suspected)
