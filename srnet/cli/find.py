@@ -55,7 +55,9 @@ def find(
     suspected = srnet.BiasSpec(**bias).resolved(Path()) if bias else None
     limit = None if budget is None else seconds_of(budget)
     if dry_run or measure:
-        srnet.api.finding.format_to_deploy(format, chosen)
+        from srnet.api.finding import format_to_deploy
+
+        format_to_deploy(format, chosen)
         search = srnet.Find(spec, backbone, chosen, engine, suspected, limit)
         print_plan(engine, search.at_most(), measure)
         if limit is not None:

@@ -12,6 +12,7 @@ import typer
 import srnet
 from srnet.cli.app import Given, Json, Run, app, out
 from srnet.cli.options import Command, Fields
+from srnet.cli.program import runnable
 from srnet.errors import UserError
 from srnet.options import option
 
@@ -66,8 +67,9 @@ def demo(
     else:
         results = srnet.demo(folder, task=task, **settings, engine=engine)
         _print_results([results], folder)
-        store = f" --store {shlex.quote(str(run['store']))}" if "store" in run else ""
-        out.print(f"Try both models, side by side: {results.page_command}{store}")
+        if results.page_command:
+            store = f" --store {shlex.quote(str(run['store']))}" if "store" in run else ""
+            out.print(f"Try both models, side by side: {runnable(results.page_command)}{store}")
 
 
 @app.command(cls=Command)
@@ -112,7 +114,7 @@ def reproduce(
         for name, recipe in {each.name: each for each in recipes}.items():
             labels = dict.fromkeys(point.label for point in recipe.figure(recipe.profile))
             out.print(f"--line of {name}: {', '.join(map(shlex.quote, labels))}")
-        out.print(wanted.command())
+        out.print(runnable(wanted.command()))
         return
     folder = folder or Path(f"srnet-{'-'.join(figures)}")
     report = srnet.reproduce(wanted, folder, engine=engine)
@@ -121,7 +123,7 @@ def reproduce(
         note = f" ({finding.note})" if finding.note else ""
         out.print(f"{finding.task}, {finding.claim.name}: {finding.answer}{note}")
     if report.findings:
-        out.print("The figures behind each answer: in the report, and from `srnet claims`.")
+        out.print(runnable("The figures behind each answer: in the report, and from `srnet claims`."))
 
 
 @app.command(cls=Command)
