@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tokenizers import Tokenizer
 
 from srnet.backbones import CLASSIFIER, Head
+from srnet.backbones.checkpoints import read_pretrained
 from srnet.errors import UserError, reason
 from srnet.files import write_bytes
 from srnet.label_words import read_at_first_token, restrict_to
@@ -113,7 +114,7 @@ def load_tokenizer(folder: Path) -> Any:
         if exported.kind == "onnx":
             tokenizer = _tokenizer_in(folder / TOKENIZER)
         else:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **_SAFE)
+            tokenizer = read_pretrained(transformers.AutoTokenizer, folder)
     except Exception as error:  # the tokenizers library raises plain ones
         raise _no_tokenizer(folder, error) from error
     tokenizer.model_input_names = list(exported.inputs)
@@ -138,12 +139,8 @@ def _tokenizer_in(file: Path) -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, pad_token=pad_token)
 
 
-_SAFE = {"trust_remote_code": False, "local_files_only": True}
-
-
 def _plain(folder: Path, exported: Exported) -> Any:
-    loader = exported.head.loader()
-    model = loader.from_pretrained(folder, use_safetensors=True, dtype=torch.float32, **_SAFE)
+    model = read_pretrained(exported.head.loader(), folder, use_safetensors=True, dtype=torch.float32)
     return _with_head(model, exported)
 
 
@@ -154,7 +151,7 @@ def _shrunk(folder: Path, exported: Exported) -> Any:
 
     from srnet.masks.shrink import cut_blocks
 
-    config = transformers.AutoConfig.from_pretrained(folder, **_SAFE)
+    config = read_pretrained(transformers.AutoConfig, folder)
     with no_init_weights():
         model = _with_head(exported.head.loader().from_config(config), exported)
     sizes = {block.name: block.size for block in blocks_of(model)}

@@ -14,6 +14,7 @@ FOUNDATION = (
     "errors",
     "files",
     "names",
+    "network",
     "progress",
     "label_words",
     "backbones",

@@ -193,7 +193,9 @@ def prune_backbone(
 def _with_remarks(trained: Trained, pruner: Pruner) -> Trained:
     if isinstance(pruner, OfUnits) and pruner.speedup is not None:
         aim = f"the encoder is {speedup_text(pruner.speedup)} by estimate, once its units are removed"
-        return replace(trained, remarks=(f"{aim}: srnet export {trained.key} --format shrunk, then srnet speed",))
+        return replace(
+            trained, remarks=(f"{aim}: `srnet export {trained.key} --format shrunk --out DIR`, then `srnet speed DIR`",)
+        )
     if abs(trained.sparsity - pruner.sparsity) <= TOLERANCE:
         return trained
     reached = f"{100 * trained.sparsity:.2f} % sparsity"

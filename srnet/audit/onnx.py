@@ -10,6 +10,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from srnet.audit.cards import Card, check_files, read_card
 from srnet.audit.encoding import TextClassifier
+from srnet.backbones.checkpoints import read_pretrained
 from srnet.errors import UserError, reason
 from srnet.export.onnx import GRAPH, onnx_logits, open_session
 from srnet.training import Encoded
@@ -54,7 +55,7 @@ def _labels(card: Card, session: Any, folder: Path) -> tuple[str, ...]:
 def _tokenizer(folder: Path, card: Card) -> Any:
     try:
         if (folder / "tokenizer_config.json").is_file():
-            tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
+            tokenizer = read_pretrained(AutoTokenizer, str(folder))
         else:
             tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
     except Exception as error:  # the tokenizers library raises plain Exceptions

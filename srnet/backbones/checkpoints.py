@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -13,6 +12,7 @@ from srnet.errors import UserError, reason
 from srnet.files import read_json
 from srnet.lazy import torch, transformers
 from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
+from srnet.network import guarded_hub, may_download
 
 _SYNTHETIC = Path(__file__).parents[1] / "tasks" / "synthetic"
 IDENTITY = "identity.json"
@@ -39,13 +39,8 @@ def recorded_identity(name: str) -> str | None:
 def read_model(loader: Any, name: str, **options: Any) -> tuple[Any, frozenset[str]]:
     """The model, and the names of the tensors that the checkpoint does not have, or has in another shape."""
     with loading(name):
-        model, info = loader.from_pretrained(
-            folder_or_name(name),
-            output_loading_info=True,
-            use_safetensors=True,
-            dtype=torch.float32,
-            **options,
-            **_safely(),
+        model, info = read_pretrained(
+            loader, folder_or_name(name), output_loading_info=True, use_safetensors=True, dtype=torch.float32, **options
         )
     mismatched = (key for key, *_shapes in info["mismatched_keys"])
     return model, frozenset({*info["missing_keys"], *mismatched})
@@ -53,17 +48,18 @@ def read_model(loader: Any, name: str, **options: Any) -> tuple[Any, frozenset[s
 
 def read_tokenizer(name: str) -> Any:
     with loading(name, "the tokenizer of"):
-        return transformers.AutoTokenizer.from_pretrained(folder_or_name(name), **_safely())
+        return read_pretrained(transformers.AutoTokenizer, folder_or_name(name))
 
 
 def read_config(name: str) -> Any:
     with loading(name):
-        return transformers.AutoConfig.from_pretrained(folder_or_name(name), **_safely())
+        return read_pretrained(transformers.AutoConfig, folder_or_name(name))
 
 
-def _safely() -> dict[str, Any]:
-    """Never run code of a checkpoint; download one only if the user allows it."""
-    return {"trust_remote_code": False, "local_files_only": os.environ.get(DOWNLOAD_VARIABLE) != "1"}
+def read_pretrained(loader: Any, source: str | Path, **options: Any) -> Any:
+    """`loader.from_pretrained`, which never runs code of a checkpoint and downloads one only if the user allows it."""
+    with guarded_hub():
+        return loader.from_pretrained(source, trust_remote_code=False, local_files_only=not may_download(), **options)
 
 
 @contextlib.contextmanager
@@ -85,7 +81,7 @@ def loading(name: str, part: str = "backbone") -> Iterator[None]:
 def why_not_loaded(error: Exception) -> str:
     """In one line, without what the Hub's library says about names and connections that were not tried."""
     why = reason(error)
-    if "couldn't connect" in why and os.environ.get(DOWNLOAD_VARIABLE) != "1":
+    if "couldn't connect" in why and not may_download():
         return "no such folder, not in the cache, and downloads are off"
     return "no such folder" if why.startswith("Repo id must") else why
 

@@ -13,7 +13,8 @@ import typer
 from rich.console import Console
 
 import srnet
-from srnet.cli.options import Fields
+from srnet.cli.options import Fields, names_of
+from srnet.cli.program import runnable
 from srnet.errors import LONGEST, UserError, shortened
 from srnet.files import writing
 from srnet.options import TEXT, option, repeated
@@ -90,11 +91,11 @@ def _fail_usage(error: Any) -> NoReturn:
     if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
         out.print(context.get_help())
         sys.exit(2)
-    _fail(error.format_message(), f"{context.command_path} --help" if context is not None else "srnet --help")
+    _fail(error.format_message(), " ".join(["srnet", *names_of(context), "--help"]))
 
 
 def _fail(message: str, help: str | None = None) -> NoReturn:
-    text = shortened(" ".join(message.split()), 2 * LONGEST) + (f" (see `{help}`)" if help else "")
+    text = runnable(shortened(" ".join(message.split()), 2 * LONGEST) + (f" (see `{help}`)" if help else ""))
     Console(stderr=True, soft_wrap=True, highlight=False, quiet=is_secondary_rank()).print(
         f"srnet: {text}", markup=False
     )

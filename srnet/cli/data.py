@@ -13,6 +13,7 @@ from rich.table import Column, Table
 import srnet
 from srnet.cli.app import Data, Given, Json, app, out
 from srnet.cli.options import Command, Fields
+from srnet.cli.program import runnable
 
 group = typer.Typer(help="Look at data before you train on them.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(group, name="data")
@@ -107,7 +108,7 @@ def describe(
         counts = label_counts(str(train), layout.get("label", "label"), columns=layout.get("columns", ()))
         shown = (f"{name}: {count:,}" for name, count in sorted(counts.items()) if not named or name in named)
         out.print(f"labels of the training file: {', '.join(shown)}")
-    out.print(f"{written}: now `srnet data check {shlex.quote(str(written))}`")
+    out.print(f"{written}: now", runnable(f"`srnet data check {shlex.quote(str(written))}`"))
 
 
 @group.command(cls=Command)

@@ -12,6 +12,7 @@ from rich.table import Column, Table
 import srnet
 from srnet.cli.app import Data, Given, Json, Run, StoreFolder, app, out
 from srnet.cli.options import Choice, Command, Fields
+from srnet.cli.program import runnable
 from srnet.errors import UserError
 from srnet.names import EMBEDDED
 from srnet.options import option
@@ -77,7 +78,11 @@ def print_trained(trained: Any, json: bool, key: bool = False) -> None:
         out.print(_scores_table(trained.scores))
         if trained.sparsity:
             out.print(f"sparsity {trained.sparsity:.6f}, counted on the mask")
-        out.print(f"key {trained.key}" if trained.key else f"folder {trained.folder}", *trained.remarks, sep="\n")
+        out.print(
+            f"key {trained.key}" if trained.key else f"folder {trained.folder}",
+            *map(runnable, trained.remarks),
+            sep="\n",
+        )
 
 
 def _id_first(scores: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -12,6 +12,7 @@ import typer
 import srnet
 from srnet.cli.app import Given, Json, Run, app, out
 from srnet.cli.options import Command, Fields
+from srnet.cli.program import runnable
 from srnet.errors import UserError
 from srnet.options import option
 
@@ -64,8 +65,9 @@ def demo(
     else:
         results = srnet.demo(folder, task=task, **settings, engine=engine)
         _print_results([results], folder)
-        store = f" --store {shlex.quote(str(run['store']))}" if "store" in run else ""
-        out.print(f"Try both models, side by side: {results.page_command}{store}")
+        if results.page_command:
+            store = f" --store {shlex.quote(str(run['store']))}" if "store" in run else ""
+            out.print(f"Try both models, side by side: {runnable(results.page_command)}{store}")
 
 
 @app.command(cls=Command)
@@ -107,7 +109,7 @@ def reproduce(
         print_plan(srnet.plan(recipes, engine, measure=measure))
         for name, recipe in {each.name: each for each in recipes}.items():
             out.print(f"--line of {name}: {', '.join(map(shlex.quote, recipe.every_line))}")
-        out.print(wanted.command())
+        out.print(runnable(wanted.command()))
         return
     report = srnet.reproduce(wanted, folder, engine=engine)
     _print_results([section.results for section in report.sections], folder or wanted.folder)
@@ -115,7 +117,7 @@ def reproduce(
         note = f" ({finding.note})" if finding.note else ""
         out.print(f"{finding.task}, {finding.claim.name}: {finding.answer}{note}")
     if report.findings:
-        out.print("The figures behind each answer: in the report, and from `srnet claims`.")
+        out.print(runnable("The figures behind each answer: in the report, and from `srnet claims`."))
 
 
 @app.command(cls=Command)

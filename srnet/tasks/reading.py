@@ -11,18 +11,18 @@ import gzip
 import io
 import json
 import math
-import os
 import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 from srnet.errors import UserError
 from srnet.files import open_data
 from srnet.names import DOWNLOAD_VARIABLE
+from srnet.network import guarded_hub, may_download
 
 Row = tuple[int, Mapping[str, str]]
 Bad = Callable[[int, str], None]
@@ -223,37 +223,17 @@ def _hub_rows(source: str) -> Iterator[Row]:
     from datasets.utils import disable_progress_bars
 
     disable_progress_bars()
-    offline = os.environ.get(DOWNLOAD_VARIABLE) != "1"
     try:
         # no code of a dataset is executed: `datasets` no longer supports scripts, so `trust_remote_code` is not passed
-        with _no_network(offline):
+        with guarded_hub():
             data = load_dataset(repository, configuration, split=split, revision=revision)
     except Exception as error:  # many types, from several libraries
         why = brief((str(error).strip().splitlines() or [type(error).__name__])[0], 200)
-        fix = (
-            f"set {DOWNLOAD_VARIABLE}=1 to allow a download, or give files with --data" if offline else "check the name"
-        )
-        raise UserError(f"{source} cannot be loaded ({why})", fix) from None
+        allow = f"set {DOWNLOAD_VARIABLE}=1 to allow a download, or give files with --data"
+        raise UserError(f"{source} cannot be loaded ({why})", "check the name" if may_download() else allow) from None
     names = {name: f for name, f in data.features.items() if isinstance(f, ClassLabel)}
     for number, row in enumerate(data, start=1):
         yield number, _plain({name: _class_name(names.get(name), value) for name, value in row.items()})
-
-
-@contextmanager
-def _no_network(offline: bool) -> Iterator[None]:
-    """Only these two settings prevent `datasets` from requesting a dataset's card; `local_files_only` does not."""
-    import datasets.config
-    import huggingface_hub.constants
-
-    modules: tuple[Any, ...] = (datasets.config, huggingface_hub.constants)
-    before = [(module, module.HF_HUB_OFFLINE) for module in modules]
-    try:
-        for module, already in before:
-            module.HF_HUB_OFFLINE = already or offline
-        yield
-    finally:
-        for module, already in before:
-            module.HF_HUB_OFFLINE = already
 
 
 def _class_name(feature: Any, value: Any) -> Any:
