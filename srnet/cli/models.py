@@ -162,9 +162,9 @@ def prune(
 ) -> None:
     """Find a subnetwork in a model and print its key and scores.
 
-    With a key: paradigm (a), the model was fine-tuned before. Without: paradigm (c), the raw backbone with a random
-    head, or with its own on --label-words; --task, --backbone and --seed then say which. The default of --seed is the
-    seed of the model.
+    With a key: paradigm (a), the model was fine-tuned before. Without: paradigm (c), the raw backbone; --task,
+    --backbone and --seed say which. Its head is the checkpoint's own classifier if that has the labels of the task,
+    else a random one, or with --label-words its language-model head. The default of --seed is the seed of the model.
     """
     engine = Run(**run).start()
     how = {"pruner": pruner, "objective": objective, "training": training, "engine": engine, **needs}

@@ -368,6 +368,7 @@ def _layout(task: FilesTask, file: DataFile) -> Layout:
         tidy=tidy_with(task.strip_final_punctuation, file.bytes_literals),
         coarse=coarse,
         answer=get_answer(task.answer),
+        source=file.path,
     )
 
 

@@ -39,6 +39,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 csv.field_size_limit(sys.maxsize)  # long texts are allowed
 
 
+class Nested(str):
+    """A list or an object of a file, as text. It is neither a label nor a text of an example."""
+
+
 def suffix_of(source: str) -> str:
     """The ending that determines a file's format, including .gz."""
     path = Path(source)
@@ -172,11 +176,14 @@ def _plain(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _text(value: Any) -> str | None:
-    """A value as text. Lists are FEVER's evidence: their texts, without page names, sentence numbers and weights."""
+    """A value as text. The lists of FEVER's evidence are one text, any other list and any object are `Nested`."""
     if isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)):
-        return " ".join(filter(None, map(_text, _texts_of(value))))
+        evidence = _evidence(value)
+        return Nested(list(value)) if evidence is None else " ".join(filter(None, evidence))
+    if isinstance(value, dict):
+        return Nested(value)
     if isinstance(value, bytes):
         with suppress(UnicodeDecodeError):
             return value.decode("utf-8")
@@ -186,14 +193,18 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _texts_of(items: list[Any] | tuple[Any, ...]) -> list[Any]:
+def _evidence(items: list[Any] | tuple[Any, ...], inner: bool = False) -> list[str] | None:
+    """The texts in the lists of FEVER's evidence, without page names and sentence numbers; None of any other list.
+
+    `inner`: in another list, where a number may be a text, because parquet has one type for all items.
+    """
     match items:
-        case [str(), number, str(text)] if isinstance(number, int) or str(number).isdigit():
-            return [text]  # FEVER's [page, number, text]
+        case [str(), number, str(text)] if isinstance(number, int) or (inner and str(number).isdigit()):
+            return [text]  # [page, number, text]
         case [int() | None, int() | None, str() | None, int() | None]:
             return []  # FEVER's own files only refer to the text: [annotation, evidence, page, number]
-    texts = [item for item in items if isinstance(item, (str, bytes, list, tuple))]
-    return texts or [item for item in items if item is not None]  # a number next to a text is its weight
+    parts = [_evidence(each, inner=True) if isinstance(each, (list, tuple)) else None for each in items]
+    return None if None in parts else [text for part in parts if part is not None for text in part]
 
 
 def _parquet_rows(source: str) -> Iterator[Row]:

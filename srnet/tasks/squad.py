@@ -19,6 +19,7 @@ from srnet.tasks.answers import SPANS
 from srnet.tasks.answers.spans import SpanSplit
 from srnet.tasks.base import Metric, Shortcut, Task
 from srnet.tasks.files import BadRows
+from srnet.tasks.layout import refuse_list
 from srnet.tasks.reading import DAMAGED, HUB, SUFFIXES, brief, read_rows, suffix_of
 from srnet.tasks.splits import Kind
 
@@ -311,6 +312,8 @@ def _flat(source: str) -> Iterator[_Question]:
         missing = [name for name in ("id", "question", "context", "answers") if name not in row]
         if missing:
             raise UserError(f"{where}: no column '{missing[0]}'; columns here: {brief(', '.join(row), 500)}")
+        for name in ("question", "context"):
+            refuse_list("text", row[name], where, name)
         answers = _answers(row["answers"], where)
         yield _Question(row["id"], row["question"], row["context"], answers)
 
