@@ -1,4 +1,4 @@
-"""Headers of NumPy files, which may be damaged or malicious. Nothing is unpickled."""
+"""Arrays from elsewhere: headers of NumPy files, which may be damaged or malicious, and the logits of models."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 
 from srnet.errors import UserError
 
+MODEL = "the model"
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def read_npy_header(file: IO[bytes], source: str) -> tuple[tuple[int, ...], bool, np.dtype]:  # type: ignore[type-arg]
-    """Shape, whether it is stored by column, and type; `file` is then at the first number."""
+    """Shape, whether it is stored by column, and type; `file` is then at the first number. Nothing is unpickled."""
     try:
         shape, fortran, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
     except Exception as error:  # a damaged header is parsed as Python: SyntaxError, TokenError, RecursionError, ...
@@ -20,3 +21,10 @@ def read_npy_header(file: IO[bytes], source: str) -> tuple[tuple[int, ...], bool
     if dtype.hasobject or not all(type(size) is int and size >= 0 for size in shape):
         raise UserError(f"{source} is not an array of numbers", "it may be damaged: download it again")
     return shape, fortran, dtype
+
+
+def finite_logits(logits: np.ndarray, source: str = MODEL) -> np.ndarray:
+    """The logits, which are an error where they are non-finite: any answer read from them would be arbitrary."""
+    if not np.isfinite(logits).all():
+        raise UserError(f"{source} gives non-finite logits", "train or export the model again")
+    return logits

@@ -17,7 +17,9 @@ import numpy as np
 import torch
 from torch import nn
 from transformers import PreTrainedModel
+from transformers.utils import ModelOutput
 
+from srnet.arrays import finite_logits
 from srnet.backbones import Head, LoadedBackbone, load_backbone
 from srnet.errors import UserError
 from srnet.files import check_types, new_folder, read_json_object, require_new, sha256, write_json, writing
@@ -259,6 +261,7 @@ class MaskBank:
         model = _without(subnetwork, same, twins).model(base).requires_grad_(False)
         self._share(model, {id(own[n]): self._shared[n] for n in same})
         model.register_forward_pre_hook(lambda *_: self._check_in_use(name, model))
+        model.register_forward_hook(lambda module, inputs, output: _check_logits(name, output))
         tokenizer = self._tokenizers.setdefault(subnetwork.head, base.tokenizer)
         return _Task(model, tokenizer, changes)
 
@@ -307,6 +310,11 @@ class MaskBank:
         for name, _ in card["tasks"]:
             bank.add(name, folder / name)
         return bank
+
+
+def _check_logits(name: str, output: Any) -> None:
+    if isinstance(output, ModelOutput):  # a caller may ask for a tuple
+        finite_logits(output.logits.detach().cpu().numpy(), f"the task '{name}'")
 
 
 def _copy(subnetwork: Path, folder: Path) -> None:

@@ -1,6 +1,7 @@
 """The exception for errors that a user can correct."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 LONGEST = 600
 """Characters of a problem or a fix. Both quote the input, which may be a megabyte."""
@@ -23,6 +24,19 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 def reason(error: BaseException) -> str:
     """The first line of what an exception says, or its type if it says nothing."""
     return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+@contextmanager
+def running(model: object) -> Iterator[None]:
+    """One line for a model or tokenizer of someone else's that fails on its inputs."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # configurations, torch and onnxruntime have many names for it
+        raise UserError(
+            f"{model} cannot be run ({reason(error)})", "its weights, configuration and tokenizer must belong together"
+        ) from error
 
 
 def check_ranges(holder: object, ranges: Mapping[str, tuple[float, float]]) -> None:

@@ -124,9 +124,12 @@ def load_tokenizer(folder: Path) -> Any:
 def vocabulary_size(folder: Path) -> int:
     """How many tokens the tokenizer of an exported folder knows, without the rest of it."""
     try:
-        return int(Tokenizer.from_file(str(folder / TOKENIZER)).get_vocab_size())
+        size = int(Tokenizer.from_file(str(folder / TOKENIZER)).get_vocab_size())
     except Exception as error:
         raise _no_tokenizer(folder, error) from error
+    if not size:
+        raise UserError(f"the tokenizer in {folder} has an empty vocabulary", "export the model again")
+    return size
 
 
 def _no_tokenizer(folder: Path, error: Exception) -> UserError:

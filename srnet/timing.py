@@ -7,6 +7,7 @@ always slow the same model. Ratios are taken within a round. Memory is measured 
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -20,8 +21,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from srnet.arrays import finite_logits
 from srnet.backbones import folder_or_name, load_backbone
-from srnet.export.onnx import GRAPH, open_session, require_onnx, run_session
+from srnet.errors import UserError, reason
+from srnet.export.graphs import SEGMENTS
+from srnet.export.onnx import GRAPH, open_graph, require_onnx
 from srnet.exported import Exported, is_exported, load_exported, vocabulary_size
 from srnet.pace import Pace
 from srnet.subnetwork import CARD, Subnetwork
@@ -132,20 +136,17 @@ def onnx_runner(name: str, folder: Path, words: int | None = None) -> Runner:
     require_onnx()
     if words is None:
         words = vocabulary_size(folder)
-    session = open_session(folder / GRAPH)
-    segments = any(each.name == "token_type_ids" for each in session.get_inputs())
-
-    def run(batch: Batch) -> Any:
-        return run_session(session, batch)
-
-    return Runner(name, "onnx", run, lambda: _numbers_in(folder / GRAPH), size_of(folder), words, segments)
+    graph = open_graph(folder / GRAPH)
+    size, segments = size_of(folder), SEGMENTS in graph.inputs
+    return Runner(name, "onnx", graph.run, lambda: _numbers_in(graph.path), size, words, segments)
 
 
 def _numbers_in(graph: Path) -> int:
     """Of all tensors; single numbers are settings of operators."""
     import onnx
 
-    return sum(int(np.prod(each.dims)) for each in onnx.load(graph).graph.initializer if len(each.dims))
+    tensors = onnx.load(graph, load_external_data=False).graph.initializer
+    return sum(math.prod(each.dims) for each in tensors if len(each.dims))
 
 
 def size_of(folder: Path) -> int:
@@ -173,6 +174,8 @@ def measure_speed(
     torch.set_num_threads(threads)
     try:
         runners = [open_runner(source, name) for name, source in sources.items()]
+        for each in runners:
+            _check(each, min(pace.lengths))
         timings = time_runners(runners, pace, on_step)
     finally:
         torch.set_num_threads(before)
@@ -225,13 +228,27 @@ def interleaved(calls: Sequence[Callable[[], Any] | None], rounds: int) -> list[
     return seconds
 
 
+def _check(runner: Runner, length: int) -> None:
+    """Refuse a model that cannot read even the shortest texts: it would only seem to be one for shorter ones."""
+    try:
+        runner.run(runner.inputs(1, length))
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f"{runner.name} cannot be run on {length} tokens ({reason(error)})",
+            "its weights, configuration and tokenizer must belong together; or give shorter --lengths",
+        ) from error
+
+
 def _call(runner: Runner, rows: int, length: int) -> Callable[[], Any] | None:
     """None where the model cannot read so many tokens."""
     batch = runner.inputs(rows, length)
     try:
-        runner.run(batch)
+        logits = runner.run(batch)
     except Exception:  # torch and onnxruntime have many names for an index without a position
         return None
+    finite_logits(np.asarray(logits), runner.name)
     return lambda: runner.run(batch)
 
 

@@ -169,6 +169,17 @@ def test_a_tuned_mask_costs_its_kept_values(bank: MaskBank, folders: dict[str, P
     assert rows.shape[0] == 20
 
 
+def test_non_finite_logits_are_an_error(tiny_backbone: str, folders: dict[str, Path]) -> None:
+    bank = MaskBank(tiny_backbone)
+    bank.add("raw", folders["raw"])
+    model = bank.use("raw")
+    logits(model)
+    with torch.no_grad():
+        model.classifier.bias.fill_(float("nan"))
+    with pytest.raises(UserError, match="'raw' gives non-finite logits"):
+        logits(model)
+
+
 def test_labels_and_tokenizer(bank: MaskBank) -> None:
     assert bank.use("three labels").config.id2label == dict(enumerate(THREE))
     tokens = bank.tokenizer("the lawyer saw the doctor", "the doctor", return_tensors="pt")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from srnet.errors import UserError, choose
+from srnet.errors import UserError, choose, running
 from srnet.evaluation import BIASED_BY
 from srnet.experiment import BiasSpec, Engine, Evaluate, FineTune, ModelNode, Objective, Pretrained, Prune, load_task
 from srnet.experiment.compute import score_splits
@@ -234,7 +234,9 @@ def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine 
         return Trained("", folder, *exported_scores(folder, data))
     subnetwork = Subnetwork.load(folder)
     check_labels(folder, subnetwork.labels, data)
-    _, scores = score_splits(subnetwork, data, data.scored, subnetwork.max_length or data.answer_kind.max_length)
+    length = subnetwork.max_length or data.answer_kind.max_length
+    with running(folder):
+        _, scores = score_splits(subnetwork, data, data.scored, length)
     return Trained("", folder, subnetwork.sparsity, scores)
 
 

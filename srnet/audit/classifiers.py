@@ -17,7 +17,7 @@ from srnet.audit.labels import match_labels
 from srnet.backbones import folder_or_name, has_language_model, keep_own_classifier, load_backbone, load_language_model
 from srnet.backbones.checkpoints import read_pretrained, read_tokenizer, why_not_loaded
 from srnet.device import current_device
-from srnet.errors import UserError
+from srnet.errors import UserError, running
 from srnet.experiment import Store
 from srnet.experiment.nodes import TaskSpec
 from srnet.experiment.rebuild import stored_model
@@ -75,7 +75,8 @@ class TorchClassifier(TextClassifier):
     """A Hugging Face model in memory."""
 
     def predict(self, data: Encoded) -> np.ndarray:
-        return predict(self.model, data)
+        with running(self.name):
+            return predict(self.model, data, name=self.name)
 
 
 @dataclass(frozen=True)

@@ -12,42 +12,40 @@ from srnet.audit.cards import Card, check_files, read_card
 from srnet.audit.encoding import TextClassifier
 from srnet.backbones.checkpoints import read_pretrained
 from srnet.errors import UserError, reason
-from srnet.export.onnx import GRAPH, onnx_logits, open_session
+from srnet.export.graphs import SEGMENTS, graph_logits
+from srnet.export.onnx import GRAPH, open_graph
 from srnet.training import Encoded
 
-SEGMENTS = "token_type_ids"
+MOST_LABELS = 10_000
+"""Of outputs without names."""
 
 
 class OnnxClassifier(TextClassifier):
-    """A session of onnxruntime."""
+    """A graph that onnxruntime runs."""
 
     def predict(self, data: Encoded) -> np.ndarray:
-        known = data.collate([0])
-        missing = [each.name for each in self.model.get_inputs() if each.name not in known]
-        if missing:
-            raise UserError(f"{self.name} wants the input '{missing[0]}'", f"it can have {', '.join(known)}")
-        return onnx_logits(self.model, data)
+        return graph_logits(self.model, data)
 
 
 def load_onnx(folder: Path, name: str, max_length: int | None = None, pairs: bool = True) -> OnnxClassifier:
     check_files(folder)
     card = read_card(folder)
-    session = open_session(folder / GRAPH)
-    length = card.max_length if max_length is None else max_length
+    graph = open_graph(folder / GRAPH)
+    length = graph.max_length(card.max_length if max_length is None else max_length)
     tokenizer = _tokenizer(folder, card)
-    if SEGMENTS in [each.name for each in session.get_inputs()]:  # tokenizer.json does not say whether they are read
+    if SEGMENTS in graph.inputs:  # tokenizer.json does not say whether they are read
         tokenizer.model_input_names = list(dict.fromkeys([*tokenizer.model_input_names, SEGMENTS]))
-    return OnnxClassifier(name, _labels(card, session, folder), session, tokenizer, length, pairs)
+    return OnnxClassifier(name, _labels(card, graph.width, folder), graph, tokenizer, length, pairs)
 
 
-def _labels(card: Card, session: Any, folder: Path) -> tuple[str, ...]:
+def _labels(card: Card, width: int | None, folder: Path) -> tuple[str, ...]:
     """Those of the card; outputs without names are numbered."""
-    width = session.get_outputs()[0].shape[-1]  # a graph may leave it open
-    if card.labels is None and isinstance(width, int):
+    if card.labels is None and width is not None and width <= MOST_LABELS:
         return tuple(f"LABEL_{index}" for index in range(width))
-    if card.labels is None or (isinstance(width, int) and width != len(card.labels)):
+    if card.labels is None or width not in (None, len(card.labels)):
         raise UserError(
-            f"{folder} names {len(card.labels or ())} labels for {width} outputs", "give config.json id2label"
+            f"{folder} names {len(card.labels or ())} labels for {width or 'any number of'} outputs",
+            "give config.json id2label",
         )
     return card.labels
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
+from srnet.arrays import finite_logits
 from srnet.audit.classifiers import Classifier
 from srnet.bias.features import overlap_features
 from srnet.errors import UserError
@@ -45,9 +46,7 @@ def _checked(classifier: Classifier, text_a: Sequence[str], text_b: Sequence[str
     wanted = (len(text_a), len(classifier.labels))
     if logits.shape != wanted:
         raise UserError(f"{classifier.name} gives logits of shape {logits.shape}, not {wanted}", "one row a pair")
-    if not np.isfinite(logits).all():
-        raise UserError(f"{classifier.name} gives logits that are non-finite", "train or export the model again")
-    return logits
+    return finite_logits(logits, classifier.name)
 
 
 @dataclass(frozen=True)

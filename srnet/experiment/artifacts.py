@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from srnet.arrays import finite_logits
 from srnet.experiment.nodes import Evaluate, Node
 from srnet.experiment.store import Store
 
@@ -24,5 +25,10 @@ def bias_predictions(store: Store, node: Node, split: str) -> BiasPredictions:
 
 
 def load_logits(store: Store, node: Evaluate) -> dict[str, np.ndarray]:
-    with np.load(store.path(node.key) / "logits.npz", allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    return read_logits(store, node.key)
+
+
+def read_logits(store: Store, key: str) -> dict[str, np.ndarray]:
+    """By split. They are checked again, because earlier versions stored non-finite ones."""
+    with np.load(store.path(key) / "logits.npz", allow_pickle=False) as file:
+        return {name: finite_logits(file[name], f"the model of evaluation {key}") for name in file.files}

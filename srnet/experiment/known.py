@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from srnet.evaluation import KEEPS_ID, MIN_SEEDS, Interval, Term, Verdict, contrast, judge, measure, spread
+from srnet.experiment.artifacts import read_logits
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes import Evaluate, ModelNode, load_task
 from srnet.experiment.store import Store
@@ -95,8 +96,8 @@ def _answers(store: Store, keys: Mapping[int, str], task: Task) -> BySeed:
     found = {}
     for seed, key in sorted(keys.items()):
         if store.has(key):
-            with np.load(store.path(key) / "logits.npz", allow_pickle=False) as file:
-                found[seed] = {name: task.answer_kind.decode(task.splits[name], file[name]) for name in task.scored}
+            logits = read_logits(store, key)
+            found[seed] = {name: task.answer_kind.decode(task.splits[name], logits[name]) for name in task.scored}
     return found
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from srnet.errors import UserError
+from srnet.errors import UserError, running
 from srnet.evaluation import score_split
-from srnet.export.onnx import GRAPH, onnx_logits, open_session
+from srnet.export.graphs import graph_logits
+from srnet.export.onnx import GRAPH, open_graph
 from srnet.exported import Exported, load_exported, load_tokenizer
 from srnet.tasks.base import Task
 from srnet.training import Encoded
@@ -22,11 +24,16 @@ def exported_scores(folder: Path, task: Task) -> tuple[float, dict[str, Any]]:
     """Sparsity, and scores by split, as those of a model of the store. Texts are cut where the folder says."""
     exported = Exported.read(folder)
     check_labels(folder, exported.labels, task)
-    tokenizer, logits_of = load_tokenizer(folder), _logits_of(folder, exported)
+    tokenizer, (length, logits_of) = load_tokenizer(folder), _opened(folder, exported)
     scores: dict[str, Any] = {}
     for name in task.scored:
-        data = ENCODINGS[task.answer_kind.encoding](task.splits[name], tokenizer, exported.max_length, {})
-        scores[name] = score_split(task, task.splits[name], data.outputs(logits_of(data)))
+        data = ENCODINGS[task.answer_kind.encoding](task.splits[name], tokenizer, length, {})
+        logits = logits_of(data)
+        if logits.shape[1] != len(exported.labels):
+            raise UserError(
+                f"{folder} names {len(exported.labels)} labels for {logits.shape[1]} outputs", "export the model again"
+            )
+        scores[name] = score_split(task, task.splits[name], data.outputs(logits))
     return exported.sparsity, scores
 
 
@@ -37,9 +44,15 @@ def check_labels(folder: Path, labels: tuple[str, ...], task: Task) -> None:
         raise UserError(f"{folder} knows the labels {known}, the task has {needed}", fix)
 
 
-def _logits_of(folder: Path, exported: Exported) -> Callable[[Encoded], np.ndarray]:
+def _opened(folder: Path, exported: Exported) -> tuple[int, Callable[[Encoded], np.ndarray]]:
+    """Where texts are cut, and what gives the logits."""
     if exported.kind == "onnx":
-        session = open_session(folder / GRAPH)
-        return lambda data: onnx_logits(session, data)
+        graph = open_graph(folder / GRAPH)
+        return graph.max_length(exported.max_length), partial(graph_logits, graph)
     model = load_exported(folder)
-    return lambda data: predict(model, data)
+
+    def logits(data: Encoded) -> np.ndarray:
+        with running(folder):
+            return predict(model, data, name=str(folder))
+
+    return exported.max_length, logits

@@ -9,15 +9,17 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from srnet.arrays import finite_logits
 from srnet.backbones import LoadedBackbone
 from srnet.errors import UserError, reason
 from srnet.evaluation import measure
 from srnet.export.card import SCORES, score_name, write_card
 from srnet.export.formats import Format, Source, register
+from srnet.export.graphs import Graph, graph_logits
 from srnet.export.rounding import sample_of
 from srnet.exported import TOKENIZER
 from srnet.files import new_folder, write_text
@@ -25,9 +27,6 @@ from srnet.lazy import nn, no_grad, torch
 from srnet.masks.granularity import Granularity
 from srnet.masks.units import FAMILIES
 from srnet.network import disable_telemetry
-
-if TYPE_CHECKING:
-    from srnet.training import Encoded
 
 GRAPH = "model.onnx"
 OPSET = 17
@@ -223,13 +222,15 @@ def sample_batches(tokenizer: Any, max_length: int) -> Iterator[dict[str, torch.
 
 @no_grad
 def _logits(model: Any, batch: Mapping[str, torch.Tensor]) -> np.ndarray:
-    found: np.ndarray = model(**batch).logits.numpy()
-    return found
+    return finite_logits(model(**batch).logits.numpy())
 
 
 def _difference(graph: Path, samples: Sequence[Mapping[str, torch.Tensor]], expected: list[np.ndarray]) -> float:
-    session = open_session(graph)
-    found = [run_session(session, batch) for batch in samples]
+    opened = open_graph(graph)
+    try:
+        found = [opened.run(batch) for batch in samples]
+    except UserError as error:  # a trace may hold for the lengths of its batch alone: Longformer's
+        raise UserError(f"the ONNX graph is another model: {error}", "choose another format") from error
     return max(float(np.abs(a - b).max()) for a, b in zip(found, expected, strict=True))
 
 
@@ -243,7 +244,7 @@ def _checked(difference: float, expected: list[np.ndarray]) -> str:
     return _in_words(difference)
 
 
-def open_session(graph: Path) -> Any:
+def open_graph(graph: Path) -> Graph:
     """With as many threads as torch has."""
     try:
         onnxruntime = import_onnxruntime()
@@ -254,48 +255,26 @@ def open_session(graph: Path) -> Any:
     options.log_severity_level = 4  # an error is an exception; at level 3 it is also printed
     # idle threads of a session otherwise spin and take the cores from other models in this process
     options.add_session_config_entry("session.force_spinning_stop", "1")
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # never onnxruntime's own format
     try:
-        return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's exceptions have no common base
         raise UserError(f"{graph} cannot be read as an ONNX model ({reason(error)})", "restore the file") from error
-
-
-def run_session(session: Any, batch: Mapping[str, torch.Tensor]) -> np.ndarray:
-    """Logits. A graph has the inputs that it reads: without heads it needs no attention mask."""
-    inputs = [each.name for each in session.get_inputs()]
-    missing = [name for name in inputs if name not in batch]
-    if missing:
-        raise UserError(
-            f"the ONNX graph needs the input '{missing[0]}'",
-            f"its card names {', '.join(batch)}: export the model again",
-        )
-    found: np.ndarray = session.run(None, {name: batch[name].numpy() for name in inputs})[0]
-    return found
-
-
-def onnx_logits(session: Any, data: Encoded) -> np.ndarray:
-    """Logits in the order of the data, as `predict` gives them."""
-    from srnet.training.data import token_batches
-    from srnet.training.predict import EVAL_TOKENS
-
-    batches = token_batches(data.lengths, EVAL_TOKENS)
-    parts = [data.place(rows, run_session(session, data.collate(rows))) for rows in batches]
-    order = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
-    return np.asarray(np.concatenate([logits for _, logits in parts])[order])
+    return Graph.of(graph, session)
 
 
 def _scores(graph: Path, source: Source, base: LoadedBackbone) -> dict[str, float]:
     """By data and metric, as on the card of the model; nothing where the data are not at hand."""
     from srnet.training.inputs import inputs_for
 
-    task, session = source.task, open_session(graph)
+    task, opened = source.task, open_graph(graph)
     if task is None:
         return {}
     found = {}
     for name in task.scored:
         split = task.splits[name]
         data = inputs_for(task.answer_kind, split, base, source.max_length)
-        answers = task.answer_kind.decode(split, data.outputs(onnx_logits(session, data)))
+        answers = task.answer_kind.decode(split, data.outputs(graph_logits(opened, data)))
         found[score_name(task.name, name, split.kind, task.metric)] = 100.0 * measure(
             task.metric, answers, split.labels
         )

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from srnet.arrays import finite_logits
 from srnet.lazy import no_grad
 from srnet.tasks.splits import Example, Split
 
@@ -57,10 +60,10 @@ def logits_moved(
 ) -> float:
     """The largest absolute difference between the logits of two models. Each fills a backbone of its own."""
     both = zip(_logits(exact, load_base(), sample), _logits(rounded, load_base(), sample), strict=True)
-    return max(float((a - b).abs().max()) for a, b in both)
+    return max(float(np.abs(a - b).max()) for a, b in both)
 
 
 @no_grad
-def _logits(subnetwork: Subnetwork, base: LoadedBackbone, sample: Sample) -> list[torch.Tensor]:
+def _logits(subnetwork: Subnetwork, base: LoadedBackbone, sample: Sample) -> list[np.ndarray]:
     model = subnetwork.model(base)
-    return [model(**batch).logits for batch in sample.batches]
+    return [finite_logits(model(**batch).logits.numpy()) for batch in sample.batches]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
+from srnet.errors import UserError, running
 from srnet.tasks.splits import Split
 
+TOKENIZER = "the tokenizer"
 _AT_ONCE = 1_000
 """Texts that are tokenised at a time: Python lists of numbers need far more memory than arrays."""
 _LONG = 4
@@ -85,18 +87,27 @@ def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.n
     lengths: list[int] = []
     for start in range(0, len(split), _AT_ONCE):
         some = tuple(list(column[start : start + _AT_ONCE]) for column in texts)
-        tokens = tokenizer(
-            *_cut(some, tokenizer, max_length), truncation=True, max_length=max_length, return_attention_mask=False
-        )
+        with running(TOKENIZER):
+            tokens = tokenizer(
+                *_cut(some, tokenizer, max_length), truncation=True, max_length=max_length, return_attention_mask=False
+            )
         lengths += map(len, tokens["input_ids"])
         for name, rows in tokens.items():
             parts.setdefault(name, []).append(np.fromiter(chain.from_iterable(rows), dtype=np.int32))
+    if not any(lengths):
+        raise UserError(f"the tokenizer finds no tokens in the texts of '{split.name}'", "check its vocabulary")
     columns = {name: np.concatenate(each) for name, each in parts.items()}
-    pad = {name: tokenizer.pad_token_id if name == "input_ids" else 0 for name in columns}
     arrays = {name: a if a.dtype.kind == "i" else a.astype(np.float32) for name, a in (extras or {}).items()}
     tensors = {name: torch.from_numpy(a) for name, a in arrays.items()}
     labels = split.labels.astype(np.float32) if split.labels.dtype == np.float64 else split.labels
-    return Encoded(columns, labels, np.array(lengths), pad, tensors)
+    return Encoded(columns, labels, np.array(lengths), padding(tokenizer, columns), tensors)
+
+
+def padding(tokenizer: Any, names: Iterable[str]) -> dict[str, int]:
+    """What each column of a batch is padded with."""
+    if tokenizer.pad_token_id is None:
+        raise UserError("the tokenizer has no padding token", "give its configuration a pad_token")
+    return {name: tokenizer.pad_token_id if name == "input_ids" else 0 for name in names}
 
 
 def _cut(texts: tuple[list[str], ...], tokenizer: Any, max_length: int) -> tuple[list[str], ...]:

@@ -7,6 +7,8 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from srnet.arrays import MODEL, finite_logits
+from srnet.errors import UserError
 from srnet.training.data import Encoded, token_batches
 from srnet.training.distributed import ALONE, Ranks
 
@@ -15,7 +17,7 @@ EVAL_TOKENS = 4096
 
 
 @torch.no_grad()
-def predict(model: nn.Module, data: Encoded, ranks: Ranks = ALONE) -> np.ndarray:
+def predict(model: nn.Module, data: Encoded, ranks: Ranks = ALONE, name: str = MODEL) -> np.ndarray:
     """Float32 logits in the order of the data: one row per example, or per token for such data.
 
     Masks are computed once, not in every forward pass. `ranks` divide the batches, and each gets all logits, equal to
@@ -29,12 +31,17 @@ def predict(model: nn.Module, data: Encoded, ranks: Ranks = ALONE) -> np.ndarray
             inputs = {k: v.to(device) for k, v in data.collate(rows).items() if k not in {"labels", "bias", "teacher"}}
             pieces.append(data.place(rows, model(**inputs).logits.float().cpu().numpy()))
     model.train(was_training)
-    return _in_order(ranks.gather(pieces))
+    return in_order(ranks.gather(pieces), name)
 
 
-def _in_order(pieces: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    count = sum(len(rows) for rows, _ in pieces)
-    result = np.empty((count, pieces[0][1].shape[1] if pieces else 0), dtype=np.float32)
+def in_order(pieces: list[tuple[np.ndarray, np.ndarray]], name: str = MODEL) -> np.ndarray:
+    """All logits by their index in the data. Every model's pass through here, and non-finite ones are an error."""
+    shape = sum(len(rows) for rows, _ in pieces), pieces[0][1].shape[-1] if pieces and pieces[0][1].ndim else 0
+    result = np.empty(shape, dtype=np.float32)
     for rows, logits in pieces:
-        result[rows] = logits
+        if logits.shape != (len(rows), shape[1]):
+            raise UserError(
+                f"{name} gives logits of shape {logits.shape} for {len(rows)} rows", "it needs one row of them each"
+            )
+        result[rows] = finite_logits(logits, name)
     return result

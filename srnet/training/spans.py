@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from srnet.errors import UserError
+from srnet.arrays import finite_logits
+from srnet.errors import UserError, running
 from srnet.tasks.answers.spans import SpanSplit
-from srnet.training.data import Encoded
+from srnet.training.data import TOKENIZER, Encoded, padding
 
 QUESTION_TOKENS = 64
 """Longer questions are cut, as in the original recipe."""
@@ -104,7 +105,7 @@ def encode_windows(split: SpanSplit, tokenizer: Any, max_length: int, stride: in
         columns=columns,
         labels=np.concatenate([block.labels for block in blocks]),
         lengths=lengths,
-        pad={name: tokenizer.pad_token_id if name == "input_ids" else 0 for name in columns},
+        pad=padding(tokenizer, columns),
         extras={},
         example=example,
         offsets=offsets,
@@ -119,16 +120,17 @@ def _blocks(split: SpanSplit, tokenizer: Any, max_length: int, stride: int) -> I
     for start in range(0, len(split), _AT_ONCE):
         rows = slice(start, start + _AT_ONCE)
         contexts = split.text_b[rows]
-        tokens = tokenizer(
-            _cut(split.text_a[rows], tokenizer, room),
-            [boundary + context for context in contexts],
-            truncation="only_second",
-            max_length=max_length,
-            stride=stride,
-            return_overflowing_tokens=True,
-            return_offsets_mapping=True,
-            return_attention_mask=False,
-        )
+        with running(TOKENIZER):
+            tokens = tokenizer(
+                _cut(split.text_a[rows], tokenizer, room),
+                [boundary + context for context in contexts],
+                truncation="only_second",
+                max_length=max_length,
+                stride=stride,
+                return_overflowing_tokens=True,
+                return_offsets_mapping=True,
+                return_attention_mask=False,
+            )
         yield _block(tokens, contexts, split.labels[rows], start, len(boundary))
 
 
@@ -224,9 +226,9 @@ def best_spans(windows: Windows, flat_logits: np.ndarray, max_answer_tokens: int
 
     `flat_logits` (tokens, 2) are start and end logits in the order of the windows' tokens. The best answer has the
     highest sum of the two among all spans of the context, of at most `max_answer_tokens`, in all its windows; the first
-    one wins a tie. The search is exact. Non-finite logits are ignored.
+    one wins a tie. The search is exact.
     """
-    scores, lengths = _best_ends(windows, flat_logits, max_answer_tokens)
+    scores, lengths = _best_ends(windows, finite_logits(flat_logits), max_answer_tokens)
     groups = windows.starts[windows.first_windows]
     of_token = np.repeat(np.arange(len(groups)), np.diff(groups, append=len(scores)))
     best = np.maximum.reduceat(scores, groups)
@@ -238,8 +240,7 @@ def best_spans(windows: Windows, flat_logits: np.ndarray, max_answer_tokens: int
 
 def _best_ends(windows: Windows, logits: np.ndarray, max_answer_tokens: int) -> tuple[np.ndarray, np.ndarray]:
     """For each token the score of the best answer that starts there, and the distance to its last token."""
-    usable = windows.answerable[:, None] & np.isfinite(logits)
-    start, end = np.where(usable, logits.astype(np.float64), -np.inf).T
+    start, end = np.where(windows.answerable[:, None], logits.astype(np.float64), -np.inf).T
     left = np.repeat(windows.starts + windows.lengths, windows.lengths) - np.arange(len(start))
     scores, lengths = start + end, np.zeros(len(start), dtype=np.int64)
     for further in range(1, min(max_answer_tokens, int(windows.lengths.max()))):

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
+from srnet.errors import UserError
 from srnet.evaluation import measure, score
 from srnet.tasks.answers import NUMBERS, SPANS
 from srnet.tasks.answers.numbers import spearman_of
@@ -48,8 +49,9 @@ def test_a_constant_says_nothing(metric: Metric, place: float) -> None:
 
 @pytest.mark.parametrize("metric", CORRELATIONS)
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf], ids=str)
-def test_a_model_gone_astray_scores_nothing(metric: Metric, value: float) -> None:
-    assert measure(metric, np.array([*ANSWERS[:4], value]), LABELS) == 0.0
+def test_answers_that_are_no_numbers_are_refused(metric: Metric, value: float) -> None:
+    with pytest.raises(UserError, match="non-finite"):
+        measure(metric, np.array([*ANSWERS[:4], value]), LABELS)
 
 
 @pytest.mark.parametrize("metric", CORRELATIONS)

@@ -9,9 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+import torch
 from commands import refused
+from fuzz.graphs import Made
 from fuzz.valid import BACKBONE, stored, stored_key, write_task
+from safetensors.torch import load_file, save_file
 
 from srnet import api
 from srnet.errors import UserError
@@ -73,7 +78,7 @@ DAMAGED = [
 def commands(folder: Path, out: Path) -> list[tuple[object, ...]]:
     task = ("--task", folder.parent / "task.yaml")
     speed = ("speed", folder, "--rounds", 2, "--lengths", 8, "--no-memory")
-    return [("evaluate", folder, *task), ("audit", folder, *task, "--out", out), speed]
+    return [("evaluate", folder, *task), ("audit", folder, *task, "--out", out, "-q"), speed]
 
 
 @pytest.mark.parametrize("kind", KINDS[:2])
@@ -108,7 +113,71 @@ def test_a_length_of_no_text(
 def test_a_graph_that_reads_what_its_card_does_not_name(folders: Path, monkeypatch: Any, capsys: Any) -> None:
     with forged(folders / "onnx", inputs=["input_ids"]):
         said = refused(monkeypatch, capsys, "evaluate", folders / "onnx", "--task", folders / "task.yaml")
-    assert "the ONNX graph needs the input 'token_type_ids'" in said
+    assert "needs the input 'token_type_ids'" in said
+
+
+def with_weights(value: float, name: str) -> Callable[[Path], None]:
+    """The tensors whose name holds `name` have one value, in whichever file they are."""
+
+    def change(folder: Path) -> None:
+        for path in folder.glob("*.safetensors"):
+            tensors = load_file(path)
+            filled = {key: torch.full_like(each, value) for key, each in tensors.items() if name in key}
+            save_file(tensors | filled, path, metadata={"format": "pt"})
+        for path in folder.glob("*.onnx"):
+            model = onnx.load(path)
+            for tensor in model.graph.initializer:
+                if name in tensor.name:
+                    array = np.full(tuple(tensor.dims), value, dtype=np.float32)
+                    tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+            onnx.save(model, path)
+
+    return change
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")], ids=str)
+def test_logits_that_are_no_numbers(
+    kind: str, value: float, folders: Path, tmp_path: Path, monkeypatch: Any, capfd: Any
+) -> None:
+    """They were scored, and ended with exit code 0."""
+    with forged(folders / kind, with_weights(value, "classifier.bias")):
+        for words in commands(folders / kind, tmp_path / "out"):
+            assert "non-finite" in refused(monkeypatch, capfd, *words)
+    assert not (tmp_path / "out").exists()
+
+
+def vocabulary(words: list[str]) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / "tokenizer.json"
+        tokenizer = json.loads(path.read_text())
+        tokenizer["model"]["vocab"] = {word: number for number, word in enumerate(words)}
+        tokenizer["added_tokens"] = [each for each in tokenizer["added_tokens"] if each["content"] in words]
+        path.write_text(json.dumps(tokenizer))
+
+    return change
+
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "words", [[], [*SPECIAL, *map(str, range(500)), *"abcdefghi"]], ids=["empty", "beyond the embedding"]
+)
+def test_a_vocabulary_of_another_model(
+    kind: str, words: list[str], folders: Path, tmp_path: Path, monkeypatch: Any, capfd: Any
+) -> None:
+    with forged(folders / kind, vocabulary(words)):
+        for command in commands(folders / kind, tmp_path / "out")[: 3 if kind == "onnx" else 2]:
+            refused(monkeypatch, capfd, *command)
+
+
+def test_a_graph_of_more_outputs_than_labels(folders: Path, monkeypatch: Any, capsys: Any) -> None:
+    made = Made(np.ones((100, 3), dtype=np.float32), declared=None)
+    with forged(folders / "onnx", lambda folder: made.write(folder / "model.onnx")):
+        said = refused(monkeypatch, capsys, "evaluate", folders / "onnx", "--task", folders / "task.yaml")
+    assert "2 labels for 3 outputs" in said
 
 
 # --- plain checkpoints, which have no checksums --------------------------------------------------------------------

@@ -15,18 +15,20 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from architectures import write_backbone
+from architectures import ARCHITECTURES, write_backbone
 from small_models import LABELS, pruned
 from test_shrunk import NAMES
 
+from srnet.backbones import load_backbone
 from srnet.errors import UserError
 from srnet.evaluation import spread
 from srnet.experiment.nodes import load_task
-from srnet.export import About, Onnx, Scored, Source
+from srnet.export import About, Onnx, Scored, Source, SubnetworkFolder
 from srnet.export import onnx as onnx_export
 from srnet.export.card import score_name, scores_of_graph, scores_on_card
+from srnet.export.graphs import graph_logits
 from srnet.exported import CARD
-from srnet.subnetwork import load_subnetwork
+from srnet.subnetwork import Subnetwork, load_subnetwork
 from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import encode
@@ -53,11 +55,11 @@ def test_any_batch_and_length(name: str, int8: bool, tmp_path: Path) -> None:
     base = subnetwork.base()
     data = encode(short_texts(), base.tokenizer, base.max_length(48))
     expected = predict(subnetwork.model(base), data)
-    session = onnx_export.open_session(tmp_path / "onnx" / "model.onnx")
-    found = onnx_export.onnx_logits(session, data)
+    session = onnx_export.open_graph(tmp_path / "onnx" / "model.onnx")
+    found = graph_logits(session, data)
     assert len(set(data.lengths)) > 1
     np.testing.assert_allclose(found, expected, rtol=0, atol=1.0 if int8 else 1e-4)
-    alone = np.concatenate([onnx_export.run_session(session, data.collate([row])) for row in range(len(data))])
+    alone = np.concatenate([session.run(data.collate([row])) for row in range(len(data))])
     np.testing.assert_allclose(alone, expected, rtol=0, atol=1.0 if int8 else 1e-4)
     if int8:
         assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.9
@@ -162,12 +164,12 @@ def test_logits_of_tokens(tiny_backbone: str, tmp_path: Path) -> None:
 
     subnetwork = pruned(tiny_backbone, head=Head(per_token=True), labels=("start", "end"))
     Onnx().write(Source(subnetwork), tmp_path / "onnx")
-    session = onnx_export.open_session(tmp_path / "onnx" / "model.onnx")
+    session = onnx_export.open_graph(tmp_path / "onnx" / "model.onnx")
     base = subnetwork.base()
     for batch in onnx_export.sample_batches(base.tokenizer, 20):
         with torch.no_grad():
             expected = subnetwork.model(base)(**batch).logits.numpy()
-        np.testing.assert_allclose(onnx_export.run_session(session, batch), expected, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(session.run(batch), expected, rtol=0, atol=1e-4)
 
 
 # --- refused -------------------------------------------------------------------------------------------------------
@@ -205,6 +207,27 @@ def test_a_graph_that_is_another_model_is_not_written(
     with pytest.raises(UserError, match=r"another model: its logits differ from the model's by at most 1\.0e\+00"):
         Onnx().write(Source(subnetwork), tmp_path / "onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("format", [Onnx(), SubnetworkFolder("float16")], ids=["onnx", "float16"])
+def test_a_model_of_non_finite_logits_is_not_written(format: Any, tiny_backbone: str, tmp_path: Path) -> None:
+    """All its weights are finite."""
+    subnetwork = pruned(tiny_backbone)
+    subnetwork.weights["classifier.weight"].fill_(3e38)
+    with pytest.raises(UserError, match="non-finite"):
+        format.write(Source(subnetwork), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trace_that_holds_for_one_length_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longformer cuts a text into windows in Python, so the graph has the number of windows of the traced batch."""
+    longformer = replace(ARCHITECTURES["roberta"], sizes=ARCHITECTURES["roberta"].sizes | {"attention_window": 4})
+    monkeypatch.setitem(ARCHITECTURES, "longformer", longformer)
+    base = load_backbone(write_backbone("longformer", tmp_path / "backbone"), LABELS, seed=0)
+    subnetwork = Subnetwork.of(base, LABELS, base.model.state_dict(), None)
+    with pytest.raises(UserError, match=r"the ONNX graph is another model.*choose another format"):
+        Onnx().write(Source(subnetwork), tmp_path / "onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["backbone"]
 
 
 def test_a_tokenizer_of_another_library_is_refused(

@@ -368,7 +368,9 @@ def test_the_best_span_by_hand() -> None:
     assert best_spans(windows, logits, max_answer_tokens=1).tolist() == [[10, 15]]
 
 
-def test_logits_that_are_no_numbers_choose_nothing() -> None:
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_logits_that_are_no_numbers_are_refused(value: float) -> None:
     windows = made_windows([2, 2], [0, 1], [True] * 4)
-    logits = np.array([[np.nan, 1], [2, 1], [np.nan, np.nan], [np.inf, -np.inf]], dtype=np.float32)
-    assert best_spans(windows, logits).tolist() == [[10, 15], [0, 0]]
+    logits = np.array([[0, 1], [2, 1], [3, value], [1, 1]], dtype=np.float32)
+    with pytest.raises(UserError, match="non-finite"):
+        best_spans(windows, logits)

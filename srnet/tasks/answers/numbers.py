@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from srnet.arrays import finite_logits
 from srnet.tasks.answers.base import AnswerKind, Judge, Measure, judge_sums, quotient, register
 from srnet.tasks.splits import Split
 
@@ -40,9 +41,7 @@ def _standardised(values: np.ndarray) -> np.ndarray:
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:
-    """Non-finite answers carry no information, so all of them count as equal."""
-    values = np.asarray(values, dtype=np.float64)
-    return values if np.isfinite(values).all() else np.zeros_like(values)
+    return finite_logits(np.asarray(values, dtype=np.float64))
 
 
 def pearson_of(sums: np.ndarray) -> np.ndarray:
