@@ -282,6 +282,15 @@ def test_described_files_have_the_metric_of_their_answers(folder: Path) -> None:
     assert (spec.metric, spec.text_b) == ("pearson", None)  # type: ignore[attr-defined]
 
 
+def test_a_busy_machine_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (99.0, 0.0, 0.0), raising=False)
+    monkeypatch.setattr("srnet.api.speeds.measure_speed", lambda *given: [])
+    srnet.speed("KEY", pace=srnet.Pace(threads=1))
+    assert "load before was 99.0" in capsys.readouterr().err
+
+
 # --- names ---------------------------------------------------------------------------------------------------------
 
 
