@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from srnet.device import current_device
 from srnet.errors import UserError
 from srnet.evaluation import score_split
 from srnet.export.onnx import GRAPH, onnx_logits, open_session
@@ -41,5 +42,5 @@ def _logits_of(folder: Path, exported: Exported) -> Callable[[Encoded], np.ndarr
     if exported.kind == "onnx":
         session = open_session(folder / GRAPH)
         return lambda data: onnx_logits(session, data)
-    model = load_exported(folder)
+    model: Any = load_exported(folder).to(current_device())  # type: ignore[arg-type]
     return lambda data: predict(model, data)
