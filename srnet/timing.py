@@ -118,11 +118,12 @@ def open_runner(source: str, name: str | None = None) -> Runner:
 
 def torch_runner(name: str, model: Any, kind: str = "torch", size: int | None = None) -> Runner:
     model.eval()
+    device = model.device
 
     @torch.inference_mode()
     def run(batch: Batch) -> Any:
         # a GPU has computed the logits when they are in the host's memory, where those of a graph are
-        return model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.cpu()
+        return model(**{name: tensor.to(device) for name, tensor in batch.items()}).logits.cpu()
 
     def count() -> int:
         return sum(parameter.numel() for parameter in model.parameters())
