@@ -45,10 +45,10 @@ class Engine:
         keys = ranks.on_main(lambda: [node.key for node in self.plan(targets)])  # one state of the store for all
         every = every_node(targets)
         missing = [every[key] for key in keys]
-        self._say_heads(every.values())
         if not missing:
             self.store.tidy()
             return  # before `open`: a read-only store can still be read
+        self._say_heads(every.values())
         self.store.open()
         executor: Executor = executors.make_executor(self.name, self.workers, self.store, self.report_to, ranks)
         with self.store.in_use(), self.reporter.session():

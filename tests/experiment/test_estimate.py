@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from gpus import Simulated
+from small import read_no_backbone
 
 from srnet.experiment import CE, BiasModel, Evaluate, FineTune, Moment, Pretrained, Prune, Rewind, Store, Trajectory
 from srnet.experiment.estimate import Estimate, duration_text, estimate, measure_step
@@ -32,7 +33,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """No backbone is read: a step takes a second, and every measurement is noted."""
-    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
+    read_no_backbone(monkeypatch)
     asked: list[tuple[str, int]] = []
 
     def measure(raw: Pretrained, settings: TrainingSettings) -> float:

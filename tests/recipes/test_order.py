@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small import small_defaults
+from small import read_no_backbone, small_defaults
 
 from srnet.cli import main
 from srnet.errors import UserError
@@ -24,7 +24,7 @@ from srnet.tasks.synthetic import SyntheticTask
 
 @pytest.fixture(autouse=True)
 def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head=None: f"hash of {name}")
+    read_no_backbone(monkeypatch)
 
 
 @pytest.fixture

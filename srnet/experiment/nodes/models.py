@@ -75,7 +75,7 @@ class Pretrained(ModelNode):
     @property
     def own_classifier(self) -> OwnClassifier:
         """The classifier of the checkpoint, if its labels are those of the task."""
-        return _own_classifier(self.backbone, load_task(self.task).labels, self.head)
+        return own_classifier_of(self.backbone, load_task(self.task).labels, self.head)
 
     @property
     def fine_tuned(self) -> bool:
@@ -110,7 +110,7 @@ class Pretrained(ModelNode):
 
 
 @lru_cache(maxsize=32)
-def _own_classifier(backbone: str, labels: tuple[str, ...], head: Head) -> OwnClassifier:
+def own_classifier_of(backbone: str, labels: tuple[str, ...], head: Head) -> OwnClassifier:
     return find_own_classifier(backbone, labels, head)
 
 
