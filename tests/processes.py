@@ -246,7 +246,9 @@ class ForkServer:
 
 
 @contextmanager
-def started_fork_server(modules: tuple[str, ...] = EVERYTHING, env: dict[str, str] | None = None) -> Iterator[ForkServer]:
+def started_fork_server(
+    modules: tuple[str, ...] = EVERYTHING, env: dict[str, str] | None = None
+) -> Iterator[ForkServer]:
     with tempfile.TemporaryDirectory(prefix="srnet-") as folder:  # a short path: that of a socket is limited
         env = environment() if env is None else env
         server = ForkServer(Path(folder) / "socket", env)

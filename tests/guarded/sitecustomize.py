@@ -23,9 +23,7 @@ def watch(event: str, args: tuple[Any, ...]) -> None:
         host = str(args[0] if event in LOOKUPS else args[1][0])
         if "LOOPBACK" not in os.environ or host not in HERE:
             refuse(event, host)
-    elif event == "open" and args[2] & WRITES:
-        check(args[0])
-    elif event == "os.mkdir":
+    elif event == "os.mkdir" or (event == "open" and args[2] & WRITES):
         check(args[0])
     elif event == "os.rename":
         check(args[1])
