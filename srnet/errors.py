@@ -30,13 +30,25 @@ def reason(error: BaseException) -> str:
 def running(model: object) -> Iterator[None]:
     """One line for a model or tokenizer of someone else's that fails on its inputs."""
     try:
-        yield
+        with catching_panics():
+            yield
     except UserError:
         raise
     except Exception as error:  # configurations, torch and onnxruntime have many names for it
         raise UserError(
             f"{model} cannot be run ({reason(error)})", "its weights, configuration and tokenizer must belong together"
         ) from error
+
+
+@contextmanager
+def catching_panics() -> Iterator[None]:
+    """A panic of a library in Rust, such as tokenizers, as an ordinary exception. It is none, and has no module."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":
+            raise RuntimeError(reason(error)) from error
+        raise
 
 
 def check_ranges(holder: object, ranges: Mapping[str, tuple[float, float]]) -> None:

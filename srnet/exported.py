@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tokenizers import Tokenizer
 
 from srnet.backbones import CLASSIFIER, Head
-from srnet.backbones.checkpoints import read_pretrained
+from srnet.backbones.checkpoints import read_pretrained, reading
 from srnet.errors import UserError, reason
 from srnet.files import write_bytes
 from srnet.label_words import read_at_first_token, restrict_to
@@ -96,10 +96,10 @@ def load_exported(folder: Path | str) -> PreTrainedModel:
     exported = Exported.read(folder)
     if exported.kind == "onnx":
         raise UserError(f"{folder} is an ONNX model", "onnxruntime runs it: see examples/onnx_classify.py")
-    transformers.logging.disable_progress_bar()
     make = _plain if exported.kind == "checkpoint" else _shrunk
     try:
-        model: PreTrainedModel = make(folder, exported).eval()
+        with reading(folder):
+            model: PreTrainedModel = make(folder, exported).eval()
     except UserError:
         raise
     except Exception as error:  # a damaged config.json raises almost anything
@@ -111,10 +111,11 @@ def load_tokenizer(folder: Path) -> Any:
     """The tokenizer of an exported folder, for what the model reads."""
     exported = Exported.read(folder)
     try:
-        if exported.kind == "onnx":
-            tokenizer = _tokenizer_in(folder / TOKENIZER)
-        else:
-            tokenizer = read_pretrained(transformers.AutoTokenizer, folder)
+        with reading(folder):
+            if exported.kind == "onnx":
+                tokenizer = _tokenizer_in(folder / TOKENIZER)
+            else:
+                tokenizer = read_pretrained(transformers.AutoTokenizer, folder)
     except Exception as error:  # the tokenizers library raises plain ones
         raise _no_tokenizer(folder, error) from error
     tokenizer.model_input_names = list(exported.inputs)
@@ -124,7 +125,8 @@ def load_tokenizer(folder: Path) -> Any:
 def vocabulary_size(folder: Path) -> int:
     """How many tokens the tokenizer of an exported folder knows, without the rest of it."""
     try:
-        size = int(Tokenizer.from_file(str(folder / TOKENIZER)).get_vocab_size())
+        with reading(folder):
+            size = int(Tokenizer.from_file(str(folder / TOKENIZER)).get_vocab_size())
     except Exception as error:
         raise _no_tokenizer(folder, error) from error
     if not size:
@@ -143,7 +145,10 @@ def _tokenizer_in(file: Path) -> Any:
 
 
 def _plain(folder: Path, exported: Exported) -> Any:
-    model = read_pretrained(exported.head.loader(), folder, use_safetensors=True, dtype=torch.float32)
+    loader = exported.head.loader()
+    model, info = read_pretrained(loader, folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True)
+    if info["missing_keys"]:
+        raise UserError(f"{folder} has no '{min(info['missing_keys'])}'", "export the model again")
     return _with_head(model, exported)
 
 

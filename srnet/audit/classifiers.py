@@ -15,7 +15,7 @@ from srnet.audit.cards import read_card
 from srnet.audit.encoding import TextClassifier
 from srnet.audit.labels import match_labels
 from srnet.backbones import folder_or_name, has_language_model, keep_own_classifier, load_backbone, load_language_model
-from srnet.backbones.checkpoints import read_pretrained, read_tokenizer, why_not_loaded
+from srnet.backbones.checkpoints import read_pretrained, read_tokenizer, reading, why_not_loaded
 from srnet.device import current_device
 from srnet.errors import UserError, running
 from srnet.experiment import Store
@@ -171,7 +171,10 @@ def _from_hugging_face(source: Source) -> Classifier:
 
 def _config(name: str) -> Any:
     try:
-        return read_pretrained(AutoConfig, folder_or_name(name))
+        with reading(folder_or_name(name)):
+            return read_pretrained(AutoConfig, folder_or_name(name))
+    except UserError:
+        raise
     except Exception as error:  # a damaged config.json raises almost anything
         raise UserError(
             f"{name} cannot be loaded ({why_not_loaded(error)})",

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from srnet.audit.cards import Card, check_files, read_card
 from srnet.audit.encoding import TextClassifier
-from srnet.backbones.checkpoints import read_pretrained
+from srnet.backbones.checkpoints import read_pretrained, reading
 from srnet.errors import UserError, reason
 from srnet.export.graphs import SEGMENTS, graph_logits
 from srnet.export.onnx import GRAPH, open_graph
@@ -52,12 +52,13 @@ def _labels(card: Card, width: int | None, folder: Path) -> tuple[str, ...]:
 
 def _tokenizer(folder: Path, card: Card) -> Any:
     try:
-        if (folder / "tokenizer_config.json").is_file():
-            tokenizer = read_pretrained(AutoTokenizer, str(folder))
-        else:
-            tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+        with reading(folder):
+            if (folder / "tokenizer_config.json").is_file():
+                tokenizer = read_pretrained(AutoTokenizer, str(folder))
+            else:
+                tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+            if tokenizer.pad_token_id is None:
+                tokenizer.pad_token = tokenizer.convert_ids_to_tokens(card.pad_token_id)
     except Exception as error:  # the tokenizers library raises plain Exceptions
         raise UserError(f"{folder} has no usable tokenizer: {reason(error)}", "restore it") from error
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(card.pad_token_id)
     return tokenizer

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from srnet.errors import UserError, reason
+from srnet.errors import UserError, catching_panics, reason
 from srnet.files import read_json
 from srnet.lazy import torch, transformers
 from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
@@ -16,6 +17,9 @@ from srnet.network import guarded_hub, may_download
 
 _SYNTHETIC = Path(__file__).parents[1] / "tasks" / "synthetic"
 IDENTITY = "identity.json"
+MOST = 10_000
+"""Layers or labels of a model."""
+_COUNTED = re.compile("layer|group|label")
 SHIPPED = {EMBEDDED: _SYNTHETIC / "backbone", EMBEDDED_OTHER: _SYNTHETIC / "backbone_small"}
 
 
@@ -64,18 +68,39 @@ def read_pretrained(loader: Any, source: str | Path, **options: Any) -> Any:
 
 @contextlib.contextmanager
 def loading(name: str, part: str = "backbone") -> Iterator[None]:
-    """One line for a checkpoint that is missing or damaged, and no warning "some weights are newly initialised"."""
-    level = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    """One line for a checkpoint that is missing or damaged."""
     try:
-        yield
+        with reading(folder_or_name(name)):
+            yield
     except UserError:
         raise
     except Exception as error:  # a damaged config.json raises almost anything: KeyError, ZeroDivisionError, ...
         raise _not_loadable(f"{part} '{name}'", error) from error
+
+
+@contextlib.contextmanager
+def reading(folder: Path | str) -> Iterator[None]:
+    """No warnings such as "some weights are newly initialised", and no configuration that would take forever."""
+    _check_sizes(Path(folder) / "config.json")
+    level = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    try:
+        with catching_panics():
+            yield
     finally:
         transformers.logging.set_verbosity(level)
+
+
+def _check_sizes(path: Path) -> None:
+    """Layers and labels are made one by one in Python; a matrix that is too large is an error of its own."""
+    config: Any = {}
+    with contextlib.suppress(UserError):  # whoever loads it says what is wrong with it
+        config = read_json(path)
+    named = config.items() if isinstance(config, dict) else ()
+    large = [key for key, value in named if type(value) is int and value > MOST and _COUNTED.search(key)]
+    if large:
+        raise UserError(f"{path} cannot be loaded ({large[0]} is out of range)", f"at most {MOST:,} are possible")
 
 
 def why_not_loaded(error: Exception) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from srnet.backbones.checkpoints import read_model, read_tokenizer, recorded_identity
+from srnet.backbones.checkpoints import loading, read_model, read_tokenizer, recorded_identity
 from srnet.backbones.head import CLASSIFIER, Head
 from srnet.backbones.language_model import check_architecture, has_head, no_language_model
 from srnet.backbones.layers import classifier_of
@@ -61,9 +61,10 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CL
     if head.words and not has_head(model, fresh):
         raise no_language_model(name)
     state = {key: tensor for key, tensor in model.state_dict().items() if key not in fresh}
-    identity = _identity(state, model.config, tokenizer)  # of the checkpoint: before the settings below change
-    set_padding(model, tokenizer, name)
-    set_segments(model, tokenizer)
+    with loading(name, "the tokenizer of"):
+        identity = _identity(state, model.config, tokenizer)  # of the checkpoint: before the settings below change
+        set_padding(model, tokenizer, name)
+        set_segments(model, tokenizer)
     model.newly_initialised = fresh
     if head.words:
         restrict_to(model, token_ids(head.words, tokenizer))

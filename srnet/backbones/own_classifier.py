@@ -61,6 +61,8 @@ def find_own_classifier(name: str, labels: tuple[str, ...], head: Head, *, in_or
     layer = classifier_of(model)
     if layer is None or f"{layer}.weight" in missing:
         return OwnClassifier("the checkpoint has no classifier")
+    if missing:
+        return OwnClassifier(f"the checkpoint has no '{min(missing)}'")
     theirs = tuple(str(model.config.id2label.get(index, f"LABEL_{index}")) for index in range(model.config.num_labels))
     order, why = _match(theirs, labels, in_order)
     parameters = model.get_submodule(layer).named_parameters(prefix=layer)

@@ -91,11 +91,11 @@ def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.n
             tokens = tokenizer(
                 *_cut(some, tokenizer, max_length), truncation=True, max_length=max_length, return_attention_mask=False
             )
-        lengths += map(len, tokens["input_ids"])
-        for name, rows in tokens.items():
-            parts.setdefault(name, []).append(np.fromiter(chain.from_iterable(rows), dtype=np.int32))
+            lengths += map(len, tokens["input_ids"])
+            for name, rows in tokens.items():
+                parts.setdefault(name, []).append(np.fromiter(chain.from_iterable(rows), dtype=np.int32))
     if not any(lengths):
-        raise UserError(f"the tokenizer finds no tokens in the texts of '{split.name}'", "check its vocabulary")
+        raise UserError(f"{TOKENIZER} finds no tokens in the texts of '{split.name}'", "check its vocabulary")
     columns = {name: np.concatenate(each) for name, each in parts.items()}
     arrays = {name: a if a.dtype.kind == "i" else a.astype(np.float32) for name, a in (extras or {}).items()}
     tensors = {name: torch.from_numpy(a) for name, a in arrays.items()}
@@ -105,9 +105,11 @@ def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.n
 
 def padding(tokenizer: Any, names: Iterable[str]) -> dict[str, int]:
     """What each column of a batch is padded with."""
-    if tokenizer.pad_token_id is None:
-        raise UserError("the tokenizer has no padding token", "give its configuration a pad_token")
-    return {name: tokenizer.pad_token_id if name == "input_ids" else 0 for name in names}
+    with running(TOKENIZER):
+        token = tokenizer.pad_token_id
+    if token is None:
+        raise UserError(f"{TOKENIZER} has no padding token", "give its configuration a pad_token")
+    return {name: token if name == "input_ids" else 0 for name in names}
 
 
 def _cut(texts: tuple[list[str], ...], tokenizer: Any, max_length: int) -> tuple[list[str], ...]:

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from itertools import islice, product
 
-from .doors import DOORS, prepare
+from .doors import DOORS, EVERY, prepare
 from .harness import Case, hostile, run
 from .valid import VALID
 
@@ -26,7 +26,9 @@ def main() -> None:
         sys.exit("what the cases damage is not valid")
     doors = given.door or list(DOORS)
     numbers = range(given.first, given.first + given.cases) if given.case is None else [given.case]
-    chosen = list(islice(product(numbers, doors), given.cases))
+    every = {} if given.door or given.case is not None else EVERY
+    turns = ((number, door) for number, door in product(numbers, doors) if number % every.get(door, 1) == 0)
+    chosen = list(islice(turns, given.cases))
     cases = (hostile(door, DOORS[door], number, given.seed) for number, door in chosen)
     codes: Counter[int] = Counter()
     bad, started = 0, time.monotonic()

@@ -16,9 +16,12 @@ from typing import Any
 
 from .forged import mask_files, stores, subnetworks, vectors
 from .harness import Door
+from .model_doors import MODEL_DOORS, VALID_MODELS
 from .rubbish import NAMES, TEXTS, changed, damage, rewrite
 from .valid import BACKBONE, HEADER, PUBLISHED, RECIPE, ROWS, TASK, VALID, csv_text, write_parquet, write_published
 from .valid import write_task as write_task
+
+VALID |= VALID_MODELS
 
 
 def prepare() -> None:
@@ -192,4 +195,7 @@ DOORS: dict[str, Door] = {
     "subnetworks": subnetworks,
     "vectors": vectors,
     "store": stores,
+    **MODEL_DOORS,
 }
+EVERY = dict.fromkeys(MODEL_DOORS, 20)
+"""Doors whose cases are long have only every so many, unless they are asked for."""

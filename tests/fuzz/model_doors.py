@@ -1,0 +1,231 @@
+"""Doors to models that others made: ONNX graphs, and exported folders whose checksums fit what was forged."""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .forged import _forge_weights
+from .graphs import Made
+from .harness import Door
+from .rubbish import TEXTS, changed, damage, rewrite
+from .valid import BACKBONE, sign, stored, stored_key, write_task
+
+KINDS = ("merged", "shrunk", "onnx", "subnetwork")
+CARD = {"subnetwork": "subnetwork.json"}
+WORDS, LABELS = 101, 2
+"""At least as many as the tokenizer has, and those of the task."""
+
+
+@functools.cache
+def exported(kind: str) -> Path:
+    """A model of the store in one format."""
+    from srnet import api
+    from srnet.experiment import Engine, Store
+    from srnet.progress import Reporter
+
+    out = Path(tempfile.mkdtemp(prefix="srnet-fuzz-export-")) / kind
+    engine = Engine(Store(stored()), Reporter(quiet=True))
+    return api.export_model(stored_key("Prune"), out, format=kind, engine=engine)
+
+
+def command(name: str, folder: Path) -> list[str]:
+    task = ["--task", str(write_task(folder))]
+    return {
+        "evaluate": ["evaluate", "model", *task],
+        "audit": ["audit", "model", *task, "--out", "page", "-q"],
+        "speed": ["speed", "model", "--rounds", "2", "--lengths", "8", "--batch", "2", "--no-memory"],
+    }[name]
+
+
+COMMANDS = ("evaluate", "audit", "speed")
+
+
+# --- graphs --------------------------------------------------------------------------------------------------------
+
+
+def graphs(rng: random.Random, folder: Path) -> list[str]:
+    """ONNX graphs that declare and give what no classifier does, in a sealed folder or with a plain configuration."""
+    model = folder / "model"
+    shutil.copytree(exported("onnx"), model)
+    _mutated(rng).write(model / "model.onnx")
+    if rng.random() < 0.15:
+        rewrite(model / "model.onnx", functools.partial(damage, rng))
+    if rng.random() < 0.3:
+        (model / "srnet.json").unlink()
+        config = {"id2label": {"0": "no", "1": "yes"}, "max_length": 32, "pad_token_id": 0}
+        (model / "config.json").write_text(json.dumps(changed(rng, config) if rng.random() < 0.5 else config))
+        return command("audit", folder)
+    _seal(model, _facts(model))
+    return command(rng.choice(COMMANDS), folder)
+
+
+def plain_graph() -> Made:
+    return Made(np.linspace(-1, 1, WORDS * LABELS, dtype=np.float32).reshape(WORDS, LABELS))
+
+
+def _mutated(rng: random.Random) -> Made:
+    made = plain_graph()
+    for change in rng.sample(CHANGES, rng.choice([1, 1, 2])):
+        made = change(rng, made)
+    return made
+
+
+TYPES = ("INT64", "INT32", "INT8", "UINT16", "FLOAT", "FLOAT16", "BOOL", "DOUBLE")
+SIZES = ("rows", "tokens", None, -1, 0, 1, 2, 3, 7, 8, 64, 2**31, 2**62)
+
+
+def _inputs(rng: random.Random, made: Made) -> Made:
+    inputs = {name: rng.choice(TYPES) for name in made.inputs}
+    if rng.random() < 0.4:
+        inputs[rng.choice(["token_type_ids", "position_ids", "", "x" * 300, "../evil", "labels"])] = rng.choice(TYPES)
+    if rng.random() < 0.3:
+        inputs.pop(rng.choice(["attention_mask", "nothing"]), None)
+    return replace(made, inputs=inputs)
+
+
+def _sizes(rng: random.Random, made: Made) -> Made:
+    return replace(made, rows=rng.choice(SIZES), length=rng.choice(SIZES), declared=rng.choice([None, made.declared]))
+
+
+def _table(rng: random.Random, made: Made) -> Made:
+    words, labels = rng.choice([0, 1, 5, WORDS, 1000]), rng.choice([0, 1, 2, 3, 1000])
+    value = rng.choice([0.0, 1.0, float("nan"), float("inf"), -3e38])
+    table = np.full((words, labels), value, dtype=np.float32)
+    if table.size and rng.random() < 0.3:
+        table[-1] = np.nan
+    return replace(made, table=table, declared=rng.choice([None, ("rows", labels)]))
+
+
+def _outputs(rng: random.Random, made: Made) -> Made:
+    declared = rng.choice([None, (), ("rows",), ("rows", 3), (2**62, 2), ("rows", 2**40), (0, 0), ("rows", "x", 2)])
+    kinds = ("STRING", "FLOAT16", "DOUBLE", "INT64", "BOOL", "BFLOAT16", "FLOAT")
+    return replace(made, output=rng.choice(kinds), declared=declared, others=rng.choice([(), ("a",), ("a", "b")]))
+
+
+def _sums(rng: random.Random, made: Made) -> Made:
+    return replace(made, sums=rng.choice([(), (0,), (2,), (0, 1), (1, 2), (0, 1, 2), (7,), (-9,)]), declared=None)
+
+
+def _operator(rng: random.Random, made: Made) -> Made:
+    names = ("Magic", "Exp", "Log", "Sqrt", "Softmax", "NonZero", "Shape", "Loop", "Reciprocal", "Round")
+    return replace(made, operator=rng.choice(names), domain=rng.choice(["", "", "elsewhere", "com.microsoft"]))
+
+
+def _external(rng: random.Random, made: Made) -> Made:
+    places = ("table.bin", "../../table.bin", "/etc/passwd", "/dev/zero", "", ".", "model.onnx", "nothing")
+    return replace(made, external=rng.choice([*places, *TEXTS]))
+
+
+def _allocation(rng: random.Random, made: Made) -> Made:
+    return replace(made, allocates=rng.choice([1, 2**42, 2**50, 2**62, -1]))
+
+
+Change = Callable[[random.Random, Made], Made]
+CHANGES: list[Change] = [_inputs, _sizes, _table, _outputs, _sums, _operator, _external, _allocation]
+
+
+# --- folders -------------------------------------------------------------------------------------------------------
+
+
+def exports(rng: random.Random, folder: Path) -> list[str]:
+    """Exported folders of every format in which one file says something else."""
+    kind = rng.choice(KINDS)
+    model = folder / "model"
+    shutil.copytree(exported(kind), model)
+    card = CARD.get(kind, "srnet.json")
+    facts = _facts(model, card)
+    if kind == "subnetwork":
+        shutil.copytree(BACKBONE, folder / "backbone")
+        facts["backbone"] = str(folder / "backbone")
+    if rng.random() < 0.3:
+        forged = changed(rng, facts)
+        facts = forged if isinstance(forged, dict) else facts
+    else:
+        places = [model, *(folder / "backbone",) * (kind == "subnetwork")]
+        files = [p for place in places for p in place.iterdir() if p.name not in (card, "README.md")]
+        _forge(rng, rng.choice(files))
+    _seal(model, facts, card)
+    return command(rng.choice(COMMANDS), folder)
+
+
+def _forge(rng: random.Random, path: Path) -> None:
+    if rng.random() < 0.15:
+        rewrite(path, functools.partial(damage, rng))
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(changed(rng, json.loads(path.read_text()))))
+    elif path.suffix == ".safetensors":
+        rng.choice([_forge_weights, _fill_weights, _fill_weights, _forge_header])(rng, path)
+    elif path.suffix == ".onnx":
+        _mutated(rng).write(path)
+    else:
+        rewrite(path, functools.partial(damage, rng))
+
+
+def _fill_weights(rng: random.Random, path: Path) -> None:
+    """Tensors of the right shape whose values no training leaves."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(path)
+    for name in rng.sample(sorted(weights), rng.choice([1, 1, len(weights)])):
+        if weights[name].is_floating_point():
+            weights[name] = torch.full_like(weights[name], rng.choice([float("nan"), float("inf"), 3e38, 0.0]))
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def _forge_header(rng: random.Random, path: Path) -> None:
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.dumps(changed(rng, json.loads(data[8 : 8 + size]))).encode()
+    length = len(header) if rng.random() < 0.8 else rng.choice([0, 2**31, 2**63, max(0, len(header) - 1)])
+    path.write_bytes(length.to_bytes(8, "little") + header + data[8 + size :])
+
+
+def _facts(model: Path, card: str = "srnet.json") -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads((model / card).read_text())
+    return {name: value for name, value in facts.items() if name != "sha256"}
+
+
+def _seal(model: Path, facts: dict[str, Any], card: str = "srnet.json") -> None:
+    """With checksums that fit."""
+    from srnet.files import sha256
+
+    if isinstance(facts.get("files"), dict):
+        facts = {**facts, "files": {name: _digest(model / name, sha256) for name in facts["files"]}}
+    sign(model / card, facts)
+
+
+def _digest(path: Path, sha256: Callable[[Path], str]) -> Any:
+    return sha256(path) if path.parent.name == "model" and path.is_file() else "0"
+
+
+# --- commands that succeed -----------------------------------------------------------------------------------------
+
+
+def _valid(kind: str, name: str, folder: Path) -> list[str]:
+    shutil.copytree(exported(kind), folder / "model")
+    return command(name, folder)
+
+
+def _valid_graph(folder: Path) -> list[str]:
+    shutil.copytree(exported("onnx"), folder / "model")
+    plain_graph().write(folder / "model" / "model.onnx")
+    _seal(folder / "model", _facts(folder / "model"))
+    return command("evaluate", folder)
+
+
+MODEL_DOORS: dict[str, Door] = {"graphs": graphs, "exports": exports}
+VALID_MODELS: dict[str, list[Callable[[Path], list[str]]]] = {
+    "graphs": [_valid_graph],
+    "exports": [functools.partial(_valid, kind, name) for kind, name in zip(KINDS, (*COMMANDS, "audit"), strict=True)],
+}
