@@ -15,6 +15,7 @@ FOUNDATION = (
     "files",
     "names",
     "progress",
+    "terminal",
     "label_words",
     "backbones",
     "options",

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import srnet
 from srnet.cli.app import Given, Json, Run, StoreFolder, app, out
 from srnet.cli.options import Command, Fields
 from srnet.lazy import torch
+from srnet.terminal import Terminal
 
 Models = Annotated[list[str], typer.Argument(help="Keys, folders of any exported format, backbones, names on the Hub.")]
 Picture = Annotated[Path | None, typer.Option(help="Also draw speed against score: FILE.png, .pdf or .svg.")]
@@ -33,8 +34,10 @@ def speed(
     """
     pace = srnet.Pace(**measuring)
     engine, load = Run(**folder, quiet=True).start(), _load()
-    with Console(stderr=True).status("loading") as status:
-        found = srnet.speed(*models, pace=pace, engine=engine, on_step=status.update, picture=picture)
+    with Terminal(stderr=True).status("loading") as status:  # a name in a plain str would be read as markup
+        found = srnet.speed(
+            *models, pace=pace, engine=engine, on_step=lambda text: status.update(Text(text)), picture=picture
+        )
     threads, cores = pace.threads or torch.get_num_threads(), os.cpu_count() or 1
     if load + threads > cores + 1:
         engine.reporter.warn(
@@ -44,9 +47,7 @@ def speed(
     if json:
         out.print_json(data={"threads": threads, "models": [each.facts() for each in found]})
     else:
-        (out if out.is_terminal else Console(width=WIDE, markup=False, highlight=False, emoji=False)).print(
-            _table(found, pace)
-        )
+        (out if out.is_terminal else Terminal(width=WIDE)).print(_table(found, pace))
 
 
 def _load() -> float:
