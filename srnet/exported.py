@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from srnet.backbones import CLASSIFIER, Head
 from srnet.backbones.checkpoints import read_pretrained, reading
 from srnet.errors import UserError, reason
-from srnet.files import write_bytes
+from srnet.files import read_bytes, write_bytes
 from srnet.label_words import read_at_first_token, restrict_to
 from srnet.lazy import torch, transformers
 from srnet.masks.units import blocks_of
@@ -167,7 +167,7 @@ def _shrunk(folder: Path, exported: Exported) -> Any:
         if name not in sizes or any(unit >= sizes[name] for unit in units):
             raise UserError(f"{folder / CARD} has units of '{name}' that the model does not have", "restore the file")
     cut_blocks(model, exported.units)
-    model.load_state_dict(load((folder / WEIGHTS).read_bytes()))
+    model.load_state_dict(load(read_bytes(folder / WEIGHTS)))
     return model
 
 

@@ -311,10 +311,12 @@ class Find:
         return next((n for n in counts if self._fits(self._recipe(targets, n).nodes())), 1)
 
     def _too_short(self, nodes: Sequence[Node]) -> UserError:
-        needed, budget = duration_text(self._seconds(nodes)), duration_text(self.budget or 0.0)
+        left = max(0.0, (self._ends or 0.0) - time.monotonic())
+        needed, left_over, budget = map(duration_text, (self._seconds(nodes), left, self.budget or 0.0))
         return UserError(
             f"the budget of {budget} is too short for one subnetwork",
-            f"what is missing takes about {needed}; with a larger --budget the same command continues",
+            f"what is missing takes about {needed}, and {left_over} of it are left; with a larger --budget the same "
+            "command continues",
         )
 
     def _fits(self, nodes: Sequence[Node]) -> bool:

@@ -16,6 +16,7 @@ FOUNDATION = (
     "names",
     "network",
     "progress",
+    "terminal",
     "label_words",
     "backbones",
     "options",

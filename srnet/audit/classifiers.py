@@ -15,7 +15,7 @@ from srnet.audit.cards import read_card
 from srnet.audit.encoding import TextClassifier
 from srnet.audit.labels import match_labels
 from srnet.backbones import folder_or_name, has_language_model, keep_own_classifier, load_backbone, load_language_model
-from srnet.backbones.checkpoints import read_pretrained, read_tokenizer, reading, why_not_loaded
+from srnet.backbones.checkpoints import check_no_adapter, read_pretrained, read_tokenizer, reading, why_not_loaded
 from srnet.device import current_device
 from srnet.errors import UserError, running
 from srnet.experiment import Store
@@ -23,6 +23,7 @@ from srnet.experiment.nodes import TaskSpec
 from srnet.experiment.rebuild import stored_model
 from srnet.export.onnx import GRAPH
 from srnet.exported import is_exported
+from srnet.files import require_readable_in
 from srnet.label_words import read_at_first_token, restrict_to
 from srnet.names import DOWNLOAD_VARIABLE
 from srnet.subnetwork import CARD, Subnetwork, load_subnetwork
@@ -102,6 +103,8 @@ def load_classifier(source: Source) -> Classifier:
     if not source.name.strip():
         raise UserError("a model has no name", "give a key, a folder or a hub name")
     if source.folder.is_dir():
+        require_readable_in(source.folder)
+        check_no_adapter(source.folder)
         return _format_of(source.folder)(source)
     if source.folder.exists() or source.name.startswith((".", "/", "~")):
         raise UserError(f"{source.name} is not a folder", "give the folder of a model")

@@ -92,6 +92,14 @@ def rule(name: str, says: str, applies: Applies = any_task) -> Callable[[Change]
     return lambda change: Rule(name, says, change, applies)
 
 
+def told(error: BaseException) -> str:
+    """What an exception of a rule says. It is of the user's own code, so that even its text may fail."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
 RULES: dict[str, Rule] = {}
 """Those that every audit knows, by name."""
 

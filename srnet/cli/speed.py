@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import srnet
 from srnet.cli.app import Given, Json, Run, StoreFolder, app, out
 from srnet.cli.options import Command, Fields
+from srnet.terminal import Terminal
 
 Models = Annotated[list[str], typer.Argument(help="Keys, folders of any exported format, backbones, names on the Hub.")]
 Picture = Annotated[Path | None, typer.Option(help="Also draw speed against score: FILE.png, .pdf or .svg.")]
@@ -31,16 +32,16 @@ def speed(
     """
     pace = srnet.Pace(**measuring)
     engine = Run(**folder, quiet=True).start()
-    with Console(stderr=True).status("loading") as status:
-        found = srnet.speed(*models, pace=pace, engine=engine, on_step=status.update, picture=picture)
+    with Terminal(stderr=True).status("loading") as status:  # a name in a plain str would be read as markup
+        found = srnet.speed(
+            *models, pace=pace, engine=engine, on_step=lambda text: status.update(Text(text)), picture=picture
+        )
     if json:
         from srnet.timing import threads_of
 
         out.print_json(data={"threads": threads_of(pace), "models": [each.facts() for each in found]})
     else:
-        (out if out.is_terminal else Console(width=WIDE, markup=False, highlight=False, emoji=False)).print(
-            _table(found, pace)
-        )
+        (out if out.is_terminal else Terminal(width=WIDE)).print(_table(found, pace))
 
 
 def _table(found: list[Any], pace: Any) -> Table:

@@ -48,7 +48,7 @@ class Estimate:
 
 def duration_text(seconds: float) -> str:
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return f"{seconds:.1g} s" if 0.0005 <= seconds < 0.95 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 

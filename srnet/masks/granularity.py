@@ -101,6 +101,10 @@ class Groups(ABC):
     def keep(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> Values:
         """What stays of each group so that the share `sparsity` of the weights is pruned, the lowest scores first."""
 
+    def check_removes(self, sparsity: float, scope: Scope) -> None:
+        """Refuse a share so small that some scores would leave everything, so that no training ends in it."""
+        return
+
     @abstractmethod
     def expand(self, keep: Values) -> Mask:
         """The mask over weights, from a decision about each score."""
@@ -228,6 +232,18 @@ class Units(Groups):
         most = sum(map(self._free, self.groups)) / self.total
         if sparsity > most + ROUNDING:
             raise self.out_of_reach(sparsity, most)
+
+    def check_removes(self, sparsity: float, scope: Scope) -> None:
+        """Refuse a share so small that some scores would leave every unit, so that no training ends in it."""
+        sizes = {name: group.size for name, group in self.groups.items()}
+        if scope == "global" or STACK in self.groups:
+            costs, _ = torch.cat(list(self.costs.values())).sort(descending=True)
+            is_whole = self._number_pruned(costs, len(costs), sparsity) == 0
+        else:
+            is_whole = self.counts(sizes, sparsity) == sizes
+        if is_whole and sparsity > 0.0:
+            units = "block" if STACK in self.groups else "unit of a block"
+            raise UserError(f"sparsity {sparsity:g} is less than one {units}", "give a larger one, or prune weights")
 
     def out_of_reach(self, sparsity: float, most: float) -> UserError:
         what = "block" if STACK in self.groups else "unit of a block"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,7 +13,7 @@ import numpy as np
 
 from srnet.errors import UserError
 from srnet.tasks.answers import CLASSES, AnswerKind
-from srnet.tasks.reading import Bad, Nested, brief, read_rows
+from srnet.tasks.reading import Bad, Nested, brief, literal, read_rows
 from srnet.tasks.splits import LEVELS, Coarse, Kind, Split
 
 FINAL_PUNCTUATION = " \t.!?,;:…。"
@@ -184,7 +183,7 @@ def _from_bytes_literal(text: str) -> str:
     if not _BYTES.fullmatch(text):
         return text
     try:
-        value = ast.literal_eval(text)
+        value = literal(text)
         return value.decode("utf-8") if isinstance(value, bytes) else text
-    except (SyntaxError, ValueError):
+    except ValueError:
         return text

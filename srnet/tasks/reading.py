@@ -6,6 +6,7 @@ by default that is an error, so that nothing is skipped silently.
 
 from __future__ import annotations
 
+import ast
 import csv
 import gzip
 import io
@@ -13,6 +14,7 @@ import json
 import math
 import re
 import sys
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -76,12 +78,8 @@ def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()
         yield from _parquet_rows(source) if suffix == ".parquet" else _text_rows(source, suffix, bad, columns)
     except FileNotFoundError:
         raise UserError(f"{source} does not exist", "check the path") from None
-    except IsADirectoryError:
-        raise UserError(f"{source} is a folder", "give a file") from None
     except NotADirectoryError:
         raise UserError(f"{source} does not exist: a part of its path is a file", "check the path") from None
-    except PermissionError:
-        raise UserError(f"{source} may not be read", "change its permissions") from None
     except OSError as error:
         raise UserError(f"{source} cannot be read ({error.strerror or error})", "check the path") from None
 
@@ -90,6 +88,16 @@ def brief(text: str, limit: int = 80) -> str:
     """A file's content for a message: on one line, and at most `limit` characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[:limit]}..."
+
+
+def literal(text: str) -> Any:
+    """The Python literal in a cell. Nothing is executed, and whatever is no literal raises a ValueError."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about what looks like a mistake in a program
+            return ast.literal_eval(text)
+    except Exception as error:  # of texts that no one wrote by hand: MemoryError, RecursionError, TypeError, ...
+        raise ValueError(f"not a literal: {type(error).__name__}") from error
 
 
 def _text_rows(source: str, suffix: str, bad: Bad | None, columns: tuple[str, ...]) -> Iterator[Row]:

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save
 
 from srnet.device import on_cpu
 from srnet.errors import UserError
-from srnet.files import new_folder, read_json, write_bytes, write_json
+from srnet.files import new_folder, read_json, require_readable_in, write_bytes, write_json
 
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
 
@@ -83,6 +83,7 @@ def _is_plain(value: Any) -> bool:
 def readable(folder: Path) -> bool:
     """Whether there is a complete checkpoint; otherwise the run starts from the beginning."""
     try:
+        require_readable_in(folder)
         load_file(folder / _TENSORS)
         read_json(folder / _STATE)
         read_json(folder / "trainer_state.json")
