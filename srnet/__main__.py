@@ -2,8 +2,11 @@
 
 import sys
 
+from srnet.network import isolate_process
+
 
 def main() -> None:
+    isolate_process()
     try:
         from srnet.cli import main as run  # takes a while, in which Ctrl-C is no reason for a traceback
 

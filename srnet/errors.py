@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 LONGEST = 600
 """Characters of a problem or a fix. Both quote the input, which may be a megabyte."""
+_JOINERS = "\u200c\u200d"
+"""Invisible, but words of some languages need them."""
 
 
 class UserError(Exception):
@@ -17,8 +19,18 @@ class UserError(Exception):
 def shortened(text: str, longest: int = LONGEST) -> str:
     """`text` on one line, without control characters, and without its middle where it is too long."""
     half = longest // 2
-    text = text if len(text) <= longest else f"{text[:half]} ... {text[-half:]}"
-    return "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in text)
+    return printable(text if len(text) <= longest else f"{text[:half]} ... {text[-half:]}")
+
+
+def printable(text: str) -> str:
+    """`text` on one line, without control characters, which a terminal would obey."""
+    return text if text.isprintable() else "".join(map(_printable, text))
+
+
+def _printable(character: str) -> str:
+    if character.isprintable() or character in _JOINERS:
+        return character
+    return " " if character.isspace() else "\ufffd"
 
 
 def reason(error: BaseException) -> str:

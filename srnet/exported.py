@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from tokenizers import Tokenizer
 
 from srnet.backbones import CLASSIFIER, Head
-from srnet.backbones.checkpoints import reading
+from srnet.backbones.checkpoints import read_pretrained, reading
 from srnet.errors import UserError, reason
-from srnet.files import write_bytes
+from srnet.files import read_bytes, write_bytes
 from srnet.label_words import read_at_first_token, restrict_to
 from srnet.lazy import torch, transformers
 from srnet.masks.units import blocks_of
@@ -115,7 +115,7 @@ def load_tokenizer(folder: Path) -> Any:
             if exported.kind == "onnx":
                 tokenizer = _tokenizer_in(folder / TOKENIZER)
             else:
-                tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **_SAFE)
+                tokenizer = read_pretrained(transformers.AutoTokenizer, folder)
     except Exception as error:  # the tokenizers library raises plain ones
         raise _no_tokenizer(folder, error) from error
     tokenizer.model_input_names = list(exported.inputs)
@@ -144,14 +144,9 @@ def _tokenizer_in(file: Path) -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, pad_token=pad_token)
 
 
-_SAFE = {"trust_remote_code": False, "local_files_only": True}
-
-
 def _plain(folder: Path, exported: Exported) -> Any:
     loader = exported.head.loader()
-    model, info = loader.from_pretrained(
-        folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **_SAFE
-    )
+    model, info = read_pretrained(loader, folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True)
     if info["missing_keys"]:
         raise UserError(f"{folder} has no '{min(info['missing_keys'])}'", "export the model again")
     return _with_head(model, exported)
@@ -164,7 +159,7 @@ def _shrunk(folder: Path, exported: Exported) -> Any:
 
     from srnet.masks.shrink import cut_blocks
 
-    config = transformers.AutoConfig.from_pretrained(folder, **_SAFE)
+    config = read_pretrained(transformers.AutoConfig, folder)
     with no_init_weights():
         model = _with_head(exported.head.loader().from_config(config), exported)
     sizes = {block.name: block.size for block in blocks_of(model)}
@@ -172,7 +167,7 @@ def _shrunk(folder: Path, exported: Exported) -> Any:
         if name not in sizes or any(unit >= sizes[name] for unit in units):
             raise UserError(f"{folder / CARD} has units of '{name}' that the model does not have", "restore the file")
     cut_blocks(model, exported.units)
-    model.load_state_dict(load((folder / WEIGHTS).read_bytes()))
+    model.load_state_dict(load(read_bytes(folder / WEIGHTS)))
     return model
 
 

@@ -32,6 +32,11 @@ _EXPLAINED = {
     errno.EFBIG: ("the file is too large", "choose another folder, or raise the limit"),
     errno.EIO: ("the disk reports an error", "choose a folder on another disk"),
 }
+_OF_READING = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP)
+"""What opening a file to read it raises as well."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How a cell begins that a spreadsheet runs; the last four are the full-width forms."""
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def _umask() -> int:
@@ -62,7 +67,15 @@ def explained(error: Exception, path: Path | str) -> UserError | None:
     kind = DiskFull if number in (errno.ENOSPC, errno.EDQUOT) else UserError
     named = Path(getattr(error, "filename", None) or path)
     is_temporary = named.name.startswith(".") or _is_staged(named)
+    if number in _OF_READING and not is_temporary and not _is_part(named, Path(path)):
+        return UserError(f"cannot open {named}: {os.strerror(number)}", "check its path and permissions")
     return kind(f"cannot write {path if is_temporary else named}: {problem}", fix)
+
+
+def _is_part(named: Path, target: Path) -> bool:
+    """Whether an error about `named` concerns what is written to `target`: that, a part of it, or where it lies."""
+    one, other = named.absolute(), target.absolute()
+    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def _is_staged(path: Path) -> bool:
@@ -117,9 +130,18 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 
 
+def spreadsheet_cell(value: Any) -> Any:
+    """A cell of a csv file for people: text that a spreadsheet would run as a formula gets a quote in front (OWASP).
+
+    Numbers stay numbers. Files that srnet reads again (`srnet data write`) are exact instead.
+    """
+    is_formula = isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value)
+    return f"'{value}" if is_formula else value
+
+
 def read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
+        return json.loads(read_bytes(path))
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read as JSON: {error}") from error
 
@@ -141,14 +163,45 @@ def check_types(path: Path, values: dict[str, Any], **needed: type | tuple[type,
 
 def open_data(path: Path | str) -> IO[bytes]:
     """A file of data, as it is or, with the ending .gz, decompressed."""
-    require_regular(Path(path))
+    require_readable(Path(path))
     return gzip.open(path) if str(path).endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
 
 
-def require_regular(path: Path) -> None:
-    """Refuse a pipe, for which a reader may wait forever, and a device, which may have no end."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise UserError(f"{path} is a pipe or a device", "give a file: data is read more than once")
+def open_file(path: Path | str) -> IO[bytes]:
+    """A file, to be read. Every file that is read is opened here, or was given to `require_readable`."""
+    require_readable(Path(path))
+    return open(path, "rb")
+
+
+def read_bytes(path: Path) -> bytes:
+    with open_file(path) as file:
+        return file.read()
+
+
+def require_readable(path: Path) -> None:
+    """Refuse a pipe or a socket, for which a reader may wait forever, a device, which may have no end, and a folder.
+
+    What does not exist is left to the reader, which knows what it needs the file for.
+    """
+    if path.is_dir():
+        raise UserError(f"{path} is a folder", "give a file")
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is a pipe or a device", "give a file")
+    if path.exists() and not os.access(path, os.R_OK):
+        raise _unreadable(path)
+
+
+def require_readable_in(folder: Path) -> None:
+    """The same for every file of a folder, before a library opens what it finds there."""
+    if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
+        raise _unreadable(folder)
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if not path.is_dir():
+            require_readable(path)
+
+
+def _unreadable(path: Path) -> UserError:
+    return UserError(f"{path} may not be read", "change its permissions")
 
 
 def require_new(folder: Path) -> Path:
@@ -251,5 +304,5 @@ def _sync(path: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

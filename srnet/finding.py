@@ -110,7 +110,7 @@ class Found:
             "model": self.model and self.model.key,
             "full_model": self.full_model and self.full_model.key,
             "scores": {split: vars(each) for split, each in (self.scores or {}).items()},
-            "verdict": None if self.verdict is None else {"answer": self.verdict.answer, "gains": gains},
+            "verdict": self.verdict and {"answer": self.verdict.answer, "text": str(self.verdict), "gains": gains},
             "warnings": list(self.warnings),
             "folder": self.folder and str(self.folder),
             "measured": [each.facts() for each in self.measured],
@@ -285,9 +285,10 @@ class Find:
 
     def _verdict(self, evidence: Evidence, models: list[ModelNode]) -> Verdict:
         references, dev = evidence.full_models(models), evidence.id
-        kept = evidence.contrast((1.0, models, dev), (-self.settings.keep_id, references, dev))
+        keeps = self.settings.keep_id
+        kept = evidence.contrast((1.0, models, dev), (-keeps, references, dev))
         gains = {split: evidence.gain(models, split) for split in evidence.ood}
-        return judge(evidence.mean(models, dev), evidence.mean(references, dev), kept, gains)
+        return judge(evidence.mean(models, dev), evidence.mean(references, dev), kept, gains, keeps=keeps)
 
     # --- the budget ------------------------------------------------------------------------------------------------
 
@@ -310,10 +311,12 @@ class Find:
         return next((n for n in counts if self._fits(self._recipe(targets, n).nodes())), 1)
 
     def _too_short(self, nodes: Sequence[Node]) -> UserError:
-        needed, budget = duration_text(self._seconds(nodes)), duration_text(self.budget or 0.0)
+        left = max(0.0, (self._ends or 0.0) - time.monotonic())
+        needed, left_over, budget = map(duration_text, (self._seconds(nodes), left, self.budget or 0.0))
         return UserError(
             f"the budget of {budget} is too short for one subnetwork",
-            f"what is missing takes about {needed}; with a larger --budget the same command continues",
+            f"what is missing takes about {needed}, and {left_over} of it are left; with a larger --budget the same "
+            "command continues",
         )
 
     def _fits(self, nodes: Sequence[Node]) -> bool:

@@ -4,6 +4,7 @@ Imports nothing heavy, so that `srnet --help` is quick.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 
 from srnet.errors import UserError
 
@@ -33,3 +34,45 @@ def file_name(what: str, name: str) -> str:
             f"use at most {LONGEST_NAME} letters, digits, spaces, '.', '_' and '-', a letter or a digit first",
         )
     return name
+
+
+# --- names of labels -----------------------------------------------------------------------------------------------
+
+_UNNAMED = re.compile(r"label_\d+|\d+", re.IGNORECASE)
+"""What Hugging Face calls an output without a name."""
+
+
+def are_unnamed(labels: Sequence[str]) -> bool:
+    """Whether a model only numbers its outputs."""
+    return all(map(_UNNAMED.fullmatch, labels))
+
+
+def loose_name(label: str) -> str:
+    """Without case, spaces, underscores and hyphens: `NOT ENOUGH INFO` and `not_enough_info` are one label.
+
+    A label without letters is a number, whose hyphen is a sign: only spaces around it are ignored.
+    """
+    has_letters = any(map(str.isalpha, label))
+    return re.sub(r"[\s_-]+", "", label).casefold() if has_letters else label.strip()
+
+
+def match_names(
+    theirs: Sequence[str], ours: Sequence[str], spellings: Mapping[str, str] | None = None
+) -> tuple[int, ...] | None:
+    """For each of our labels, the index of the one of theirs that means it; None unless they match one to one.
+
+    Names, and then other spellings, are compared exactly. Only a name that equals none of them is compared loosely,
+    and only if that is unambiguous.
+    """
+    exact = {**(spellings or {}), **{label: label for label in ours}}
+    loose: dict[str, set[str]] = {}
+    for spelling, label in exact.items():
+        loose.setdefault(loose_name(spelling), set()).add(label)
+
+    def meaning(name: str) -> str | None:
+        found = {exact[name]} if name in exact else loose.get(loose_name(name), set())
+        return next(iter(found)) if len(found) == 1 else None
+
+    meant = [meaning(name) for name in theirs]
+    fits = len(theirs) == len(ours) == len(set(meant)) and set(meant) == set(ours)
+    return tuple(meant.index(label) for label in ours) if fits else None

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from srnet.terminal import Terminal
 
 Watch = Callable[[int, int, dict[str, float]], None]
 """Called with (step, total, latest figures) during a run."""
@@ -40,7 +41,7 @@ class Step:
         self._started = self._reported = time.monotonic()
         self._bar: TaskID | None = None
         if reporter.progress is not None:
-            self._bar = reporter.progress.add_task(title.replace("[", r"\["), total=1, figures="")
+            self._bar = reporter.progress.add_task(title, total=1, figures="")
 
     def advance(self, done: int, total: int, figures: dict[str, float]) -> None:
         """Show the progress; cheap enough to be called at every training step."""
@@ -67,7 +68,7 @@ class Reporter:
     """Shows which steps run, their progress, and what was skipped; with `quiet` only warnings."""
 
     def __init__(self, quiet: bool = False) -> None:
-        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.console = Terminal(stderr=True, soft_wrap=True)
         self.quiet = quiet or is_secondary_rank()
         self.live = self.console.is_terminal and not self.quiet
         self.progress: Progress | None = None
@@ -79,7 +80,8 @@ class Reporter:
             yield
             return
         counts = TextColumn("{task.completed:g}/{task.total:g} {task.fields[figures]}")
-        columns = (TextColumn("{task.description}"), BarColumn(), counts, TimeElapsedColumn(), TimeRemainingColumn())
+        title = TextColumn("{task.description}", markup=False)
+        columns = (title, BarColumn(), counts, TimeElapsedColumn(), TimeRemainingColumn())
         with Progress(*columns, console=self.console, transient=True) as self.progress:
             yield
         self.progress = None
@@ -89,7 +91,7 @@ class Reporter:
 
     def say(self, text: str) -> None:
         if not self.quiet:
-            self.console.print(text, markup=False)
+            self.console.print(text)
 
     def warn(self, text: str) -> None:
-        self.console.print(f"warning: {text}", markup=False)
+        self.console.print(f"warning: {text}")

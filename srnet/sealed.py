@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from srnet.errors import UserError
-from srnet.files import check_types, read_json_object, sha256, write_json
+from srnet.files import check_types, read_json_object, require_readable_in, sha256, write_json
 
 README = "README.md"
 LONGEST_TEXT = 2**20
@@ -28,6 +28,7 @@ def seal(folder: Path, card: str, facts: dict[str, Any]) -> None:
 def read_sealed(folder: Path, card: str, **needed: type | tuple[type, ...]) -> dict[str, Any]:
     """The card, after everything that it names was found unaltered."""
     path = folder / card
+    require_readable_in(folder)
     facts = read_json_object(path, files=dict, sha256=str)
     if facts.pop("sha256") != _checksum(facts):
         raise UserError(f"{path} was altered: its checksum does not match", "restore the file")

@@ -118,10 +118,12 @@ def open_runner(source: str, name: str | None = None) -> Runner:
 
 def torch_runner(name: str, model: Any, kind: str = "torch", size: int | None = None) -> Runner:
     model.eval()
+    device = model.device
 
     @torch.inference_mode()
     def run(batch: Batch) -> Any:
-        return model(**batch).logits
+        # a GPU has computed the logits when they are in the host's memory, where those of a graph are
+        return model(**{name: tensor.to(device) for name, tensor in batch.items()}).logits.cpu()
 
     def count() -> int:
         return sum(parameter.numel() for parameter in model.parameters())
@@ -169,8 +171,7 @@ def measure_speed(
 ) -> list[Measured]:
     """`sources`: a name for the table -> what `open_runner` reads. The first is what ratios refer to."""
     pace = pace or Pace()
-    before = torch.get_num_threads()
-    threads = pace.threads or before
+    before, threads = torch.get_num_threads(), threads_of(pace)
     torch.set_num_threads(threads)
     try:
         runners = [open_runner(source, name) for name, source in sources.items()]
@@ -185,6 +186,11 @@ def measure_speed(
         Measured(each.name, each.kind, each.parameters(), each.bytes, peak, tuple(found))
         for each, peak, found in zip(runners, memory, timings, strict=True)
     ]
+
+
+def threads_of(pace: Pace) -> int:
+    """How many threads a model may use."""
+    return pace.threads or torch.get_num_threads()
 
 
 def time_runners(

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from srnet.errors import UserError
+from srnet.files import open_file
 
 LARGEST = 2**20
 """Bytes of a file."""
@@ -46,8 +47,8 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 def read_yaml(path: Path) -> Any:
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)  # a device such as /dev/zero never ends
+        with open_file(path) as file:
+            data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
             raise UserError(f"{path} has more than {LARGEST:,} bytes", "is it a YAML file?")
         return _parsed(data.decode())

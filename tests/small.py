@@ -6,7 +6,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import pytest
 
+from srnet.backbones import OwnClassifier
 from srnet.tasks.base import Metric, Task
 from srnet.tasks.splits import Kind, Split
 from srnet.tasks.synthetic import SyntheticTask
@@ -16,6 +18,13 @@ def small_defaults(train_size: int, dev_size: int, ood_size: int) -> tuple[Any, 
     """For `SyntheticTask.__init__.__defaults__`: these sizes, and everything else as it is."""
     sizes = {"train_size": train_size, "dev_size": dev_size, "ood_size": ood_size}
     return tuple(sizes.get(field.name, field.default) for field in fields(SyntheticTask))
+
+
+def read_no_backbone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any name is a backbone without a classifier, with a hash made of the name."""
+    nodes = "srnet.experiment.nodes.models"
+    monkeypatch.setattr(f"{nodes}.backbone_hash", lambda name, head=None: f"hash of {name}")
+    monkeypatch.setattr(f"{nodes}.own_classifier_of", lambda name, labels, head: OwnClassifier("there is none"))
 
 
 @dataclass(frozen=True)

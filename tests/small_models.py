@@ -5,6 +5,7 @@ And a subnetwork of any backbone without some of its heads and neurons.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -52,6 +53,18 @@ def tiny(variant: str, seed: int = 0) -> Any:
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
     return model.eval()
+
+
+def write_tuned(backbone: str, folder: Path, names: tuple[str, ...], head: Head = CLASSIFIER) -> str:
+    """A model that somebody fine-tuned for labels of these names, as `save_pretrained` leaves it."""
+    base = load_backbone(backbone, names, seed=5, head=head)
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for parameter in base.model.parameters():  # as if trained: no weight is the backbone's, nor small
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    base.model.save_pretrained(folder)
+    base.tokenizer.save_pretrained(folder)
+    return str(folder)
 
 
 def random_units(model: nn.Module, share: float, seed: int) -> dict[str, torch.Tensor]:

@@ -146,6 +146,8 @@ def test_what_is_left_in_the_folder(engine: Engine, tmp_path: Path) -> None:
     assert srnet.load_subnetwork(folder).config.num_labels == 2
     assert found.verdict is not None
     assert found.verdict.answer == "no verdict", "one seed"
+    assert found.verdict.keeps == 0.5, "the bar is the one that was given"
+    assert found.to_json()["verdict"]["text"] == str(found.verdict)
     again = srnet.find(SMALL, settings, out=out, engine=engine)
     assert _without_times(again) == _without_times(found)
     full, small = json.loads((out / "find.json").read_text())["measured"]

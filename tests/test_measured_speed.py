@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from commands import refused
 from processes import ForkServer
 from small_models import VARIANTS, pruned, tiny
+from torch import nn
 
 from srnet import api
 from srnet.api.speeds import _drawn_length, _known_scores, by_score
@@ -71,6 +73,25 @@ def test_every_format_side_by_side(folders: Path, tiny_backbone: str) -> None:
         assert json.loads(json.dumps(each.facts()))["timings"][0]["per_second"] > 0
     assert all(timing.ratio == (1.0, 1.0, 1.0) for timing in found[0].timings)
     assert _table(found, QUICK).row_count == 7
+
+
+def test_a_model_on_a_gpu_runs_there_until_its_logits_are_back() -> None:
+    """A clock that stops earlier measures how work is queued."""
+    seen: list[Any] = []
+
+    class OnGpu(nn.Module):
+        device = torch.device("meta")
+
+        def get_input_embeddings(self) -> nn.Embedding:
+            return nn.Embedding(5, 2)
+
+        def forward(self, **batch: torch.Tensor) -> Any:
+            seen.extend(tensor.device for tensor in batch.values())
+            return SimpleNamespace(logits=SimpleNamespace(cpu=lambda: "on the host"))
+
+    runner = torch_runner("model", OnGpu())
+    assert runner.run(runner.inputs(1, 4)) == "on the host"
+    assert seen == [torch.device("meta")] * 2
 
 
 def test_memory_is_that_of_the_model(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from srnet.cli.app import app
-from srnet.cli.recipes import _order
 from srnet.errors import UserError
-from srnet.experiment import BiasSpec
+from srnet.experiment import BiasModel, BiasSpec
+from srnet.recipes import Order
 from srnet.recipes.tasks import load_task_file
 from srnet.tasks.files import DataFile, FilesTask
 from srnet.tasks.published import published_task
@@ -137,7 +137,14 @@ def test_a_description_in_a_folder_may_be_named_from_elsewhere(snli: Path, monke
 def test_word_vectors_are_found_from_any_folder(snli: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (snli.parent / "words.vec").write_text("doctors 1 0\npilot 0 1\n")
     monkeypatch.chdir(snli.parent)
-    assert _order({"bias": BiasSpec(vectors="words.vec")}).bias.vectors == str(snli.parent / "words.vec")
+    spec, absolute = BiasSpec(vectors="words.vec"), str(snli.parent / "words.vec")
+    assert absolute in Order(bias=spec).command(), "the command of a report works in any folder"
+    task = published_task("snli", snli)
+    stored = [spec.node(task, "a backbone"), BiasModel(task, vectors="words.vec")]
+    assert {node.vectors for node in stored if isinstance(node, BiasModel)} == {absolute}
+    (pair,) = {BiasModel(task, vectors=each).vectors for each in ("v.npy,w.txt", f"{snli.parent}/v.npy,./w.txt")}
+    assert pair == f"{snli.parent}/v.npy,{snli.parent}/w.txt"
+    assert BiasModel(task, vectors="a/backbone").vectors == "a/backbone"
     assert BiasSpec(vectors="../words.vec").resolved(Path("snli")).vectors == str(snli.parent / "words.vec")
 
 

@@ -14,7 +14,9 @@ FOUNDATION = (
     "errors",
     "files",
     "names",
+    "network",
     "progress",
+    "terminal",
     "label_words",
     "backbones",
     "options",
@@ -24,6 +26,7 @@ FOUNDATION = (
     "sealed",
     "children",
     "pace",
+    "device",
 )
 """Open to all; these import nothing but each other."""
 ORDER = (

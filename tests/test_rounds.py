@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from made_up import remember
+from small import read_no_backbone
 
 import srnet
 from srnet.errors import UserError
@@ -24,7 +25,7 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough evidence"
 
 @pytest.fixture(autouse=True)
 def _keys_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
+    read_no_backbone(monkeypatch)
     monkeypatch.setattr("srnet.files.os.fsync", lambda descriptor: None)
 
 

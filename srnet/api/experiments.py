@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from srnet.evaluation import MIN_SEEDS
 from srnet.experiment import Engine
 from srnet.files import require_writable
 from srnet.options import as_cli_args
@@ -44,8 +45,8 @@ def demo(
 
 def run(spec: Path | str, out: Path | str | None = None, *, engine: Engine | None = None) -> Results:
     """Run the recipe in a YAML file."""
-    recipe = load_recipe(Path(spec))
-    return run_recipe(recipe, out or f"srnet-{recipe.name}", engine, f"srnet run {shlex.quote(str(spec))}")
+    recipe = load_recipe(spec)
+    return run_recipe(recipe, out or recipe.folder, engine, f"srnet run {shlex.quote(str(spec))}")
 
 
 def run_recipe(
@@ -66,8 +67,7 @@ def reproduce(order: Order, out: Path | str | None = None, *, engine: Engine | N
     """Run figures of the paper, check its claims on them, and write one report."""
     engine, recipes = engine or Engine(), order.recipes()
     title = f"{', '.join(order.figures)}, profile {order.profile}"
-    folder = Path(out or f"srnet-{'-'.join(order.figures)}")
-    return _report(recipes, folder, engine, title, order.command(), order)
+    return _report(recipes, Path(out or order.folder), engine, title, order.command(), order)
 
 
 def _report(
@@ -95,9 +95,12 @@ def _report(
 
 
 def claims(order: Order, engine: Engine | None = None) -> list[Finding]:
-    """The paper's claims, on what the store has of the order's figures. Nothing is computed."""
-    store = (engine or Engine()).store
-    return answer_claims([Evidence(recipe, store) for recipe in order.recipes()])
+    """The paper's claims, on what the store has of the order's figures. Nothing is computed.
+
+    An order without seeds has as many as an answer needs: three, and four with the profile paper.
+    """
+    store, recipes = (engine or Engine()).store, order.seeded(MIN_SEEDS).recipes()
+    return answer_claims([Evidence(recipe, store) for recipe in recipes])
 
 
 def claims_until_answered(
@@ -105,7 +108,8 @@ def claims_until_answered(
 ) -> list[Finding]:
     """The paper's claims, with seeds added to their figures until each is answered or a limit is reached.
 
-    `budget` is in seconds. Each look is tested at a level of 0.05 divided by the number of planned looks, one for the
-    seeds of the order and one for each further seed up to `max_seeds`.
+    `budget` is in seconds; the default of the order's seeds is that of `claims`. Each look is tested at a level of 0.05
+    divided by the number of planned looks, one for the seeds of the order and one for each further seed up to
+    `max_seeds`.
     """
-    return Rounds(order.recipes(), engine or Engine(), max_seeds, budget).run()
+    return Rounds(order.seeded(MIN_SEEDS).recipes(), engine or Engine(), max_seeds, budget).run()

@@ -21,6 +21,7 @@ from srnet.masks.granularity import WEIGHT
 from srnet.names import EMBEDDED
 from srnet.pace import Pace
 from srnet.progress import is_secondary_rank
+from srnet.recipes.plan import Plan, plan
 from srnet.report import report_files, section_id
 
 PACE = Pace(rounds=15, lengths=(8, 32, 128), batch=8, threads=1, memory=False)
@@ -78,6 +79,25 @@ def find(
     found = replace(found, warnings=tuple(write_pages(speed)), folder=folder, measured=tuple(compared.measured))
     write_json(out / "find.json", found.to_json())
     return found
+
+
+def plan_find(
+    task: TaskSpec,
+    settings: FindSettings | None = None,
+    *,
+    backbone: str = EMBEDDED,
+    bias: BiasSpec | None = None,
+    budget: float | None = None,
+    format: str | Format | None = None,
+    engine: Engine | None = None,
+    measure: bool = False,
+) -> Plan:
+    """What `find` would compute at most, how long it would take, and, with `measure`, what fits into the budget."""
+    engine, settings = engine or Engine(), settings or FindSettings()
+    format_to_deploy(format, settings)
+    search = Find(task, backbone, settings, engine, bias, budget)
+    planned = plan(search.at_most(), engine, measure=measure)
+    return replace(planned, fits=search.plan(budget)) if measure and budget is not None else planned
 
 
 def _name(format: Format) -> str:

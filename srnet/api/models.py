@@ -29,7 +29,7 @@ from srnet.progress import Reporter
 from srnet.pruners import Pruner
 from srnet.pruners.base import OfUnits, speedup_text
 from srnet.pruners.penalised import Penalised
-from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
+from srnet.recipes.profiles.defaults import check_rates, finetuning_for, pruning_for
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic.pretrain import pretrain as pretrain_backbone
 from srnet.tasks.synthetic.pretrain_settings import PretrainSettings
@@ -37,6 +37,8 @@ from srnet.training import TrainingSettings
 
 TOLERANCE = 0.002
 """How far a pruner without a budget may miss its sparsity before a remark says so."""
+TASK_WORDS = ("task",)
+"""Given as label words: those of the task."""
 WITHOUT_VECTORS = {
     "overlap": "words alone, no similarities: --vectors FILE adds them",
     "claim": "a bag of words: --vectors FILE uses the paper's max-pooled word vectors instead",
@@ -62,7 +64,6 @@ def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engin
     """
     given = {name: value for name, value in given.items() if value is not None}
     needs = Needs(**given)
-    bias = needs.bias.resolved(Path())
     if "temperature" in given and needs.distil is None:
         raise UserError("a temperature without distillation", "give the share of the loss as well: --distil 0.5")
     taught = needs.distil is not None or "teacher" in get_objective(text).needs
@@ -72,11 +73,11 @@ def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engin
     if needs.teacher is not None and not taught:
         raise UserError(f"objective '{text}' takes no teacher", "leave out --teacher, or add --distil 0.5")
     teacher = None if needs.teacher is None else stored_model(engine.store, needs.teacher)
-    made = make_objective(text, ObjectiveSources(raw, lambda: FineTune(raw, training=full), bias, teacher))
+    made = make_objective(text, ObjectiveSources(raw, lambda: FineTune(raw, training=full), needs.bias, teacher))
     # the constructor refuses nodes that the objective does not read
     nodes: dict[str, Any] = {} if teacher is None else {"teacher": answers_of(teacher)}
     if "bias" in given:
-        nodes["bias"] = bias.node(raw.task, raw.backbone)
+        nodes["bias"] = needs.bias.node(raw.task, raw.backbone)
     return replace(made, **nodes, distillation=needs.distil, temperature=needs.temperature)
 
 
@@ -94,6 +95,15 @@ def _settings(default: TrainingSettings, given: TrainingSettings | Mapping[str, 
     return given if isinstance(given, TrainingSettings) else default.changed(given or {})
 
 
+def _label_words(task: TaskSpec, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that were given; the task's own for ("task",)."""
+    if words != TASK_WORDS:
+        return words
+    if not (known := load_task(task).label_words):
+        raise UserError(f"task '{task.name}' names no label words", "give them: --label-words Yes,No")
+    return known
+
+
 def finetune(
     task: TaskSpec,
     objective: str = "ce",
@@ -106,12 +116,12 @@ def finetune(
 ) -> Trained:
     """Fine-tune a backbone on a task; with `words`, the language-model head it brings.
 
-    `training` may be a dict of what differs from the defaults. `needs` are fields of `Needs`: bias, teacher, distil,
-    temperature.
+    `words` has one word per label; `("task",)` stands for those of the task. `training` may be a dict of what differs
+    from the defaults. `needs` are fields of `Needs`: bias, teacher, distil, temperature.
     """
     engine = engine or Engine()
     settings = _settings(finetuning_for(backbone, task), training)
-    raw = Pretrained(backbone, task, settings.seed, words)
+    raw = Pretrained(backbone, task, settings.seed, _label_words(task, words))
     made = _objective(objective, raw, settings, engine, needs)
     return _trained(FineTune(raw, made, settings), engine)
 
@@ -148,6 +158,8 @@ def prune(
     """
     engine = engine or Engine()
     node, full, made = _opened(model, objective, engine, needs)
+    if isinstance(training, Mapping):
+        check_rates(pruner.name, node.pretrained.words, training)
     backbone = node.pretrained.backbone
     pruner = with_latency(pruner, backbone, engine)
     if not pruner.trains:
@@ -158,10 +170,32 @@ def prune(
     return _with_remarks(_trained(Prune(node, pruner, made, _settings(default, training)), engine), pruner)
 
 
+def prune_backbone(
+    task: TaskSpec,
+    pruner: Pruner,
+    objective: str = "ce",
+    *,
+    backbone: str = EMBEDDED,
+    training: TrainingSettings | Mapping[str, Any] | None = None,
+    words: tuple[str, ...] = (),
+    engine: Engine | None = None,
+    **needs: Any,
+) -> Trained:
+    """Prune a raw backbone, with a head that is randomly initialised from the seed of the training.
+
+    `words`, `training` and `needs` are as in `finetune`.
+    """
+    seed = _settings(TrainingSettings(), training).seed
+    raw = Pretrained(backbone, task, seed, _label_words(task, words))
+    return prune(raw, pruner, objective, training=training, engine=engine, **needs)
+
+
 def _with_remarks(trained: Trained, pruner: Pruner) -> Trained:
     if isinstance(pruner, OfUnits) and pruner.speedup is not None:
         aim = f"the encoder is {speedup_text(pruner.speedup)} by estimate, once its units are removed"
-        return replace(trained, remarks=(f"{aim}: srnet export {trained.key} --format shrunk, then srnet speed",))
+        return replace(
+            trained, remarks=(f"{aim}: `srnet export {trained.key} --format shrunk --out DIR`, then `srnet speed DIR`",)
+        )
     if abs(trained.sparsity - pruner.sparsity) <= TOLERANCE:
         return trained
     reached = f"{100 * trained.sparsity:.2f} % sparsity"

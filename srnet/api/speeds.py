@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ from srnet.experiment.rebuild import stored_model
 from srnet.export.card import scores_by_name, scores_of_folder
 from srnet.files import require_writable, write_bytes
 from srnet.pace import Pace
-from srnet.timing import Measured, measure_speed, speed_against_scores
+from srnet.progress import Reporter
+from srnet.timing import Measured, measure_speed, speed_against_scores, threads_of
 
 PICTURES = ("png", "pdf", "svg")
 SHORTEST_KEY = 4
@@ -51,21 +53,39 @@ def speed(
     """Measure models side by side: keys of the store, folders of any format, shipped backbones, names on the Hub.
 
     The first is what the others are compared with. `picture` is a file for a drawing of speed against the scores that
-    are known: those that the store has of a key, and those on the card of a folder.
+    are known: those that the store has of a key, and those on the card of a folder. The engine's reporter warns if the
+    machine was busy.
     """
     if not models:
         raise UserError("no model to measure", "give keys, folders or names")
     given = list(dict.fromkeys(models))
     short = [Path(model).name if Path(model).is_dir() else model for model in given]
     named = {name if short.count(name) == 1 else model: model for name, model in zip(short, given, strict=True)}
-    store, path = (engine or Engine()).store, None if picture is None else Path(picture)
+    engine, pace, load = engine or Engine(), pace or Pace(), _load()
+    store, path = engine.store, None if picture is None else Path(picture)
     scores = {} if path is None else by_score({name: _known_scores(model, store) for name, model in named.items()})
     if path is not None:
         _check_picture(path, scores)
-    compared = compare_speed(named, scores, pace or Pace(), store, on_step)
+    compared = compare_speed(named, scores, pace, store, on_step)
+    _warn_if_busy(load, threads_of(pace), engine.reporter)
     if path is not None:
         write_bytes(path, compared.drawn(path.suffix.removeprefix(".")))
     return compared.measured
+
+
+def _load() -> float:
+    """Processes that wanted to run in the last minute, as far as the system tells it."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
+def _warn_if_busy(load: float, threads: int, reporter: Reporter) -> None:
+    """`load` is that before the measuring, which adds `threads` to it."""
+    cores = os.cpu_count() or 1
+    if load + threads > cores + 1:
+        reporter.warn(
+            f"the load before was {load:.1f} on {cores} cores: threads that wait for each other slow some models more "
+            f"than others; measure on an idle machine{', or with --threads 1' if threads > 1 else ''}"
+        )
 
 
 def compare_speed(

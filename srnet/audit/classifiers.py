@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,20 +9,21 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from transformers import AutoConfig
 
 from srnet.audit.cards import read_card
 from srnet.audit.encoding import TextClassifier
 from srnet.audit.labels import match_labels
 from srnet.backbones import folder_or_name, has_language_model, keep_own_classifier, load_backbone, load_language_model
-from srnet.backbones.checkpoints import read_tokenizer, reading, why_not_loaded
+from srnet.backbones.checkpoints import check_no_adapter, read_pretrained, read_tokenizer, reading, why_not_loaded
+from srnet.device import current_device
 from srnet.errors import UserError, running
 from srnet.experiment import Store
 from srnet.experiment.nodes import TaskSpec
 from srnet.experiment.rebuild import stored_model
 from srnet.export.onnx import GRAPH
 from srnet.exported import is_exported
+from srnet.files import require_readable_in
 from srnet.label_words import read_at_first_token, restrict_to
 from srnet.names import DOWNLOAD_VARIABLE
 from srnet.subnetwork import CARD, Subnetwork, load_subnetwork
@@ -103,6 +103,8 @@ def load_classifier(source: Source) -> Classifier:
     if not source.name.strip():
         raise UserError("a model has no name", "give a key, a folder or a hub name")
     if source.folder.is_dir():
+        require_readable_in(source.folder)
+        check_no_adapter(source.folder)
         return _format_of(source.folder)(source)
     if source.folder.exists() or source.name.startswith((".", "/", "~")):
         raise UserError(f"{source.name} is not a folder", "give the folder of a model")
@@ -173,9 +175,7 @@ def _from_hugging_face(source: Source) -> Classifier:
 def _config(name: str) -> Any:
     try:
         with reading(folder_or_name(name)):
-            return AutoConfig.from_pretrained(
-                folder_or_name(name), trust_remote_code=False, local_files_only=os.environ.get(DOWNLOAD_VARIABLE) != "1"
-            )
+            return read_pretrained(AutoConfig, folder_or_name(name))
     except UserError:
         raise
     except Exception as error:  # a damaged config.json raises almost anything
@@ -200,7 +200,7 @@ def _with_label_words(name: str, ids: Any, labels: tuple[str, ...]) -> Any:
 
 
 def _on_device(model: Any) -> Any:
-    return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+    return model.eval().to(current_device())
 
 
 def _from_export(source: Source) -> Classifier:

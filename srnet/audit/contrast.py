@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from srnet.audit.labels import normalised
+from srnet.names import loose_name
 
 
 class Expected(Enum):
@@ -25,9 +25,9 @@ class Expected(Enum):
 
 SAME, FLIP = Expected.SAME, Expected.FLIP
 
-_FOLLOWS = {normalised(each) for each in ("entailment", "entailed", "entails", "supports", "supported")}
-_OPEN = {normalised(each) for each in ("neutral", "not enough info", "NEI", "unknown")}
-_ALIKE = {normalised(each) for each in ("duplicate", "equivalent", "paraphrase", "is_duplicate", "similar")}
+_FOLLOWS = {loose_name(each) for each in ("entailment", "entailed", "entails", "supports", "supported")}
+_OPEN = {loose_name(each) for each in ("neutral", "not enough info", "NEI", "unknown")}
+_ALIKE = {loose_name(each) for each in ("duplicate", "equivalent", "paraphrase", "is_duplicate", "similar")}
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def any_task(labels: tuple[str, ...]) -> bool:
 
 def follows(labels: tuple[str, ...]) -> str | None:
     """The label that says that the second text follows from the first, if the task has one."""
-    return next((label for label in labels if normalised(label) in _FOLLOWS), None)
+    return next((label for label in labels if loose_name(label) in _FOLLOWS), None)
 
 
 def asks_what_follows(labels: tuple[str, ...]) -> bool:
@@ -80,7 +80,7 @@ def asks_what_follows(labels: tuple[str, ...]) -> bool:
 
 def symmetric(labels: tuple[str, ...]) -> bool:
     """Whether the task asks if two texts mean the same, so that their order is of no importance."""
-    return any(normalised(label) in _ALIKE for label in labels)
+    return any(loose_name(label) in _ALIKE for label in labels)
 
 
 def pairs(labels: tuple[str, ...]) -> bool:
@@ -90,6 +90,14 @@ def pairs(labels: tuple[str, ...]) -> bool:
 def rule(name: str, says: str, applies: Applies = any_task) -> Callable[[Change], Rule]:
     """Make a rule of a function; `applies` is given the labels of the task."""
     return lambda change: Rule(name, says, change, applies)
+
+
+def told(error: BaseException) -> str:
+    """What an exception of a rule says. It is of the user's own code, so that even its text may fail."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
 
 
 RULES: dict[str, Rule] = {}
@@ -115,7 +123,7 @@ def swap_texts(row: Row) -> Changed | None:
 def repeat_claim(row: Row) -> Changed | None:
     """Not for rows that may be contradictions: then the first text would contradict itself."""
     entailed = follows(row.labels)
-    if not row.text_b.strip() or entailed is None or normalised(row.label) not in {normalised(entailed), *_OPEN}:
+    if not row.text_b.strip() or entailed is None or not (row.label == entailed or loose_name(row.label) in _OPEN):
         return None
     return Changed(f"{ended(row.text_a)} {row.text_b}", row.text_b, entailed)
 

@@ -18,7 +18,7 @@ class Loyalty:
     label: float
     """Share of equal answers."""
     probability: float
-    """Mean of 1 - sqrt(D_JS), with the Jensen-Shannon divergence to base 2."""
+    """Mean of 1 - sqrt(D_JS), with the Jensen-Shannon divergence to base e, as the authors compute it: 0.167 to 1."""
 
 
 def loyalty(judged: Judged) -> Loyalty | None:
@@ -42,7 +42,7 @@ def probability_loyalty(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def js_divergence(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """D_JS = (D_KL(p || m) + D_KL(q || m)) / 2 with m = (p + q) / 2, to base 2: from 0 to 1."""
+    """D_JS = (D_KL(p || m) + D_KL(q || m)) / 2 with m = (p + q) / 2, to base e: from 0 to ln 2."""
     middle = (p + q) / 2.0
     nats = (rel_entr(p, middle).sum(axis=1) + rel_entr(q, middle).sum(axis=1)) / 2.0
-    return np.asarray(np.clip(nats / np.log(2.0), 0.0, 1.0))  # rounding may go beyond
+    return np.asarray(np.clip(nats, 0.0, np.log(2.0)))  # rounding may go beyond

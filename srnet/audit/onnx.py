@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from srnet.audit.cards import Card, check_files, read_card
 from srnet.audit.encoding import TextClassifier
-from srnet.backbones.checkpoints import reading
+from srnet.backbones.checkpoints import read_pretrained, reading
 from srnet.errors import UserError, reason
 from srnet.export.graphs import SEGMENTS, graph_logits
 from srnet.export.onnx import GRAPH, open_graph
@@ -54,7 +54,7 @@ def _tokenizer(folder: Path, card: Card) -> Any:
     try:
         with reading(folder):
             if (folder / "tokenizer_config.json").is_file():
-                tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
+                tokenizer = read_pretrained(AutoTokenizer, str(folder))
             else:
                 tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
             if tokenizer.pad_token_id is None:

@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from srnet.audit.classifiers import Classifier
-from srnet.audit.contrast import FLIP, SAME, Changed, Expected, Row, Rule
+from srnet.audit.contrast import FLIP, SAME, Changed, Expected, Row, Rule, told
 from srnet.audit.rows import ROWS_AT_ONCE, collect_logits
 from srnet.errors import UserError
 from srnet.evaluation import Interval, paired_bootstrap
@@ -134,7 +134,7 @@ def _applied(rule: Rule, row: Row, id: str) -> Changed | None:
         return None
     if not isinstance(changed, Changed) or not all(isinstance(t, str) for t in (changed.text_a, changed.text_b)):
         raise UserError(f"rule '{rule.name}', row '{id}': it returns no Changed", "return Changed(...) or None")
-    if changed.expected not in (SAME, FLIP, *row.labels):
+    if not isinstance(changed.expected, (str, Expected)) or changed.expected not in (SAME, FLIP, *row.labels):
         known = ", ".join(("SAME", "FLIP", *row.labels))
         raise UserError(f"rule '{rule.name}' expects '{str(changed.expected)[:80]}'", f"choose one of: {known}")
     return changed
@@ -146,7 +146,7 @@ def _of_user(where: str) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
-        raise UserError(f"{where}: {type(error).__name__}: {error}", "correct it") from error
+        raise UserError(f"{where}: {told(error)}", "correct it") from error
 
 
 def _answers(part: Sequence[_Case], models: Sequence[Classifier]) -> np.ndarray:

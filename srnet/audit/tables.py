@@ -89,8 +89,8 @@ def sides_table(audit: Audit) -> Table:
 def loyalty_table(audit: Audit) -> Table:
     rows = tuple((each.split, _percent(each.label), _percent(each.probability)) for each in audit.loyalty)
     note = (
-        "Share of equal answers; mean of 1 - sqrt(Jensen-Shannon divergence) of the probabilities (Xu et al. 2021). "
-        "100 is the same behaviour."
+        "Share of equal answers; mean of 1 - sqrt(Jensen-Shannon divergence, base e) of the probabilities (Xu et al. "
+        "2021). 100 is the same behaviour; opposite answers have 0 and 16.7."
     )
     return Table("Loyalty of B to A", ("split", "label", "probability"), rows, note)
 

@@ -12,7 +12,7 @@ from srnet.audit.page import render_page
 from srnet.audit.report import Audit
 from srnet.audit.rows import Judged
 from srnet.errors import UserError
-from srnet.files import new_folder, require_writable, write_bytes, write_json
+from srnet.files import new_folder, require_writable, spreadsheet_cell, write_bytes, write_json
 
 JSON, CSV, PAGE = "audit.json", "examples.csv", "audit.html"
 
@@ -37,7 +37,7 @@ def write_audit(audit: Audit, out: Path) -> Path:
         with (staging / CSV).open("w", newline="", encoding="utf-8", errors="replace") as file:
             table = csv.writer(file)
             table.writerow(_header(audit))
-            table.writerows(row for judged in audit.splits for row in _rows(judged))
+            table.writerows(map(spreadsheet_cell, row) for judged in audit.splits for row in _rows(judged))
     return out
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Iterator
 from importlib import metadata
@@ -11,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from srnet.errors import UserError, catching_panics, reason
-from srnet.files import read_json
+from srnet.files import read_json, require_readable_in
 from srnet.lazy import torch, transformers
 from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
+from srnet.network import guarded_hub, may_download
 
 _SYNTHETIC = Path(__file__).parents[1] / "tasks" / "synthetic"
 IDENTITY = "identity.json"
@@ -42,38 +42,59 @@ def recorded_identity(name: str) -> str | None:
 
 def read_model(loader: Any, name: str, **options: Any) -> tuple[Any, frozenset[str]]:
     """The model, and the names of the tensors that the checkpoint does not have, or has in another shape."""
+    _check_kind(loader, name)
     with loading(name):
-        model, info = loader.from_pretrained(
-            folder_or_name(name),
-            output_loading_info=True,
-            use_safetensors=True,
-            dtype=torch.float32,
-            **options,
-            **_safely(),
+        model, info = read_pretrained(
+            loader, folder_or_name(name), output_loading_info=True, use_safetensors=True, dtype=torch.float32, **options
         )
     mismatched = (key for key, *_shapes in info["mismatched_keys"])
     return model, frozenset({*info["missing_keys"], *mismatched})
 
 
+def _check_kind(loader: Any, name: str) -> None:
+    """Refuse what cannot be used in any way, with its cause: transformers would name the one that it met first."""
+    config = read_config(name)
+    if getattr(config, "quantization_config", None) is not None:
+        raise UserError(f"backbone '{name}' is quantised", "give the checkpoint from before the quantisation")
+    if type(config) not in loader._model_mapping:  # where `from_pretrained` looks
+        purpose = re.sub("(?<=[a-z])(?=[A-Z])", " ", loader.__name__.removeprefix("AutoModelFor")).lower()
+        raise UserError(
+            f"backbone '{name}' is a '{config.model_type}' model, for which {purpose} is not supported",
+            "give a language model of another architecture, such as BERT, RoBERTa or Llama",
+        )
+
+
+def check_no_adapter(folder: Path) -> None:
+    """Refuse a folder with an adapter such as LoRA: transformers alone would load the model without it, or none."""
+    if (folder / "adapter_config.json").exists():
+        raise UserError(
+            f"{folder} holds an adapter, not a complete model",
+            'merge it first, with peft: model.merge_and_unload().save_pretrained("FOLDER")',
+        )
+
+
 def read_tokenizer(name: str) -> Any:
     with loading(name, "the tokenizer of"):
-        return transformers.AutoTokenizer.from_pretrained(folder_or_name(name), **_safely())
+        return read_pretrained(transformers.AutoTokenizer, folder_or_name(name))
 
 
 def read_config(name: str) -> Any:
     with loading(name):
-        return transformers.AutoConfig.from_pretrained(folder_or_name(name), **_safely())
+        return read_pretrained(transformers.AutoConfig, folder_or_name(name))
 
 
-def _safely() -> dict[str, Any]:
-    """Never run code of a checkpoint; download one only if the user allows it."""
-    return {"trust_remote_code": False, "local_files_only": os.environ.get(DOWNLOAD_VARIABLE) != "1"}
+def read_pretrained(loader: Any, source: str | Path, **options: Any) -> Any:
+    """`loader.from_pretrained`, which never runs code of a checkpoint and downloads one only if the user allows it."""
+    with guarded_hub():
+        return loader.from_pretrained(source, trust_remote_code=False, local_files_only=not may_download(), **options)
 
 
 @contextlib.contextmanager
 def loading(name: str, part: str = "backbone") -> Iterator[None]:
     """One line for a checkpoint that is missing or damaged."""
     try:
+        require_readable_in(Path(folder_or_name(name)))
+        check_no_adapter(Path(folder_or_name(name)))
         with reading(folder_or_name(name)):
             yield
     except UserError:
@@ -110,13 +131,16 @@ def _check_sizes(path: Path) -> None:
 def why_not_loaded(error: Exception) -> str:
     """In one line, without what the Hub's library says about names and connections that were not tried."""
     why = reason(error)
-    if "couldn't connect" in why and os.environ.get(DOWNLOAD_VARIABLE) != "1":
+    if "couldn't connect" in why and not may_download():
         return "no such folder, not in the cache, and downloads are off"
     return "no such folder" if why.startswith("Repo id must") else why
 
 
 def _not_loadable(what: str, error: Exception) -> UserError:
+    why = why_not_loaded(error)
+    if "custom code" in why:
+        return UserError(f"{what} needs code of its own, which is never run", "give a checkpoint that needs none")
     return UserError(
-        f"{what} cannot be loaded ({why_not_loaded(error)})",
+        f"{what} cannot be loaded ({why})",
         f"give a folder with a safetensors checkpoint, or set {DOWNLOAD_VARIABLE}=1 to allow a download",
     )

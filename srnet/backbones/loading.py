@@ -121,11 +121,11 @@ def _identity(state: dict[str, torch.Tensor], config: Any, tokenizer: Any) -> st
     """The same tensors under other heads, other activations or another vocabulary are another backbone."""
     ignored = {"_name_or_path", "transformers_version", "id2label", "label2id", "num_labels", "architectures", "dtype"}
     settings = {key: value for key, value in config.to_dict().items() if key not in ignored}
-    parts = [_hash_tensors(state), json.dumps(settings, sort_keys=True, default=str)]
+    parts = [hash_tensors(state), json.dumps(settings, sort_keys=True, default=str)]
     return hashlib.sha256(json.dumps([*parts, sorted(tokenizer.get_vocab().items())]).encode()).hexdigest()
 
 
-def _hash_tensors(tensors: dict[str, torch.Tensor]) -> str:
+def hash_tensors(tensors: dict[str, torch.Tensor]) -> str:
     digest = hashlib.sha256()
     for key in sorted(tensors):
         tensor = tensors[key].detach().cpu().contiguous()

@@ -1,57 +1,93 @@
-"""The classifier that a fine-tuned checkpoint has, for masks that were made for it."""
+"""The classifier that a fine-tuned checkpoint has, for models whose labels are the same."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from srnet.backbones.checkpoints import read_model
+from srnet.backbones.checkpoints import SHIPPED, read_config, read_model
+from srnet.backbones.head import Head
 from srnet.backbones.layers import classifier_of
-from srnet.backbones.loading import LoadedBackbone
-from srnet.lazy import torch
-
-_UNNAMED = re.compile(r"label_\d+")
+from srnet.backbones.loading import LoadedBackbone, hash_tensors
+from srnet.errors import shortened
+from srnet.lazy import torch, transformers
+from srnet.names import are_unnamed, match_names
 
 
 @dataclass(frozen=True)
 class OwnClassifier:
-    """Whether the classifier of a checkpoint was kept, and why or why not."""
+    """The classifier of a checkpoint where its outputs are a task's labels, and why they are or are not."""
 
-    kept: bool
     why: str
     name: str = ""
     """Of the layer."""
     order: tuple[int, ...] = ()
-    """For each label, the index of the checkpoint's output."""
+    """For each label, the index of the checkpoint's output; empty if the classifier does not fit."""
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Of the layer, by name, with rows in the order of the labels."""
+
+    @property
+    def kept(self) -> bool:
+        return bool(self.order)
+
+    @property
+    def sha256(self) -> str:
+        return hash_tensors(self.tensors)
+
+    def __str__(self) -> str:
+        return f"{'kept' if self.kept else 'randomly initialised'}, because {self.why}"
 
 
-def keep_own_classifier(base: LoadedBackbone, labels: tuple[str, ...]) -> OwnClassifier:
-    """Replace the randomly initialised classifier by the checkpoint's own, if its labels fit.
-
-    They fit if there are as many and, where the checkpoint names them, if the names are the same but for case. Outputs
-    are then put in the order of `labels`. For masks of a model that is already fine-tuned: training always starts from
-    a randomly initialised classifier.
-    """
-    if base.head.per_token:
-        return OwnClassifier(False, "a checkpoint's classifier is for texts, not for tokens")
-    with torch.random.fork_rng(devices=[]):  # missing weights are randomly initialised
-        own, missing = read_model(base.head.loader(), base.name, ignore_mismatched_sizes=True)
-    classifier = classifier_of(own)
-    if classifier is None or f"{classifier}.weight" in missing:
-        return OwnClassifier(False, "the checkpoint has no classifier")
-    if missing:
-        return OwnClassifier(False, f"the checkpoint has no '{min(missing)}'")
-    names = tuple(str(own.config.id2label.get(index, "")) for index in range(own.config.num_labels))
-    if len(names) != len(labels):
-        return OwnClassifier(False, f"the checkpoint's classifier has {len(names)} outputs for {len(labels)} labels")
-    theirs, ours = ([name.strip().lower() for name in each] for each in (names, labels))
-    named = not all(_UNNAMED.fullmatch(name) for name in theirs)
-    if named and (sorted(theirs) != sorted(ours) or len(set(ours)) != len(ours)):
-        return OwnClassifier(False, f"the checkpoint's classifier has the labels {', '.join(names)}")
-    order = tuple(theirs.index(label) for label in ours) if named else tuple(range(len(labels)))
-    source, target = own.get_submodule(classifier), base.model.get_submodule(classifier)
+def keep_own_classifier(base: LoadedBackbone, labels: tuple[str, ...], *, in_order: bool = False) -> OwnClassifier:
+    """Replace the randomly initialised classifier by the checkpoint's own, if its labels fit."""
+    own = find_own_classifier(base.name, labels, base.head, in_order=in_order)
     with torch.no_grad():
-        for name, parameter in target.named_parameters():
-            parameter.copy_(source.get_parameter(name)[list(order)])
-    why = "its labels are the same" if named else "it names no labels, so its outputs are taken in the given order"
-    return OwnClassifier(True, why, classifier, order)
+        for name, tensor in own.tensors.items():
+            base.model.get_parameter(name).copy_(tensor)
+    return own
+
+
+def find_own_classifier(name: str, labels: tuple[str, ...], head: Head, *, in_order: bool = False) -> OwnClassifier:
+    """The classifier of the checkpoint `name` for `labels`.
+
+    It fits if its outputs have the names of the labels, in any order, or if it gives a score and a score is needed.
+    Outputs without names fit only with `in_order`: then they are taken in the order of the labels.
+    """
+    if head.words:
+        return OwnClassifier("label words use the language-model head")
+    if name in SHIPPED or _has_another_head(name, head):
+        return OwnClassifier(f"the checkpoint has no classifier of {'tokens' if head.per_token else 'texts'}")
+    with torch.random.fork_rng(devices=[]):  # missing weights are randomly initialised
+        model, missing = read_model(head.loader(), name, ignore_mismatched_sizes=True)
+    layer = classifier_of(model)
+    if layer is None or f"{layer}.weight" in missing:
+        return OwnClassifier("the checkpoint has no classifier")
+    if missing:
+        return OwnClassifier(f"the checkpoint has no '{min(missing)}'")
+    theirs = tuple(str(model.config.id2label.get(index, f"LABEL_{index}")) for index in range(model.config.num_labels))
+    order, why = _match(theirs, labels, in_order)
+    parameters = model.get_submodule(layer).named_parameters(prefix=layer)
+    return OwnClassifier(why, layer, order, {key: p.detach()[list(order)] for key, p in parameters} if order else {})
+
+
+def _has_another_head(name: str, head: Head) -> bool:
+    """Whether the checkpoint says that it is a model with another head: the layers may have the same names."""
+    known = [each for each in read_config(name).architectures or () if hasattr(transformers, each)]
+    wanted = head.loader().__name__.removeprefix("AutoModel")
+    return bool(known) and not any(each.endswith(wanted) for each in known)
+
+
+def _match(theirs: tuple[str, ...], labels: tuple[str, ...], in_order: bool) -> tuple[tuple[int, ...], str]:
+    """The order of the outputs, empty if they do not fit, and why they do or do not."""
+    named = shortened(", ".join(theirs), 80)
+    if len(theirs) != len(labels):
+        return (), f"the checkpoint's classifier has {len(theirs)} outputs for {len(labels)} labels"
+    if len(labels) == 1:
+        return (0,), "it gives one score"
+    order = match_names(theirs, labels)
+    if order is not None:
+        return order, "its labels are the same"
+    if not are_unnamed(theirs):
+        return (), f"the checkpoint's classifier has the labels {named}"
+    if in_order:
+        return tuple(range(len(labels))), "it names no labels, so its outputs are taken in the given order"
+    return (), f"the checkpoint's classifier names no labels ({named}); its config.json can name them, in id2label"

@@ -15,7 +15,7 @@ import numpy as np
 
 from srnet.arrays import read_npy_header
 from srnet.errors import UserError
-from srnet.files import open_data, require_regular
+from srnet.files import open_data, open_file, read_bytes, require_readable
 
 ENDINGS = (".vec", ".txt", ".bin", ".npy", ".npz")
 FORMATS = "a .vec, .txt or .bin file (also .gz), .npz, or vectors.npy,words.txt"
@@ -36,6 +36,11 @@ def files_of(source: str) -> tuple[str, ...]:
     """The files of a source. An .npy file has its words after a comma; any other comma is part of a path."""
     pair = re.fullmatch(r"(.+\.npy),(.+)", source)
     return (pair[1], pair[2]) if pair else (source,)
+
+
+def absolute(source: str, folder: Path = Path()) -> str:
+    """The same source with absolute paths; relative ones start at `folder`. The name of a backbone stays as it is."""
+    return ",".join(str((folder / file).resolve()) for file in files_of(source)) if is_vector_file(source) else source
 
 
 class _Choice:
@@ -61,7 +66,7 @@ def read_vectors(source: str, keep: Collection[str] | None) -> dict[str, np.ndar
     choice = _Choice(keep)
     try:
         for each in files_of(source):
-            require_regular(Path(each))
+            require_readable(Path(each))
         _not_empty(path)
         found = {word.lower(): _checked(vector, word, path) for word, vector in reader(choice)}
     except FileNotFoundError as error:
@@ -215,6 +220,8 @@ def _npz_entries(path: Path, choice: _Choice) -> Entries:
         try:
             words = [str(word) for word in arrays["words"].ravel()]
         except ValueError as error:
+            if "pickle" not in str(error):  # the array is shorter than its header says
+                raise
             raise UserError(f"{path}: 'words' are Python objects, not text", "save it as an array of str") from error
     with zipfile.ZipFile(path) as archive, archive.open("vectors.npy") as file:
         # an archive cannot be mapped to memory, so its rows are read one by one
@@ -224,13 +231,15 @@ def _npz_entries(path: Path, choice: _Choice) -> Entries:
             raise UserError(f"{path}: 'vectors' is stored by column", "save np.ascontiguousarray(vectors)")
         for word in words:
             row = file.read(dtype.itemsize * shape[1])
+            if len(row) < dtype.itemsize * shape[1]:
+                raise UserError(f"{path}: 'vectors' ends before the vector of '{word}'", _TRUNCATED)
             if choice.takes(word):
                 yield word, np.frombuffer(row, dtype)
 
 
 def _npy_entries(path: Path, names: Path, choice: _Choice) -> Entries:
     words = _words_of(names)
-    with path.open("rb") as file:
+    with open_file(path) as file:
         shape, _, dtype = read_npy_header(file, str(path))
     _check_shape(path, shape, dtype, words)
     matrix = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -260,7 +269,7 @@ def _words_of(path: Path) -> list[str]:
 
 
 def _words_of_text(path: Path) -> list[str]:
-    lines = path.read_bytes().split(b"\n")
+    lines = read_bytes(path).split(b"\n")
     if not lines[-1]:
         lines.pop()
     return [_decoded(line.removesuffix(b"\r"), f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
@@ -268,7 +277,7 @@ def _words_of_text(path: Path) -> list[str]:
 
 def _words_of_json(path: Path) -> list[str]:
     try:
-        words = json.loads(path.read_bytes())
+        words = json.loads(read_bytes(path))
     except ValueError as error:
         raise UserError(f"{path} is not JSON: {error}", "give a list of words") from error
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
 import typer
-from rich.console import Console
 
 import srnet
-from srnet.cli.options import Fields
+from srnet.cli.options import Fields, names_of
+from srnet.cli.program import runnable
 from srnet.errors import LONGEST, UserError, shortened
 from srnet.files import writing
 from srnet.options import TEXT, option, repeated
 from srnet.progress import Reporter, is_secondary_rank
+from srnet.terminal import Terminal
 
 INTERRUPTED = 130
 # transformers and torch take seconds to import, so commands use names like `srnet.Engine`, imported when first used
@@ -30,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True, quiet=is_secondary_rank())
+out = Terminal(soft_wrap=True, quiet=is_secondary_rank())
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Run:
     engine: Literal["local", "pool", "ray"] = "local"
     """local (this process), pool (processes that share the cores) or ray. Default: local; pool for the demo."""
     workers: int | None = None
-    """Trainings at once, for pool and ray. Default: one per core."""
+    """Trainings at once, for pool and ray. Default: one per GPU, or per core without GPUs."""
     store: Path | None = None
     """Folder of results; also SRNET_STORE. Default: your cache folder."""
     report_to: tuple[str, ...] = option((), kind=repeated(TEXT))
@@ -72,6 +73,7 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show must not lose a result
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        _require_unicode(sys.argv)
         with writing("the result"):
             code = app(standalone_mode=False) or 0
     except UserError as error:
@@ -81,8 +83,17 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED:
-        Console(stderr=True).print("stopped; run the same command again to continue")
+        Terminal(stderr=True).print("stopped; run the same command again to continue")
     sys.exit(code)
+
+
+def _require_unicode(words: list[str]) -> None:
+    """Refuse bytes that are no text: some of the libraries that open files take only names that are."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UserError(f"'{word}' is not valid Unicode", "give the file or the folder another name") from None
 
 
 def _fail_usage(error: Any) -> NoReturn:
@@ -90,12 +101,10 @@ def _fail_usage(error: Any) -> NoReturn:
     if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
         out.print(context.get_help())
         sys.exit(2)
-    _fail(error.format_message(), f"{context.command_path} --help" if context is not None else "srnet --help")
+    _fail(error.format_message(), " ".join(["srnet", *names_of(context), "--help"]))
 
 
 def _fail(message: str, help: str | None = None) -> NoReturn:
-    text = shortened(" ".join(message.split()), 2 * LONGEST) + (f" (see `{help}`)" if help else "")
-    Console(stderr=True, soft_wrap=True, highlight=False, quiet=is_secondary_rank()).print(
-        f"srnet: {text}", markup=False
-    )
+    text = runnable(shortened(" ".join(message.split()), 2 * LONGEST) + (f" (see `{help}`)" if help else ""))
+    Terminal(stderr=True, soft_wrap=True, quiet=is_secondary_rank()).print(f"srnet: {text}")
     sys.exit(2)

@@ -12,9 +12,9 @@ from rich.table import Table
 
 import srnet
 from srnet.cli.app import Data, Given, Json, Run, app, out
-from srnet.cli.models import Bias, ShortRun
+from srnet.cli.models import Bias, ShortRun, task_spec
 from srnet.cli.options import Command, Fields
-from srnet.errors import UserError, shortened
+from srnet.errors import shortened
 
 SHOWN = 5
 """Disagreements that are printed; the page and the csv have the others."""
@@ -61,13 +61,6 @@ def audit(
         return
     _print_audit(found)
     out.print(str(folder / "audit.html"))
-
-
-def task_spec(name: str | None, data: Given) -> Any:
-    """The task that is given, if any."""
-    if name is None and data:
-        raise UserError("options of the data without a task", "add --task TASK")
-    return None if name is None else srnet.DataOptions(**data).task(name)
 
 
 def _print_audit(found: Any) -> None:

@@ -13,6 +13,7 @@ from rich.table import Column, Table
 import srnet
 from srnet.cli.app import Data, Given, Json, app, out
 from srnet.cli.options import Command, Fields
+from srnet.cli.program import runnable
 
 group = typer.Typer(help="Look at data before you train on them.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(group, name="data")
@@ -102,21 +103,16 @@ def describe(
     from srnet.tasks.layout import label_counts
 
     answer, named = get_answer(layout.get("answer", "class")), layout.get("labels")
-    options = {"metric": next(iter(answer.metrics)), **layout}
-    if options.get("text_b") == "":
-        options["text_b"] = None
-    written = srnet.describe_files(out_file, train, dev, **files, **options)
+    written = srnet.describe_files(out_file, train, dev, **files, **layout)
     if not answer.outputs:
         counts = label_counts(str(train), layout.get("label", "label"), columns=layout.get("columns", ()))
         shown = (f"{name}: {count:,}" for name, count in sorted(counts.items()) if not named or name in named)
         out.print(f"labels of the training file: {', '.join(shown)}")
-    out.print(f"{written}: now `srnet data check {shlex.quote(str(written))}`")
+    out.print(f"{written}: now", runnable(f"`srnet data check {shlex.quote(str(written))}`"))
 
 
 @group.command(cls=Command)
 def write(*, task: TaskName, folder: NewFolder, data: Data) -> None:
     """Write a task's examples as csv files, one per split: to read them, or to start from."""
-    from srnet.tasks.writing import write_csv
-
-    for path in write_csv(srnet.DataOptions(**data).task(task).load(), folder):
+    for path in srnet.write_csv(srnet.DataOptions(**data).task(task).load(), folder):
         out.print(str(path))

@@ -52,26 +52,20 @@ def find(
     from srnet.experiment.estimate import seconds_of
 
     chosen, spec, engine = srnet.FindSettings(**settings), srnet.DataOptions(**data).task(task), Run(**run).start()
-    suspected = srnet.BiasSpec(**bias).resolved(Path()) if bias else None
-    limit = None if budget is None else seconds_of(budget)
+    given = {
+        "backbone": backbone,
+        "bias": srnet.BiasSpec(**bias) if bias else None,
+        "budget": None if budget is None else seconds_of(budget),
+        "format": format,
+        "engine": engine,
+    }
     if dry_run or measure:
-        srnet.api.finding.format_to_deploy(format, chosen)
-        search = srnet.Find(spec, backbone, chosen, engine, suspected, limit)
-        print_plan(engine, search.at_most(), measure)
-        if limit is not None:
-            out.print(search.plan(limit) if measure else "--measure says what fits into the budget")
+        plan = srnet.plan_find(spec, chosen, **given, measure=measure)
+        print_plan(plan)
+        if budget is not None:
+            out.print(plan.fits or "--measure says what fits into the budget")
         return
-    found = srnet.find(
-        spec,
-        chosen,
-        backbone=backbone,
-        bias=suspected,
-        budget=limit,
-        format=format,
-        out=folder,
-        engine=engine,
-        command=ctx.meta[LINE],
-    )
+    found = srnet.find(spec, chosen, **given, out=folder, command=ctx.meta[LINE])
     if json:
         out.print_json(data=found.to_json())
     elif found.sparsity is None:

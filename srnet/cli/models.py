@@ -12,6 +12,7 @@ from rich.table import Column, Table
 import srnet
 from srnet.cli.app import Data, Given, Json, Run, StoreFolder, app, out
 from srnet.cli.options import Choice, Command, Fields
+from srnet.cli.program import runnable
 from srnet.errors import UserError
 from srnet.names import EMBEDDED
 from srnet.options import option
@@ -55,15 +56,17 @@ Key = Annotated[bool, typer.Option("--key", help="Print the key alone, for scrip
 
 
 def model_arguments(new: Given, data: Given) -> Given:
-    """Task, backbone and label words, as `srnet.finetune` and `srnet.Pretrained` take them."""
-    from srnet.experiment import load_task
-
+    """Task, backbone and label words, as `srnet.finetune` and `srnet.prune_backbone` take them."""
     chosen = NewModel(**new)
     task = srnet.DataOptions(**data).task(chosen.task)
-    words = load_task(task).label_words if chosen.words == ("task",) else chosen.words
-    if chosen.words and not words:
-        raise UserError(f"task '{task.name}' names no label words", "give them: --label-words Yes,No")
-    return {"task": task, "backbone": chosen.backbone, "words": words}
+    return {"task": task, "backbone": chosen.backbone, "words": chosen.words}
+
+
+def task_spec(name: str | None, data: Given) -> Any:
+    """The task that is given, if any."""
+    if name is None and data:
+        raise UserError("options of the data without a task", "add --task TASK")
+    return None if name is None else srnet.DataOptions(**data).task(name)
 
 
 def print_trained(trained: Any, json: bool, key: bool = False) -> None:
@@ -75,7 +78,11 @@ def print_trained(trained: Any, json: bool, key: bool = False) -> None:
         out.print(_scores_table(trained.scores))
         if trained.sparsity:
             out.print(f"sparsity {trained.sparsity:.6f}, counted on the mask")
-        out.print(f"key {trained.key}" if trained.key else f"folder {trained.folder}", *trained.remarks, sep="\n")
+        out.print(
+            f"key {trained.key}" if trained.key else f"folder {trained.folder}",
+            *map(runnable, trained.remarks),
+            sep="\n",
+        )
 
 
 def _id_first(scores: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -155,19 +162,17 @@ def prune(
 ) -> None:
     """Find a subnetwork in a model and print its key and scores.
 
-    With a key: paradigm (a), the model was fine-tuned before. Without: paradigm (c), the raw backbone with a random
-    head, or with its own on --label-words; --task, --backbone and --seed then say which. The default of --seed is the
-    seed of the model.
+    With a key: paradigm (a), the model was fine-tuned before. Without: paradigm (c), the raw backbone; --task,
+    --backbone and --seed say which. Its head is the checkpoint's own classifier if that has the labels of the task,
+    else a random one, or with --label-words its language-model head. The default of --seed is the seed of the model.
     """
-    from srnet.recipes.profiles.smp import STATIC
-
+    engine = Run(**run).start()
+    how = {"pruner": pruner, "objective": objective, "training": training, "engine": engine, **needs}
     if model is not None:
         _check_own(new, data)
-    if "words" in new and pruner.name in STATIC and "learning_rate" in training:
-        raise UserError(f"with label words nothing but scores trains under {pruner.name}", "give --score-rate instead")
-    if model is None:
-        model = srnet.Pretrained(**model_arguments(new, data), seed=training.get("seed", 0))
-    trained = srnet.prune(model, pruner, objective, training=training, engine=Run(**run).start(), **needs)
+        trained = srnet.prune(model, **how)
+    else:
+        trained = srnet.prune_backbone(**model_arguments(new, data), **how)
     print_trained(trained, json, key)
 
 
@@ -176,10 +181,7 @@ def evaluate(
     *, model: Model, task: Task = None, subcases: Subcases = False, data: Data, run: ShortRun, json: Json = False
 ) -> None:
     """Score a model in and out of distribution."""
-    if task is None and data:
-        raise UserError("data without a task", "give the --task they belong to")
-    spec = srnet.DataOptions(**data).task(task) if task else None
-    trained = srnet.evaluate(model, task=spec, engine=Run(**run).start())
+    trained = srnet.evaluate(model, task=task_spec(task, data), engine=Run(**run).start())
     print_trained(trained, json)
     for split, report in _id_first(trained.scores):
         if subcases and report["groups"] and not json:

@@ -119,7 +119,7 @@ class Command(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ctx.meta[LINE] = shlex.join(["srnet", *_names(ctx), *args])
+        ctx.meta[LINE] = shlex.join(["srnet", *names_of(ctx), *args])
         function = inspect.unwrap(self.callback)  # type: ignore[arg-type]
         parameters = inspect.signature(function, eval_str=True).parameters.values()
         self.groups = {
@@ -159,9 +159,9 @@ class Command(TyperCommand):
                 formatter.write_dl(rows)
 
 
-def _names(ctx: Any) -> list[str]:
+def names_of(ctx: Any) -> list[str]:
     """Of the command, and of the groups that it is in; the first context is the program's."""
-    return [] if ctx.parent is None else [*_names(ctx.parent), ctx.info_name]
+    return [] if ctx is None or ctx.parent is None else [*names_of(ctx.parent), ctx.info_name]
 
 
 def _is_path(annotation: Any) -> bool:

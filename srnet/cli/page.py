@@ -8,8 +8,8 @@ import typer
 
 import srnet
 from srnet.cli.app import Data, Given, Run, app, out
-from srnet.cli.audit import First, Task, task_spec
-from srnet.cli.models import Bias, ShortRun
+from srnet.cli.audit import First, Task
+from srnet.cli.models import Bias, ShortRun, task_spec
 from srnet.cli.options import Command, Fields
 
 Second = Annotated[str, typer.Argument(metavar="B", help="The model to compare with A.")]

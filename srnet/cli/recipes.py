@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ import typer
 import srnet
 from srnet.cli.app import Given, Json, Run, app, out
 from srnet.cli.options import Command, Fields
+from srnet.cli.program import runnable
 from srnet.errors import UserError
 from srnet.options import option
 
@@ -58,29 +59,26 @@ def demo(
     The full model is fine-tuned on data with a shortcut and relies on it, however long it trains. Pruning it with a
     debiasing objective finds a subnetwork that does not. Run it again and it continues where it was.
     """
-    from srnet.recipes import demo_recipe
-
     engine, task = Run(**{"engine": "pool", **run}).start(), srnet.SyntheticTask(**data)
     if dry_run or measure:
-        print_plan(engine, [demo_recipe(task, **settings)], measure)
+        print_plan(srnet.plan([srnet.demo_recipe(task, **settings)], engine, measure=measure))
     else:
         results = srnet.demo(folder, task=task, **settings, engine=engine)
         _print_results([results], folder)
-        store = f" --store {shlex.quote(str(run['store']))}" if "store" in run else ""
-        out.print(f"Try both models, side by side: {results.page_command}{store}")
+        if results.page_command:
+            store = f" --store {shlex.quote(str(run['store']))}" if "store" in run else ""
+            out.print(f"Try both models, side by side: {runnable(results.page_command)}{store}")
 
 
 @app.command(cls=Command)
 def run(*, spec: Spec, folder: Out = None, dry_run: DryRun = False, measure: Measure = False, run: RunOptions) -> None:
     """Run your own recipe: which models, at which sparsities, with which seeds, on which data."""
-    from srnet.recipes import load_recipe
-
-    recipe, engine = load_recipe(spec), Run(**run).start()
+    engine = Run(**run).start()
     if dry_run or measure:
-        print_plan(engine, [recipe], measure)
+        print_plan(srnet.plan([srnet.load_recipe(spec)], engine, measure=measure))
     else:
-        folder = folder or Path(f"srnet-{recipe.name}")
-        _print_results([srnet.run(spec, folder, engine=engine)], folder)
+        results = srnet.run(spec, folder, engine=engine)
+        _print_results([results], folder or results.recipe.folder)
 
 
 @app.command(cls=Command)
@@ -105,23 +103,21 @@ def reproduce(
     smp: SMP-L, SMP-S, movement, soft movement, magnitude and L0 pruning, with and without distillation. robust-smp: SMP
     with debiasing objectives, in and out of distribution.
     """
-    engine, wanted = Run(**run).start(), _order(order, tuple(figures))
+    engine, wanted = Run(**run).start(), srnet.Order(tuple(figures), **order)
     if dry_run or measure:
         recipes = wanted.recipes()
-        print_plan(engine, recipes, measure)
+        print_plan(srnet.plan(recipes, engine, measure=measure))
         for name, recipe in {each.name: each for each in recipes}.items():
-            labels = dict.fromkeys(point.label for point in recipe.figure(recipe.profile))
-            out.print(f"--line of {name}: {', '.join(map(shlex.quote, labels))}")
-        out.print(wanted.command())
+            out.print(f"--line of {name}: {', '.join(map(shlex.quote, recipe.every_line))}")
+        out.print(runnable(wanted.command()))
         return
-    folder = folder or Path(f"srnet-{'-'.join(figures)}")
     report = srnet.reproduce(wanted, folder, engine=engine)
-    _print_results([section.results for section in report.sections], folder)
+    _print_results([section.results for section in report.sections], folder or wanted.folder)
     for finding in report.findings:
         note = f" ({finding.note})" if finding.note else ""
         out.print(f"{finding.task}, {finding.claim.name}: {finding.answer}{note}")
     if report.findings:
-        out.print("The figures behind each answer: in the report, and from `srnet claims`.")
+        out.print(runnable("The figures behind each answer: in the report, and from `srnet claims`."))
 
 
 @app.command(cls=Command)
@@ -135,7 +131,6 @@ def claims(*, order: ClaimOptions, limits: LimitOptions, run: ClaimRun, json: Js
     claim that needs the fewest. Looking repeatedly finds more by chance, so each look is tested at a level of 0.05
     divided by the number of planned looks (max seeds - seeds + 1). Whatever was computed stays in the store.
     """
-    from srnet.evaluation import MIN_SEEDS
     from srnet.experiment.estimate import seconds_of
     from srnet.report import findings_table
     from srnet.report.claims import plain_finding
@@ -146,22 +141,13 @@ def claims(*, order: ClaimOptions, limits: LimitOptions, run: ClaimRun, json: Js
         raise UserError(f"--{ignored[0].replace('_', '-')} is for --until-answered", "without it nothing is computed")
     if "budget" in limits:
         limits["budget"] = seconds_of(limits["budget"])
-    wanted = _order(order)
-    if "seeds" not in order:
-        wanted = replace(wanted, seeds=tuple(range(max(MIN_SEEDS, len(wanted.seeds)))))
     engine = Run(**run, quiet=json or not until_answered).start()
     compute = srnet.claims_until_answered if until_answered else srnet.claims
-    found = compute(wanted, engine=engine, **limits)
+    found = compute(srnet.Order(**order), engine=engine, **limits)
     if json:
         out.print_json(data=[plain_finding(finding) for finding in found])
     else:
         out.print(findings_table(found))
-
-
-def _order(given: Given, figures: tuple[str, ...] = ("all",)) -> Any:
-    """With absolute paths of word vectors, so that what is stored can be read from any folder."""
-    bias = {"bias": given["bias"].resolved(Path())} if "bias" in given else {}
-    return srnet.Order(figures, **{**given, **bias})
 
 
 def _print_results(results: list[Any], folder: Path) -> None:
@@ -173,8 +159,7 @@ def _print_results(results: list[Any], folder: Path) -> None:
     out.print(f"Report: {folder / 'report.html'}")
 
 
-def print_plan(engine: Any, recipes: list[Any], measure: bool) -> None:
-    plan = srnet.plan(recipes, engine, measure=measure)
+def print_plan(plan: Any) -> None:
     for node, stored in plan.steps:
         out.print(f"{node.key}  {'stored' if stored else 'to do '}  {node.label}:  {node.formula}")
     out.print(*plan.figures, f"{plan.summary}; nothing was done", sep="\n")

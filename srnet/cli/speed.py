@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import srnet
 from srnet.cli.app import Given, Json, Run, StoreFolder, app, out
 from srnet.cli.options import Command, Fields
-from srnet.lazy import torch
+from srnet.terminal import Terminal
 
 Models = Annotated[list[str], typer.Argument(help="Keys, folders of any exported format, backbones, names on the Hub.")]
 Picture = Annotated[Path | None, typer.Option(help="Also draw speed against score: FILE.png, .pdf or .svg.")]
@@ -32,26 +31,17 @@ def speed(
     that the card of an exported folder names.
     """
     pace = srnet.Pace(**measuring)
-    engine, load = Run(**folder, quiet=True).start(), _load()
-    with Console(stderr=True).status("loading") as status:
-        found = srnet.speed(*models, pace=pace, engine=engine, on_step=status.update, picture=picture)
-    threads, cores = pace.threads or torch.get_num_threads(), os.cpu_count() or 1
-    if load + threads > cores + 1:
-        engine.reporter.warn(
-            f"the load before was {load:.1f} on {cores} cores: threads that wait for each other slow some models more "
-            f"than others; measure on an idle machine{', or with --threads 1' if threads > 1 else ''}"
+    engine = Run(**folder, quiet=True).start()
+    with Terminal(stderr=True).status("loading") as status:  # a name in a plain str would be read as markup
+        found = srnet.speed(
+            *models, pace=pace, engine=engine, on_step=lambda text: status.update(Text(text)), picture=picture
         )
     if json:
-        out.print_json(data={"threads": threads, "models": [each.facts() for each in found]})
+        from srnet.timing import threads_of
+
+        out.print_json(data={"threads": threads_of(pace), "models": [each.facts() for each in found]})
     else:
-        (out if out.is_terminal else Console(width=WIDE, markup=False, highlight=False, emoji=False)).print(
-            _table(found, pace)
-        )
-
-
-def _load() -> float:
-    """Processes that wanted to run in the last minute, as far as the system tells it."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+        (out if out.is_terminal else Terminal(width=WIDE)).print(_table(found, pace))
 
 
 def _table(found: list[Any], pace: Any) -> Table:

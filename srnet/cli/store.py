@@ -10,6 +10,7 @@ from rich.table import Column, Table
 import srnet
 from srnet.cli.app import Given, StoreFolder, app, out
 from srnet.cli.options import Command
+from srnet.cli.program import runnable
 from srnet.errors import UserError
 
 group = typer.Typer(help="Look at, check and clean the store of results.", no_args_is_help=True, rich_markup_mode=None)
@@ -28,7 +29,7 @@ def ls(*, folder: StoreFolder) -> None:
     table = Table(Column("key", no_wrap=True, min_width=16), "type", "what", "size", "seconds", "made")
     for entry in store.entries():
         size = f"{entry.bytes / 1e6:.1f} MB"
-        table.add_row(entry.key, entry.type, entry.label, size, f"{entry.seconds:.0f}", entry.created)
+        table.add_row(entry.key, entry.type, runnable(entry.label), size, f"{entry.seconds:.0f}", entry.created)
     out.print(table, str(store.root), sep="\n")
 
 

@@ -22,18 +22,36 @@ Answer = Literal["yes", "no", "not certain", "no verdict"]
 
 
 @dataclass(frozen=True)
+class Part:
+    """One condition of an SRNet."""
+
+    name: str
+    """For a table: ID, OOD, or the OOD split if there are several."""
+    text: str
+    """What was measured, with its interval."""
+    bar: str
+    """What it must lie above."""
+    interval: Interval
+    """Its distance from the bar."""
+
+
+@dataclass(frozen=True)
 class Verdict:
     """Whether the ID score is kept and every OOD score is above the full CE model's. Both are required."""
 
     id_share: float
     """ID score over the full model's ID score."""
+    full_id: float
+    """The full model's ID score."""
     id_kept: Interval
-    """ID score minus 95 % of the full model's."""
+    """ID score minus `keeps` times the full model's."""
     gains: Mapping[str, Interval]
     """OOD score minus the full model's, by split."""
     p_value: float
     """For "it is an SRNet": all parts lie above their thresholds; adjusted for the other subnetworks of the table."""
     alpha: float = ALPHA
+    keeps: float = KEEPS_ID
+    """The share of the full model's ID score that must be kept."""
 
     @property
     def seeds(self) -> int:
@@ -61,16 +79,49 @@ class Verdict:
         return self.answer == "yes"
 
     @property
+    def parts(self) -> list[Part]:
+        """All must lie above their bars."""
+        ends = ", ".join(map(_percent, (self._share(self.id_kept.low), self._share(self.id_kept.high))))
+        kept = Part("ID", f"the ID share {self.kept_percent} [{ends}]", f"{100 * self.keeps:g} %", self.id_kept)
+        several = len(self.gains) > 1
+        return [kept] + [
+            Part(f"OOD {name}" if several else "OOD", f"OOD {name} {gain}", "the full CE model", gain)
+            for name, gain in self.gains.items()
+        ]
+
+    @property
     def fails(self) -> list[str]:
-        """The parts that are significantly below their thresholds: one of them is enough for "no"."""
-        parts = {"ID": self.id_kept, **self.gains}
-        adjusted = holm([interval.p_below() for interval in parts.values()])
-        return [name for name, p in zip(parts, adjusted, strict=True) if p < self.alpha]
+        """The parts that are significantly below their bars: one of them is enough for "no"."""
+        adjusted = holm([part.interval.p_below() for part in self.parts])
+        return [part.name for part, p in zip(self.parts, adjusted, strict=True) if p < self.alpha]
+
+    def _share(self, points: float) -> float:
+        """`points` above the ID bar as a share of the full model's ID score."""
+        return self.keeps + points / self.full_id if self.full_id > 0.0 else 0.0
+
+    @property
+    def decisive(self) -> Part:
+        """The part that decides: the most clearly failed one of a "no", otherwise the least certain one."""
+        if self.full_id <= 0.0:
+            return self.parts[0]
+        if self.answer == "no":
+            return min(self.parts, key=lambda part: part.interval.p_below())
+        return max(self.parts, key=lambda part: part.interval.p_above())
+
+    @property
+    def reason(self) -> str:
+        """Why the answer is no or not certain: the part that decides, with its interval and its bar."""
+        if self.full_id <= 0.0:
+            return f"the full model's ID score is {self.full_id:.1f}, and no share of that can be kept"
+        part = self.decisive
+        if self.answer == "no":
+            return f"{part.text} is below {part.bar}"
+        corrected = ", corrected for the number of tests" if part.interval.low > 0.0 else ""
+        return f"{part.text} is not certainly above {part.bar}{corrected}"
 
     @property
     def kept_percent(self) -> str:
-        """Rounded down: 94.96 is not 95."""
-        return f"{math.floor(1000 * self.id_share) / 10:.1f} %"
+        return f"{_percent(self.id_share)} %"
 
     @property
     def gain_lines(self) -> list[str]:
@@ -79,17 +130,29 @@ class Verdict:
 
     @property
     def short(self) -> str:
-        """The answer for a table."""
-        return f"{seeds_in_words(self.seeds)}: no verdict" if self.answer == "no verdict" else self.answer
+        """The answer for a table, with the part that decides."""
+        if self.answer == "no verdict":
+            return f"{seeds_in_words(self.seeds)}: no verdict"
+        return "yes" if self.is_srnet else f"{self.answer}: {self.decisive.name}"
 
     @property
     def figures(self) -> str:
         return f"keeps {self.kept_percent} of ID; OOD minus full CE model: {', '.join(self.gain_lines)}"
 
+    @property
+    def explained(self) -> str:
+        """The reason of a no or a not certain, then the other parts."""
+        return "; ".join([self.reason, *(part.text for part in self.parts if part.name != self.decisive.name)])
+
     def __str__(self) -> str:
-        words = {"yes": "SRNet", "no": "no SRNet", "not certain": "not certain", "no verdict": self.short}
-        why = f" (certainly below the bar: {', '.join(self.fails)})" if self.answer == "no" else ""
-        return f"{words[self.answer]}: {self.figures}{why}"
+        if self.answer in ("no", "not certain"):
+            return f"{'no SRNet' if self.answer == 'no' else self.answer}: {self.explained}"
+        return f"{'SRNet' if self.is_srnet else self.short}: {self.figures}"
+
+
+def _percent(share: float) -> str:
+    """Rounded down: 94.96 is not 95."""
+    return f"{math.floor(1000 * share) / 10:.1f}"
 
 
 def seeds_in_words(seeds: int) -> str:
@@ -97,11 +160,16 @@ def seeds_in_words(seeds: int) -> str:
 
 
 def judge(
-    subnetwork_id: float, full_id: float, id_kept: Interval, gains: Mapping[str, Interval], alpha: float = ALPHA
+    subnetwork_id: float,
+    full_id: float,
+    id_kept: Interval,
+    gains: Mapping[str, Interval],
+    alpha: float = ALPHA,
+    keeps: float = KEEPS_ID,
 ) -> Verdict:
-    """The verdict on one subnetwork alone. Scores are means over seeds."""
+    """The verdict on one subnetwork alone. Scores are means over seeds; `id_kept` is the distance from `keeps`."""
     share = subnetwork_id / full_id if full_id > 0.0 else 0.0  # no share of zero or of a negative correlation
-    return Verdict(share, id_kept, gains, _p_value(share, id_kept, gains), alpha)
+    return Verdict(share, full_id, id_kept, gains, _p_value(share, id_kept, gains), alpha, keeps)
 
 
 def _p_value(id_share: float, id_kept: Interval, gains: Mapping[str, Interval]) -> float:

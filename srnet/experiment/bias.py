@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
-from srnet.bias.vector_files import files_of, is_vector_file
+from srnet.bias.vector_files import absolute
 from srnet.errors import UserError, check_ranges, choose
 from srnet.experiment.nodes import CE, Bias, BiasModel, FineTune, Pretrained, TaskSpec, WeakModel, shortcut_of_spec
 from srnet.names import EMBEDDED
@@ -45,10 +45,7 @@ class BiasSpec:
 
     def resolved(self, folder: Path) -> BiasSpec:
         """The same with absolute paths; relative ones start at `folder`."""
-        if self.vectors is None or not is_vector_file(self.vectors):
-            return self
-        files = (str((folder / file).resolve()) for file in files_of(self.vectors))
-        return dataclasses.replace(self, vectors=",".join(files))
+        return self if self.vectors is None else dataclasses.replace(self, vectors=absolute(self.vectors, folder))
 
     def node(self, task: TaskSpec, backbone: str) -> Bias:
         shortcut = self.shortcut or shortcut_of_spec(task)
@@ -65,7 +62,7 @@ class BiasSpec:
         weak = (self.shortcut or shortcut_of_spec(task)) == "unknown"
         if weak and self.backbone is None and not isinstance(task, SyntheticTask):
             raise UserError("weak models need a backbone", "give --weak-backbone: the one that is to be debiased")
-        return self.resolved(Path()).node(task, EMBEDDED)
+        return self.node(task, EMBEDDED)
 
     def _weak(self, task: TaskSpec, backbone: str) -> WeakModel:
         raw = Pretrained(backbone, task)

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from scipy.special import log_softmax
 
-from srnet.backbones import LoadedBackbone, load_backbone
+from srnet.backbones import LoadedBackbone, keep_own_classifier, load_backbone
 from srnet.bias import BiasPredictions, WordVectors, fit_bias_model, vocabulary
 from srnet.bias.vector_files import is_vector_file
+from srnet.device import current_device
 from srnet.errors import UserError
 from srnet.evaluation import measure, score_split
 from srnet.experiment.artifacts import TOKENS, bias_predictions, load_logits
@@ -130,6 +131,7 @@ def _write_bias(task: Task, predictions: dict[str, BiasPredictions], folder: Pat
 def _(node: Pretrained, context: Context, folder: Path) -> None:
     labels = load_task(node.task).labels
     base = load_backbone(node.backbone, labels, node.seed, node.head)
+    keep_own_classifier(base, labels)
     Subnetwork.of(base, labels, base.model.state_dict(), None).write_into(folder)
 
 
@@ -164,6 +166,8 @@ def _(node: Prune, context: Context, folder: Path) -> None:
     model = parent.model(base)
     batches = _calibration(node, base) if node.pruner.rows else []
     state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    if batches:  # they go through the model
+        model.to(current_device())
     Subnetwork.of(parent.base(), parent.labels, state, node.pruner.mask(model, batches)).write_into(folder)
 
 
@@ -280,6 +284,7 @@ def _training_record(result: Result) -> dict[str, Any]:
         "dev_score": result.dev_score,
         "steps": result.steps,
         "step_seconds": result.step_seconds,
+        "device": result.device,
         "data_percent": result.data_percent,
         "log": result.log,
     }
@@ -317,7 +322,7 @@ def logits_on(
 ) -> dict[str, np.ndarray]:
     """By split. For spans: the selected characters, and under a name of their own the logits of every token."""
     base = subnetwork.base()
-    model = subnetwork.model(base).to("cuda" if torch.cuda.is_available() else "cpu")
+    model = subnetwork.model(base).to(current_device())
     found: dict[str, np.ndarray] = {}
     for name, split in splits.items():
         data = inputs_for(answer, split, base, max_length)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from srnet.errors import choose
 from srnet.experiment.engines import Executor, executors, run
-from srnet.experiment.nodes import Node, every_node
+from srnet.experiment.nodes import Node, Pretrained, every_node
 from srnet.experiment.store import Store
 from srnet.progress import Reporter
 from srnet.training.distributed import connect
@@ -26,7 +26,9 @@ class Engine:
     """Trackers for the trainings, as in `transformers.TrainingArguments`: tensorboard, wandb, ..."""
     name: str = "local"
     workers: int | None = None
-    """How many trainings at once, for pool and ray; by default one per core."""
+    """How many trainings at once, for pool and ray; by default one per GPU, or per core without GPUs."""
+    _heads: set[str] = field(default_factory=set, init=False, repr=False)
+    """What was said about heads, each once however many trainings start from it."""
 
     def __post_init__(self) -> None:
         if self.report_to:
@@ -46,10 +48,18 @@ class Engine:
         if not missing:
             self.store.tidy()
             return  # before `open`: a read-only store can still be read
+        self._say_heads(every.values())
         self.store.open()
         executor: Executor = executors.make_executor(self.name, self.workers, self.store, self.report_to, ranks)
         with self.store.in_use(), self.reporter.session():
             run(missing, executor, self.reporter)
+
+    def _say_heads(self, nodes: Iterable[Node]) -> None:
+        for raw in (node for node in nodes if isinstance(node, Pretrained)):
+            line = f"head of {raw.backbone} for {raw.task.name}: {raw.head_text}"
+            if line not in self._heads:
+                self._heads.add(line)
+                self.reporter.say(line)
 
     def plan(self, targets: Iterable[Node]) -> list[Node]:
         """The distinct nodes that have to be computed, in an order that respects their parents. Each is checked."""

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from srnet.backbones import load_backbone
+from srnet.device import current_device, synchronize
 from srnet.errors import UserError
 from srnet.experiment.nodes import Node, Pretrained, load_task
 from srnet.experiment.rebuild import rebuild
@@ -18,7 +19,7 @@ from srnet.files import read_json
 from srnet.lazy import torch
 from srnet.training import TrainingSettings
 
-CALIBRATION_STEPS = 4
+CALIBRATION_STEPS = 3
 EVALUATION = 1.0 / 3.0
 """The time for the forward pass of a batch, relative to a training step: a backward pass costs about two of them."""
 Setting = tuple[str, str, int, str, bool]
@@ -47,7 +48,7 @@ class Estimate:
 
 def duration_text(seconds: float) -> str:
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return f"{seconds:.1g} s" if 0.0005 <= seconds < 0.95 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
@@ -70,7 +71,8 @@ def estimate(
     `measured` keeps what was timed, for the next estimate.
     """
     trainings: list[Any] = [node for node in nodes if node.trains]
-    paces, measured = _stored_paces(store), {} if measured is None else measured
+    paces = _stored_paces(store, {_setting(node) for node in trainings})
+    measured = {} if measured is None else measured
     seconds, total, used = 0.0, sum(node.planned_steps for node in trainings), set()
     for node in trainings:
         setting = _setting(node)
@@ -99,42 +101,45 @@ def _evaluations(node: Any) -> float:
     return EVALUATION * rows / float(training.batch_size * training.eval_every)
 
 
-def _stored_paces(store: Store) -> dict[Setting, list[float]]:
-    """Seconds per step of every training in the store, evaluations included, the latest last."""
+def _stored_paces(store: Store, wanted: set[Setting]) -> dict[Setting, list[float]]:
+    """Seconds per step of the stored trainings on the current device, evaluations included, the latest last."""
     paces: dict[Setting, list[float]] = {}
     for entry in store.entries():
         try:
-            pace = read_json(store.path(entry.key) / "training.json")["step_seconds"]
-            node = rebuild(store.manifest(entry.key)["expression"])
-            setting = _setting(node)
+            record = read_json(store.path(entry.key) / "training.json")
+            pace, device = record["step_seconds"], record.get("device", "cpu")  # earlier versions did not record it
+            setting = _setting(rebuild(store.manifest(entry.key)["expression"]))
         except (UserError, KeyError, TypeError, AttributeError):
-            continue  # not a training, or from a version that did not record it
-        if pace:
+            continue  # not a training, or from a version that did not record its pace
+        if pace and setting in wanted and device == current_device().type:  # the device last: it needs torch
             paces.setdefault(setting, []).append(pace)
     return paces
 
 
 def measure_step(raw: Pretrained, settings: TrainingSettings) -> float:
-    """Seconds of a forward, backward and optimiser step of this backbone on this data."""
+    """Seconds of a forward, backward and optimiser step of this backbone on this data, after a first one."""
     from srnet.training.inputs import inputs_for  # not at the top: it imports torch
 
     task = load_task(raw.task)
     base = load_backbone(raw.backbone, task.labels, raw.seed, raw.head)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = current_device()
     model = base.model.to(device)
     data = inputs_for(task.answer_kind, task.train.sample(settings.batch_size), base, settings.max_length)
     batch = {name: value.to(device) for name, value in data.collate(range(min(len(data), settings.batch_size))).items()}
     labels = batch.pop("labels")
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
-    times = []
-    for _ in range(CALIBRATION_STEPS):
-        started = time.perf_counter()
-        with torch.autocast(device, torch.bfloat16, enabled=settings.precision == "bf16"):
+
+    def step() -> None:
+        with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
             loss = task.answer_kind.losses(model(**batch).logits, labels).mean()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - started)
-    return median(times[1:])
+
+    step()
+    synchronize()
+    started = time.perf_counter()
+    for _ in range(CALIBRATION_STEPS):
+        step()
+    synchronize()  # once: waiting after each step would measure the waiting too
+    return (time.perf_counter() - started) / CALIBRATION_STEPS

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-SCHEMA = 4
+SCHEMA = 5
 """Increased whenever the same expression would give another result, so that old artifacts are not reused."""
 
 

@@ -145,12 +145,12 @@ def _batch(model: Any) -> dict[str, torch.Tensor]:
     words = model.get_input_embeddings().num_embeddings
     length = min(TOKENS, int(max_positions(model)))
     ids = torch.randint(0, words, (1, length), generator=torch.Generator().manual_seed(0))
-    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    return {"input_ids": ids.to(model.device), "attention_mask": torch.ones_like(ids, device=model.device)}
 
 
 def _call(model: Any, batch: dict[str, torch.Tensor]) -> Callable[[], Any]:
     def run() -> Any:
         with torch.inference_mode():
-            return model(**batch)
+            return model(**batch)[0].cpu()  # in the host's memory, so a GPU has computed it
 
     return run

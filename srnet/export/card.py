@@ -14,7 +14,7 @@ import yaml
 from srnet.backbones import SHIPPED
 from srnet.evaluation import MIN_SEEDS, Interval, Spread, Verdict, seeds_in_words
 from srnet.exported import Exported, is_exported
-from srnet.files import write_text
+from srnet.files import read_bytes, write_text
 from srnet.sealed import README
 
 if TYPE_CHECKING:
@@ -113,11 +113,11 @@ def scores_of_graph(folder: Path) -> dict[str, float]:
 def scores_on_card(folder: Path) -> dict[str, float]:
     """The scores that the card of an exported folder names, by data and metric; none if it names none."""
     try:
-        _, header, _ = (folder / README).read_text(encoding="utf-8").split("---\n", 2)
+        _, header, _ = read_bytes(folder / README).decode().split("---\n", 2)
         results = yaml.safe_load(header)["model-index"][0]["results"]
         found = dict(_named(each) for each in results)
-    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, yaml.YAMLError):
-        return {}  # a card may have been written by anybody
+    except Exception:  # a card may have been written by anybody
+        return {}
     return {name: value for name, value in found.items() if math.isfinite(value)}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from srnet.device import current_device
 from srnet.errors import UserError, running
 from srnet.evaluation import score_split
 from srnet.export.graphs import graph_logits
@@ -49,7 +50,7 @@ def _opened(folder: Path, exported: Exported) -> tuple[int, Callable[[Encoded], 
     if exported.kind == "onnx":
         graph = open_graph(folder / GRAPH)
         return graph.max_length(exported.max_length), partial(graph_logits, graph)
-    model = load_exported(folder)
+    model: Any = load_exported(folder).to(current_device())  # type: ignore[arg-type]
 
     def logits(data: Encoded) -> np.ndarray:
         with running(folder):

@@ -45,7 +45,7 @@ def read_published(
     """The subnetwork, its mask, and what to know before relying on its scores."""
     base = load_backbone(backbone, labels, seed=0, head=head)
     mask, remarks = _read_mask(file, format, base.model)
-    own = None if head.words else keep_own_classifier(base, labels)
+    own = None if head.words else keep_own_classifier(base, labels, in_order=True)
     if own and own.kept:
         remarks.append(f"the checkpoint's own classifier was kept for {', '.join(labels)}: {own.why}")
         name = weight_name(own.name)

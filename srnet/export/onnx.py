@@ -26,6 +26,7 @@ from srnet.files import new_folder, write_text
 from srnet.lazy import nn, no_grad, torch
 from srnet.masks.granularity import Granularity
 from srnet.masks.units import FAMILIES
+from srnet.network import disable_telemetry
 
 GRAPH = "model.onnx"
 OPSET = 17
@@ -95,10 +96,20 @@ class Onnx(Format):
         return [*remarks, f"{GRAPH} has {graph.stat().st_size / 1e6:.1f} MB"], scores
 
 
+def import_onnxruntime() -> Any:
+    """onnxruntime without its telemetry, which writes a device id and looks up a host from the import on."""
+    disable_telemetry()
+    import onnxruntime
+
+    onnxruntime.disable_telemetry_events()  # it may have been imported before
+    return onnxruntime
+
+
 def require_onnx() -> None:
     try:
         import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
+
+        import_onnxruntime()
     except ImportError as error:
         raise UserError(f"ONNX needs packages that are not installed ({error.name or error})", INSTALL) from error
 
@@ -148,6 +159,7 @@ def write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> No
 
 def quantise(path: Path) -> None:
     """Dynamic quantisation in place: weights of 7 bits a channel, for 8 overflow on processors without VNNI."""
+    import_onnxruntime()
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -235,7 +247,7 @@ def _checked(difference: float, expected: list[np.ndarray]) -> str:
 def open_graph(graph: Path) -> Graph:
     """With as many threads as torch has."""
     try:
-        import onnxruntime
+        onnxruntime = import_onnxruntime()
     except ImportError as error:
         raise UserError(f"{graph} needs onnxruntime, which is not installed", INSTALL) from error
     options = onnxruntime.SessionOptions()

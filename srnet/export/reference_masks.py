@@ -11,6 +11,7 @@ import torch
 
 from srnet.errors import UserError
 from srnet.export.shapes import Shapes
+from srnet.files import require_readable
 from srnet.masks import Mask
 from srnet.masks.parametrization import weight_name
 
@@ -37,8 +38,9 @@ def read_reference(path: Path, shapes: Shapes) -> tuple[Mask, list[str]]:
 
 def _load(path: Path) -> Any:
     """Load tensors and plain containers; anything else in a pickle is refused before it can run."""
-    if not path.is_file():
+    if not path.exists():
         raise UserError(f"there is no file {path}", "give the mask.pt that was published")
+    require_readable(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about old pickle protocols: the published files are from 2022
         try:

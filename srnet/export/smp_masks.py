@@ -17,7 +17,7 @@ from srnet.arrays import read_npy_header
 from srnet.errors import UserError
 from srnet.export.formats import Format, Source, register
 from srnet.export.shapes import Shapes, stack_shapes
-from srnet.files import write_bytes
+from srnet.files import open_file, write_bytes
 from srnet.lazy import torch
 from srnet.masks import Mask
 
@@ -32,9 +32,9 @@ _ZIP = b"PK\x03\x04"
 
 def read_smp(path: Path, shapes: Shapes) -> Mask:
     """The mask in a published file, for a backbone with matrices of these shapes. Nothing is unpickled."""
-    if not path.is_file():
+    if not path.exists():
         raise UserError(f"there is no file {path}", "give the .npy file of a mask")
-    with path.open("rb") as file:
+    with open_file(path) as file:
         length = _check_header(file, path)
         found, needed = path.stat().st_size - file.tell(), _bytes_for(shapes)
         if found != needed or length != needed:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from srnet.errors import UserError, choose
 from srnet.lazy import nn, no_grad, torch
-from srnet.masks.budget import Scope, keep_largest, kept_counts, meet_budget
+from srnet.masks.budget import Scope, divide_budget, keep_largest, kept_counts, meet_budget
 from srnet.masks.mask import Mask
 from srnet.masks.parametrization import attach, raw_weights, weight_name
 from srnet.masks.units import Block, blocks_of
@@ -101,6 +101,10 @@ class Groups(ABC):
     def keep(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> Values:
         """What stays of each group so that the share `sparsity` of the weights is pruned, the lowest scores first."""
 
+    def check_removes(self, sparsity: float, scope: Scope) -> None:
+        """Refuse a share so small that some scores would leave everything, so that no training ends in it."""
+        return
+
     @abstractmethod
     def expand(self, keep: Values) -> Mask:
         """The mask over weights, from a decision about each score."""
@@ -159,8 +163,8 @@ class Units(Groups):
         self.groups = {group.name: group for group in groups}
         self.total: float = sum(weight.numel() for weight in weights.values())
         """What the share of a budget refers to."""
-        self.sizes = {name: _sums(group, weights, torch.ones_like) for name, group in self.groups.items()}
-        """How many weights each unit has, by group."""
+        self.sizes = {name: _sizes(group, weights) for name, group in self.groups.items()}
+        """How many weights each unit has, by group. On the CPU, wherever the model is: budgets are computed there."""
         self.costs = self.sizes
         """What each unit takes of the budget."""
 
@@ -169,30 +173,48 @@ class Units(Groups):
 
     @no_grad
     def pooled(self, name: str, values: Values) -> torch.Tensor:
-        return (_sums(self.groups[name], values, torch.square) / self.sizes[name]).sqrt()
+        squares = _sums_of_squares(self.groups[name], values)
+        return (squares / self.sizes[name].to(squares.device)).sqrt()
 
     # --- budgets ---------------------------------------------------------------------------------------------------
 
     def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
-        """Equally many in blocks of one kind. The kind with the smallest units makes up for what the others rounded."""
+        """About the same share of every kind. Blocks of one kind differ by one unit at most.
+
+        The kind with the cheapest units makes up for what the others rounded, so that the budget is missed by half of
+        such a unit at most. Only where these are too few for it, it is missed by more: as little as units allow.
+        """
         self.check_reach(sparsity)
         counts: dict[str, int] = {}
         wanted, kinds = sparsity * self.total, self.kinds()
         for place, names in enumerate(kinds):
-            others = [name for kind in kinds[place + 1 :] for name in kind]
-            even, least = self._shares(wanted, names, others)
-            for name in names:
+            gone = self._gone(wanted, names, [name for kind in kinds[place + 1 :] for name in kind])
+            wanted -= gone * float(self.costs[names[0]][0])
+            free = {name: self.groups[name].size - 1 for name in names}
+            for name, lost in divide_budget(gone, free, dict.fromkeys(names, 1.0)).items():
                 size = self.groups[name].size
-                gone = min(size - 1, round(max(even, least) * size))
-                wanted -= gone * float(self.costs[name][0])
-                counts[name] = max(1, round(totals[name] * (size - gone) / size))  # `totals` may be those of a sample
+                counts[name] = max(1, round(totals[name] * (size - lost) / size))  # `totals` may be those of a sample
         return counts
 
-    def _shares(self, wanted: float, names: list[str], others: list[str]) -> tuple[float, float]:
-        """The share of one kind that goes if all kinds lose the same, and the least: what smaller ones cannot lose."""
-        own, rest = (float(sum(self.costs[name].sum() for name in some)) for some in (names, others))
-        free = sum(self._free(name) for name in others)
-        return max(0.0, wanted / (own + rest)), max(0.0, (wanted - free) / own) if others else 0.0
+    def _gone(self, wanted: float, names: list[str], cheaper: list[str]) -> int:
+        """How many units of one kind go: the same share as of the others, if those can make up for the rounding.
+
+        They cannot give back what is too much, nor lose more than they have.
+        """
+        cost, sizes = float(self.costs[names[0]][0]), [self.groups[name].size for name in names]
+        if cost == 0.0 or wanted <= 0.0:
+            return 0
+        share = wanted / float(sum(self.costs[name].sum() for name in (*names, *cheaper)))
+        least, most = (wanted - sum(map(self._free, cheaper))) / cost, wanted / cost
+        low, high = max(0, math.ceil(least - ROUNDING)), math.floor(most + ROUNDING)
+        even = sum(round(share * size) for size in sizes)
+        found = max(low, min(high, even)) if low <= high else self._rounded(least, most)
+        return min(found, sum(sizes) - len(sizes))
+
+    def _rounded(self, least: float, most: float) -> int:
+        """The nearest whole number where none is between the two."""
+        low, high = math.ceil(least), math.floor(most)
+        return low if low - most < least - high else high
 
     def kinds(self) -> list[list[str]]:
         """The groups by kind, the most expensive units first."""
@@ -210,6 +232,18 @@ class Units(Groups):
         most = sum(map(self._free, self.groups)) / self.total
         if sparsity > most + ROUNDING:
             raise self.out_of_reach(sparsity, most)
+
+    def check_removes(self, sparsity: float, scope: Scope) -> None:
+        """Refuse a share so small that some scores would leave every unit, so that no training ends in it."""
+        sizes = {name: group.size for name, group in self.groups.items()}
+        if scope == "global" or STACK in self.groups:
+            costs, _ = torch.cat(list(self.costs.values())).sort(descending=True)
+            is_whole = self._number_pruned(costs, len(costs), sparsity) == 0
+        else:
+            is_whole = self.counts(sizes, sparsity) == sizes
+        if is_whole and sparsity > 0.0:
+            units = "block" if STACK in self.groups else "unit of a block"
+            raise UserError(f"sparsity {sparsity:g} is less than one {units}", "give a larger one, or prune weights")
 
     def out_of_reach(self, sparsity: float, most: float) -> UserError:
         what = "block" if STACK in self.groups else "unit of a block"
@@ -264,7 +298,7 @@ class Units(Groups):
         from srnet.masks.modules import UnitMask  # not at the top: it imports torch
 
         on_weight = {
-            part.weight: UnitMask(self.masks[name], part.unit_of, part.dim)
+            part.weight: UnitMask(self.masks[name], part.unit_of.to(self.masks[name].scores.device), part.dim)
             for name, group in self.groups.items()
             for part in group.parts
             if part.writes
@@ -279,11 +313,19 @@ def _best_protected(scores: torch.Tensor) -> torch.Tensor:
     return protected
 
 
-def _sums(group: Group, values: Values, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """The sum of `function` over the weights of each unit."""
+def _sizes(group: Group, weights: Values) -> torch.Tensor:
+    """How many weights each unit has."""
+    total = torch.zeros(group.size)
+    for part in group.parts:
+        total += part.unit_of.bincount(minlength=group.size) * weights[part.weight].shape[1 - part.dim]
+    return total
+
+
+def _sums_of_squares(group: Group, values: Values) -> torch.Tensor:
+    """Over the weights of each unit."""
     total = torch.zeros(group.size, device=values[group.parts[0].weight].device)
     for part in group.parts:
-        sums = function(values[part.weight].detach()).sum(1 - part.dim, dtype=torch.float32)
+        sums = values[part.weight].detach().square().sum(1 - part.dim, dtype=torch.float32)
         total.index_add_(0, part.unit_of.to(total.device), sums)
     return total
 

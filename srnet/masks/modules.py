@@ -10,9 +10,16 @@ from torch import nn
 from srnet.masks.scores import BETA, HIGH, LOW, Cut, cut_between
 
 
-def _kept(values: torch.Tensor, scores: torch.Tensor, cut: float) -> torch.Tensor:
+def _kept(values: torch.Tensor, scores: torch.Tensor, cut: float | torch.Tensor) -> torch.Tensor:
     """`values` where the score is above `cut`, else 0."""
+    if isinstance(cut, torch.Tensor):
+        return torch.where(scores > cut, values, 0.0)
+    # the backward pass of a rectifier is exactly this, in one vectorised kernel; on the CPU `where` is 15 times slower
     return cast(torch.Tensor, torch.ops.aten.threshold_backward(values, scores.to(values.dtype), cut))
+
+
+def _just_below(value: torch.Tensor) -> torch.Tensor:
+    return torch.nextafter(value, torch.full_like(value, -torch.inf))
 
 
 class _StraightThrough(torch.autograd.Function):
@@ -22,10 +29,9 @@ class _StraightThrough(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: torch.Tensor, weight: torch.Tensor, cut: float) -> torch.Tensor:
+    def forward(ctx: Any, scores: torch.Tensor, weight: torch.Tensor, cut: float | torch.Tensor) -> torch.Tensor:
         ctx.cut, learns = cut, ctx.needs_input_grad[1]
         ctx.save_for_backward(*((weight, scores) if learns else (weight,)))
-        # the backward pass of a rectifier is exactly this, in one vectorised kernel; `torch.where` is 15 times slower
         return _kept(weight, scores, cut)
 
     @staticmethod
@@ -47,7 +53,7 @@ class ScoreMask(nn.Module):
         super().__init__()
         self.scores = nn.Parameter(scores)
         self.register_buffer("phi", torch.tensor(phi, dtype=scores.dtype, device=scores.device))
-        self._cut: tuple[int, float] = (-1, 0.0)
+        self._cut: tuple[torch.Tensor | None, int, float] = (None, 0, 0.0)
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         if torch.compiler.is_compiling():
@@ -63,12 +69,18 @@ class ScoreMask(nn.Module):
         keep = (self.scores.detach() >= self.phi).to(weight.dtype)
         return weight * (keep + (self.scores - self.scores.detach()).to(weight.dtype))
 
-    def _strict_cut(self) -> float:
-        """The largest float below phi, so that `score > cut` means `score >= phi`. Cached until phi changes."""
-        if self._cut[0] != self.phi._version:
-            below = torch.nextafter(self.phi, torch.full_like(self.phi, -torch.inf))
-            self._cut = (self.phi._version, float(below))
-        return self._cut[1]
+    def _strict_cut(self) -> float | torch.Tensor:
+        """The largest float below phi, so that `score > cut` means `score >= phi`.
+
+        A number on the CPU, cached until phi is changed or replaced. On a GPU reading it would make the CPU wait.
+        """
+        if self.phi.device.type != "cpu":
+            return _just_below(self.phi)
+        phi, version, cut = self._cut
+        if phi is not self.phi or version != phi._version:
+            cut = float(_just_below(self.phi))
+            self._cut = (self.phi, self.phi._version, cut)
+        return cut
 
     def binary(self) -> torch.Tensor:
         """The mask that the forward pass uses."""

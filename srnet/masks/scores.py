@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 from srnet.lazy import torch
@@ -65,3 +66,23 @@ def cut_between(scores: torch.Tensor, keep: torch.Tensor, cut: Cut = "middle") -
         return torch.nextafter(highest_pruned, infinity)
     middle = highest_pruned + (lowest_kept - highest_pruned) / 2
     return torch.where(middle > highest_pruned, middle, lowest_kept)  # adjacent floats have no middle
+
+
+def kth_of_all(scores: Mapping[str, torch.Tensor], keep: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The thresholds of all groups by the published rule for a global budget: the k-th value of all scores together.
+
+    It is one number, the next float above the highest pruned score, also for groups of which everything or nothing
+    stays. Kept scores that are tied with that score are raised to it in place. Only a group that keeps its best unit,
+    which is below, has the threshold of its own.
+    """
+    pruned = {name: each.masked_fill(keep[name], -torch.inf).max() for name, each in scores.items()}
+    highest = torch.stack(list(pruned.values())).max()
+    shared = torch.nextafter(highest, torch.full_like(highest, torch.inf))
+    return {name: _raised(each, keep[name], highest, shared) for name, each in scores.items()}
+
+
+def _raised(scores: torch.Tensor, keep: torch.Tensor, highest: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
+    if bool((scores[keep] < highest).any()):
+        return cut_between(scores, keep, "kth")
+    scores[keep & (scores == highest)] = shared
+    return shared

@@ -91,9 +91,8 @@ def _is_zero(model: nn.Module, block: Block, role: Role) -> torch.Tensor:
 
 def _bias(model: nn.Module, block: Block, role: Role) -> torch.Tensor:
     """(size, width); zero where there is none."""
-    (weight,) = block.slices(role)
     found = [each.by_unit(model.get_parameter(each.name), block.size) for each in block.biases if each.role == role]
-    return found[0].double() if found else torch.zeros(block.size, weight.width, dtype=torch.float64)
+    return found[0].double() if found else torch.zeros_like(_by_unit(model, block, role)[..., 0])
 
 
 def _add_to_bias(model: nn.Module, block: Block, constant: torch.Tensor) -> None:
@@ -154,7 +153,7 @@ def cut(model: nn.Module, block: Block, units: list[int]) -> None:
     if not units:
         _bypass(model, block)
         return
-    left = torch.tensor(units)
+    left = torch.tensor(units, device=model.get_parameter(block.weights[0].name).device)
     parts = (*block.weights, *block.biases)
     for name in dict.fromkeys(each.name for each in parts):
         slices = [each for each in parts if each.name == name]

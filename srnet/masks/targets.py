@@ -31,7 +31,8 @@ class Targets:
 
     "outside-stack" excludes the layer that gives the logits as well, as static and movement pruning do.
 
-    Embeddings, biases and norms are never masked.
+    Embeddings, biases and norms are never masked, nor is a matrix that a module outside the selection uses as well,
+    such as the output layer of a language model that shares it with the embeddings. Naming one in `modules` is refused.
     """
 
     modules: Selector = option(ALL, name="--target-modules")
@@ -44,16 +45,28 @@ class Targets:
         layers = linear_layers(model)
         excluded = self._excluded(model, layers)
         wanted = {n: m for n, m in layers.items() if _matches(self.modules, n)}
-        found = {n: m for n, m in wanted.items() if n not in excluded}
-        if wanted and not found:
+        chosen = {n: m for n, m in wanted.items() if n not in excluded}
+        if wanted and not chosen:
             raise UserError(
                 f"all layers that match target_modules={self.modules!r} are excluded", "set exclude_modules=''"
             )
-        if not found:
+        if not chosen:
             raise UserError(f"no layer matches target_modules={self.modules!r}", _endings(layers))
+        found = self._used_here_only(model, chosen)
         _check_shared(found)
         if self.modules == ALL and self.exclude in (OUTSIDE, STACK_ONLY, ()):  # the defaults
             _check_reach(model, found)
+        return found
+
+    def _used_here_only(self, model: nn.Module, chosen: dict[str, nn.Module]) -> dict[str, nn.Module]:
+        """The layers whose matrices no other module uses: a mask would zero rows of an embedding, for example."""
+        elsewhere = _used_elsewhere(model, chosen)
+        found = {n: m for n, m in chosen.items() if n not in elsewhere}
+        if elsewhere and (self.modules != ALL or not found):
+            name, other = next(iter(elsewhere.items()))
+            raise UserError(
+                f"{name} shares its matrix with {other}, which is not masked", "leave it out of target_modules"
+            )
         return found
 
     def _excluded(self, model: nn.Module, layers: dict[str, nn.Module]) -> set[str]:
@@ -63,7 +76,7 @@ class Targets:
                 raise UserError(f"no layer matches exclude_modules={self.exclude!r}", _endings(layers))
             return named
         classifier = classifier_of(model)
-        if classifier is None:  # not a transformers classifier: its structure is unknown
+        if classifier is None and not _decodes(model):  # not a transformers classifier: its structure is unknown
             return set()
         stays = self.exclude == STACK_ONLY or uses_label_words(model)
         return {name for name in layers if (stays or name != classifier) and not _in_stack(model, name)}
@@ -98,6 +111,19 @@ def _in_stack(model: nn.Module, name: str) -> bool:
 
 def _decodes(model: nn.Module) -> bool:
     return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+
+
+def _used_elsewhere(model: nn.Module, chosen: dict[str, nn.Module]) -> dict[str, str]:
+    """Chosen layer -> a module that is not chosen and uses the same matrix."""
+    users: dict[int, set[str]] = {}
+    for name, module in model.named_modules():
+        for parameter in module.parameters(recurse=False):
+            users.setdefault(id(parameter), set()).add(name.removesuffix(".parametrizations.weight"))
+    others = {
+        name: users.get(id(weight), set()) - chosen.keys()
+        for name, weight in zip(chosen, raw_weights(chosen).values(), strict=True)
+    }
+    return {name: min(some) for name, some in others.items() if some}
 
 
 def _check_shared(found: dict[str, nn.Module]) -> None:

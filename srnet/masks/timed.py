@@ -47,34 +47,9 @@ class TimedUnits(Units):
         super().__init__(layers, groups)
         self.costs, self.total = dict(costs), total
 
-    def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
-        """About the same share of every kind, and no unit more than the budget needs.
-
-        Blocks of one kind differ by one unit at most. The kind with the cheapest units makes up for the others.
-        """
-        self.check_reach(sparsity)
-        counts: dict[str, int] = {}
-        wanted, kinds = sparsity * self.total, self.kinds()
-        for place, names in enumerate(kinds):
-            gone = self._gone(wanted, names, kinds[place + 1 :])
-            wanted -= gone * float(self.costs[names[0]][0])
-            for index, name in enumerate(names):
-                size = self.groups[name].size
-                left = size - gone // len(names) - (index < gone % len(names))
-                counts[name] = max(1, round(totals[name] * left / size))  # `totals` may be those of a sample
-        return counts
-
-    def _gone(self, wanted: float, names: list[str], others: list[list[str]]) -> int:
-        """How many units of one kind go to save the time `wanted` together with cheaper kinds."""
-        cost, size = float(self.costs[names[0]][0]), self.groups[names[0]].size
-        if cost == 0.0 or wanted <= 0.0:
-            return 0
-        rest = [float(self.costs[name][0]) * self.groups[name].size for kind in others for name in kind]
-        spared = sum(float(self.costs[name][0]) for kind in others for name in kind)
-        least = math.ceil(max(0.0, wanted - sum(rest) + spared) / cost - ROUNDING)
-        most = min(math.floor(wanted / cost + ROUNDING), len(names) * (size - 1))
-        even = len(names) * round(size * wanted / (cost * size * len(names) + sum(rest)))
-        return max(least, min(most, even))
+    def _rounded(self, least: float, most: float) -> int:
+        """Enough to save the time."""
+        return math.ceil(least)
 
     def out_of_reach(self, sparsity: float, most: float) -> UserError:
         largest = math.floor(100.0 / (1.0 - most) + ROUNDING) / 100.0

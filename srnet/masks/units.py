@@ -37,11 +37,12 @@ class Slice:
 
     def indices(self, units: torch.Tensor) -> torch.Tensor:
         """The indices of these units, in their order."""
-        return (self.offset + units[:, None] * self.stride + torch.arange(self.width)).reshape(-1)
+        return (self.offset + units[:, None] * self.stride + torch.arange(self.width, device=units.device)).reshape(-1)
 
     def by_unit(self, tensor: torch.Tensor, size: int) -> torch.Tensor:
         """The tensor with a row a unit: (size, width, ...)."""
-        found = tensor.index_select(self.dim, self.indices(torch.arange(size))).movedim(self.dim, 0)
+        indices = self.indices(torch.arange(size, device=tensor.device))
+        found = tensor.index_select(self.dim, indices).movedim(self.dim, 0)
         return found.reshape(size, self.width, *found.shape[1:])
 
 
@@ -70,7 +71,7 @@ class Block:
     def mask(self, keep: torch.Tensor, shapes: Mapping[str, torch.Size]) -> dict[str, torch.Tensor]:
         """Weight name -> mask in which units that are not kept have lost all of their weights."""
         masks = {each.name: torch.ones(shapes[each.name], dtype=torch.bool) for each in self.weights}
-        gone = (~keep).nonzero().flatten()
+        gone = (~keep.cpu()).nonzero().flatten()
         for each in self.weights:
             masks[each.name].index_fill_(each.dim, each.indices(gone), False)
         return masks

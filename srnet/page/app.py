@@ -14,7 +14,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -46,7 +46,12 @@ def make_app(view: PairView, comparison: Comparison, thread: ModelThread, hosts:
             Route("/api/pair", handlers.pair, methods=["POST"]),
         ],
         middleware=[Middleware(Guard, hosts=hosts, headers=_headers(html))],
-        exception_handlers={HTTPException: _refused, UserError: _failed, Exception: _broken},
+        exception_handlers={
+            HTTPException: _refused,
+            ClientDisconnect: _gone,
+            UserError: _failed,
+            Exception: _broken,
+        },
     )
 
 
@@ -98,7 +103,7 @@ class _Handlers:
         self._check_split(split)
         async with self._turn:
             if await request.is_disconnected():  # another key was pressed meanwhile
-                return Response(status_code=204)
+                raise ClientDisconnect
             return _json(await self._thread.call_async(self._view.look, text_a, text_b, split))
 
 
@@ -146,6 +151,11 @@ async def _refused(request: Request, error: Exception) -> Response:
     answer = _json({"error": error.detail}, error.status_code)
     answer.headers.update(error.headers or {})
     return answer
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """The client has left, and reads no answer."""
+    return Response(status_code=204)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -167,8 +167,9 @@ class OfUnits(Pruner):
         return budgeted_groups(model, self.targets.find(model), self.granularity, self.measured())
 
     def check_model(self, model: nn.Module) -> None:
-        groups = self.groups(model)
-        groups.keep(groups.magnitudes(), self.share, getattr(self, "scope", "local"))
+        groups, scope = self.groups(model), getattr(self, "scope", "local")
+        groups.keep(groups.magnitudes(), self.share, scope)
+        groups.check_removes(self.share, scope)
 
 
 def speedup_text(speedup: float) -> str:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from srnet.errors import UserError, choose
-from srnet.lazy import nn, torch
+from srnet.lazy import nn, no_grad, torch
 from srnet.masks import Mask, Schedule
 from srnet.masks.budget import Scope
-from srnet.masks.scores import Cut, Init, initial_scores
+from srnet.masks.granularity import Values
+from srnet.masks.scores import Cut, Init, initial_scores, kth_of_all
 from srnet.pruners.base import OfUnits, register
 from srnet.pruners.scored import Scored
 from srnet.training.method import LATE, Method
@@ -42,7 +43,7 @@ class MaskTraining(OfUnits):
     """Steps between two updates of the threshold. It is also updated before every evaluation."""
     cut: Cut = "middle"
     """Where the threshold is: in the middle between pruned and kept scores, which keeps the sparsity nearly constant
-    until the next update; or at the k-th score, as in the published code."""
+    until the next update; or, as published, at the k-th score: of the matrix, or with scope global of all matrices."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,11 +90,21 @@ class _Training(Scored):
         """Set the thresholds so that the sparsity scheduled for `step` is met to the weight."""
         sparsity = self.schedule.at(step / self.total_steps)
         keep = self.groups.keep(self.groups.scores(), sparsity, self.pruner.scope, self.groups.magnitudes())
-        for name, mask in self.masks().items():
-            if step or self.pruner.init == "soft" or self.pruner.cut == "middle":
-                mask.set_cut(keep[name], self.pruner.cut)
-            # else: Eq. 1 puts all scores well away from phi, and the published code first moves phi at an evaluation
+        if step or self.pruner.init == "soft" or self.pruner.cut == "middle":
+            self._set_thresholds(keep)
+        # else: Eq. 1 puts all scores well away from phi, and the published code first moves phi at an evaluation
         return self.groups.expand(keep)
+
+    @no_grad
+    def _set_thresholds(self, keep: Values) -> None:
+        if self.pruner.cut == "kth" and self.pruner.scope == "global":
+            scores = self.groups.scores()
+            cuts = kth_of_all(scores, {name: keep[name].to(each.device) for name, each in scores.items()})
+            for name, mask in self.masks().items():
+                mask.phi.copy_(cuts[name])
+            return
+        for name, mask in self.masks().items():
+            mask.set_cut(keep[name], self.pruner.cut)
 
     def after_step(self, step: int) -> dict[str, float]:
         if step % self.pruner.refresh_every and not self.is_due(step):

@@ -121,10 +121,10 @@ def shared_counts(
     kinds: dict[str, list[str]] = {}
     for name in sorted(scores):
         kinds.setdefault(kind_of(name), []).append(name)
+    means = torch.stack([torch.sigmoid(each / temperature).mean() for each in scores.values()])
+    shares = dict(zip(scores, means.tolist(), strict=True))  # at once: each `tolist` would wait for a GPU
     counts: dict[str, int] = {}
     for names in kinds.values():
-        means = torch.stack([torch.sigmoid(scores[name] / temperature).mean() for name in names])
-        shares = dict(zip(names, means.tolist(), strict=True))
         budget, open_ = sum(local[name] - least for name in names), {name: totals[name] - least for name in names}
         counts |= {name: least + count for name, count in divide_budget(budget, open_, shares).items()}
     return counts

@@ -16,7 +16,7 @@ from srnet.options import check_seed_count, first_seeds
 from srnet.pruners import PRUNERS
 from srnet.recipes.paradigms import PARADIGMS, Profile, Search
 from srnet.recipes.points import Axis, Point, labels_of
-from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
+from srnet.recipes.profiles.defaults import check_rates, finetuning_for, pruning_for
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import task_from
 from srnet.recipes.values import arguments_of, build, located
@@ -49,8 +49,9 @@ class RecipeFile:
     control: bool = True
 
 
-def load_recipe(path: Path) -> Recipe:
+def load_recipe(path: Path | str) -> Recipe:
     """Read a recipe; relative paths in it start from its own folder."""
+    path = Path(path)
     values = read_yaml(path)
     with located(path):
         file = build(RecipeFile, values)
@@ -67,8 +68,10 @@ def _profile(file: RecipeFile, folder: Path) -> Profile:
     trained = [name for name, pruner in PRUNERS.items() if pruner.trains]
     defaults = {name: _changed(pruning_for(file.backbone, name, task), "pruning", file.pruning) for name in trained}
     of_pruner = {n: _changed(defaults[n], f"pruning_of: {n}", file.pruning_of.get(n, {})) for n in trained}
-    for name in file.pruning_of:
+    for name, given in file.pruning_of.items():
         choose("pruner that trains", name, trained)
+        with located(f"pruning_of: {name}"):
+            check_rates(name, file.words, given)
     for name in file.finetuning_of:
         get_objective(name)
     seeds = first_seeds(file.seeds) if isinstance(file.seeds, int) else file.seeds  # how many, or which

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from srnet.errors import UserError, choose
 from srnet.experiment import BiasSpec, load_task
 from srnet.experiment.nodes import TaskSpec
-from srnet.options import COUNT, TEXT, as_cli_args, option, repeated
+from srnet.options import COUNT, TEXT, as_cli_args, first_seeds, option, repeated
 from srnet.recipes.figures import FIGURES, Figure
 from srnet.recipes.paradigms import Options, Profile, Search
 from srnet.recipes.profiles.paper import PUBLISHED, paper_profile
@@ -77,13 +78,22 @@ class Order(TrainingOptions):
             raise UserError("profile 'cpu' needs a backbone and data", fix)
         if self.without_vectors and self.bias.vectors is not None:
             raise UserError("--vectors and --without-vectors exclude each other", "keep one of them")
-        if not self.seeds:  # the paper's tables are over four
-            object.__setattr__(self, "seeds", tuple(range(4 if self.profile == "paper" else 1)))
+        object.__setattr__(self, "bias", self.bias.resolved(Path()))  # so that its command works in any folder
+
+    @property
+    def folder(self) -> Path:
+        """Where the report goes by default."""
+        return Path(f"srnet-{'-'.join(self.figures)}")
+
+    def seeded(self, least: int = 1) -> Order:
+        """The order with seeds: its own, or else `least`, and four with the profile paper, as in the paper's tables."""
+        count = max(least, 4 if self.profile == "paper" else 1)
+        return self if self.seeds else replace(self, seeds=first_seeds(count))
 
     def command(self, figure: str | None = None) -> str:
         """The command that reproduces this, or one figure of it."""
         figures = [figure] if figure else self.figures
-        return shlex.join(["srnet", "reproduce", *figures, *as_cli_args(self)])
+        return shlex.join(["srnet", "reproduce", *figures, *as_cli_args(self.seeded())])
 
     def recipes(self) -> list[Recipe]:
         """Every figure on every task it is shown on, figures in the paper's order."""
@@ -115,7 +125,7 @@ class Order(TrainingOptions):
             raise UserError(f"{figure.name} has a score rate for each method", "leave out --score-rate")
         profile = replace(
             self.changed(profile),
-            seeds=self.seeds,
+            seeds=self.seeded().seeds,
             other_backbones=self.other_backbones or profile.other_backbones,
             bias=self.bias,
             words=profile.words if self.words is None else self.words,

@@ -19,6 +19,8 @@ class Plan:
     figures: list[str]
     """One line a figure."""
     estimate: Estimate
+    fits: str = ""
+    """What of a search fits into its budget, where this was measured."""
 
     @property
     def summary(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from srnet.errors import UserError, choose
 from srnet.experiment import Bias, Engine, Evaluate, FineTune, Node
@@ -60,6 +61,11 @@ class Recipe:
     def with_seeds(self, seeds: tuple[int, ...]) -> Recipe:
         return replace(self, profile=replace(self.profile, seeds=seeds))
 
+    @property
+    def folder(self) -> Path:
+        """Where its report goes by default."""
+        return Path(f"srnet-{self.name}")
+
     @cached_property
     def points(self) -> tuple[Point, ...]:
         """Those of the figure. The control of a backbone follows its full CE model, or comes first without one."""
@@ -68,6 +74,11 @@ class Recipe:
             place = max((n for n, point in enumerate(points, start=1) if point.node in each.full.values()), default=0)
             points[place:place] = [Point(each.control_label, Place(), *control) for control in each.controls.items()]
         return tuple(points)
+
+    @property
+    def every_line(self) -> list[str]:
+        """The labels of all lines of the figure, of which `lines` may select some."""
+        return labels_of(self.figure(self.profile))
 
     @cached_property
     def shown(self) -> list[Point]:

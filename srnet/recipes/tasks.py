@@ -25,10 +25,12 @@ CHANGEABLE = {FilesTask: PUBLISHED_OPTIONS, SquadTask: ("metric", "rows", "bad_r
 
 
 def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
-    """A name, a mapping of the embedded benchmark's dials, a published dataset with options, or files described.
+    """A name, a YAML file, a mapping of the embedded benchmark's dials, a published dataset with options, or files.
 
     Errors begin with `where`. Relative paths start from `folder`.
     """
+    if _is_task_file(values):
+        return load_task_file(folder / values)
     with located(where):
         if isinstance(values, str):
             if Path(values).suffix:  # no name of a task has one
@@ -58,7 +60,14 @@ def _dataset(values: Mapping[str, Any], folder: Path) -> FilesTask | SquadTask:
 
 def load_task_file(path: Path) -> TaskSpec:
     """A YAML file that holds a task alone: the same mapping as under a recipe's `task`."""
-    return task_from(read_yaml(path), str(path), path.parent)
+    values = read_yaml(path)
+    if _is_task_file(values):  # which might name this one again
+        raise UserError(f"{path} holds the name of a file, '{values[:80]}', and no task", "give that file instead")
+    return task_from(values, str(path), path.parent)
+
+
+def _is_task_file(values: Any) -> bool:
+    return isinstance(values, str) and values.endswith((".yaml", ".yml"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +96,7 @@ class DataOptions:
         given = {key: dict(value) if isinstance(value, tuple) else value for key, value in vars(self).items() if value}
         if name in DATASETS:
             return task_from({"dataset": name, **given}, name)
-        task = load_task_file(Path(name)) if name.endswith((".yaml", ".yml")) else task_from(name, "task")
+        task = task_from(name, "task")
         for key in given:
             if not isinstance(task, (FilesTask, SquadTask)) or key not in CHANGEABLE[type(task)]:
                 raise UserError(f"--{key.replace('_', '-')}: '{name}' brings its own data", "leave it out")

@@ -168,7 +168,7 @@ class Claim:
         for (label, place), verdict in verdicts.items():
             if (label, place.sparsity) not in wanted:
                 continue
-            name = f"{label} at {100 * place.sparsity:g} % (SRNet: {verdict.short})"
+            name = f"{label} at {100 * place.sparsity:g} % (SRNet? {verdict.short})"
             bars = {"ID minus 95 % of": verdict.id_kept, **{f"OOD {s} minus": g for s, g in verdict.gains.items()}}
             every = [Part(f"{name}, {what} the full model's", interval) for what, interval in bars.items()]
             # a part may hold by itself where the choice among many subnetworks leaves the verdict open

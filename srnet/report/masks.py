@@ -13,6 +13,7 @@ import numpy as np
 
 from srnet.errors import shortened
 from srnet.experiment import Store
+from srnet.files import read_bytes
 from srnet.masks import Mask
 from srnet.recipes.recipe import Recipe
 from srnet.report.drawings import draw_mosaic, short_name
@@ -81,7 +82,7 @@ def mask_pictures(recipe: Recipe, store: Store) -> MaskPictures:
 
 
 def _read(path: Path) -> Mask:
-    return Mask.from_bytes(path.read_bytes(), str(path))
+    return Mask.from_bytes(read_bytes(path), str(path))
 
 
 @lru_cache(maxsize=512)

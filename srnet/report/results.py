@@ -13,7 +13,7 @@ import numpy as np
 from srnet.evaluation import measure
 from srnet.experiment import FineTune, ModelNode, Moment
 from srnet.experiment.cost import training_steps
-from srnet.files import read_json
+from srnet.files import read_json, spreadsheet_cell
 from srnet.recipes.points import Point
 from srnet.report.evidence import Evidence
 from srnet.report.notes import notes_about, warnings_about
@@ -95,9 +95,9 @@ def _search_logs(evidence: Evidence) -> list[SearchLog]:
 def csv_text(results: Sequence[Results]) -> str:
     buffer = io.StringIO()
     rows = [row for each in results for row in each.rows]
-    writer = csv.DictWriter(buffer, rows[0], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(rows[0])
+    writer.writerows(map(spreadsheet_cell, row.values()) for row in rows)
     return buffer.getvalue()
 
 

@@ -92,7 +92,7 @@ def verdict_line(results: Results) -> str:
     nots = f" and {refuted} certainly {'is' if refuted == 1 else 'are'} not" if refuted else ""
     return (
         f"Verdict: not certain. Of {len(judged)} subnetworks none certainly is an SRNet{nots}. "
-        f"The nearest is {nearest.name}: {verdict.figures}."
+        f"The nearest is {nearest.name}: {verdict.explained}."
     )
 
 

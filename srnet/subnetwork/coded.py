@@ -19,7 +19,7 @@ from safetensors.torch import save
 
 from srnet.backbones import LoadedBackbone
 from srnet.errors import UserError, choose
-from srnet.files import write_bytes
+from srnet.files import read_bytes, write_bytes
 from srnet.masks import Mask
 from srnet.masks.coding import decode_mask, encode_mask
 from srnet.subnetwork.card import CODED, MASKS, WEIGHTS
@@ -39,7 +39,7 @@ def write_coded(folder: Path, mask: Mask | None, packed: Tensors, base: LoadedBa
 def read_coded(folder: Path, base: LoadedBackbone, *, masked: bool) -> tuple[Mask | None, Tensors]:
     mask, path = None, folder / CODED_MASK
     if masked:
-        mask = decode_mask(path.read_bytes(), _known_to_receiver(base), base.sha256, str(path))
+        mask = decode_mask(read_bytes(path), _known_to_receiver(base), base.sha256, str(path))
     return mask, unpack(read_tensors(folder / WEIGHTS), mask or {}, base, folder / WEIGHTS)
 
 

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from srnet.errors import UserError
-from srnet.files import write_bytes
+from srnet.files import read_bytes, write_bytes
 from srnet.masks import Mask
 from srnet.subnetwork.card import MASKS, PLAIN, WEIGHTS
 
@@ -31,7 +31,7 @@ def write_plain(folder: Path, mask: Mask | None, weights: Tensors) -> None:
 
 
 def read_plain(folder: Path, *, masked: bool) -> tuple[Mask | None, Tensors]:
-    mask = Mask.from_bytes((folder / MASK).read_bytes(), str(folder / MASK)) if masked else None
+    mask = Mask.from_bytes(read_bytes(folder / MASK), str(folder / MASK)) if masked else None
     return mask, _with_zeros(folder / WEIGHTS, mask or {})
 
 
@@ -50,7 +50,7 @@ def _with_zeros(path: Path, mask: Mapping[str, torch.Tensor]) -> Tensors:
 
 def read_tensors(path: Path) -> Tensors:
     try:
-        tensors: Tensors = load(path.read_bytes())
+        tensors: Tensors = load(read_bytes(path))
     except SafetensorError as error:
         raise UserError(f"{path} is not a safetensors file: {error}") from error
     return tensors

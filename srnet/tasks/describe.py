@@ -28,8 +28,12 @@ def describe_files(
     ood_train: Path | str | None = None,
     **options: Any,
 ) -> Path:
-    """Write the YAML file that describes a user's files; local paths in it are relative to it."""
+    """Write the YAML file that describes a user's files; local paths in it are relative to it.
+
+    `options` are further fields of `FilesTask`. The default of `metric` is the first one of the answer.
+    """
     out = Path(out)
+    options = {"metric": next(iter(get_answer(options.get("answer", CLASSES.name)).metrics)), **options}
     if out.suffix not in (".yaml", ".yml"):
         raise UserError(f"{out} is not a YAML file", "choose a name that ends in .yaml")
     if out.exists():

@@ -108,6 +108,7 @@ class FilesTask:
 
     def __post_init__(self) -> None:
         file_name("a task", self.name)
+        object.__setattr__(self, "text_b", self.text_b or None)
         choose("answer", self.answer, [name for name, each in ANSWERS.items() if each.in_cells])
         kind = get_answer(self.answer)
         needed = ("train", "dev") if kind.outputs else ("labels", "train", "dev")
@@ -367,6 +368,7 @@ def _layout(task: FilesTask, file: DataFile) -> Layout:
         tidy=tidy_with(task.strip_final_punctuation, file.bytes_literals),
         coarse=coarse,
         answer=get_answer(task.answer),
+        source=file.path,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,11 +13,19 @@ import numpy as np
 
 from srnet.errors import UserError
 from srnet.tasks.answers import CLASSES, AnswerKind
-from srnet.tasks.reading import Bad, brief, read_rows
+from srnet.tasks.reading import Bad, Nested, brief, literal, read_rows
 from srnet.tasks.splits import LEVELS, Coarse, Kind, Split
 
 FINAL_PUNCTUATION = " \t.!?,;:…。"
 _BYTES = re.compile(r"""b(['"]).*\1""", re.DOTALL)
+_TEXTS, _LABELS = (re.compile(rf"\[\s*{each}\s*\]", re.DOTALL) for each in (r"""['"].*['"]""", r"""['"\d-].*"""))
+"""A list of texts, and one of labels or their numbers, as pandas writes them into a csv file."""
+_LISTS = {
+    "text": (_TEXTS, "multiple choice and token tags are"),
+    "label": (_LABELS, "multi-label classification is"),
+    "sub-case": (_TEXTS, "several sub-cases of a row are"),
+}
+"""What a list means where one value is needed."""
 
 
 class Columns:
@@ -69,10 +76,15 @@ class Layout:
     tidy: Callable[[str], str]
     coarse: Coarse | None
     answer: AnswerKind = CLASSES
+    source: str = ""
+    """The file, for messages."""
 
     def add(self, columns: Columns, line: int, row: Mapping[str, str], bad: Bad) -> None:
         label, text_a = _cell(row, self.label), _cell(row, self.text_a)
         text_b = "" if self.text_b is None else _cell(row, self.text_b)
+        for cell in (label, text_a, text_b):
+            if cell and cell[0] in "[{":  # all checks in every row would take a third of the reading time
+                self._refuse_lists(line, row)
         if label is not None and label.strip() in self.unlabelled:
             columns.unlabelled += 1
         elif label is None or text_a is None or text_b is None:
@@ -82,17 +94,26 @@ class Layout:
         elif not (text_a := self.tidy(text_a)) or (not (text_b := self.tidy(text_b)) and self.text_b is not None):
             bad(line, f"an empty text under '{self.text_b if text_a else self.text_a}'")
         else:
-            columns.add(text_a, text_b, value, self._group(columns, row))
+            columns.add(text_a, text_b, value, self._group(columns, line, row))
 
-    def _group(self, columns: Columns, row: Mapping[str, str]) -> str:
+    def _group(self, columns: Columns, line: int, row: Mapping[str, str]) -> str:
         """The sub-case: the row's levels down to the last non-empty one."""
         if not self.group:
             return ""
         levels = [(column, _cell(row, column)) for column in self.group]
+        for column, level in levels:
+            refuse_list("sub-case", level, f"{self.source}, line {line}", column)
         columns.grouped.update(column for column, level in levels if level is not None)
         while levels and not levels[-1][1]:
             levels.pop()
         return LEVELS.join(level or "" for _, level in levels)
+
+    def _refuse_lists(self, line: int, row: Mapping[str, str]) -> None:
+        place, label = f"{self.source}, line {line}", _cell(row, self.label)
+        for column in filter(None, (self.text_a, self.text_b)):
+            refuse_list("text", _cell(row, column), place, column)
+        if label not in self.labels:  # a declared label may look like a list
+            refuse_list("label", label, place, self.label)
 
     def _missing(self, row: Mapping[str, str]) -> str:
         wanted = [self.label, self.text_a] + ([self.text_b] if self.text_b is not None else [])
@@ -109,6 +130,14 @@ def _cell(row: Mapping[str, str], column: str) -> str | None:
     return next((row[name] for name in _alternatives(column) if name in row), None) if found is None else found
 
 
+def refuse_list(one: str, cell: str | None, place: str, column: str) -> None:
+    """Refuse a list or an object where one text, label or sub-case is needed: not the row, the column is wrong."""
+    written, meaning = _LISTS[one]
+    if cell is not None and (type(cell) is Nested or written.fullmatch(cell)):
+        what = "objects" if cell[0] == "{" else "lists"
+        raise UserError(f"{place}: column '{column}' holds {what}; {meaning} not supported", f"give one {one} per row")
+
+
 def _separator_hint(row: Mapping[str, str]) -> str:
     """Some spreadsheets save csv files with semicolons."""
     return " (separated by ';'? save it with commas)" if len(row) == 1 and ";" in next(iter(row)) else ""
@@ -120,8 +149,10 @@ def label_counts(
     """The values of a file's label column, and how often they occur."""
     found: Counter[str] = Counter()
     row: Mapping[str, str] = {}
-    for _, row in read_rows(source, lambda *_: None, columns):
-        found[(_cell(row, column) or "").strip()] += 1
+    for line, row in read_rows(source, lambda *_: None, columns):
+        cell = _cell(row, column)
+        refuse_list("label", cell, f"{source}, line {line}", column)
+        found[(cell or "").strip()] += 1
     for missing in ("", *unlabelled):
         del found[missing]
     if not found:
@@ -152,7 +183,7 @@ def _from_bytes_literal(text: str) -> str:
     if not _BYTES.fullmatch(text):
         return text
     try:
-        value = ast.literal_eval(text)
+        value = literal(text)
         return value.decode("utf-8") if isinstance(value, bytes) else text
-    except (SyntaxError, ValueError):
+    except ValueError:
         return text

@@ -6,23 +6,25 @@ by default that is an error, so that nothing is skipped silently.
 
 from __future__ import annotations
 
+import ast
 import csv
 import gzip
 import io
 import json
 import math
-import os
 import re
 import sys
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 from srnet.errors import UserError
 from srnet.files import open_data
 from srnet.names import DOWNLOAD_VARIABLE
+from srnet.network import guarded_hub, may_download
 
 Row = tuple[int, Mapping[str, str]]
 Bad = Callable[[int, str], None]
@@ -37,6 +39,10 @@ DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 csv.field_size_limit(sys.maxsize)  # long texts are allowed
+
+
+class Nested(str):
+    """A list or an object of a file, as text. It is neither a label nor a text of an example."""
 
 
 def suffix_of(source: str) -> str:
@@ -72,12 +78,8 @@ def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()
         yield from _parquet_rows(source) if suffix == ".parquet" else _text_rows(source, suffix, bad, columns)
     except FileNotFoundError:
         raise UserError(f"{source} does not exist", "check the path") from None
-    except IsADirectoryError:
-        raise UserError(f"{source} is a folder", "give a file") from None
     except NotADirectoryError:
         raise UserError(f"{source} does not exist: a part of its path is a file", "check the path") from None
-    except PermissionError:
-        raise UserError(f"{source} may not be read", "change its permissions") from None
     except OSError as error:
         raise UserError(f"{source} cannot be read ({error.strerror or error})", "check the path") from None
 
@@ -86,6 +88,16 @@ def brief(text: str, limit: int = 80) -> str:
     """A file's content for a message: on one line, and at most `limit` characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[:limit]}..."
+
+
+def literal(text: str) -> Any:
+    """The Python literal in a cell. Nothing is executed, and whatever is no literal raises a ValueError."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about what looks like a mistake in a program
+            return ast.literal_eval(text)
+    except Exception as error:  # of texts that no one wrote by hand: MemoryError, RecursionError, TypeError, ...
+        raise ValueError(f"not a literal: {type(error).__name__}") from error
 
 
 def _text_rows(source: str, suffix: str, bad: Bad | None, columns: tuple[str, ...]) -> Iterator[Row]:
@@ -172,11 +184,14 @@ def _plain(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _text(value: Any) -> str | None:
-    """A value as text. Lists are FEVER's evidence: their texts, without page names, sentence numbers and weights."""
+    """A value as text. The lists of FEVER's evidence are one text, any other list and any object are `Nested`."""
     if isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)):
-        return " ".join(filter(None, map(_text, _texts_of(value))))
+        evidence = _evidence(value)
+        return Nested(list(value)) if evidence is None else " ".join(filter(None, evidence))
+    if isinstance(value, dict):
+        return Nested(value)
     if isinstance(value, bytes):
         with suppress(UnicodeDecodeError):
             return value.decode("utf-8")
@@ -186,14 +201,18 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _texts_of(items: list[Any] | tuple[Any, ...]) -> list[Any]:
+def _evidence(items: list[Any] | tuple[Any, ...], inner: bool = False) -> list[str] | None:
+    """The texts in the lists of FEVER's evidence, without page names and sentence numbers; None of any other list.
+
+    `inner`: in another list, where a number may be a text, because parquet has one type for all items.
+    """
     match items:
-        case [str(), number, str(text)] if isinstance(number, int) or str(number).isdigit():
-            return [text]  # FEVER's [page, number, text]
+        case [str(), number, str(text)] if isinstance(number, int) or (inner and str(number).isdigit()):
+            return [text]  # [page, number, text]
         case [int() | None, int() | None, str() | None, int() | None]:
             return []  # FEVER's own files only refer to the text: [annotation, evidence, page, number]
-    texts = [item for item in items if isinstance(item, (str, bytes, list, tuple))]
-    return texts or [item for item in items if item is not None]  # a number next to a text is its weight
+    parts = [_evidence(each, inner=True) if isinstance(each, (list, tuple)) else None for each in items]
+    return None if None in parts else [text for part in parts if part is not None for text in part]
 
 
 def _parquet_rows(source: str) -> Iterator[Row]:
@@ -223,37 +242,17 @@ def _hub_rows(source: str) -> Iterator[Row]:
     from datasets.utils import disable_progress_bars
 
     disable_progress_bars()
-    offline = os.environ.get(DOWNLOAD_VARIABLE) != "1"
     try:
         # no code of a dataset is executed: `datasets` no longer supports scripts, so `trust_remote_code` is not passed
-        with _no_network(offline):
+        with guarded_hub():
             data = load_dataset(repository, configuration, split=split, revision=revision)
     except Exception as error:  # many types, from several libraries
         why = brief((str(error).strip().splitlines() or [type(error).__name__])[0], 200)
-        fix = (
-            f"set {DOWNLOAD_VARIABLE}=1 to allow a download, or give files with --data" if offline else "check the name"
-        )
-        raise UserError(f"{source} cannot be loaded ({why})", fix) from None
+        allow = f"set {DOWNLOAD_VARIABLE}=1 to allow a download, or give files with --data"
+        raise UserError(f"{source} cannot be loaded ({why})", "check the name" if may_download() else allow) from None
     names = {name: f for name, f in data.features.items() if isinstance(f, ClassLabel)}
     for number, row in enumerate(data, start=1):
         yield number, _plain({name: _class_name(names.get(name), value) for name, value in row.items()})
-
-
-@contextmanager
-def _no_network(offline: bool) -> Iterator[None]:
-    """Only these two settings prevent `datasets` from requesting a dataset's card; `local_files_only` does not."""
-    import datasets.config
-    import huggingface_hub.constants
-
-    modules: tuple[Any, ...] = (datasets.config, huggingface_hub.constants)
-    before = [(module, module.HF_HUB_OFFLINE) for module in modules]
-    try:
-        for module, already in before:
-            module.HF_HUB_OFFLINE = already or offline
-        yield
-    finally:
-        for module, already in before:
-            module.HF_HUB_OFFLINE = already
 
 
 def _class_name(feature: Any, value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,8 @@ from srnet.tasks.answers import SPANS
 from srnet.tasks.answers.spans import SpanSplit
 from srnet.tasks.base import Metric, Shortcut, Task
 from srnet.tasks.files import BadRows
-from srnet.tasks.reading import DAMAGED, HUB, SUFFIXES, brief, read_rows, suffix_of
+from srnet.tasks.layout import refuse_list
+from srnet.tasks.reading import DAMAGED, HUB, SUFFIXES, brief, literal, read_rows, suffix_of
 from srnet.tasks.splits import Kind
 
 SQUAD = "squad"
@@ -311,6 +311,8 @@ def _flat(source: str) -> Iterator[_Question]:
         missing = [name for name in ("id", "question", "context", "answers") if name not in row]
         if missing:
             raise UserError(f"{where}: no column '{missing[0]}'; columns here: {brief(', '.join(row), 500)}")
+        for name in ("question", "context"):
+            refuse_list("text", row[name], where, name)
         answers = _answers(row["answers"], where)
         yield _Question(row["id"], row["question"], row["context"], answers)
 
@@ -318,14 +320,14 @@ def _flat(source: str) -> Iterator[_Question]:
 def _answers(cell: str, where: str) -> tuple[tuple[str, int], ...]:
     """The answers of a cell, which is text. Only plain literals are accepted, and nothing is executed."""
     try:
-        match ast.literal_eval(cell):
+        match literal(cell):
             case {"text": [*texts], "answer_start": [*starts]} if (
                 len(texts) == len(starts)
                 and all(isinstance(text, str) for text in texts)
                 and all(isinstance(start, int) for start in starts)
             ):
                 return tuple(zip(texts, starts, strict=True))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except ValueError:
         pass
     shape = '{"text": [...], "answer_start": [...]}'
     raise UserError(f"{where}: the answers are not {shape}, but {brief(cell)}", "see rajpurkar/squad on the Hub")

@@ -13,9 +13,9 @@ from srnet.tasks.base import Task
 from srnet.tasks.splits import Split
 
 
-def write_csv(task: Task, folder: Path) -> list[Path]:
+def write_csv(task: Task, folder: Path | str) -> list[Path]:
     """One file per split, with the columns text_a, text_b, label and group."""
-    kind = task.answer_kind
+    kind, folder = task.answer_kind, Path(folder)
     if not kind.in_cells:
         raise UserError(f"task '{task.name}' has {kind.plural}, which do not fit into a csv file", "use its own files")
     with new_folder(require_new(folder)) as staging:

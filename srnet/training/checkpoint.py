@@ -11,8 +11,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
+from srnet.device import on_cpu
 from srnet.errors import UserError
-from srnet.files import new_folder, read_json, write_bytes, write_json
+from srnet.files import new_folder, read_json, require_readable_in, write_bytes, write_json
 
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
 
@@ -32,7 +33,7 @@ def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tens
 def random_state() -> dict[str, torch.Tensor]:
     """The state of this process's random number generators."""
     state = {"torch": torch.random.get_rng_state()}
-    if torch.cuda.is_available():
+    if not on_cpu():
         state["cuda"] = torch.cuda.random.get_rng_state()
     return state
 
@@ -82,6 +83,7 @@ def _is_plain(value: Any) -> bool:
 def readable(folder: Path) -> bool:
     """Whether there is a complete checkpoint; otherwise the run starts from the beginning."""
     try:
+        require_readable_in(folder)
         load_file(folder / _TENSORS)
         read_json(folder / _STATE)
         read_json(folder / "trainer_state.json")
@@ -134,5 +136,5 @@ class Checkpoint:
         saved = self._under(_random_names(rank))
         if "torch" in saved:
             torch.random.set_rng_state(saved["torch"])
-        if torch.cuda.is_available() and "cuda" in saved:
+        if not on_cpu() and "cuda" in saved:
             torch.cuda.random.set_rng_state(saved["cuda"])

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from srnet.device import on_cpu
 from srnet.errors import UserError
 from srnet.lazy import dist, no_grad, torch
 from srnet.progress import world_size
@@ -24,11 +25,6 @@ T = TypeVar("T")
 
 TIMEOUT = timedelta(hours=2)
 """How long a rank waits for a slow one. The launcher notices at once if a rank dies."""
-
-
-def on_cpu() -> bool:
-    """Whether the ranks compute on the CPU; `accelerate launch --cpu` sets `ACCELERATE_USE_CPU`."""
-    return not torch.cuda.is_available() or os.environ.get("ACCELERATE_USE_CPU", "").lower() in {"1", "true", "yes"}
 
 
 def backend() -> str:

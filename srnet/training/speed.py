@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from srnet.device import on_cpu
 from srnet.errors import UserError
-from srnet.training.distributed import on_cpu
 from srnet.training.settings import TrainingSettings
 
 

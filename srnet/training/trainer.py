@@ -26,6 +26,7 @@ from transformers import (
     TrainingArguments,
 )
 
+from srnet.device import cpu_requested, current_device, on_cpu, synchronize
 from srnet.errors import UserError
 from srnet.files import recover_folder
 from srnet.objectives.base import Loss, StatefulLoss
@@ -33,7 +34,7 @@ from srnet.progress import Watch
 from srnet.training.checkpoint import Checkpoint, random_state, readable, trained_tensors, write_checkpoint
 from srnet.training.clock import Clock
 from srnet.training.data import Encoded, training_order
-from srnet.training.distributed import Ranks, backend, connect, on_cpu
+from srnet.training.distributed import Ranks, backend, connect
 from srnet.training.method import Method, Snapshot
 from srnet.training.predict import predict
 from srnet.training.settings import TrainingSettings
@@ -55,6 +56,8 @@ class Result:
     """Optimisation steps of the run: its cost."""
     step_seconds: float | None = None
     """Seconds per step, evaluations included, of the steps taken in this process; None if it took none."""
+    device: str = "cpu"
+    """Where the steps were taken: a pace says nothing about another device."""
     data_percent: float | None = None
     """The share of the steps' time, without evaluations, in which the model waited for its batch."""
     log: list[dict[str, float]] = field(default_factory=list)
@@ -137,7 +140,7 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
             self.run.train,
             batch_sampler=self.order[:, self.ranks.rank :: self.ranks.world].tolist(),
             collate_fn=self.clock.timed(self.run.train.collate),
-            pin_memory=torch.cuda.is_available(),
+            pin_memory=not on_cpu(),
         )
         # `prepare` would divide the batches among the ranks a second time; the Trainer moves them to the device itself
         return self.accelerator.prepare(loader) if self.ranks.world == 1 else loader
@@ -271,7 +274,8 @@ def _arguments(run: Run, total: int, ranks: Ranks) -> TrainingArguments:
         logging_nan_inf_filter=False,
         log_level="error",
         log_level_replica="error",
-        **(speed_arguments(settings) | (_shared_arguments() if ranks.world > 1 else {})),
+        # transformers itself obeys the switch only in part: the model would still be moved to a GPU
+        **({"use_cpu": cpu_requested()} | speed_arguments(settings) | (_shared_arguments() if ranks.world > 1 else {})),
     )
     if arguments.world_size != ranks.world:  # each would train alone, and all would write to one folder
         raise UserError(
@@ -332,11 +336,13 @@ def _train(run: Run, ranks: Ranks) -> Result:
         trainer.best, trainer.best_step = run.method.snapshot(), trainer.state.global_step
     score = trainer.best_score if math.isfinite(trainer.best_score) else None
     steps = trainer.state.global_step
+    synchronize()
     seconds = (time.monotonic() - started) / (steps - before) if steps > before else None
     ranks.wait()  # the folder may be deleted once one rank returns, so all must have read it by then
     # the clocks of the ranks differ, so the main process's values are used
     pace, waited, log = ranks.on_main(lambda: (seconds, trainer.clock.data_percent, trainer.state.log_history))
-    return Result(trainer.best, trainer.best_step, score, steps, pace, waited, log)
+    device = current_device().type
+    return Result(trainer.best, trainer.best_step, score, steps, pace, device, waited, log)
 
 
 def _has_checkpoint(folder: Path) -> bool:

@@ -49,3 +49,29 @@ def test_a_mismatch_is_one_line_that_names_both(theirs: list[str]) -> None:
 def test_logits_are_put_into_the_tasks_order() -> None:
     model = match(Scripted(lambda a, b: (1.0, 2.0, 3.0), ("contradiction", "entailment", "neutral")), NLI)
     np.testing.assert_array_equal(model.logits(["x"], ["y"]), [[2.0, 3.0, 1.0]])
+
+
+@pytest.mark.parametrize("labels", [("-1", "1"), ("-1", "0", "1"), ("Yes", "yes"), ("a b", "ab"), ("+", "-")])
+def test_labels_that_differ_in_hyphens_or_case_only(labels: tuple[str, ...]) -> None:
+    for theirs in (labels, labels[::-1]):
+        order = match_labels("m", theirs, labels).order
+        assert [theirs[each] for each in order] == list(labels)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (("YES", "yes"), ("Yes", "yes")),
+        (("-1", "0"), ("1", "0")),
+        (("- 1", "1"), ("-1", "1")),
+        (("a_b", "ab"), ("a b", "a-b")),
+    ],
+)
+def test_what_is_ambiguous_or_another_number_does_not_match(theirs: tuple[str, ...], ours: tuple[str, ...]) -> None:
+    with pytest.raises(UserError, match="tells"):
+        match_labels("m", theirs, ours)
+
+
+def test_an_exact_name_is_preferred_to_a_spelling() -> None:
+    assert match_labels("m", ["1", "-1"], ["-1", "1"], {"minus": "-1", "plus": "1"}).order == (1, 0)
+    assert match_labels("m", ["PLUS", "minus"], ["-1", "1"], {"minus": "-1", "plus": "1"}).order == (1, 0)

@@ -10,6 +10,7 @@ from audited import judged, split_of, task_of
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from scipy.spatial.distance import jensenshannon
 
 from srnet.audit.calibration import calibration_error, reliability
 from srnet.audit.disagreement import disagreements, worst_first
@@ -29,14 +30,16 @@ def test_label_loyalty_is_the_share_of_equal_answers() -> None:
 
 
 def test_probability_loyalty_by_hand() -> None:
-    """m = (3/4, 1/4); KL(p|m) = (log2(2/3) + 1)/2, KL(q|m) = log2(4/3)."""
+    """m = (3/4, 1/4); KL(p|m) = (ln(2/3) + ln 2)/2, KL(q|m) = ln(4/3). The authors use scipy's default, base e."""
     p, q = np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]])
-    divergence = ((math.log2(2 / 3) + 1.0) / 2 + math.log2(4 / 3)) / 2
+    divergence = ((math.log(2 / 3) + math.log(2)) / 2 + math.log(4 / 3)) / 2
     assert probability_loyalty(p, q) == pytest.approx(1.0 - math.sqrt(divergence), abs=1e-12)
+    assert probability_loyalty(p, q) == pytest.approx(1.0 - jensenshannon(p[0], q[0]), abs=1e-12)
     opposite = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
-    assert probability_loyalty(*opposite) == 0.0
+    least = 1.0 - math.sqrt(math.log(2))
+    assert probability_loyalty(*opposite) == pytest.approx(least, abs=1e-12)
     both = np.concatenate([p, opposite[0]]), np.concatenate([q, opposite[1]])
-    assert probability_loyalty(*both) == pytest.approx((1.0 - math.sqrt(divergence)) / 2, abs=1e-12)
+    assert probability_loyalty(*both) == pytest.approx((1.0 - math.sqrt(divergence) + least) / 2, abs=1e-12)
 
 
 LOGITS = arrays.arrays(np.float64, (7, 3), elements=st.floats(-30, 30, width=32))
@@ -46,7 +49,7 @@ LOGITS = arrays.arrays(np.float64, (7, 3), elements=st.floats(-30, 30, width=32)
 def test_loyalty_is_a_share_and_a_model_is_loyal_to_itself(one: np.ndarray, other: np.ndarray) -> None:
     split = split_of([("a", "b")] * 7, [0] * 7)
     a, b = predictions_of(split, one), predictions_of(split, other)
-    assert 0.0 <= probability_loyalty(a.probabilities, b.probabilities) <= 1.0
+    assert 1.0 - math.sqrt(math.log(2)) <= probability_loyalty(a.probabilities, b.probabilities) + 1e-12 <= 1.0 + 1e-12
     assert probability_loyalty(a.probabilities, b.probabilities) == pytest.approx(
         probability_loyalty(b.probabilities, a.probabilities), abs=1e-12
     )

@@ -64,3 +64,20 @@ def test_numbers_are_no_classes(tmp_path: Path, engine: Engine) -> None:
 
 def files_task_of_scores(task: FilesTask) -> FilesTask:
     return FilesTask("scores", (), task.train, task.dev, task.ood, answer="score", metric="pearson")
+
+
+@pytest.mark.parametrize("labels", [("-1", "1"), ("-1", "0", "1"), ("Yes", "yes")])
+def test_labels_that_differ_in_hyphens_or_case_only(
+    labels: tuple[str, ...], tmp_path: Path, tiny_backbone: str, engine: Engine
+) -> None:
+    """From training to the audit of the stored model and of its export."""
+    task = files_task(tmp_path, labels=labels)
+    for name in ("train", "dev", "hard"):
+        lines = (tmp_path / f"{name}.csv").read_text().splitlines()
+        rows = [f"{line.rpartition(',')[0]},{labels[row % len(labels)]}" for row, line in enumerate(lines[1:])]
+        (tmp_path / f"{name}.csv").write_text("\n".join([lines[0], *rows]))
+    trained = srnet.finetune(task, backbone=tiny_backbone, training={"steps": 1, "eval_every": 1}, engine=engine)
+    srnet.export_model(trained.key, tmp_path / "merged", engine=engine)
+    audit = srnet.audit_models(trained.key, tmp_path / "merged", task=task, out=tmp_path / "out", engine=engine)
+    assert set(audit.disagreements.values()) == {0}
+    assert not any("name its outputs" in note for note in audit.notes)

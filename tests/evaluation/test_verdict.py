@@ -32,7 +32,7 @@ def verdict(id: tuple[float, float], *ood: tuple[float, float], seeds: int = 3) 
 )
 def test_criterion(id: tuple[float, float], ood: tuple[tuple[float, float], ...], expected: str) -> None:
     judged = verdict(id, *ood)
-    assert judged.answer == judged.short == expected
+    assert judged.answer == expected
     assert judged.is_srnet is (expected == "yes")
 
 
@@ -90,12 +90,63 @@ def test_of_a_full_model_that_knows_nothing_none_is_kept(full: float) -> None:
     assert not judged.is_srnet
 
 
+def kept(share: float, low: float, high: float, keeps: float = 0.95, **gains: tuple[float, float]) -> Verdict:
+    """On a full model with an ID score of 50: two points of the share are one of the score. Shares are rounded down."""
+    points = interval(50 * (low - keeps), 50 * (high - keeps))
+    return judge(50 * share, 50.0, points, {name: interval(*each) for name, each in gains.items()}, keeps=keeps)
+
+
+@pytest.mark.parametrize(
+    ("judged", "short", "reason"),
+    [
+        (
+            kept(0.9845, 0.9395, 1.0295, hans=ABOVE),
+            "not certain: ID",
+            "the ID share 98.4 % [93.9, 102.9] is not certainly above 95 %",
+        ),
+        (
+            kept(0.9845, 0.9395, 1.0295, 0.9, hans=OPEN),
+            "not certain: OOD",
+            "OOD hans +5.0 [-1.0, +11.0] is not certainly above the full CE model",
+        ),
+        (kept(0.8805, 0.8505, 0.9105, hans=ABOVE), "no: ID", "the ID share 88.0 % [85.0, 91.0] is below 95 %"),
+        (kept(0.8805, 0.8505, 0.9105, 0.975, hans=ABOVE), "no: ID", "the ID share 88.0 % [85.0, 91.0] is below 97.5 %"),
+        (
+            kept(0.98, 0.97, 0.99, hans=(-2.8, -0.5), paws=ABOVE),
+            "no: OOD hans",
+            "OOD hans -1.6 [-2.8, -0.5] is below the full CE model",
+        ),
+        # of several, the part that is least certain, or most certainly below
+        (kept(0.98, 0.97, 0.99, hans=(-1.0, 5.0), paws=(-3.0, 5.0)), "not certain: OOD paws", "OOD paws +1.0 [-3.0"),
+        (kept(0.8805, 0.8505, 0.9105, hans=(-9.0, -7.0)), "no: OOD", "OOD hans -8.0 [-9.0, -7.0] is below"),
+        (kept(0.98, 0.93, 1.03, hans=(-9.0, -1.0)), "no: OOD", "OOD hans -5.0 [-9.0, -1.0] is below"),
+        (kept(0.98, 0.97, 0.99, hans=(0.0, 0.0)), "not certain: OOD", "OOD hans +0.0 [+0.0, +0.0] is not certainly"),
+    ],
+)
+def test_the_part_that_decides_is_named(judged: Verdict, short: str, reason: str) -> None:
+    assert judged.short == short
+    assert judged.reason.startswith(reason)
+    assert judged.reason in str(judged)
+    assert all(part.text in str(judged) for part in judged.parts), "the others follow"
+
+
+def test_a_correction_that_decides_is_named() -> None:
+    """Every interval lies above its bar, but there are ten subnetworks to choose from."""
+    among, *_ = judge_together([kept(0.98, 0.97, 0.99, hans=(0.5, 9.0))] + [verdict(ABOVE, OPEN)] * 9)
+    assert among.short == "not certain: OOD"
+    assert among.reason.startswith("OOD hans +4.8 [+0.5, +9.0] is not certainly above the full CE model, corrected for")
+
+
+def test_an_id_score_of_which_nothing_can_be_kept_is_named() -> None:
+    judged = judge(10.0, 0.0, interval(*ABOVE), {"hans": interval(*OPEN)})
+    assert judged.short == "not certain: ID"
+    assert "the full model's ID score is 0.0" in str(judged)
+
+
 def test_it_reads_as_a_sentence() -> None:
-    figures = "keeps 97.5 % of ID; OOD minus full CE model: ood0 {}"
-    assert str(verdict(ABOVE, ABOVE)) == f"SRNet: {figures.format('+5.0 [+1.0, +9.0]')}"
-    assert str(verdict(ABOVE, OPEN)) == f"not certain: {figures.format('+5.0 [-1.0, +11.0]')}"
-    assert str(verdict(BELOW, ABOVE)) == (
-        f"no SRNet: {figures.format('+5.0 [+1.0, +9.0]')} (certainly below the bar: ID)"
+    assert str(verdict(ABOVE, ABOVE)) == ("SRNet: keeps 97.5 % of ID; OOD minus full CE model: ood0 +5.0 [+1.0, +9.0]")
+    assert str(kept(0.9845, 0.9395, 1.0295, hans=ABOVE)) == (
+        "not certain: the ID share 98.4 % [93.9, 102.9] is not certainly above 95 %; OOD hans +5.0 [+1.0, +9.0]"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from small import read_no_backbone
 
 from srnet.experiment import CE, BiasModel, ConfReg, FineTune, Moment, Pretrained, Prune, Rewind, Store, Trajectory
 from srnet.experiment.cost import planned_steps, training_steps
@@ -26,7 +27,7 @@ REWOUND = Prune(RAW, RewoundIMP(0.5), CE(), TRAINING)
 
 @pytest.fixture(autouse=True)
 def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
+    read_no_backbone(monkeypatch)
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpus import Simulated
+from small import read_no_backbone
 
 from srnet.experiment import CE, BiasModel, Evaluate, FineTune, Moment, Pretrained, Prune, Rewind, Store, Trajectory
 from srnet.experiment.estimate import Estimate, duration_text, estimate, measure_step
@@ -31,7 +33,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """No backbone is read: a step takes a second, and every measurement is noted."""
-    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
+    read_no_backbone(monkeypatch)
     asked: list[tuple[str, int]] = []
 
     def measure(raw: Pretrained, settings: TrainingSettings) -> float:
@@ -42,12 +44,13 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     return asked
 
 
-def remember(store: Store, node: Node | None, pace: float | None) -> None:
-    """The store holds a training of this pace; with None, one that does not say."""
+def remember(store: Store, node: Node | None, pace: float | None, device: str | None = None) -> None:
+    """The store holds a training of this pace; with None, one that does not say. Earlier versions wrote no device."""
     assert node is not None
+    where = {} if device is None else {"device": device}
     with store.writing(node.key, type(node).__name__, node.label, describe(node), "test") as folder:
         if pace is not None:
-            write_json(folder / "training.json", {"step_seconds": pace, "steps": 10})
+            write_json(folder / "training.json", {"step_seconds": pace, "steps": 10, **where})
         else:
             (folder / "weights").write_text("")
 
@@ -131,6 +134,18 @@ def test_what_else_decides_the_pace(other: FineTune, store: Store, measured: lis
     assert (estimate([other], store).seconds, estimate([OTHER], store).seconds) == (10 * 0.25, 20 * 0.5)
 
 
+def test_a_pace_counts_on_its_own_device(store: Store, measured: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    Simulated(monkeypatch, 1)
+    remember(store, FineTune(RAW, CE(), TEN), 5.0)
+    assert estimate([OTHER], store, measure=False).seconds is None, "what says nothing was measured on a CPU"
+    assert (estimate([OTHER], store).seconds, len(measured)) == (pytest.approx(20.0), 1)
+    remember(store, FineTune(RAW, CE(), replace(TEN, seed=1)), 0.5, "cuda")
+    remember(store, FineTune(RAW, CE(), replace(TEN, seed=2)), 7.0, "cpu")
+    assert estimate([OTHER], store) == Estimate(1, 20, 20 * 0.5, 1)
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "1")
+    assert estimate([OTHER], store) == Estimate(1, 20, 20 * 6.0, 2)
+
+
 def test_the_latest_trainings_give_the_pace(store: Store, measured: list[Any]) -> None:
     for day, pace in enumerate([9.0, 9.0, 9.0, 9.0, 1.0, 3.0, 2.0], start=1):
         node = FineTune(RAW, CE(), replace(TEN, seed=day))
@@ -194,6 +209,14 @@ def test_with_an_empty_store_a_few_steps_are_measured(tiny_backbone: str, tmp_pa
 def test_a_step_can_be_measured_on_less_data_than_a_batch(tiny_backbone: str) -> None:
     few = SyntheticTask("inference", train_size=3, dev_size=5, ood_size=5)
     assert measure_step(Pretrained(tiny_backbone, few), TEN) > 0.0
+
+
+def test_a_measurement_waits_for_the_device_at_its_ends(tiny_backbone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting after every step would count as time of the steps."""
+    waits: list[int] = []
+    monkeypatch.setattr("srnet.experiment.estimate.synchronize", lambda: waits.append(1))
+    assert measure_step(Pretrained(tiny_backbone, TASK), replace(TEN, batch_size=4)) > 0.0
+    assert len(waits) == 2
 
 
 @pytest.mark.parametrize(

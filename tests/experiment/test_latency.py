@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,22 @@ def test_every_architecture_runs_with_fewer_units(variant: str, monkeypatch: pyt
     found = measure_latency(model)
     assert (found.attention, found.feed_forward, found.rest) == (2.0, 2.0, 2.0)
     assert before == {name: tuple(p.shape) for name, p in model.named_parameters()}, "copies were cut, not the model"
+
+
+def test_a_model_on_a_gpu_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch goes to the model, and a call ends when its result is on the host."""
+    places: list[torch.device] = []
+    hosted: list[object] = []
+
+    def forward(model: Any, **batch: torch.Tensor) -> Any:
+        places.extend(tensor.device for tensor in batch.values())
+        return (SimpleNamespace(cpu=lambda: hosted.append(model)),)
+
+    monkeypatch.setattr(hf.BertModel, "forward", forward)
+    monkeypatch.setattr(timing, "interleaved", stubbed([10.0] + 99 * [6.0]))
+    measure_latency(hf.AutoModel.from_config(tiny("bert").config).to("meta"))
+    assert set(places) == {torch.device("meta")}
+    assert len(places) == 2 * len(hosted) > 2, "of every copy"
 
 
 def stubbed(milliseconds: Sequence[float]) -> Callable[..., list[np.ndarray]]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from foreign import GOOD_NPY, LABELS, TWO, Exploit, saved
+from small_models import write_tuned
 from transformers import AutoModelForSequenceClassification
 
 from srnet import api
@@ -117,14 +118,7 @@ def tuned(tiny_backbone: str, tmp_path: Path) -> Callable[..., str]:
     """A model that somebody fine-tuned, as `save_pretrained` leaves it."""
 
     def make(names: tuple[str, ...]) -> str:
-        base = load_backbone(tiny_backbone, names, seed=5)
-        generator = torch.Generator().manual_seed(7)
-        with torch.no_grad():
-            for parameter in base.model.parameters():  # as if trained: no weight is the backbone's, nor small
-                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
-        base.model.save_pretrained(tmp_path / "tuned")
-        base.tokenizer.save_pretrained(tmp_path / "tuned")
-        return str(tmp_path / "tuned")
+        return write_tuned(tiny_backbone, tmp_path / "tuned", names)
 
     return make
 
@@ -199,7 +193,7 @@ def test_a_head_for_other_labels_is_not_kept(
     assert torch.equal(load_subnetwork(tmp_path / "sub").state_dict()["classifier.weight"], drawn)
 
 
-def test_whoever_trains_starts_from_a_drawn_head(tuned: Callable[..., str]) -> None:
+def test_a_backbone_is_loaded_with_a_random_head_until_its_own_is_kept(tuned: Callable[..., str]) -> None:
     folder = tuned(NLI)
     brought = AutoModelForSequenceClassification.from_pretrained(folder).state_dict()["classifier.weight"]
     base = load_backbone(folder, NLI, seed=0)
@@ -211,5 +205,5 @@ def test_whoever_trains_starts_from_a_drawn_head(tuned: Callable[..., str]) -> N
 
 
 def test_a_classifier_of_texts_is_none_of_tokens(tuned: Callable[..., str]) -> None:
-    base = load_backbone(tuned(("LABEL_0", "LABEL_1")), ("start", "end"), 0, Head(per_token=True))
-    assert "for texts, not for tokens" in keep_own_classifier(base, ("start", "end")).why
+    base = load_backbone(tuned(("start", "end")), ("start", "end"), 0, Head(per_token=True))
+    assert "no classifier of tokens" in keep_own_classifier(base, ("start", "end")).why

@@ -194,3 +194,13 @@ def test_the_forward_pass_uses_the_mask_it_tells(scores: list[float], pruned: in
     assert torch.equal(mask.binary(), keep)
     assert torch.equal(mask(WEIGHT), torch.where(keep, WEIGHT, 0.0))
     assert torch.equal(mask._traceable(WEIGHT), torch.where(keep, WEIGHT, 0.0))
+
+
+def test_a_threshold_that_was_moved_with_its_model_is_read_again() -> None:
+    """A conversion puts another tensor in its place, whose changes are counted from zero."""
+    mask = ScoreMask(torch.tensor([1.0, 2.0, 3.0]), 0.0)
+    mask.set_cut(torch.tensor([False, True, True]))
+    assert mask(torch.ones(3)).tolist() == [0.0, 1.0, 1.0]
+    mask.double()
+    mask.set_cut(torch.tensor([False, False, True]))
+    assert mask(torch.ones(3, dtype=torch.float64)).tolist() == [0.0, 0.0, 1.0]

@@ -16,6 +16,7 @@ from srnet.label_words import restrict_to
 from srnet.masks import LAYERS, Targets
 from srnet.masks.modules import ScoreMask
 from srnet.masks.parametrization import attach
+from srnet.pruners import OneShot
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +145,80 @@ def test_layers_that_are_masked_are_found_again(bert: nn.Module) -> None:
     before = LAYERS.find(model)
     attach(before, {f"{name}.weight": ScoreMask(torch.zeros_like(m.weight), 0.0) for name, m in before.items()})
     assert set(LAYERS.find(model)) == set(before)
+
+
+# --- matrices that several modules use -----------------------------------------------------------------------------
+
+WORDS = {"vocab_size": 12}
+LANGUAGE_MODELS = {
+    "gpt2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**WORDS, n_positions=8, n_embd=8, n_layer=2, n_head=2)),
+    "t5": lambda: hf.T5ForConditionalGeneration(
+        hf.T5Config(**WORDS, d_model=8, d_kv=4, d_ff=16, num_layers=2, num_heads=2, tie_word_embeddings=True)
+    ),
+    "bert": lambda: hf.BertForMaskedLM(
+        BertConfig(**WORDS, max_position_embeddings=8, **TWELVE | {"num_hidden_layers": 2})
+    ),
+    "bart": lambda: hf.BartForConditionalGeneration(
+        hf.BartConfig(
+            **WORDS, d_model=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+            decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=8,
+        )
+    ),
+}  # fmt: skip
+OUTPUT = {"gpt2": "lm_head", "t5": "lm_head", "bert": "cls.predictions.decoder", "bart": "lm_head"}
+SELECTIONS = {"default": Targets(), "layers": LAYERS, "everything": Targets(exclude=())}
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("kind", LANGUAGE_MODELS)
+def test_an_embedding_is_never_masked_as_the_output_layer(kind: str, selection: str) -> None:
+    model = LANGUAGE_MODELS[kind]()
+    embeddings, output = model.get_input_embeddings(), model.get_output_embeddings()
+    assert output.weight is embeddings.weight, "the model ties them"
+    before = embeddings.weight.detach().clone()
+    mask = OneShot(0.5, targets=SELECTIONS[selection]).mask(model)
+    assert f"{OUTPUT[kind]}.weight" not in mask
+    model.load_state_dict(mask.apply(model.state_dict()))
+    assert torch.equal(embeddings.weight, before)
+    state = model.state_dict()
+    covered = {state[name].data_ptr() for name in mask}
+    assert not covered & {tensor.data_ptr() for name, tensor in state.items() if name not in mask}
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_of_a_generating_encoder_decoder_the_encoder_is_masked(tied: bool) -> None:
+    config = LANGUAGE_MODELS["t5"]().config
+    config.tie_word_embeddings = tied
+    model = hf.T5ForConditionalGeneration(config)
+    for targets in (Targets(), LAYERS):
+        assert {name.split(".")[0] for name in targets.find(model)} == {"encoder"}
+    both = {name.split(".")[0] for name in Targets(exclude=()).find(model)}
+    assert both == {"encoder", "decoder"} | (set() if tied else {"lm_head"})
+
+
+@pytest.mark.parametrize("kind", LANGUAGE_MODELS)
+def test_an_output_layer_of_its_own_is_masked_if_it_is_named(kind: str) -> None:
+    model, name = LANGUAGE_MODELS[kind](), OUTPUT[kind]
+    named = Targets((name.rsplit(".", 1)[-1],), exclude=())
+    with pytest.raises(UserError, match=rf"{name} shares its matrix with .*(emb|shared|wte)"):
+        named.find(model)
+    layer = model.get_submodule(name)
+    layer.weight = nn.Parameter(layer.weight.detach().clone())
+    assert set(named.find(model)) == {name}
+
+
+def test_a_mask_on_the_others_does_not_hide_what_is_shared() -> None:
+    model = LANGUAGE_MODELS["gpt2"]()
+    before = Targets().find(model)
+    attach(before, {f"{name}.weight": ScoreMask(torch.zeros_like(m.weight), 0.0) for name, m in before.items()})
+    assert set(Targets().find(model)) == set(before)
+
+
+def test_layers_that_share_with_an_excluded_one_stay_as_they_are() -> None:
+    model = nn.ModuleDict({"one": nn.Linear(2, 2), "two": nn.Linear(2, 2), "three": nn.Linear(2, 2)})
+    model["two"].weight = model["one"].weight  # type: ignore[assignment]
+    assert set(Targets(exclude=("two",)).find(model)) == {"three"}
+    with pytest.raises(UserError, match="one shares its matrix with two"):
+        Targets(("one", "three")).find(model)
+    with pytest.raises(UserError, match="share one matrix"):
+        Targets().find(model)

@@ -11,6 +11,7 @@ from torch import nn
 from srnet.errors import UserError
 from srnet.masks.modules import ScoreMask
 from srnet.masks.parametrization import attached, current_mask
+from srnet.masks.scores import kth_of_all
 from srnet.pruners import MaskTraining, OneShot
 from srnet.training.method import Method, split_snapshot
 
@@ -176,6 +177,47 @@ def test_the_published_threshold_gives_the_masks_of_the_published_code(toy: nn.M
             drifts.append(drift)
             assert pruned(method) == {"first.weight": 50, "second.weight": 10}
     assert all(drift is not None and drift < -0.01 for drift in drifts[1:]), "the sparsity drifts in between"
+
+
+@pytest.mark.parametrize(("init", "scale"), [("hard", 0.01), ("soft", 0.5)])
+def test_the_published_threshold_of_a_global_budget_is_one_for_all(toy: nn.Module, init: Any, scale: float) -> None:
+    """A transcript: score > threshold in every matrix, the threshold being the k-th value of all scores together.
+
+    Of the second matrix nothing stays at first if its weights are a hundredth; what rises above the threshold returns.
+    """
+    with torch.no_grad():
+        toy.second.weight.mul_(scale)  # type: ignore[operator, union-attr]
+    pruner = MaskTraining(sparsity=0.5, init=init, cut="kth", scope="global", refresh_every=10)
+    method = prepared(toy, pruner, eval_every=10)
+    layers = {name: mask for name, mask in attached(method.layers).items() if isinstance(mask, ScoreMask)}
+
+    def kth() -> float:
+        return torch.cat([mask.scores.detach().flatten() for mask in layers.values()]).kthvalue(60).values.item()
+
+    threshold = 0.01 if init == "hard" else kth()
+    assert (pruned(method)["second.weight"] == 20) == (scale == 0.01)
+    for step in range(1, TOTAL + 1):
+        push(method, step)
+        expected = {name: mask.scores.detach() > threshold for name, mask in layers.items()}
+        assert all(torch.equal(keep, expected[name]) for name, keep in current_mask(method.layers).items()), step
+        method.after_step(step)
+        if step % 10 == 0:
+            threshold = kth()
+            assert sum(pruned(method).values()) == 60
+
+
+def test_one_threshold_by_hand() -> None:
+    """Of seven scores four are pruned, so that the threshold is above 3: also where all or none are kept."""
+    scores = {"a": torch.tensor([1.0, 2.0]), "b": torch.tensor([5.0, 6.0]), "c": torch.tensor([3.0, 3.0, 0.5])}
+    keep = {name: each > 4.0 for name, each in scores.items()} | {"c": torch.tensor([False, True, False])}
+    above = float(torch.nextafter(torch.tensor(3.0), torch.tensor(9.0)))
+    assert {name: float(cut) for name, cut in kth_of_all(scores, keep).items()} == dict.fromkeys("abc", above)
+    assert scores["c"].tolist() == [3.0, above, 0.5], "of tied scores the kept one is raised"
+    # a block keeps its best unit, 2, though others are pruned that have higher scores
+    scores["a"], keep["a"] = torch.tensor([1.0, 2.0]), torch.tensor([False, True])
+    cuts = kth_of_all(scores, keep)
+    assert 1.0 < float(cuts["a"]) <= 2.0
+    assert float(cuts["b"]) == float(cuts["c"]) == above
 
 
 def test_the_middle_flips_later_than_the_published_threshold(toy: nn.Module) -> None:

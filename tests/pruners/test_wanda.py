@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gpus import Simulated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -119,6 +120,16 @@ def test_it_sees_rows_of_id_train_chosen_by_the_seed(
     assert all(name == "train" and set(ids) <= set(train.ids) for name, *ids in seen)
     assert first == again != second
     assert (len(first), len(every)) == (1 + 16, 1 + len(train))
+
+
+def test_it_calibrates_on_the_device(raw: Pretrained, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model goes there with its batches; the mask comes back."""
+    Simulated(monkeypatch, 1)
+    moved: list[Any] = []
+    monkeypatch.setattr(nn.Module, "to", lambda model, device: moved.append(device))
+    engine.execute([node := Prune(raw, Wanda(0.5)), Prune(raw, OneShot(0.5))])
+    assert moved == [torch.device("cuda")], "once: magnitudes need no forward pass"
+    assert Subnetwork.load(engine.store.path(node.key)).mask is not None
 
 
 def test_the_stored_mask_is_the_pruners(raw: Pretrained, engine: Engine, tiny_training: Any) -> None:

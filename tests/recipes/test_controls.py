@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from series import Series, recipe_of
+from small import read_no_backbone
 
 from srnet.experiment import CE, Evaluate, FineTune, Pretrained
 from srnet.experiment.cost import planned_steps
@@ -36,7 +37,7 @@ LABEL = "full model (CE), trained as long"
 
 @pytest.fixture(autouse=True)
 def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head=None: f"hash of {name}")
+    read_no_backbone(monkeypatch)
 
 
 def recipe(*series: Series, control: bool = True, **settings: Any) -> Recipe:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small import read_no_backbone
 
 from srnet.errors import UserError
 from srnet.experiment import (
@@ -72,7 +73,7 @@ CONTROL = "full model (CE), trained as long"
 @pytest.fixture(autouse=True)
 def _no_backbone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backbone is its name here: expressions and keys do not need the weights."""
-    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head=None: f"hash of {name}")
+    read_no_backbone(monkeypatch)
 
 
 def toy(*seeds: int, task: SyntheticTask = TASK, **changes: Any) -> Profile:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from series import recipe_of
-from small import small_defaults
+from small import read_no_backbone, small_defaults
 
 from srnet.errors import UserError
 from srnet.experiment import (
@@ -193,7 +193,7 @@ def test_the_bias_model_may_be_chosen() -> None:
 
 
 def test_the_data_of_a_search_reaches_every_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head=None: f"hash of {name}")
+    read_no_backbone(monkeypatch)
     nodes = prunings(of_raw(profile(), "l", Search("imp", "ce", (0.3, 0.6), data="id+ood")))
     assert nodes == [Prune(raw(), IMP(s), CE(), PRUNING, "id+ood") for s in (0.3, 0.6)]
     assert len({node.levels.key for node in nodes if node.levels}) == 1
@@ -207,7 +207,7 @@ def test_a_teacher_and_ood_data_exclude_each_other() -> None:
 @pytest.mark.parametrize("backbone", [EMBEDDED, "bert-base-uncased"])
 def test_a_point_has_the_key_that_one_writes_by_hand(backbone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # otherwise `srnet prune` and `srnet run` would compute the same model twice
-    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head=None: f"hash of {name}")
+    read_no_backbone(monkeypatch)
     settings = pruning_for(backbone)
     made = only(of_raw(profile(pruning=settings), "l", Search("mask", "ce", (0.5,))))
     by_hand = Prune(raw(), MaskTraining(0.5), CE(), settings)

@@ -269,6 +269,42 @@ def test_mistakes_are_named(more: dict[str, Any], words: tuple[str, ...], tmp_pa
     assert [word for word in ("mine.yaml", *words) if word not in said] == []
 
 
+def test_the_task_of_a_recipe_may_be_a_file_of_its_own(tmp_path: Path) -> None:
+    """Its path starts from the folder of the recipe, and the paths in it from its own folder."""
+    (tmp_path / "tasks").mkdir()
+    file = tmp_path / "tasks" / "own.yml"
+    file.write_text("{name: own, labels: ['yes', 'no'], train: a.csv, dev: ../b.csv}")
+    recipe = load_recipe(write(tmp_path, "task: tasks/own.yml\nlines: [{label: full}]\n"))
+    assert recipe.task == load_task_file(file)
+    assert isinstance(recipe.task, FilesTask)
+    assert (recipe.task.train, recipe.task.dev) == (str(tmp_path / "tasks" / "a.csv"), str(tmp_path / "b.csv"))
+
+
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [
+        (None, ("own.yaml cannot be read",)),
+        ("own.yaml", ("own.yaml", "holds the name of a file")),
+        ("{name: inference, nois: 1}", ("own.yaml", "unknown key 'nois'")),
+    ],
+)
+def test_a_file_that_holds_no_task(held: str | None, words: tuple[str, ...], tmp_path: Path) -> None:
+    if held is not None:
+        (tmp_path / "own.yaml").write_text(held)
+    said = error_of(tmp_path, "{task: own.yaml, lines: [{label: full}]}")
+    assert [word for word in ("mine.yaml", *words) if word not in said] == []
+
+
+def test_a_rate_that_nothing_uses_is_refused(tmp_path: Path) -> None:
+    """With label words there is no classifier that static pruning could train."""
+    line = {"label": "smp", "paradigm": "c", "pruner": "smp-s", "prune": "ce", "sparsities": [0.5]}
+    given = {"task": "inference", "lines": [line], "pruning_of": {"smp-s": {"learning_rate": 0.1}}}
+    assert load_recipe(write(tmp_path, yaml.safe_dump(given)))
+    said = error_of(tmp_path, {**given, "words": ["yes", "no"]})
+    assert "pruning_of: smp-s" in said
+    assert "nothing but scores trains" in said
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from altered import LINES
 from series import Series, recipe_of
+from small import read_no_backbone
 
 from srnet.experiment import Engine, Store
 from srnet.experiment.nodes import TaskSpec
@@ -85,5 +86,5 @@ def own_store(tmp_path: Path) -> Store:
 @pytest.fixture
 def keys_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backbone is its name here, and what is written need not outlive a power failure."""
-    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
+    read_no_backbone(monkeypatch)
     monkeypatch.setattr("srnet.files.os.fsync", lambda descriptor: None)

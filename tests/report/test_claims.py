@@ -234,8 +234,8 @@ def test_the_candidates_are_those_of_the_figures_table(order: Order, own_store: 
     found = findings(order, own_store, "fig2", every((MASK_CE, MASK_POE), POOR) | {(MASK_POE, 0.7): GOOD})
     parts = found["srnets-a"].parts
     assert len(parts) == 4 * 2, "two lines at two sparsities, ID and OOD"
-    assert all("mask training (PoE) at 70 % (SRNet: yes), " in part.what for part in parts[-2:])
-    assert "mask training (CE) at 50 % (SRNet: no)" in parts[0].what
+    assert all("mask training (PoE) at 70 % (SRNet? yes), " in part.what for part in parts[-2:])
+    assert "mask training (CE) at 50 % (SRNet? no: ID)" in parts[0].what
 
 
 def test_one_gain_among_many_subnetworks_is_not_enough(order: Order, own_store: Store) -> None:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up import remember, remember_bias, remember_trainings
 from series import recipe_of
+from small import read_no_backbone
 
 from srnet.cli.recipes import _print_results
 from srnet.experiment import ModelNode, Store, load_task
@@ -60,7 +61,7 @@ class MadeUpTask:
 
 @pytest.fixture(autouse=True)
 def _keys_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
+    read_no_backbone(monkeypatch)
     monkeypatch.setattr("srnet.files.os.fsync", lambda descriptor: None)
 
 

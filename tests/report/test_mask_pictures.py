@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from series import Series, recipe_of
+from small import read_no_backbone
 
 from srnet.experiment import Store
 from srnet.masks import Mask
@@ -81,7 +82,7 @@ MASKS = {
 @pytest.fixture
 def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Pictures of the masks above, as if they had been found."""
-    monkeypatch.setattr("srnet.experiment.nodes.models.backbone_hash", lambda name, head: f"hash of {name}")
+    read_no_backbone(monkeypatch)
 
     def make(seeds: tuple[int, ...], *series: Series) -> MaskPictures:
         task = SyntheticTask("inference", train_size=10, dev_size=5, ood_size=5)

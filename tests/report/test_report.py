@@ -226,7 +226,8 @@ def test_only_certain_ones_are_counted(results: Results) -> None:
     line = verdict_line(with_verdicts(results, verdict(40.0, 5.0), uncertain, None))
     assert line == (
         "Verdict: not certain. Of 2 subnetworks none certainly is an SRNet and 1 certainly is not. The nearest is "
-        f"{magnitude.name}: keeps 98.7 % of ID; OOD minus full CE model: challenge +8.0 [-1.0, +17.0]."
+        f"{magnitude.name}: OOD challenge +8.0 [-1.0, +17.0] is not certainly above the full CE model; "
+        "the ID share 98.7 % [98.1, 99.3]."
     )
 
 

@@ -19,6 +19,7 @@ from subprocess import DEVNULL, PIPE
 from typing import Any
 
 from srnet.errors import UserError
+from srnet.network import disable_telemetry
 
 TIMEOUT = 300.0
 """Seconds that Ray has to start, and to compute a trivial task: on a busy machine a minute was too short."""
@@ -85,8 +86,8 @@ def gone() -> UserError:
 
 
 def import_ray() -> Any:
+    disable_telemetry()
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning of Ray
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # otherwise ray.init waits for the first workers. If one of them is killed, it never returns and holds the GIL
     os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
     os.environ.setdefault("RAY_worker_niceness", "0")  # the default, 15, hardly computes beside other programs

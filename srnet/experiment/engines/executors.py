@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from srnet.device import visible_gpus
 from srnet.errors import UserError, choose
 from srnet.experiment.engines.scheduler import Executor
 from srnet.experiment.store import Store
@@ -35,7 +36,8 @@ def make_executor(name: str, workers: int | None, store: Store, report_to: tuple
     if name == "pool":
         from srnet.experiment.engines.pool import Pool
 
-        return Pool(workers or cores(), cores(), store, report_to)
+        gpus = visible_gpus()
+        return Pool(workers or len(gpus) or cores(), cores(), gpus, store, report_to)
     if name == "ray":
         from srnet.experiment.engines.ray import RayExecutor
 

@@ -1,4 +1,4 @@
-"""A pool of processes on this machine, which share its cores. A process that dies is replaced."""
+"""A pool of processes on this machine, which share its cores and GPUs. A process that dies is replaced."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import cycle
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from srnet.children import run_with_parent
+from srnet.device import VISIBLE
 from srnet.errors import UserError
 from srnet.experiment.compute_once import compute_once
 from srnet.experiment.engines.scheduler import Outcome
@@ -27,9 +29,10 @@ PROGRESS_SECONDS = 0.2
 
 
 class Pool:
-    def __init__(self, workers: int, cores: int, store: Store, report_to: tuple[str, ...]) -> None:
+    def __init__(self, workers: int, cores: int, gpus: Sequence[str], store: Store, report_to: tuple[str, ...]) -> None:
         threads = max(1, cores // workers)
-        self._workers = [_Worker(index, threads, store.root, report_to) for index in range(workers)]
+        own = cycle(gpus or [None])  # more workers than GPUs share them
+        self._workers = [_Worker(index, threads, next(own), store.root, report_to) for index in range(workers)]
 
     @property
     def size(self) -> int:
@@ -53,8 +56,8 @@ class Pool:
 class _Worker:
     """One process, as its parent sees it. It is started when first needed, and again if it died."""
 
-    def __init__(self, index: int, threads: int, root: Path, report_to: tuple[str, ...]) -> None:
-        self.index, self.threads, self.root, self.report_to = index, threads, root, report_to
+    def __init__(self, index: int, threads: int, gpu: str | None, root: Path, report_to: tuple[str, ...]) -> None:
+        self.index, self.threads, self.gpu, self.root, self.report_to = index, threads, gpu, root, report_to
         self.node: Node | None = None
         self.connection: Connection
         self._process: Any = None
@@ -73,7 +76,7 @@ class _Worker:
         arguments = (__name__, serve.__name__, theirs, self.root, self.report_to, self.threads)
         name = f"srnet-worker-{self.index}"
         self._process = SPAWN.Process(target=run_with_parent, args=arguments, daemon=True, name=name)
-        with _environment(self.index, self.threads), _sigint_blocked():
+        with _environment(self.threads, self.gpu), _sigint_blocked():
             self._process.start()
         theirs.close()  # so that the end of the process is the end of the pipe
 
@@ -109,13 +112,11 @@ class _Worker:
 
 
 @contextlib.contextmanager
-def _environment(index: int, threads: int) -> Iterator[None]:
+def _environment(threads: int, gpu: str | None) -> Iterator[None]:
     """Set variables that a worker needs before it imports torch: its share of the cores, and its GPU."""
-    import torch
-
     chosen = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    if torch.cuda.is_available() and "CUDA_VISIBLE_DEVICES" not in os.environ:
-        chosen["CUDA_VISIBLE_DEVICES"] = str(index % torch.cuda.device_count())
+    if gpu is not None:
+        chosen[VISIBLE] = gpu
     before = {name: os.environ.get(name) for name in chosen}
     os.environ.update(chosen)
     try:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from srnet.device import CPU_SWITCH, cpu_requested
 from srnet.errors import UserError
 from srnet.experiment.compute_once import compute_once
 from srnet.experiment.engines.cluster import Cluster, end_with_raylet, gone
@@ -26,21 +30,18 @@ class RayExecutor:
     def __init__(self, workers: int | None, store: Store, report_to: tuple[str, ...]) -> None:
         self._cluster = Cluster()
         self._ray = self._cluster.ray
-        resources = self._ray.cluster_resources()
-        cpus, gpus = int(resources.get("CPU", 1)), resources.get("GPU", 0.0)
-        self.size = workers or int(gpus) or cpus
-        largest = max(int(node["Resources"].get("CPU", 1)) for node in self._ray.nodes() if node["Alive"])
-        # a task with more than the largest machine has would never start
-        self._threads = max(1, min(largest, cpus // self.size))
+        machines = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        share = share_of(machines, workers, on_cpu=cpu_requested())
+        self.size, self._threads = share.workers, share.threads
         self._root, self._report_to = store.root.resolve(), report_to
         # max_retries=0: our scheduler handles dead workers, and continues with other nodes meanwhile
-        options = {"num_cpus": self._threads, "num_gpus": min(1.0, gpus / self.size), "max_retries": 0}
+        options = {"num_cpus": share.threads, "num_gpus": share.gpu, "max_retries": 0}
         self._compute = self._ray.remote(**options)(_compute)
         self._running: dict[Any, Node] = {}
 
     def start(self, node: Node, *, wait: bool, watch: Watch, say: Callable[[str], None]) -> None:
-        reference = self._call(lambda: self._compute.remote(node, wait, self._root, self._report_to, self._threads))
-        self._running[reference] = node
+        arguments = (node, wait, self._root, self._report_to, self._threads, cpu_requested())
+        self._running[self._call(lambda: self._compute.remote(*arguments))] = node
 
     def outcomes(self) -> Iterable[Outcome]:
         while not (ready := self._ready()):
@@ -73,11 +74,38 @@ class RayExecutor:
         self._cluster.close(list(self._running))
 
 
+@dataclass(frozen=True)
+class Share:
+    """How many workers a cluster has, and what each of them gets."""
+
+    workers: int
+    threads: int
+    gpu: float
+
+
+def share_of(machines: Sequence[Mapping[str, float]], workers: int | None, *, on_cpu: bool) -> Share:
+    """A GPU for each worker, or without GPUs a core. A GPU is shared only if more workers are requested than there are.
+
+    `machines` are the resources of each. More threads than any machine has to spare would keep a worker from starting.
+    """
+    cpus = [int(each.get("CPU", 0)) for each in machines]
+    gpus = [0 if on_cpu else int(each.get("GPU", 0)) for each in machines]
+    if not any(gpus):
+        size = workers or max(1, sum(cpus))
+        return Share(size, max(1, min(max(cpus), sum(cpus) // size)), 0.0)
+    size = workers or sum(gpus)
+    per_gpu = math.ceil(size / sum(gpus))
+    threads = min(cores // min(size, own * per_gpu) for cores, own in zip(cpus, gpus, strict=True) if own)
+    return Share(size, max(1, threads), 1.0 / per_gpu)
+
+
 def _compute(
-    node: Node, may_wait: bool, root: Path, report_to: tuple[str, ...], threads: int
+    node: Node, may_wait: bool, root: Path, report_to: tuple[str, ...], threads: int, on_cpu: bool
 ) -> tuple[str, BaseException | None]:
     import torch
 
+    if on_cpu:
+        os.environ[CPU_SWITCH] = "true"  # a worker of a cluster does not inherit the environment
     end_with_raylet()
     torch.set_num_threads(threads)
     return attempt(lambda: compute_once(node, Store(root).open(), report_to, wait=may_wait))

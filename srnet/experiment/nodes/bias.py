@@ -7,12 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from srnet.backbones import backbone_hash
-from srnet.bias.vector_files import files_of, is_vector_file
+from srnet.bias.vector_files import absolute, files_of, is_vector_file
 from srnet.errors import UserError
 from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, load_task, shortcut_of_spec
 from srnet.experiment.nodes.training import FineTune
-from srnet.files import require_regular, sha256
+from srnet.files import require_readable, sha256
 from srnet.tasks.base import Shortcut
 
 
@@ -31,6 +31,8 @@ class BiasModel(Node):
 
     def __post_init__(self) -> None:
         _check_named(self.shortcut)
+        if self.vectors is not None:  # what is stored can be read from any folder
+            object.__setattr__(self, "vectors", absolute(self.vectors))
 
     def check(self) -> None:
         _check_named(self.suspected)
@@ -85,7 +87,7 @@ def _vectors_hash(source: str) -> str:
     if not is_vector_file(source):
         return backbone_hash(source)
     for file in files_of(source):
-        require_regular(Path(file))
+        require_readable(Path(file))
     missing = [file for file in files_of(source) if not Path(file).is_file()]
     if missing:
         raise UserError(f"word vectors {missing[0]} do not exist", "check the path")

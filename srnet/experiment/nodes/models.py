@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
-from srnet.backbones import Head, backbone_hash
+from srnet.backbones import Head, OwnClassifier, backbone_hash, find_own_classifier
 from srnet.errors import UserError
 from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, answer_of_spec, load_task
@@ -55,7 +55,11 @@ class ModelNode(Node):
 
 @dataclass(frozen=True)
 class Pretrained(ModelNode):
-    """f(pt): the backbone with a randomly initialised head, or with its own language-model head on `words`."""
+    """f(pt): the backbone with a head for the task's labels.
+
+    The head is the checkpoint's own classifier where its labels are the same, else a randomly initialised one; with
+    `words` it is the language-model head.
+    """
 
     backbone: str
     task: TaskSpec = field(metadata=BY_CONTENT)
@@ -64,11 +68,18 @@ class Pretrained(ModelNode):
     """One word per label; none: an ordinary classifier."""
 
     def content(self) -> dict[str, str]:
-        return {"backbone_sha256": backbone_hash(self.backbone, self.head), "data": load_task(self.task).fingerprint}
+        known = {"backbone_sha256": backbone_hash(self.backbone, self.head), "data": load_task(self.task).fingerprint}
+        own = self.own_classifier  # no part of the backbone's hash, so that one with another head is the same backbone
+        return {**known, "classifier_sha256": own.sha256} if own.kept else known
+
+    @property
+    def own_classifier(self) -> OwnClassifier:
+        """The classifier of the checkpoint, if its labels are those of the task."""
+        return own_classifier_of(self.backbone, load_task(self.task).labels, self.head)
 
     @property
     def fine_tuned(self) -> bool:
-        return False
+        return self.own_classifier.kept
 
     @property
     def max_length(self) -> int:
@@ -77,6 +88,13 @@ class Pretrained(ModelNode):
     @property
     def head(self) -> Head:
         return Head(self.words, per_token=answer_of_spec(self.task).per_token)
+
+    @property
+    def head_text(self) -> str:
+        """Which head the model has, and why."""
+        if self.words:
+            return f"the checkpoint's language model, with the label words {', '.join(self.words)}"
+        return str(self.own_classifier)
 
     @property
     def pretrained(self) -> Pretrained:
@@ -89,6 +107,11 @@ class Pretrained(ModelNode):
     @property
     def label(self) -> str:
         return f"{self.backbone} on {self.task.name}"
+
+
+@lru_cache(maxsize=32)
+def own_classifier_of(backbone: str, labels: tuple[str, ...], head: Head) -> OwnClassifier:
+    return find_own_classifier(backbone, labels, head)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from srnet.backbones import SHIPPED
+from srnet.errors import UserError
 from srnet.experiment.nodes import TaskSpec, answer_of_spec
 from srnet.pruners import get_pruner
 from srnet.recipes.profiles import smp
@@ -23,6 +26,12 @@ def pruning_for(backbone: str, pruner: str = "mask", task: TaskSpec | None = Non
     elif backbone in SHIPPED:
         settings = PRUNING if get_pruner(pruner).has_scores else PRUNING_WEIGHTS
     return _long_enough(settings, task)
+
+
+def check_rates(pruner: str, words: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Refuse a learning rate that nothing uses: with label words there is no classifier to train."""
+    if words and pruner in smp.STATIC and "learning_rate" in given:
+        raise UserError(f"with label words nothing but scores trains under {pruner}", "give --score-rate instead")
 
 
 def _long_enough(settings: TrainingSettings, task: TaskSpec | None) -> TrainingSettings:

@@ -16,6 +16,7 @@ from tokenizers.processors import TemplateProcessing
 from torch.nn import functional as F
 from transformers import BertConfig, BertForPreTraining, PreTrainedTokenizerFast
 
+from srnet.backbones.checkpoints import read_pretrained
 from srnet.files import new_folder, write_text
 from srnet.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.tasks.synthetic.corpus import document, related_or_not, retold_or_not
@@ -144,7 +145,7 @@ class _Pretraining:
 
     def start_from(self, folder: Path) -> None:
         """Use the model in `folder` as the result of the first two phases."""
-        self.model = BertForPreTraining.from_pretrained(folder)
+        self.model = read_pretrained(BertForPreTraining, folder)
         self.done = self.settings.mlm_steps + self.settings.pair_steps
 
     def begin_last_phase(self) -> None:

@@ -1,0 +1,132 @@
+"""Nothing is contacted unless the user allows it, also where a script imported the Hub's libraries before srnet.
+
+`tests/test_fresh_processes.py` checks the program as a whole.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import datasets.config
+import pytest
+from huggingface_hub import constants
+from huggingface_hub.utils import _detect_agent
+
+import srnet
+from srnet.audit import load_models
+from srnet.backbones.checkpoints import read_config, read_model, read_tokenizer
+from srnet.errors import UserError
+from srnet.experiment import Engine
+from srnet.export.onnx import import_onnxruntime
+from srnet.lazy import transformers
+from srnet.network import NO_TELEMETRY, OFFLINE, guarded_hub, isolate_process
+from srnet.tasks.reading import read_rows
+from srnet.tasks.synthetic import SyntheticTask
+
+NAME = "nobody/has-this-model"
+
+
+@pytest.fixture
+def lookups(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The hosts that were looked up, in a process whose libraries may use the network."""
+    for module in (constants, datasets.config):
+        monkeypatch.setattr(module, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", False)
+    monkeypatch.setattr(constants, "AGENT_HARNESSES_PATH", os.devnull + "/none")
+    monkeypatch.setattr(_detect_agent, "_registry", None)
+    monkeypatch.delenv("SRNET_DOWNLOAD", raising=False)
+    found: list[str] = []
+
+    def refuse(host: Any, *rest: Any, **more: Any) -> Any:
+        found.append(str(host))
+        raise socket.gaierror(f"a test looks up {host}")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    return found
+
+
+def read_any(what: str) -> None:
+    if what == "weights":
+        read_model(transformers.AutoModel, NAME)
+    elif what == "audit":
+        load_models([NAME], SyntheticTask("inference"), Engine(), None)
+    elif what == "data":
+        list(read_rows(f"hub:{NAME}:train"))
+    else:
+        {"configuration": read_config, "tokenizer": read_tokenizer}[what](NAME)
+
+
+@pytest.mark.parametrize("what", ["configuration", "tokenizer", "weights", "audit", "data"])
+def test_a_hub_name_contacts_nothing(what: str, lookups: list[str]) -> None:
+    with pytest.raises(UserError, match="SRNET_DOWNLOAD"):
+        read_any(what)
+    assert lookups == []
+    assert not constants.HF_HUB_OFFLINE  # what the script does itself is its own business
+    assert not datasets.config.HF_HUB_OFFLINE
+    assert not constants.HF_HUB_DISABLE_TELEMETRY
+
+
+def test_downloads_that_are_allowed_send_no_telemetry(lookups: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SRNET_DOWNLOAD", "1")
+    with guarded_hub():
+        assert (constants.HF_HUB_OFFLINE, constants.HF_HUB_DISABLE_TELEMETRY) == (False, True)
+    assert not constants.HF_HUB_DISABLE_TELEMETRY
+
+
+def test_settings_come_back_after_the_last_block_of_all_threads(lookups: list[str]) -> None:
+    first, second = guarded_hub(), guarded_hub()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert constants.HF_HUB_OFFLINE
+    assert datasets.config.HF_HUB_OFFLINE
+    second.__exit__(None, None, None)
+    assert not constants.HF_HUB_OFFLINE
+    assert not datasets.config.HF_HUB_OFFLINE
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_the_program_is_offline_unless_downloads_are_allowed(allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {"RAY_USAGE_STATS_ENABLED": "1", "SRNET_DOWNLOAD": "1" if allowed else "0"})
+    isolate_process()
+    assert (os.environ.items() >= OFFLINE.items()) is not allowed
+    assert os.environ.keys() >= NO_TELEMETRY.keys()
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "1"  # as the user has it
+
+
+def test_onnxruntime_gets_no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is an extra")
+    calls: list[str] = []
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    monkeypatch.setattr(onnxruntime, "disable_telemetry_events", lambda: calls.append("disabled"))
+    import_onnxruntime()
+    assert (calls, os.environ["ORT_DISABLE_TELEMETRY"]) == (["disabled"], "1")
+
+
+ONE_PLACE = {
+    "from_pretrained": "checkpoints.py",
+    "load_dataset": "reading.py",
+    "onnxruntime": "onnx.py",
+    "ray": "cluster.py",
+}
+"""Calls and imports that need care, and the one file of srnet that has them."""
+
+
+def names_in(file: Path) -> set[str]:
+    """Functions that are called, and modules that are imported."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            found.add(getattr(node.func, "attr", getattr(node.func, "id", "")))
+        elif isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+    return found
+
+
+def test_each_library_that_may_use_the_network_is_called_in_one_place() -> None:
+    files = [path for path in Path(srnet.__file__).parent.rglob("*.py") if names_in(path) & ONE_PLACE.keys()]
+    assert {(name, path.name) for path in files for name in names_in(path) & ONE_PLACE.keys()} == set(ONE_PLACE.items())
