@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import random
 import shutil
 import tempfile
@@ -201,12 +202,10 @@ def _seal(model: Path, facts: dict[str, Any], card: str = "srnet.json") -> None:
     from srnet.files import sha256
 
     if isinstance(facts.get("files"), dict):
-        facts = {**facts, "files": {name: _digest(model / name, sha256) for name in facts["files"]}}
+        present = os.listdir(model)
+        fitting = {name: sha256(model / name) for name in facts["files"] if name in present}
+        facts = {**facts, "files": facts["files"] | fitting}
     sign(model / card, facts)
-
-
-def _digest(path: Path, sha256: Callable[[Path], str]) -> Any:
-    return sha256(path) if path.parent.name == "model" and path.is_file() else "0"
 
 
 # --- commands that succeed -----------------------------------------------------------------------------------------
