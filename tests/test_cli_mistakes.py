@@ -179,7 +179,7 @@ def test_a_file_where_the_store_should_be(shell: Shell) -> None:
 
 def refusing(code: int) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise OSError(code, os.strerror(code), "somewhere")
+        raise OSError(code, os.strerror(code), ".somewhere")
 
     return refuse
 
