@@ -65,7 +65,7 @@ def explained(error: Exception, path: Path | str) -> UserError | None:
         return None
     problem, fix = _EXPLAINED[number]
     kind = DiskFull if number in (errno.ENOSPC, errno.EDQUOT) else UserError
-    named = Path(getattr(error, "filename", None) or path)
+    named = Path(_named(error) or path)
     is_temporary = named.name.startswith(".") or _is_staged(named)
     if number in _OF_READING and not is_temporary and not _is_part(named, Path(path)):
         return UserError(f"cannot open {named}: {os.strerror(number)}", "check its path and permissions")
@@ -90,6 +90,12 @@ def _errno(error: Exception) -> int | None:
         return errno.ELOOP
     said = re.search(r"\(os error (\d+)\)", str(error)) if not isinstance(error, UserError) else None
     return int(said[1]) if said else None
+
+
+def _named(error: Exception) -> str | None:
+    """The file that an error is about, if it says so."""
+    loop = re.fullmatch("Symlink loop from '(.+)'", str(error), re.DOTALL)
+    return loop[1] if loop else getattr(error, "filename", None)
 
 
 @contextmanager

@@ -177,9 +177,23 @@ def test_a_file_where_the_store_should_be(shell: Shell) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("data", "write", "inference", "--out", "x\udcff"),
+        ("audit", "\udcff", "--task", "inference"),
+        ("data", "check", "\udcff.yaml"),
+        ("finetune", "--store", "/tmp/\udcff"),
+    ],
+)
+def test_what_is_not_unicode_is_refused(words: tuple[str, ...], shell: Shell) -> None:
+    assert "is not valid Unicode" in shell.fails(*words)
+    assert list(shell.folder.iterdir()) == [shell.task]
+
+
 def refusing(code: int) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise OSError(code, os.strerror(code), "somewhere")
+        raise OSError(code, os.strerror(code), ".somewhere")
 
     return refuse
 

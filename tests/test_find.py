@@ -241,6 +241,14 @@ def test_a_budget_that_is_too_short_says_what_is_needed(engine: Engine, monkeypa
         search(engine, budget=60.0)
 
 
+def test_less_than_a_second_is_not_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget may be used up by then, so that what is left of it is said as well."""
+    monkeypatch.setattr(Find, "_seconds", lambda self, nodes: 0.4)
+    monkeypatch.setattr(Find, "_fits", lambda self, nodes: False)
+    with pytest.raises(UserError, match=r"takes about 0\.4 s, and .* are left"):
+        search(engine, budget=1.0)
+
+
 @pytest.mark.parametrize(
     ("settings", "format", "said"),
     [
@@ -379,6 +387,16 @@ def test_what_cannot_be_reached_is_refused_before_anything_is_computed(
 ) -> None:
     with pytest.raises(UserError, match=r"cannot be reached|would remove every unit"):
         search(engine, **settings)
+    assert not list(engine.store.root.glob("artifacts/*"))
+
+
+@pytest.mark.parametrize("granularity", [("layer",), ("head",)])
+def test_a_share_that_removes_no_unit_is_refused_before_anything_is_computed(
+    granularity: Any, engine: Engine, tmp_path: Path
+) -> None:
+    settings = FindSettings(sparsities=(0.01,), granularity=granularity, seeds=1, keep_id=0.01)
+    with pytest.raises(UserError, match=r"0\.01 is less than one"):
+        srnet.find(SMALL, settings, out=tmp_path / "out", engine=engine)
     assert not list(engine.store.root.glob("artifacts/*"))
 
 

@@ -178,6 +178,13 @@ def test_a_file_of_rules_is_read_in_its_order(tmp_path: Path) -> None:
         ("def broken(:\n", "line 1"),
         ("x = 1\ny = x / 0\n", "line 2: ZeroDivisionError"),
         ("raise SystemExit(0)\n", "line 1: SystemExit"),
+        ("import json\nx = json.loads('[')\n", "mine.py, line 2: JSONDecodeError"),
+        ("\0", r"mine\.py(, line 1)?: SyntaxError|ValueError"),
+        ("class E(Exception):\n    def __str__(self):\n        return 3\nraise E\n", "line 4: E; correct"),
+        *(
+            (f"from srnet.audit.contrast import rule\n@rule({name}, 'x')\ndef f(row):\n    return None\n", "be text")
+            for name in ("3", "None", "['a']", "{}")
+        ),
         ("x = 1\n", "defines no rule"),
         (
             "from srnet.audit.contrast import rule\n@rule('swap-names', 'again')\ndef f(row):\n    return None\n",
@@ -185,11 +192,16 @@ def test_a_file_of_rules_is_read_in_its_order(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_in_a_file_of_rules_is_one_line(tmp_path: Path, source: str, told: str) -> None:
+def test_a_mistake_in_a_file_of_rules_is_one_line(
+    tmp_path: Path, source: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "mine.py"
     file.write_text(source)
-    with pytest.raises(UserError, match=told):
-        load_rules(file)
+    monkeypatch.chdir(tmp_path)
+    for path in (file, Path("mine.py")):
+        with pytest.raises(UserError, match=told) as error:
+            load_rules(path)
+        assert "None" not in str(error.value)
 
 
 def test_rules_come_from_python_files_alone(tmp_path: Path) -> None:
@@ -205,6 +217,7 @@ def test_rules_come_from_python_files_alone(tmp_path: Path) -> None:
         (lambda row: sys.exit(0), "rule 'bad', row 'dev-0': SystemExit"),
         (lambda row: ("a", "b"), "returns no Changed"),
         (lambda row: Changed("x", "y", "maybe"), "expects 'maybe'"),
+        (lambda row: Changed("x", "y", np.arange(3)), "expects"),
     ],
 )
 def test_a_rule_that_goes_wrong_is_one_line(change: object, told: str) -> None:

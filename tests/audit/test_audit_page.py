@@ -129,10 +129,22 @@ def test_the_folder_has_a_page_a_csv_and_a_json(tmp_path: Path) -> None:
     assert told["scores"][0]["difference"].keys() == {"value", "low", "high", "level"}
     with (out / "examples.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [(row["text_a"], row["text_b"]) for row in rows] == 2 * HOSTILE
+    formula = {"-->]]>&lt;\u2028\u2029": "'-->]]>&lt;\u2028\u2029"}  # a spreadsheet would run what begins with a minus
+    assert [(row["text_a"], row["text_b"]) for row in rows] == 2 * [(a, formula.get(b, b)) for a, b in HOSTILE]
     assert {row["answer_a"] for row in rows} == {"yes"}
     assert [row["right_a"] for row in rows[:2]] == ["0", "1"]
     assert {row["shortcut_answer"] for row in rows} == {""}
+
+
+def test_the_csv_holds_no_formula(tmp_path: Path) -> None:
+    """In no column that the data decide about."""
+    text, labels = "=HYPERLINK(1)", ("@no", "-1")
+    dev = split_of([(text, text)] * 2, [0, 1], groups=[text] * 2)
+    audit = audit_of(task_of(dev, labels=labels), Scripted(lambda a, b: (0.0, 1.0), labels, "model"))
+    with (write_audit(audit, tmp_path / "audit") / "examples.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {row[name] for row in rows for name in ("text_a", "text_b", "group")} == {f"'{text}"}
+    assert [row["label"] for row in rows] == ["'@no", "-1"], "a number stays one"
 
 
 def test_an_earlier_audit_is_replaced_and_nothing_else(tmp_path: Path) -> None:

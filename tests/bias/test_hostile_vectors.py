@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -67,3 +68,15 @@ def test_words_nested_too_deep(tmp_path: Path) -> None:
 def test_a_backbone_whose_embeddings_are_no_numbers() -> None:
     with pytest.raises(UserError, match="non-finite"):
         WordVectors({"the": 0}, np.array([[1.0, np.nan]]))
+
+
+@pytest.mark.parametrize("cut", [1, 4, 12, 20])
+@pytest.mark.parametrize("part", ["words", "vectors"])
+def test_an_archive_whose_arrays_are_shorter_than_their_headers(part: str, cut: int, tmp_path: Path) -> None:
+    np.savez(tmp_path / "whole.npz", words=np.array(WORDS), vectors=np.ones((2, 3), np.float32))
+    with zipfile.ZipFile(tmp_path / "whole.npz") as whole, zipfile.ZipFile(tmp_path / "v.npz", "w") as short:
+        for name in whole.namelist():
+            content = whole.read(name)
+            short.writestr(name, content[:-cut] if name == f"{part}.npy" else content)
+    with pytest.raises(UserError, match="truncated or damaged"):
+        WordVectors.read(str(tmp_path / "v.npz"))

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from .forged import mask_files, stores, subnetworks, vectors
-from .harness import Door
+from .harness import Door, execute
 from .model_doors import MODEL_DOORS, VALID_MODELS
+from .page_door import honest_visits, page_requests
 from .rubbish import NAMES, TEXTS, changed, damage, rewrite
+from .special_files import checked_task, npz_files, read_npz, special_files
 from .valid import BACKBONE, HEADER, PUBLISHED, RECIPE, ROWS, TASK, VALID, csv_text, write_parquet, write_published
 from .valid import write_task as write_task
 
@@ -38,22 +40,22 @@ def prepare() -> None:
             work = Path(folder) / str(number)
             work.mkdir()
             with contextlib.chdir(work):
-                _run_here(make(work))
+                command = make(work)
+                if not callable(command):  # it would start threads, which no fork survives
+                    _run_here(command)
     gc.collect()
     gc.freeze()
 
 
-def _run_here(argv: list[str]) -> None:
-    from srnet.cli import main
-
-    before, sys.argv = sys.argv, ["srnet", *argv]
+def _run_here(command: list[str]) -> None:
+    before = sys.argv
     with (
         open(os.devnull, "w") as nowhere,
         contextlib.redirect_stdout(nowhere),
         contextlib.redirect_stderr(nowhere),
         contextlib.suppress(BaseException),
     ):
-        main()
+        execute(command)
     sys.argv = before
 
 
@@ -195,7 +197,11 @@ DOORS: dict[str, Door] = {
     "subnetworks": subnetworks,
     "vectors": vectors,
     "store": stores,
+    "page": page_requests,
+    "special-files": special_files,
+    "npz": npz_files,
     **MODEL_DOORS,
 }
 EVERY = dict.fromkeys(MODEL_DOORS, 20)
 """Doors whose cases are long have only every so many, unless they are asked for."""
+VALID |= {"page": [honest_visits], "special-files": [checked_task], "npz": [read_npz]}

@@ -10,13 +10,15 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-Door = Callable[[random.Random, Path], list[str]]
-"""Writes hostile files into a folder and returns the arguments of the command that reads them."""
+Command = list[str] | Callable[[], None]
+"""The arguments of a command, or what is called instead of one."""
+Door = Callable[[random.Random, Path], Command]
+"""Writes hostile files into a folder and returns the command that reads them."""
 
 SECONDS = 120
 """A case that takes longer hangs: the slowest honest one takes a few seconds on a busy machine."""
@@ -30,28 +32,40 @@ BIGGEST_FILE = 2**28
 class Outcome:
     door: str
     number: int
-    argv: Sequence[str]
+    command: Command
     code: int
     problem: str | None
     """None: success, or exit code 1 or 2 with one line for the user."""
     said: str = ""
 
     def __str__(self) -> str:
-        return f"{self.door} {self.number}: {self.problem}\n  srnet {' '.join(map(repr, self.argv))}\n{self.said}"
+        words = repr(self.command) if callable(self.command) else f"srnet {' '.join(map(repr, self.command))}"
+        return f"{self.door} {self.number}: {self.problem}\n  {words:.3000}\n{self.said}"
 
 
 @dataclass(frozen=True)
 class Case:
     door: str
     number: int
-    make: Callable[[Path], list[str]]
-    """Writes files into a folder and returns the arguments of the command that reads them."""
+    make: Callable[[Path], Command]
+    """Writes files into a folder and returns the command that reads them."""
 
 
 def hostile(door: str, make: Door, number: int, seed: int) -> Case:
     """The case `number` of a door; the same numbers give the same case."""
     rng = random.Random(f"{seed}/{door}/{number}")
     return Case(door, number, lambda folder: make(rng, folder))
+
+
+def execute(command: Command) -> None:
+    """Run a command in this process. One of srnet ends with SystemExit."""
+    if callable(command):
+        command()
+        return
+    from srnet.cli import main
+
+    sys.argv = ["srnet", *command]
+    main()
 
 
 def run(cases: Iterable[Case], together: int = 10) -> Iterator[Outcome]:
@@ -68,7 +82,7 @@ class _Prepared:
     def __init__(self, case: Case, outer: Path) -> None:
         self.case, self.outer, self.work = case, outer, outer / "deep" / "inside" / "work"
         self.work.mkdir(parents=True)
-        self.argv = case.make(self.work)
+        self.command = case.make(self.work)
 
     def execute(self) -> None:
         """Run the command in this process and write its exit code down."""
@@ -78,12 +92,10 @@ class _Prepared:
             os.dup2(descriptor, stream)
             os.close(descriptor)
         os.environ |= {"SRNET_STORE": str(self.work / "store"), "HOME": str(self.work), "COLUMNS": "80"}
-        sys.argv = ["srnet", *self.argv]
         code = 70
         try:
-            from srnet.cli import main
-
-            main()
+            execute(self.command)
+            code = 0
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 70
         except BaseException:
@@ -95,7 +107,7 @@ class _Prepared:
     def outcome(self, code: int, memory: int, hung: bool) -> Outcome:
         said = (self.outer / "stderr").read_text(errors="replace")
         problem = _problem(code, memory, hung, said) or _strays(self.outer, self.work)
-        return Outcome(self.case.door, self.case.number, self.argv, code, problem, said[-3000:])
+        return Outcome(self.case.door, self.case.number, self.command, code, problem, said[-3000:])
 
 
 def _run(cases: list[_Prepared]) -> Iterator[Outcome]:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .harness import Command
+
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "format-1"
 BACKBONE, SUBNETWORK = FIXTURE / "backbone", FIXTURE / "subnetwork"
 CODED = [FIXTURE.parent / "format-2" / dtype for dtype in ("float32", "bfloat16")]
@@ -196,7 +198,7 @@ def _evaluated_key(folder: Path) -> list[str]:
     return ["evaluate", stored_key("Prune")]
 
 
-VALID: dict[str, list[Callable[[Path], list[str]]]] = {
+VALID: dict[str, list[Callable[[Path], Command]]] = {
     "command-line": [_written_task],
     "yaml": [_checked_task, _checked_dataset, _planned_recipe],
     "data": [_table, _lines, _gzipped, _parquet],
@@ -205,4 +207,4 @@ VALID: dict[str, list[Callable[[Path], list[str]]]] = {
     "vectors": [_text_vectors],
     "store": [_listed, _evaluated_key],
 }
-"""By door: each writes files into a folder and returns the arguments of a command that succeeds with them."""
+"""By door: each writes files into a folder and returns a command that succeeds with them."""

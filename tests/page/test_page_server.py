@@ -231,6 +231,17 @@ def test_hostile_requests_break_nothing(page: Page, capfd: pytest.CaptureFixture
     assert ask(page, {"text_a": f"the {PEOPLE[0]} slept"})[0] == 200
 
 
+@pytest.mark.parametrize("length", [0, 10])
+def test_a_client_that_leaves_in_the_middle_of_a_request(
+    page: Page, length: int, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    head = f"POST /api/pair HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\nContent-Type: application/json\r\n"
+    send(page.port, f"{head}Content-Length: 1000\r\n\r\n".encode() + b" " * length)
+    assert ask(page, {"text_a": f"the {PEOPLE[0]} slept"})[0] == 200
+    assert not [record for record in caplog.records if record.exc_info]
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_memory_is_flat(page: Page) -> None:
     chance, process = random.Random(1), psutil.Process()
 

@@ -8,6 +8,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from srnet.recipes import Profile
 from srnet.recipes.paradigms import Search, full, in_isolation, of_fine_tuned, of_raw
 from srnet.report import Evidence, Page, Results, results_table, verdict_line, write_report
 from srnet.report.evidence import place_name
+from srnet.report.results import csv_text
 from srnet.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import TrainingSettings
@@ -75,6 +77,11 @@ def test_the_csv_says_what_the_store_says(out: Path, results: Results, store: St
     assert {"accuracy", "f1", "majority_accuracy"} <= metrics
     assert any(m.startswith("recall[") for m in metrics)
     assert any(m.startswith("accuracy[") for m in metrics)
+
+
+def test_the_csv_holds_no_formula() -> None:
+    rows: Any = SimpleNamespace(rows=[{"line": "=1+1", "value": -0.5, "key": "-1e5"}])
+    assert csv_text([rows]) == "line,value,key\n'=1+1,-0.5,-1e5\n"
 
 
 def test_the_csv_names_method_and_objectives(results: Results) -> None:

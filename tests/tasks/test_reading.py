@@ -20,7 +20,8 @@ from pyarrow import parquet
 
 from srnet.errors import UserError
 from srnet.names import DOWNLOAD_VARIABLE
-from srnet.tasks.reading import SUFFIXES, Nested, parse_hub, read_rows
+from srnet.tasks.layout import tidy_with
+from srnet.tasks.reading import SUFFIXES, Nested, literal, parse_hub, read_rows
 
 Rows = list[dict[str, str]]
 ROWS = [
@@ -415,3 +416,22 @@ def test_names_of_hub_datasets(source: str, parts: tuple[str | None, ...]) -> No
 )
 def test_names_that_are_no_hub_dataset(source: str) -> None:
     assert f"'{source}' is not a dataset of the Hub; write hub:REPOSITORY" in problem(source)
+
+
+# --- literals ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "cell", ["{[]: 1}", "-" * 100_000 + "1", "1+" * 100_000 + "1", "9" * 5000, "\0", "1if 0else 2"]
+)
+def test_what_is_no_literal_is_a_value_error(cell: str, recwarn: pytest.WarningsRecorder) -> None:
+    with pytest.raises(ValueError, match="not a literal"):
+        literal(cell)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("inside", ["{[]: 1}", "-" * 100_000 + "1", "1+" * 100_000 + "1", "b''" * 100_000])
+def test_a_text_that_is_no_literal_of_bytes_stays_as_it_is(inside: str) -> None:
+    tidy, text = tidy_with(False, True), f"b'' + {inside} + b''"
+    assert tidy(text) == text
+    assert tidy("b'caf\\xc3\\xa9'") == "café"

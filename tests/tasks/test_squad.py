@@ -316,6 +316,10 @@ def test_files_of_another_shape(tmp_path: Path, content: bytes, message: str) ->
     assert "\n" not in str(caught.value)
 
 
+NO_LITERALS = {"key": "{[]: 1}", "signs": "-" * 100_000 + "1", "sum": "1+" * 100_000 + "1", "digits": "9" * 5000}
+"""Cells on which `ast.literal_eval` fails in another way than with a ValueError."""
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -323,9 +327,10 @@ def test_files_of_another_shape(tmp_path: Path, content: bytes, message: str) ->
         ({"answers": {"text": ["Rhine"], "answer_start": []}}, "line 1: the answers are not"),
         ({"answers": {"text": ["Rhine"], "answer_start": ["4"]}}, "line 1: the answers are not"),
         ({"answers": {"text": [], "answer_start": []}}, "question 'a' has no answer, as in SQuAD v2"),
+        *(({"answers": cell}, "line 1: the answers are not") for cell in NO_LITERALS.values()),
         ({"answers": None}, "line 1: no column 'answers'; columns here: id, title, context, question"),
     ],
-    ids=["text", "lengths", "kinds", "none", "missing"],
+    ids=["text", "lengths", "kinds", "none", *NO_LITERALS, "missing"],
 )
 def test_rows_of_another_shape(tmp_path: Path, row: dict[str, Any], message: str) -> None:
     path = tmp_path / "d.jsonl"
@@ -339,7 +344,7 @@ def test_rows_of_another_shape(tmp_path: Path, row: dict[str, Any], message: str
     ("name", "message"),
     [
         ("gone.json", "gone.json does not exist; check the path"),
-        ("folder.json", "folder.json cannot be read"),
+        ("folder.json", "folder.json is a folder"),
         ("d.xml", "d.xml has an unknown ending; give a file that ends in .json, .json.gz, .csv"),
         ("d.json.gz", "d.json.gz is a damaged or truncated gzip file"),
     ],

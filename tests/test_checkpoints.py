@@ -1,0 +1,66 @@
+"""Checkpoints that cannot be used: the cause, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+
+from srnet.audit.classifiers import Source, load_classifier
+from srnet.backbones import load_backbone
+from srnet.errors import UserError
+from srnet.experiment import Store
+
+LORA = {"peft_type": "LORA", "base_model_name_or_path": "bert-base-uncased", "r": 4}
+
+
+def configured(backbone: str, folder: Path, config: dict[str, Any]) -> Path:
+    shutil.copytree(backbone, folder)
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(UserError) as error:
+        load_backbone(str(folder), ("no", "yes"), seed=0)
+    assert "safetensors checkpoint" not in str(error.value), "it has one"
+    return str(error.value)
+
+
+@pytest.mark.parametrize("kind", [transformers.MambaConfig, transformers.ViTConfig, transformers.WhisperConfig])
+def test_a_model_that_cannot_classify_texts(kind: Any, tiny_backbone: str, tmp_path: Path) -> None:
+    said = refusal(configured(tiny_backbone, tmp_path / "model", {"model_type": kind.model_type}))
+    assert f"'{kind.model_type}'" in said
+    assert "sequence classification is not supported" in said
+
+
+@pytest.mark.parametrize("method", ["bitsandbytes", "gptq", "fp8", "unknown"])
+def test_a_quantised_checkpoint(method: str, tiny_backbone: str, tmp_path: Path) -> None:
+    config = json.loads((Path(tiny_backbone) / "config.json").read_text())
+    quantised = configured(
+        tiny_backbone, tmp_path / "model", {**config, "quantization_config": {"quant_method": method}}
+    )
+    assert "quantised" in refusal(quantised)
+
+
+def test_code_of_its_own(tiny_backbone: str, tmp_path: Path) -> None:
+    config = {"model_type": "mine", "auto_map": {"AutoConfig": "code.Config"}}
+    assert "never run" in refusal(configured(tiny_backbone, tmp_path / "model", config))
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_an_adapter_must_be_merged_first(complete: bool, tiny_backbone: str, tmp_path: Path) -> None:
+    """Beside a complete model it would be left out silently."""
+    folder = tmp_path / "model"
+    if complete:
+        shutil.copytree(tiny_backbone, folder)
+    else:
+        folder.mkdir()
+    (folder / "adapter_config.json").write_text(json.dumps(LORA))
+    assert "merge_and_unload" in refusal(folder)
+    with pytest.raises(UserError, match="merge_and_unload"):
+        load_classifier(Source(str(folder), Store(tmp_path / "store")))
