@@ -67,7 +67,9 @@ class Shell:
         """The one line that a mistake is answered with."""
         outcome = self(*words)
         assert outcome.code == 2, outcome
-        lines = [line for line in outcome.err.splitlines() if not line.startswith("[")]  # but for progress
+        lines = [
+            line for line in outcome.err.splitlines() if not line.startswith(("[", "head of "))
+        ]  # but for progress
         assert len(lines) == 1, outcome.err
         assert lines[0].startswith("srnet: ")
         return lines[0]
