@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import PROGRESS
 
 from srnet.cli import main
 
@@ -67,7 +68,7 @@ class Shell:
         """The one line that a mistake is answered with."""
         outcome = self(*words)
         assert outcome.code == 2, outcome
-        lines = [line for line in outcome.err.splitlines() if not line.startswith("[")]  # but for progress
+        lines = [line for line in outcome.err.splitlines() if not line.startswith(PROGRESS)]
         assert len(lines) == 1, outcome.err
         assert lines[0].startswith("srnet: ")
         return lines[0]

@@ -26,6 +26,8 @@ T = TypeVar("T")
 HERE = Path(__file__).parent
 PATIENCE = 1800.0
 """Seconds for anything that must happen sooner or later, on a machine that has much else to do."""
+PROGRESS = ("[", "head of ")
+"""How lines begin that are no answer and no warning."""
 ALWAYS = 1_000_000
 LIBRARIES = (
     "matplotlib.pyplot",
@@ -167,7 +169,7 @@ class Command:
     @property
     def lines(self) -> list[str]:
         """What it said, but for progress."""
-        return [line for line in self.said.splitlines() if not line.startswith("[")]
+        return [line for line in self.said.splitlines() if not line.startswith(PROGRESS)]
 
     @property
     def ended(self) -> bool:

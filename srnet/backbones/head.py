@@ -13,7 +13,7 @@ class Head:
     """The layers that give the logits.
 
     `words`: the masked-language-model head that the backbone was pre-trained with, restricted to one word per label.
-    Without words the head is a randomly initialised linear layer. `per_token`: logits for every token instead of one
+    Without words the head is a linear layer, the classifier. `per_token`: logits for every token instead of one
     set for the text.
     """
 

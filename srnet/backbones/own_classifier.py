@@ -70,8 +70,9 @@ def find_own_classifier(name: str, labels: tuple[str, ...], head: Head, *, in_or
 
 
 def _has_another_head(name: str, head: Head) -> bool:
-    """Whether the checkpoint says that it is a model with another head: the layers may have the same names."""
-    known = [each for each in read_config(name).architectures or () if hasattr(transformers, each)]
+    """Whether the checkpoint says that it is a model with another head, whose layer may have the same name."""
+    named = read_config(name).architectures or ()
+    known = [each for each in named if "For" in each and hasattr(transformers, each)]
     wanted = head.loader().__name__.removeprefix("AutoModel")
     return bool(known) and not any(each.endswith(wanted) for each in known)
 

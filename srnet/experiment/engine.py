@@ -48,8 +48,8 @@ class Engine:
         if not missing:
             self.store.tidy()
             return  # before `open`: a read-only store can still be read
-        self._say_heads(every.values())
         self.store.open()
+        self._say_heads(every.values())
         executor: Executor = executors.make_executor(self.name, self.workers, self.store, self.report_to, ranks)
         with self.store.in_use(), self.reporter.session():
             run(missing, executor, self.reporter)

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from processes import Observed, environment, files
+from processes import PROGRESS, Observed, environment, files
 
 from srnet.experiment import BiasModel, Engine, Evaluate, FineTune, ModelNode, PoE, Pretrained, Prune, Store
 from srnet.experiment.engines.cluster import import_ray
@@ -86,13 +86,14 @@ def test_ray_computes_what_one_process_does(
     observed.forget()
     capfd.readouterr()
     store = compute(tmp_path / "store", models(tiny_backbone, 0), "ray")
-    lines = capfd.readouterr().err.splitlines()
+    head, *lines = capfd.readouterr().err.splitlines()
     assert store.keys() == expected.keys() == sorted(observed.begun()), "each node was computed once"
     assert len({each["pid"] for each in observed.log} - {os.getpid()}) >= 2, "by several processes"
     assert os.getpid() not in {each["pid"] for each in observed.log}
     assert files(store.root) == files(expected.root)
     assert store.verify() == {}
     assert len(lines) == len(store.keys()), lines
+    assert head.startswith("head of ")
     assert all(line.startswith("[") for line in lines), "Ray itself has nothing to say"
     assert ray.is_initialized(), "whoever started Ray ends it"
 
@@ -117,7 +118,7 @@ def test_a_killed_ray_worker_continues_where_it_was(
     store = compute(tmp_path / "store", nodes, "ray")
     killer.join()
     assert killed == ["ray::_compute"]
-    warned = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("[")]
+    warned = [line for line in capsys.readouterr().err.splitlines() if not line.startswith(PROGRESS)]
     # on a machine that is short of memory Ray may end other workers, too; then there is a warning for each
     every = every_node([*nodes, *(Evaluate(node) for node in nodes)])
     labels = {f"warning: {retrying(node)}": node.label for node in every.values()}
