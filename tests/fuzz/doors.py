@@ -23,8 +23,6 @@ from .special_files import checked_task, npz_files, read_npz, special_files
 from .valid import BACKBONE, HEADER, PUBLISHED, RECIPE, ROWS, TASK, VALID, csv_text, write_parquet, write_published
 from .valid import write_task as write_task
 
-VALID |= VALID_MODELS
-
 
 def prepare() -> None:
     """Import what the cases need by running one of each: a fork is then all that a case costs."""
@@ -204,4 +202,4 @@ DOORS: dict[str, Door] = {
 }
 EVERY = dict.fromkeys(MODEL_DOORS, 20)
 """Doors whose cases are long have only every so many, unless they are asked for."""
-VALID |= {"page": [honest_visits], "special-files": [checked_task], "npz": [read_npz]}
+VALID |= {"page": [honest_visits], "special-files": [checked_task], "npz": [read_npz]} | VALID_MODELS
