@@ -52,9 +52,14 @@ class Runner:
     """Of the vocabulary."""
     segments: bool = False
     """Whether it reads token_type_ids."""
+    end: int | None = None
+    """The token at which T5 and BART read the label: each text needs it once."""
 
     def inputs(self, rows: int, length: int) -> Batch:
         ids = torch.randint(0, self.words, (rows, length), generator=torch.Generator().manual_seed(0))
+        if self.end is not None:
+            ids[ids == self.end] = (self.end + 1) % self.words
+            ids[:, -1] = self.end
         batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         return batch | ({"token_type_ids": torch.zeros_like(ids)} if self.segments else {})
 
@@ -128,8 +133,9 @@ def torch_runner(name: str, model: Any, kind: str = "torch", size: int | None = 
     def count() -> int:
         return sum(parameter.numel() for parameter in model.parameters())
 
-    words = model.get_input_embeddings().num_embeddings
-    return Runner(name, kind, run, count, _tensor_bytes(model) if size is None else size, words)
+    words, size = model.get_input_embeddings().num_embeddings, _tensor_bytes(model) if size is None else size
+    end = model.config.eos_token_id if model.config.is_encoder_decoder else None
+    return Runner(name, kind, run, count, size, words, end=end)
 
 
 def onnx_runner(name: str, folder: Path, words: int | None = None) -> Runner:

@@ -17,6 +17,7 @@ from commands import refused
 from processes import ForkServer
 from small_models import VARIANTS, pruned, tiny
 from torch import nn
+from transformers import T5Config, T5ForSequenceClassification
 
 from srnet import api
 from srnet.api.speeds import _drawn_length, _known_scores, by_score
@@ -154,6 +155,14 @@ def test_a_text_that_is_too_long_for_one_of_them() -> None:
 def test_any_architecture_runs(variant: str) -> None:
     runner = torch_runner(variant, tiny(variant))
     assert runner.run(runner.inputs(2, 5)).shape == (2, 3)
+
+
+def test_models_that_read_the_label_at_the_end_of_the_text() -> None:
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+    config = T5Config(vocab_size=4, pad_token_id=0, eos_token_id=3, decoder_start_token_id=0, num_labels=3, **sizes)
+    runner = torch_runner("t5", T5ForSequenceClassification(config))
+    assert (runner.inputs(6, 9)["input_ids"] == 3).nonzero()[:, 1].tolist() == [8] * 6
+    assert runner.run(runner.inputs(6, 9)).shape == (6, 3)
 
 
 def test_a_picture() -> None:
