@@ -81,7 +81,7 @@ def test_a_model_on_a_gpu_runs_there_until_its_logits_are_back() -> None:
     seen: list[Any] = []
 
     class OnGpu(nn.Module):
-        device = torch.device("meta")
+        device, config = torch.device("meta"), SimpleNamespace(is_encoder_decoder=False)
 
         def get_input_embeddings(self) -> nn.Embedding:
             return nn.Embedding(5, 2)
