@@ -30,6 +30,7 @@ FIRST = (
     ("tests/engines/test_pool.py", "tests/engines/test_reproduce_faults.py", "tests/engines/test_torchrun.py",
      "tests/test_guide.py", "tests/test_kills.py", "tests/page/test_page_command.py", "tests/test_measured_speed.py"),
     ("tests/engines/test_ray", "tests/training/test_ddp.py", "tests/fuzz/"),
+    ("tests/test_fresh_processes.py",),
 )  # fmt: skip
 """The long tests that each worker begins with. They wait for processes, mostly those of the fork server."""
 

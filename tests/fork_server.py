@@ -1,7 +1,7 @@
-"""Imports everything once and forks the command line for each connection to a socket: no time for imports.
+"""Imports modules once and forks the command line for each connection to a socket: no time for imports.
 
-python fork_server.py serve SOCKET     serves until its standard input ends
-python fork_server.py call SOCKET ...  is `srnet ...`, run by the server
+python fork_server.py serve SOCKET MODULE ...   imports the modules and serves until its standard input ends
+python fork_server.py call SOCKET ...           is `srnet ...`, run by the server
 """
 
 from __future__ import annotations
@@ -14,26 +14,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-LATE = (
-    "matplotlib.pyplot",
-    "transformers.trainer",
-    "srnet.api.experiments",
-    "srnet.experiment.compute_once",
-    "srnet.experiment.engines.local",
-    "srnet.report",
-    "srnet.training.trainer",
-)
 LONGEST_ORDER = 1 << 20
 
 
-def serve(path: str) -> None:
+def serve(path: str, *modules: str) -> None:
     import gc
     import selectors
     from importlib import import_module
 
-    import srnet.cli
-
-    for name in LATE:  # a run imports them when it needs them
+    for name in modules:
         import_module(name)
     gc.freeze()  # see tests/conftest.py
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite started in the background ignores Ctrl-C
@@ -51,7 +40,7 @@ def serve(path: str) -> None:
             pid = os.fork()
             if pid == 0:
                 signal.signal(signal.SIGCHLD, default)
-                run(srnet.cli.main, connection, descriptors, **json.loads(data))
+                run(connection, descriptors, **json.loads(data))
             started.append(pid)
             for descriptor in (connection.detach(), *descriptors):
                 os.close(descriptor)
@@ -62,7 +51,7 @@ def serve(path: str) -> None:
             continue
 
 
-def run(main: Any, connection: socket.socket, streams: list[int], words: list[str], folder: str, env: Any) -> None:
+def run(connection: socket.socket, streams: list[int], words: list[str], folder: str, env: Any) -> None:
     """The command, in the forked process. The end of the connection is the end of the process."""
     os.setsid()  # Ctrl-C reaches a whole group; this is one
     os.chdir(folder)
@@ -78,6 +67,8 @@ def run(main: Any, connection: socket.socket, streams: list[int], words: list[st
     sys.argv = ["srnet", *words]
     code: Any = 1
     try:
+        from srnet.__main__ import main
+
         main()
     except SystemExit as exit:
         code = exit.code or 0

@@ -27,6 +27,25 @@ HERE = Path(__file__).parent
 PATIENCE = 1800.0
 """Seconds for anything that must happen sooner or later, on a machine that has much else to do."""
 ALWAYS = 1_000_000
+LIBRARIES = (
+    "matplotlib.pyplot",
+    "scipy.stats",
+    "sklearn.feature_extraction.text",
+    "sklearn.linear_model",
+    "transformers.models.bert.modeling_bert",
+    "transformers.trainer",
+)
+"""What takes seconds to import."""
+EVERYTHING = (
+    *LIBRARIES,
+    "srnet.cli",
+    "srnet.api.experiments",
+    "srnet.experiment.compute_once",
+    "srnet.experiment.engines.local",
+    "srnet.report",
+    "srnet.training.trainer",
+)
+"""What a run imports when it needs it."""
 
 
 def environment(observed: Path | None = None) -> dict[str, str]:
@@ -219,19 +238,22 @@ class ForkServer:
         env = self._env if observed is None else self._env | {"OBSERVED": str(observed.folder)}
         return Command(connect(str(self.path), [str(word) for word in words], str(folder), env), folder)
 
-    def write_srnet(self, folder: Path) -> None:
-        """A program `srnet` that the server runs, for PATH."""
-        program, call = folder / "srnet", (sys.executable, "-S", "-E", str(HERE / "fork_server.py"), "call")
+    def write_srnet(self, folder: Path, name: str = "srnet") -> None:
+        """A program that is `srnet`, run by the server."""
+        program, call = folder / name, (sys.executable, "-S", "-E", str(HERE / "fork_server.py"), "call")
         program.write_text(f'#!/bin/sh\nexec {shlex.join((*call, str(self.path)))} "$@"\n')
         program.chmod(0o755)
 
 
 @contextmanager
-def started_fork_server() -> Iterator[ForkServer]:
+def started_fork_server(
+    modules: tuple[str, ...] = EVERYTHING, env: dict[str, str] | None = None
+) -> Iterator[ForkServer]:
     with tempfile.TemporaryDirectory(prefix="srnet-") as folder:  # a short path: that of a socket is limited
-        server = ForkServer(Path(folder) / "socket", environment())
-        command = [sys.executable, str(HERE / "fork_server.py"), "serve", str(server.path)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment()) as process:
+        env = environment() if env is None else env
+        server = ForkServer(Path(folder) / "socket", env)
+        command = [sys.executable, str(HERE / "fork_server.py"), "serve", str(server.path), *modules]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, env=env) as process:
             until(lambda: server.path.exists() or process.poll() is not None, "a server")
             yield server
             assert process.stdin is not None

@@ -1,0 +1,257 @@
+"""Every command that is documented runs once in a process that has imported nothing of srnet before.
+
+`srnet` is a fresh interpreter. `forked` has imported torch and transformers before, but nothing of srnet: it takes a
+second instead of five, and a script may do the same. No process may use the network, or write anywhere but into the
+folders that it is given (`tests/guarded`); native code cannot be refused, so the home folder must be empty at the end.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+import typer
+from processes import HERE, LIBRARIES, environment, small_recipe, started_fork_server
+
+import srnet
+from srnet.cli import app
+
+ROOT = HERE.parent
+
+DATA = """
+srnet data write fewer.yaml --out mine
+srnet data describe --train mine/train.csv --dev mine/dev.csv --ood challenge=mine/challenge.csv \
+    --text-a text_a --text-b text_b --label label --group group --shortcut overlap --out mine/mine.yaml
+forked data write qqp --data qqp --out written
+srnet data check qqp --data qqp --ood paws_qqp=paws.tsv --json
+forked pretrain --out backbone --mlm-steps 2 --pair-steps 1 --compare-steps 1 --batch-size 8 \
+    --hidden-size 32 --layers 2 --heads 2 --quiet
+"""
+MODELS = """
+full=$(srnet finetune --task qqp --data qqp --ood paws_qqp=paws.tsv --backbone backbone --objective ce $short --key)
+forked finetune $full --objective poe --strength 0.5 --teacher $full --distil 0.5 --folds 2 $short --json
+sparse=$(forked prune $full --pruner mask --sparsity 0.5 --objective poe --shortcut unknown --weak-examples 10 \
+    $short --key)
+small=$(forked prune $full --granularity head,neuron --sparsity 0.5 --teacher $full --distil 0.5 $short --key)
+words=$(forked prune --pruner smp-s --sparsity 0.9 --task fewer.yaml --backbone backbone --label-words task \
+    $short --key)
+forked prune --task qqp --data qqp --granularity head,neuron --speedup 1.05 $short
+forked evaluate $sparse --subcases
+forked bias --task qqp --data qqp --vectors vectors.txt
+forked bias --task mine/mine.yaml --shortcut unknown --weak-examples 10 --weak-backbone backbone --store store
+forked export $small --format onnx --int8 --out int8
+forked export $small --format shrunk --out shrunk
+forked export $sparse --format merged --out merged
+forked export $sparse --format subnetwork --dtype float16 --out subnetwork --store store
+forked export $words --format smp --out mask.npy
+forked import smp mask.npy --backbone backbone --task fewer.yaml --out imported
+forked evaluate int8 --task qqp --data qqp --store store
+forked speed shrunk int8 --threads 1 --lengths 8 --rounds 2 --no-memory --json --store store
+mkdir -p $HF_HUB_CACHE/models--somebody--merged/{refs,snapshots}
+cp -r merged $HF_HUB_CACHE/models--somebody--merged/snapshots/1
+printf 1 > $HF_HUB_CACHE/models--somebody--merged/refs/main
+srnet audit somebody/merged int8 --task qqp --data qqp --contrast --rules rules.py --folds 2 --out audit --quiet
+forked bias --task qqp --data qqp --vectors somebody/merged
+srnet store ls --store store
+srnet store show $full --store store
+srnet store verify --store store
+srnet store gc --store store
+"""
+EXPERIMENTS = """
+srnet find mine/mine.yaml --dry-run
+forked find mine/mine.yaml --speedup 1.05 --format shrunk --dry-run
+forked find mine/mine.yaml --backbone backbone --sparsities 0.5 --scale 0.01 --folds 2 --budget 60m --measure
+forked find mine/mine.yaml --backbone backbone --sparsities 0.5 --seeds 1 --scale 0.01 --leaks keep --store store \
+    --out found
+forked run recipe.yaml --dry-run
+forked run recipe.yaml --out report --store store
+forked reproduce fig2 --profile cpu --tasks qqp --data qqp --ood paws_qqp=paws.tsv --backbone backbone --dry-run
+forked reproduce fig2 --tasks fewer.yaml --backbone backbone --scale 0.02 --sparsities 0.5 --seeds 1 --folds 2 \
+    --line 'mask training (PoE)' --out fig2 --store store
+forked claims --tasks mine/mine.yaml --seeds 3 --scale 0.02 --leaks keep --folds 2 --store store
+forked claims --tasks fewer.yaml --backbone backbone --until-answered --seeds 3 --max-seeds 3 --budget 1s --engine pool
+"""
+DEMO = """
+srnet demo --seeds 3 --sparsities 0.5 --steps 2 --train-size 40 --dev-size 20 --ood-size 20 --engine local --store store
+"""
+SCRIPTS = (DATA, MODELS, EXPERIMENTS, DEMO)
+"""Each needs what those before it left. The page is opened with the command that the demo prints."""
+PAGE = "--task mine/mine.yaml --port 0 --folds 2 --leaks keep"
+SHORT = "--steps 2 --eval-every 2 --batch-size 8 --quiet"
+"""Options of a training."""
+RULES = """
+from srnet.audit.contrast import SAME, Changed, rule
+
+@rule("polite", "a polite word is added; the answer stays the same")
+def polite(row):
+    return Changed(row.text_a, f"Please: {row.text_b}", SAME)
+"""
+
+
+class Place:
+    """A folder to work in, with a home folder that must stay empty, and programs that are not on PATH."""
+
+    def __init__(self, root: Path, programs: ExitStack) -> None:
+        self.root, self.work, self.home = root.resolve(), root / "work", root / "home"
+        self.bin = self.work / ".venv" / "bin"
+        for folder in (self.bin, self.home, root / "tmp"):
+            folder.mkdir(parents=True)
+        self.env = self._environment()
+        self._write_program()
+        programs.enter_context(started_fork_server(LIBRARIES, self.env)).write_srnet(self.bin, "forked")
+
+    def _environment(self) -> dict[str, str]:
+        """As a user's, without anything that changes what libraries do."""
+        inherited = {
+            key: value for key, value in environment().items() if not re.match("HF_|ORT_|RAY_|XDG_|TOKEN|TORCH", key)
+        }
+        path = os.pathsep.join([str(HERE / "guarded"), str(ROOT)])
+        folders = {
+            "HOME": self.home,
+            "TMPDIR": self.root / "tmp",
+            "MPLCONFIGDIR": self.root / "tmp",
+            "HF_HUB_CACHE": self.work / "hub",
+        }
+        return inherited | {key: str(value) for key, value in folders.items()} | {"PYTHONPATH": path}
+
+    def _write_program(self) -> None:
+        """As pip writes it."""
+        program = self.bin / "srnet"
+        program.write_text(f"#!{sys.executable}\nfrom srnet.__main__ import main\nmain()\n")
+        program.chmod(0o755)
+
+    def run(self, script: str) -> str:
+        """What the commands print."""
+        programs = "".join(f'{name}() {{ .venv/bin/{name} "$@"; }}\n' for name in ("srnet", "forked"))
+        env = self.env | {"GUARDED": str(self.root), "SRNET_STORE": "store", "short": SHORT}
+        command = ["bash", "-euo", "pipefail", "-c", programs + "set -x\n" + script]
+        done = subprocess.run(command, cwd=self.work, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    def check_untouched(self) -> None:
+        """Nothing was refused, also where a library hid it, and native code wrote nothing."""
+        refused = self.root / "refused"
+        assert not refused.exists(), refused.read_text()
+        assert list(self.home.rglob("*")) == []
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with ExitStack() as programs:
+        made = Place(tmp_path, programs)
+        write_inputs(made.work)
+        yield made
+
+
+def write_inputs(folder: Path) -> None:
+    (folder / "fewer.yaml").write_text("{name: inference, train_size: 60, dev_size: 30, ood_size: 30}\n")
+    (folder / "qqp").mkdir()
+    questions = [(f"who is doctor {n}", f"who is {'doctor' if n % 2 else 'lawyer'} {n}", n % 2) for n in range(40)]
+    for name, part in {"train": questions[:24], "dev": questions[24:]}.items():
+        rows = "".join(f"{n}\t1\t2\t{a}\t{b}\t{same}\n" for n, (a, b, same) in enumerate(part))
+        (folder / "qqp" / f"{name}.tsv").write_text(f"id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n{rows}")
+    rows = "".join(f"{n}\tis {n} a b\tis {n} b a\t{n % 2}\n" for n in range(12))
+    (folder / "paws.tsv").write_text(f"id\tsentence1\tsentence2\tlabel\n{rows}")
+    (folder / "vectors.txt").write_text("who 1 0\nis 0 1\ndoctor 1 1\nlawyer 1 2\n")
+    (folder / "rules.py").write_text(RULES)
+    (folder / "recipe.yaml").write_text(small_recipe("mine", "backbone", 0.5, steps=4))
+
+
+def test_every_command_runs_in_a_fresh_process(place: Place) -> None:
+    printed = [place.run(script) for script in SCRIPTS][-1]
+    open_page(place, re.findall(r"side by side: (.*)", printed)[0])
+    place.check_untouched()
+
+
+def open_page(place: Place, command: str) -> None:
+    """The command that the demo printed, in the shell of the user."""
+    env = place.env | {"GUARDED": str(place.root), "LOOPBACK": "1"}
+    words = ["bash", "-c", f"exec {command} {PAGE}"]
+    with subprocess.Popen(words, cwd=place.work, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[1]
+        with urlopen(address, timeout=60) as answer:
+            assert b"<html" in answer.read()
+        process.send_signal(signal.SIGINT)
+        assert process.communicate() == ("closed\n", None)
+    assert process.returncode == 0
+
+
+# --- is everything in these scripts? -------------------------------------------------------------------------------
+
+DOCUMENTS = (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "guides").glob("*.md"))
+HELP = (ROOT / "srnet" / "cli").glob("*.py")
+
+
+def commands_of(command: Any, *names: str) -> Iterator[tuple[str, Any]]:
+    """Every command by its name, "data check", with its options."""
+    for name, each in getattr(command, "commands", {}).items():
+        yield from commands_of(each, *names, name)
+    if not hasattr(command, "commands"):
+        yield " ".join(names), command
+
+
+COMMANDS = dict(commands_of(typer.main.get_command(app)))
+
+
+def options_in(text: str) -> dict[str, set[str]]:
+    """The options in the command lines of a text, by command."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for line in re.findall(
+        r"(?:^ *|`|\$\(|-m )(?:srnet|forked) +([^`#\n]*)", text.replace("\\\n", " "), flags=re.MULTILINE
+    ):
+        words = line.split()
+        for name in (" ".join(words[:2]), " ".join(words[:1])):
+            if name in COMMANDS:
+                found[name] |= set(re.findall(r"(?<= )--[a-z0-9-]+", line)) - {"--help"}
+    return found
+
+
+RUN = options_in("".join(SCRIPTS).replace("$short", SHORT) + f"srnet page A B --store store {PAGE}\n")
+
+
+def test_every_documented_option_of_every_command_is_run() -> None:
+    documented = options_in("".join(path.read_text() for path in (*DOCUMENTS, *HELP)))
+    assert len(documented) > 15
+    assert {name: missing for name in COMMANDS if (missing := documented[name] - RUN[name])} == {}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_group_of_options_is_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert name in RUN
+    with pytest.raises(typer.Exit):
+        COMMANDS[name].make_context(name, ["--help"])
+    headings: dict[str, set[str]] = defaultdict(set)
+    for each in COMMANDS[name].params:
+        if each.param_type_name == "option" and each.name != "help":
+            headings[each.rich_help_panel or "Options"] |= set(each.opts)
+    assert [heading for heading, options in headings.items() if not options & RUN[name]] == []
+
+
+# --- names that are only there if something else was imported before -------------------------------------------------
+
+
+def names_of_srnet(file: Path) -> set[str]:
+    """`X` of every `srnet.X` in a file."""
+    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    attributes = (node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name))
+    names = {node.attr for node in attributes if node.value.id == "srnet"}  # type: ignore[attr-defined]
+    return {name for name in names if not name.startswith("__")}
+
+
+def test_every_name_of_srnet_in_its_code_is_public() -> None:
+    """A module such as `srnet.api` is an attribute only after it was imported; the names in `__all__` always are."""
+    files = (ROOT / "srnet").rglob("*.py")
+    assert {str(path): unknown for path in files if (unknown := names_of_srnet(path) - {*srnet.__all__})} == {}
