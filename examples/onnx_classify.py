@@ -6,8 +6,12 @@ python onnx_classify.py DIR < pairs.tsv         # one text a line, or two with a
 
 import hashlib
 import json
+import os
 import sys
 from pathlib import Path
+
+# before the import: onnxruntime otherwise writes a device id and looks up a host
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 import numpy as np
 import onnxruntime

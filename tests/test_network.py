@@ -21,6 +21,7 @@ from srnet.audit import load_models
 from srnet.backbones.checkpoints import read_config, read_model, read_tokenizer
 from srnet.errors import UserError
 from srnet.experiment import Engine
+from srnet.experiment.engines.cluster import import_ray
 from srnet.export.onnx import import_onnxruntime
 from srnet.lazy import transformers
 from srnet.network import NO_TELEMETRY, OFFLINE, guarded_hub, isolate_process
@@ -98,10 +99,30 @@ def test_the_program_is_offline_unless_downloads_are_allowed(allowed: bool, monk
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "1"  # as the user has it
 
 
+def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Variables that are not set, and are after the test what they were before."""
+    for name in names:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(("address", "on_loopback"), [(None, True), ("local", True), ("192.0.2.1:6379", False)])
+def test_a_ray_of_its_own_stays_on_this_machine(
+    address: str | None, on_loopback: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="ray is an extra")
+    without(monkeypatch, "RAY_ADDRESS", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "RAY_USAGE_STATS_ENABLED")
+    if address is not None:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    import_ray()
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    assert os.environ.get("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER") == ("0" if on_loopback else None)
+
+
 def test_onnxruntime_gets_no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
     onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is an extra")
     calls: list[str] = []
-    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    without(monkeypatch, "ORT_DISABLE_TELEMETRY")
     monkeypatch.setattr(onnxruntime, "disable_telemetry_events", lambda: calls.append("disabled"))
     import_onnxruntime()
     assert (calls, os.environ["ORT_DISABLE_TELEMETRY"]) == (["disabled"], "1")

@@ -88,6 +88,8 @@ def gone() -> UserError:
 def import_ray() -> Any:
     disable_telemetry()
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning of Ray
+    if os.environ.get("RAY_ADDRESS", "") in ("", "local"):  # on Linux too: nobody else can connect to this Ray
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     # otherwise ray.init waits for the first workers. If one of them is killed, it never returns and holds the GIL
     os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
     os.environ.setdefault("RAY_worker_niceness", "0")  # the default, 15, hardly computes beside other programs
