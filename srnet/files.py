@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
@@ -173,7 +174,7 @@ def open_data(path: Path | str) -> IO[bytes]:
     return gzip.open(path) if str(path).endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
 
 
-def open_file(path: Path | str) -> IO[bytes]:
+def open_file(path: Path | str) -> BufferedReader:
     """A file, to be read. Every file that is read is opened here, or was given to `require_readable`."""
     require_readable(Path(path))
     return open(path, "rb")

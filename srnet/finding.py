@@ -173,7 +173,12 @@ class Find:
         """Measure what budgets in time need, and refuse targets that the model cannot reach, before any training."""
         recipe = with_latencies(self._recipe(self.settings.targets, 1), self.engine)
         self.profile = replace(self.profile, latencies=recipe.profile.latencies)
-        self.engine.plan([point.node for point in recipe.points if point.is_pruned])
+        pruned = [point for point in recipe.points if point.is_pruned]
+        self.engine.plan([point.node for point in pruned])
+        searches = [point.search for point in pruned if point.search and point.search.pruner.needs_units]
+        model: Any = searches[0].raw_model() if searches else None
+        for search in searches:
+            search.pruner.check_removes(model)
 
     # --- 1. the bias model -----------------------------------------------------------------------------------------
 

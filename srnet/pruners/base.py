@@ -76,6 +76,9 @@ class Pruner:
     def check_model(self, model: nn.Module) -> None:
         """Refuse a model that cannot be pruned in this way. Called before any training."""
 
+    def check_removes(self, model: nn.Module) -> None:
+        """Refuse a budget that rounds to no unit at all. A search for a smaller model calls it before any training."""
+
     def shared_run(self) -> Pruner:
         """The description of the training run, the same for every sparsity that the run yields."""
         return self
@@ -167,9 +170,11 @@ class OfUnits(Pruner):
         return budgeted_groups(model, self.targets.find(model), self.granularity, self.measured())
 
     def check_model(self, model: nn.Module) -> None:
-        groups, scope = self.groups(model), getattr(self, "scope", "local")
-        groups.keep(groups.magnitudes(), self.share, scope)
-        groups.check_removes(self.share, scope)
+        groups = self.groups(model)
+        groups.keep(groups.magnitudes(), self.share, getattr(self, "scope", "local"))
+
+    def check_removes(self, model: nn.Module) -> None:
+        self.groups(model).check_removes(self.share, getattr(self, "scope", "local"))
 
 
 def speedup_text(speedup: float) -> str:

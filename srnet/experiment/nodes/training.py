@@ -208,8 +208,12 @@ class Prune(Training):
     def check(self) -> None:
         super().check()
         if self.pruner.needs_units:
-            raw = self.pretrained
-            self.pruner.check_model(load_backbone(raw.backbone, load_task(raw.task).labels, raw.seed, raw.head).model)
+            self.pruner.check_model(self.raw_model())
+
+    def raw_model(self) -> Any:
+        """The model before any training, which has the shapes that a budget counts."""
+        raw = self.pretrained
+        return load_backbone(raw.backbone, load_task(raw.task).labels, raw.seed, raw.head).model
 
     @property
     def trains(self) -> bool:
