@@ -7,7 +7,6 @@ folders that it is given (`tests/guarded`); native code cannot be refused, so th
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import signal
@@ -24,7 +23,6 @@ import pytest
 import typer
 from processes import HERE, LIBRARIES, environment, small_recipe, started_fork_server
 
-import srnet
 from srnet.cli import app
 
 ROOT = HERE.parent
@@ -71,7 +69,7 @@ srnet store gc --store store
 EXPERIMENTS = """
 srnet find mine/mine.yaml --dry-run
 forked find mine/mine.yaml --speedup 1.05 --format shrunk --dry-run
-forked find mine/mine.yaml --backbone backbone --sparsities 0.5 --scale 0.01 --folds 2 --budget 60m --measure
+srnet find mine/mine.yaml --backbone backbone --sparsities 0.5 --scale 0.01 --folds 2 --budget 60m --measure
 forked find mine/mine.yaml --backbone backbone --sparsities 0.5 --seeds 1 --scale 0.01 --leaks keep --store store \
     --out found
 forked run recipe.yaml --dry-run
@@ -238,20 +236,3 @@ def test_every_group_of_options_is_run(name: str, capsys: pytest.CaptureFixture[
         if each.param_type_name == "option" and each.name != "help":
             headings[each.rich_help_panel or "Options"] |= set(each.opts)
     assert [heading for heading, options in headings.items() if not options & RUN[name]] == []
-
-
-# --- names that are only there if something else was imported before -------------------------------------------------
-
-
-def names_of_srnet(file: Path) -> set[str]:
-    """`X` of every `srnet.X` in a file."""
-    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-    attributes = (node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name))
-    names = {node.attr for node in attributes if node.value.id == "srnet"}  # type: ignore[attr-defined]
-    return {name for name in names if not name.startswith("__")}
-
-
-def test_every_name_of_srnet_in_its_code_is_public() -> None:
-    """A module such as `srnet.api` is an attribute only after it was imported; the names in `__all__` always are."""
-    files = (ROOT / "srnet").rglob("*.py")
-    assert {str(path): unknown for path in files if (unknown := names_of_srnet(path) - {*srnet.__all__})} == {}
