@@ -199,7 +199,7 @@ def test_a_step_can_be_measured_on_less_data_than_a_batch(tiny_backbone: str) ->
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [
-        (0.2, "0 s"),
+        (0.2, "0.2 s"),
         (89.0, "89 s"),
         (90.0, "2 min"),
         (119.0, "2 min"),
