@@ -222,7 +222,7 @@ def test_a_measurement_waits_for_the_device_at_its_ends(tiny_backbone: str, monk
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [
-        (0.2, "0 s"),
+        (0.2, "0.2 s"),
         (89.0, "89 s"),
         (90.0, "2 min"),
         (119.0, "2 min"),
