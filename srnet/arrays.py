@@ -25,6 +25,13 @@ def read_npy_header(file: IO[bytes], source: str) -> tuple[tuple[int, ...], bool
 
 def finite_logits(logits: np.ndarray, source: str = MODEL) -> np.ndarray:
     """The logits, which are an error where they are non-finite: any answer read from them would be arbitrary."""
-    if not np.isfinite(logits).all():
-        raise UserError(f"{source} gives non-finite logits", "train or export the model again")
+    check_finite(bool(np.isfinite(logits).all()), source)
     return logits
+
+
+def check_finite(finite: bool, source: str) -> None:
+    """An error unless all logits of the model `source` are finite."""
+    if not finite:
+        raise UserError(
+            f"{source} gives non-finite logits", "train it again, with lower learning rates, or export it again"
+        )

@@ -19,7 +19,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
-from srnet.arrays import finite_logits
+from srnet.arrays import check_finite
 from srnet.backbones import Head, LoadedBackbone, load_backbone
 from srnet.errors import UserError
 from srnet.files import check_types, new_folder, read_json_object, require_new, sha256, write_json, writing
@@ -314,7 +314,7 @@ class MaskBank:
 
 def _check_logits(name: str, output: Any) -> None:
     if isinstance(output, ModelOutput):  # a caller may ask for a tuple
-        finite_logits(output.logits.detach().cpu().numpy(), f"the task '{name}'")
+        check_finite(bool(output.logits.isfinite().all()), f"the task '{name}'")
 
 
 def _copy(subnetwork: Path, folder: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from importlib import metadata
 from itertools import takewhile
 
 from srnet.lazy import torch
@@ -26,6 +28,13 @@ def on_cpu() -> bool:
 
 def current_device() -> torch.device:
     return torch.device("cpu" if on_cpu() else "cuda")
+
+
+def device_type() -> str:
+    """The type of the current device. A torch built without CUDA is known by its version, without importing it."""
+    if "torch" not in sys.modules and metadata.version("torch").endswith("+cpu"):
+        return "cpu"
+    return current_device().type
 
 
 def synchronize() -> None:

@@ -1,10 +1,12 @@
 """The exception for errors that a user can correct."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 LONGEST = 600
 """Characters of a problem or a fix. Both quote the input, which may be a megabyte."""
+BELONG = "its weights, configuration and tokenizer must belong together"
 _JOINERS = "\u200c\u200d"
 """Invisible, but words of some languages need them."""
 
@@ -47,9 +49,13 @@ def running(model: object) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:  # configurations, torch and onnxruntime have many names for it
-        raise UserError(
-            f"{model} cannot be run ({reason(error)})", "its weights, configuration and tokenizer must belong together"
-        ) from error
+        fix = "use a machine with more memory" if _out_of_memory(error) else BELONG
+        raise UserError(f"{model} cannot be run ({reason(error)})", fix) from error
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """torch and onnxruntime have no common class for it."""
+    return isinstance(error, MemoryError) or bool(re.search("out of memory|allocate", str(error), re.IGNORECASE))
 
 
 @contextmanager

@@ -37,6 +37,8 @@ _OF_READING = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EIS
 """What opening a file to read it raises as well."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """How a cell begins that a spreadsheet runs; the last four are the full-width forms."""
+_OF_MODELS = {".json", ".jsonl", ".safetensors", ".txt", ".model", ".jinja", ".onnx", ".data", ".bits", ".coded"}
+"""Endings of the files that readers of models open; others in the same folder do not matter."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
@@ -199,11 +201,11 @@ def require_readable(path: Path) -> None:
 
 
 def require_readable_in(folder: Path) -> None:
-    """The same for every file of a folder, before a library opens what it finds there."""
+    """The same for the files of a model in a folder, before a library opens what it finds there."""
     if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
         raise _unreadable(folder)
     for path in folder.iterdir() if folder.is_dir() else ():
-        if not path.is_dir():
+        if path.suffix in _OF_MODELS and not path.is_dir():
             require_readable(path)
 
 

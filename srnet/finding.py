@@ -320,8 +320,8 @@ class Find:
         needed, left_over, budget = map(duration_text, (self._seconds(nodes), left, self.budget or 0.0))
         return UserError(
             f"the budget of {budget} is too short for one subnetwork",
-            f"what is missing takes about {needed}, and {left_over} of it are left; with a larger --budget the same "
-            "command continues",
+            f"what is missing takes about {needed}, and {left_over} of the budget are left; with a larger --budget the "
+            "same command continues",
         )
 
     def _fits(self, nodes: Sequence[Node]) -> bool:

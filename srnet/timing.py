@@ -23,7 +23,7 @@ from torch import nn
 
 from srnet.arrays import finite_logits
 from srnet.backbones import folder_or_name, load_backbone
-from srnet.errors import UserError, reason
+from srnet.errors import running
 from srnet.export.graphs import SEGMENTS
 from srnet.export.onnx import GRAPH, open_graph, require_onnx
 from srnet.exported import Exported, is_exported, load_exported, vocabulary_size
@@ -237,15 +237,8 @@ def interleaved(calls: Sequence[Callable[[], Any] | None], rounds: int) -> list[
 
 def _check(runner: Runner, length: int) -> None:
     """Refuse a model that cannot read even the shortest texts: it would only seem to be one for shorter ones."""
-    try:
+    with running(f"{runner.name}, on {length} tokens,"):
         runner.run(runner.inputs(1, length))
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(
-            f"{runner.name} cannot be run on {length} tokens ({reason(error)})",
-            "its weights, configuration and tokenizer must belong together; or give shorter --lengths",
-        ) from error
 
 
 def _call(runner: Runner, rows: int, length: int) -> Callable[[], Any] | None:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -176,8 +177,16 @@ def test_non_finite_logits_are_an_error(tiny_backbone: str, folders: dict[str, P
     logits(model)
     with torch.no_grad():
         model.classifier.bias.fill_(float("nan"))
-    with pytest.raises(UserError, match="'raw' gives non-finite logits"):
-        logits(model)
+    for context in (nullcontext(), torch.autocast("cpu", torch.bfloat16)):
+        with context, pytest.raises(UserError, match="'raw' gives non-finite logits"):
+            logits(model)
+
+
+def test_logits_may_have_half_precision(tiny_backbone: str, folders: dict[str, Path]) -> None:
+    bank = MaskBank(tiny_backbone)
+    bank.add("raw", folders["raw"])
+    with torch.autocast("cpu", torch.bfloat16):
+        assert logits(bank.use("raw")).dtype == torch.bfloat16
 
 
 def test_labels_and_tokenizer(bank: MaskBank) -> None:

@@ -18,7 +18,16 @@ from srnet.errors import UserError
 from srnet.experiment import Store
 from srnet.export.reference_masks import read_reference
 from srnet.export.smp_masks import read_smp
-from srnet.files import new_folder, open_data, read_json, require_new, sha256, spreadsheet_cell, writing
+from srnet.files import (
+    new_folder,
+    open_data,
+    read_json,
+    require_new,
+    require_readable_in,
+    sha256,
+    spreadsheet_cell,
+    writing,
+)
 from srnet.sealed import read_sealed
 from srnet.yaml_files import read_yaml
 
@@ -108,7 +117,8 @@ READERS: dict[str, Callable[[Path], object]] = {
 def test_what_is_no_file_is_not_read(kind: str, reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind == "folder" and reader in ("model", "export", "classifier"):
         return  # a folder in the folder of a model is none of its files
-    path = tmp_path / {"rules": "x.py", "vectors": "x.npz"}.get(reader, "x")
+    endings = {"rules": ".py", "vectors": ".npz"} | dict.fromkeys(("model", "export", "classifier"), ".safetensors")
+    path = tmp_path / f"x{endings.get(reader, '')}"
     make_special(kind, path, monkeypatch)
     said = {"folder": "x.* is a folder", "unreadable": "may not be read"}.get(kind, "x.* is a pipe or a device")
     with pytest.raises(UserError, match=said):
@@ -138,3 +148,8 @@ def test_a_formula_is_text(text: str) -> None:
 @pytest.mark.parametrize("value", ["a=b", "", "'=1", "-1", "+1.5e-3", "-.5", -1, -0.5, None, "1-2"])
 def test_numbers_and_other_texts_stay(value: object) -> None:
     assert spreadsheet_cell(value) == value
+
+
+def test_what_no_reader_of_models_opens_does_not_matter(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log.pipe")
+    require_readable_in(tmp_path)

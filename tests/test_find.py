@@ -395,7 +395,7 @@ def test_a_share_that_removes_no_unit_is_refused_before_anything_is_computed(
     granularity: Any, engine: Engine, tmp_path: Path
 ) -> None:
     settings = FindSettings(sparsities=(0.01,), granularity=granularity, seeds=1, keep_id=0.01)
-    with pytest.raises(UserError, match=r"0\.01 is less than one"):
+    with pytest.raises(UserError, match=r"0\.01 rounds to no"):
         srnet.find(SMALL, settings, out=tmp_path / "out", engine=engine)
     assert not list(engine.store.root.glob("artifacts/*"))
 

@@ -97,7 +97,15 @@ def plan_find(
     format_to_deploy(format, settings)
     search = Find(task, backbone, settings, engine, bias, budget)
     planned = plan(search.at_most(), engine, measure=measure)
-    return replace(planned, fits=search.plan(budget)) if measure and budget is not None else planned
+    return replace(planned, fits=_fitting(search, budget)) if measure and budget is not None else planned
+
+
+def _fitting(search: Find, budget: float) -> str:
+    """What fits into the budget, or that nothing does: a plan is worth reading then, too."""
+    try:
+        return search.plan(budget)
+    except UserError as error:
+        return str(error)
 
 
 def _name(format: Format) -> str:

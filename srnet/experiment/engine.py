@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from srnet.errors import choose
@@ -49,12 +49,14 @@ class Engine:
             self.store.tidy()
             return  # before `open`: a read-only store can still be read
         self.store.open()
-        self._say_heads(every.values())
+        self._say_heads(missing)
         executor: Executor = executors.make_executor(self.name, self.workers, self.store, self.report_to, ranks)
         with self.store.in_use(), self.reporter.session():
             run(missing, executor, self.reporter)
 
-    def _say_heads(self, nodes: Iterable[Node]) -> None:
+    def _say_heads(self, missing: Sequence[Node]) -> None:
+        """One line for each head that is used; models that are trained already have a head of their own."""
+        nodes = dict.fromkeys([*missing, *(parent for node in missing for parent in node.parents)])
         for raw in (node for node in nodes if isinstance(node, Pretrained)):
             line = f"head of {raw.backbone} for {raw.task.name}: {raw.head_text}"
             if line not in self._heads:

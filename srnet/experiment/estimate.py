@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from srnet.backbones import load_backbone
-from srnet.device import current_device, synchronize
+from srnet.device import current_device, device_type, synchronize
 from srnet.errors import UserError
 from srnet.experiment.nodes import Node, Pretrained, load_task
 from srnet.experiment.rebuild import rebuild
@@ -107,11 +107,11 @@ def _stored_paces(store: Store, wanted: set[Setting]) -> dict[Setting, list[floa
     for entry in store.entries():
         try:
             record = read_json(store.path(entry.key) / "training.json")
-            pace, device = record["step_seconds"], record.get("device", "cpu")  # earlier versions did not record it
+            pace, device = record["step_seconds"], record["device"]
             setting = _setting(rebuild(store.manifest(entry.key)["expression"]))
         except (UserError, KeyError, TypeError, AttributeError):
             continue  # not a training, or from a version that did not record its pace
-        if pace and setting in wanted and device == current_device().type:  # the device last: it needs torch
+        if pace and setting in wanted and device == device_type():
             paces.setdefault(setting, []).append(pace)
     return paces
 

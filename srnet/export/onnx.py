@@ -35,7 +35,10 @@ CLOSE = 1e-3
 """Logits of a float32 graph that are further from the model's, relative to the largest, are a fault of the export."""
 INSTALL = 'pip install "srnet[onnx]"'
 LOAD = """
-import json, onnxruntime, tokenizers  # and nothing else: see examples/onnx_classify.py of srnet
+import json, os
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before onnxruntime is imported
+import onnxruntime, tokenizers  # and nothing else: see examples/onnx_classify.py of srnet
 
 tokenizer = tokenizers.Tokenizer.from_file("DIR/tokenizer.json")
 session = onnxruntime.InferenceSession("DIR/model.onnx")

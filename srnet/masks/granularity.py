@@ -242,8 +242,8 @@ class Units(Groups):
         else:
             is_whole = self.counts(sizes, sparsity) == sizes
         if is_whole and sparsity > 0.0:
-            units = "block" if STACK in self.groups else "unit of a block"
-            raise UserError(f"sparsity {sparsity:g} is less than one {units}", "give a larger one, or prune weights")
+            units = "block" if STACK in self.groups else "unit"
+            raise UserError(f"sparsity {sparsity:g} rounds to no {units}", "give a larger one, or prune weights")
 
     def out_of_reach(self, sparsity: float, most: float) -> UserError:
         what = "block" if STACK in self.groups else "unit of a block"

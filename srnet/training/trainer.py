@@ -174,7 +174,7 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
 
     def _score(self, data: Encoded, judge: Callable[[np.ndarray], float]) -> float:
         """Computed once, by the main process, so that all ranks select the same checkpoint."""
-        logits = predict(self.run.model, data, self.ranks)
+        logits = predict(self.run.model, data, self.ranks, f"the model at step {self.state.global_step}")
         return self.ranks.on_main(lambda: judge(logits))
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:

@@ -113,6 +113,18 @@ def test_one_line_for_many_trainings(
     assert "language model, with the label words doctor, lawyer" in words
 
 
+def test_nothing_is_said_about_the_head_of_a_model_that_is_trained_already(
+    raw: Pretrained, tiny_training: TrainingSettings, tmp_path: Path
+) -> None:
+    full = FineTune(raw, training=tiny_training)
+    Engine(Store(tmp_path / "store"), Reporter(quiet=True)).execute([full])
+    later = Engine(Store(tmp_path / "store"), Recorded())
+    later.execute([Prune(full, OneShot(0.5))])
+    assert later.reporter.heads == []  # type: ignore[attr-defined]
+    later.execute([Prune(raw, OneShot(0.5))])
+    assert len(later.reporter.heads) == 1  # type: ignore[attr-defined]
+
+
 def test_the_head_counts_and_nothing_changes_for_backbones_without_one(
     checkpoint: Tuned, raw: Pretrained, tiny_task: SyntheticTask, tiny_backbone: str, tmp_path: Path
 ) -> None:
