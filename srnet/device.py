@@ -27,6 +27,7 @@ def on_cpu() -> bool:
 
 
 def current_device() -> torch.device:
+    """Where models run: the GPU, unless there is none or it is turned off."""
     return torch.device("cpu" if on_cpu() else "cuda")
 
 

@@ -38,8 +38,14 @@ def file_name(what: str, name: str) -> str:
 
 # --- names of labels -----------------------------------------------------------------------------------------------
 
+_NUMBERED = "LABEL_{}"
 _UNNAMED = re.compile(r"label_\d+|\d+", re.IGNORECASE)
 """What Hugging Face calls an output without a name."""
+
+
+def output_names(count: int, named: Mapping[int, str] | None = None) -> tuple[str, ...]:
+    """The names of a model's outputs; those without one are numbered, as Hugging Face does."""
+    return tuple(str((named or {}).get(index, _NUMBERED.format(index))) for index in range(count))
 
 
 def are_unnamed(labels: Sequence[str]) -> bool:
@@ -62,9 +68,10 @@ def match_names(
     """For each of our labels, the index of the one of theirs that means it; None unless they match one to one.
 
     Names, and then other spellings, are compared exactly. Only a name that equals none of them is compared loosely,
-    and only if that is unambiguous.
+    and only if that is unambiguous. `LABEL_1` is a spelling of a label that is called `1`.
     """
-    exact = {**(spellings or {}), **{label: label for label in ours}}
+    numbered = {_NUMBERED.format(label): label for label in ours if label.isdecimal()}
+    exact = {**numbered, **(spellings or {}), **{label: label for label in ours}}
     loose: dict[str, set[str]] = {}
     for spelling, label in exact.items():
         loose.setdefault(loose_name(spelling), set()).add(label)

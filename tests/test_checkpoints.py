@@ -47,6 +47,12 @@ def test_a_quantised_checkpoint(method: str, tiny_backbone: str, tmp_path: Path)
     assert "quantised" in refusal(quantised)
 
 
+def test_a_fault_of_the_hash_is_none_of_the_tokenizer(tiny_backbone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srnet.backbones.loading.hash_tensors", lambda tensors: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        load_backbone(tiny_backbone, ("no", "yes"), seed=0)
+
+
 def test_code_of_its_own(tiny_backbone: str, tmp_path: Path) -> None:
     config = {"model_type": "mine", "auto_map": {"AutoConfig": "code.Config"}}
     assert "never run" in refusal(configured(tiny_backbone, tmp_path / "model", config))

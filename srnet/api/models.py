@@ -181,8 +181,10 @@ def prune_backbone(
     engine: Engine | None = None,
     **needs: Any,
 ) -> Trained:
-    """Prune a raw backbone, with a head that is randomly initialised from the seed of the training.
+    """Prune a raw backbone.
 
+    Its head is the checkpoint's own classifier where that has the labels of the task, else randomly initialised from
+    the seed of the training.
     `words`, `training` and `needs` are as in `finetune`.
     """
     seed = _settings(TrainingSettings(), training).seed

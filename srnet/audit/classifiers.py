@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from transformers import AutoConfig
 
 from srnet.audit.cards import read_card
 from srnet.audit.encoding import TextClassifier
 from srnet.audit.labels import match_labels
-from srnet.backbones import folder_or_name, has_language_model, keep_own_classifier, load_backbone, load_language_model
-from srnet.backbones.checkpoints import check_no_adapter, read_pretrained, read_tokenizer, reading, why_not_loaded
+from srnet.backbones import has_language_model, keep_own_classifier, load_backbone, load_language_model
+from srnet.backbones.checkpoints import check_no_adapter, read_config, read_tokenizer
 from srnet.device import current_device
 from srnet.errors import UserError, running
 from srnet.experiment import Store
@@ -25,7 +24,7 @@ from srnet.export.onnx import GRAPH
 from srnet.exported import is_exported
 from srnet.files import require_readable_in
 from srnet.label_words import read_at_first_token, restrict_to
-from srnet.names import DOWNLOAD_VARIABLE
+from srnet.names import DOWNLOAD_VARIABLE, output_names
 from srnet.subnetwork import CARD, Subnetwork, load_subnetwork
 from srnet.tasks.answers import CLASSES
 from srnet.training import Encoded
@@ -33,6 +32,7 @@ from srnet.training.predict import predict
 
 _KEY = re.compile(r"[0-9a-f]{6,}")
 """What the beginning of a key looks like."""
+_FIX = f"give a key of the store, a folder or a hub name; {DOWNLOAD_VARIABLE}=1 allows a download"
 _CHECKPOINTS = ("model.safetensors", "model.safetensors.index.json")
 
 
@@ -157,8 +157,8 @@ def _classifier_of(subnetwork: Subnetwork, source: Source, name: str, max_length
 
 def _from_hugging_face(source: Source) -> Classifier:
     exported = read_card(source.folder) if is_exported(source.folder) else None
-    config = _config(source.name)
-    labels = tuple(str(config.id2label.get(index, f"LABEL_{index}")) for index in range(config.num_labels))
+    config = read_config(source.name, "model", _FIX)
+    labels = output_names(config.num_labels, config.id2label)
     base = load_backbone(source.name, labels, seed=0)
     words = getattr(config, "label_words", None)
     if words is not None:
@@ -170,19 +170,6 @@ def _from_hugging_face(source: Source) -> Classifier:
         model = base.model
     length = base.max_length(source.length(exported.max_length if exported else CLASSES.max_length))
     return TorchClassifier(source.name, labels, _on_device(model), base.tokenizer, length, source.pairs)
-
-
-def _config(name: str) -> Any:
-    try:
-        with reading(folder_or_name(name)):
-            return read_pretrained(AutoConfig, folder_or_name(name))
-    except UserError:
-        raise
-    except Exception as error:  # a damaged config.json raises almost anything
-        raise UserError(
-            f"{name} cannot be loaded ({why_not_loaded(error)})",
-            f"give a key of the store, a folder or a hub name; {DOWNLOAD_VARIABLE}=1 allows a download",
-        ) from error
 
 
 def _with_label_words(name: str, ids: Any, labels: tuple[str, ...]) -> Any:

@@ -10,14 +10,12 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from srnet.audit.cards import Card, check_files, read_card
 from srnet.audit.encoding import TextClassifier
-from srnet.backbones.checkpoints import read_pretrained, reading
+from srnet.backbones.checkpoints import LARGEST_COUNT, read_pretrained, reading
 from srnet.errors import UserError, reason
 from srnet.export.graphs import SEGMENTS, graph_logits
 from srnet.export.onnx import GRAPH, open_graph
+from srnet.names import output_names
 from srnet.training import Encoded
-
-MOST_LABELS = 10_000
-"""Of outputs without names."""
 
 
 class OnnxClassifier(TextClassifier):
@@ -40,8 +38,8 @@ def load_onnx(folder: Path, name: str, max_length: int | None = None, pairs: boo
 
 def _labels(card: Card, width: int | None, folder: Path) -> tuple[str, ...]:
     """Those of the card; outputs without names are numbered."""
-    if card.labels is None and width is not None and width <= MOST_LABELS:
-        return tuple(f"LABEL_{index}" for index in range(width))
+    if card.labels is None and width is not None and width <= LARGEST_COUNT:
+        return output_names(width)
     if card.labels is None or width not in (None, len(card.labels)):
         raise UserError(
             f"{folder} names {len(card.labels or ())} labels for {width or 'any number of'} outputs",

@@ -17,8 +17,10 @@ from srnet.network import guarded_hub, may_download
 
 _SYNTHETIC = Path(__file__).parents[1] / "tasks" / "synthetic"
 IDENTITY = "identity.json"
-MOST = 10_000
-"""Layers or labels of a model."""
+LARGEST_COUNT = 10_000
+"""The limit on the number of layers, and of labels, of a model."""
+FIX = f"give a folder with a safetensors checkpoint, or set {DOWNLOAD_VARIABLE}=1 to allow a download"
+"""For a checkpoint that cannot be loaded."""
 _COUNTED = re.compile("layer|group|label")
 SHIPPED = {EMBEDDED: _SYNTHETIC / "backbone", EMBEDDED_OTHER: _SYNTHETIC / "backbone_small"}
 
@@ -78,8 +80,8 @@ def read_tokenizer(name: str) -> Any:
         return read_pretrained(transformers.AutoTokenizer, folder_or_name(name))
 
 
-def read_config(name: str) -> Any:
-    with loading(name):
+def read_config(name: str, part: str = "backbone", fix: str = FIX) -> Any:
+    with loading(name, part, fix):
         return read_pretrained(transformers.AutoConfig, folder_or_name(name))
 
 
@@ -90,7 +92,7 @@ def read_pretrained(loader: Any, source: str | Path, **options: Any) -> Any:
 
 
 @contextlib.contextmanager
-def loading(name: str, part: str = "backbone") -> Iterator[None]:
+def loading(name: str, part: str = "backbone", fix: str = FIX) -> Iterator[None]:
     """One line for a checkpoint that is missing or damaged."""
     try:
         require_readable_in(Path(folder_or_name(name)))
@@ -100,7 +102,7 @@ def loading(name: str, part: str = "backbone") -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:  # a damaged config.json raises almost anything: KeyError, ZeroDivisionError, ...
-        raise _not_loadable(f"{part} '{name}'", error) from error
+        raise _not_loadable(f"{part} '{name}'", error, fix) from error
 
 
 @contextlib.contextmanager
@@ -123,12 +125,14 @@ def _check_sizes(path: Path) -> None:
     with contextlib.suppress(UserError):  # whoever loads it says what is wrong with it
         config = read_json(path)
     named = config.items() if isinstance(config, dict) else ()
-    large = [key for key, value in named if type(value) is int and value > MOST and _COUNTED.search(key)]
+    large = [key for key, value in named if type(value) is int and value > LARGEST_COUNT and _COUNTED.search(key)]
     if large:
-        raise UserError(f"{path} cannot be loaded ({large[0]} is out of range)", f"at most {MOST:,} are possible")
+        raise UserError(
+            f"{path} cannot be loaded ({large[0]} is out of range)", f"at most {LARGEST_COUNT:,} are possible"
+        )
 
 
-def why_not_loaded(error: Exception) -> str:
+def _why_not_loaded(error: Exception) -> str:
     """In one line, without what the Hub's library says about names and connections that were not tried."""
     why = reason(error)
     if "couldn't connect" in why and not may_download():
@@ -136,11 +140,8 @@ def why_not_loaded(error: Exception) -> str:
     return "no such folder" if why.startswith("Repo id must") else why
 
 
-def _not_loadable(what: str, error: Exception) -> UserError:
-    why = why_not_loaded(error)
+def _not_loadable(what: str, error: Exception, fix: str) -> UserError:
+    why = _why_not_loaded(error)
     if "custom code" in why:
         return UserError(f"{what} needs code of its own, which is never run", "give a checkpoint that needs none")
-    return UserError(
-        f"{what} cannot be loaded ({why})",
-        f"give a folder with a safetensors checkpoint, or set {DOWNLOAD_VARIABLE}=1 to allow a download",
-    )
+    return UserError(f"{what} cannot be loaded ({why})", fix)

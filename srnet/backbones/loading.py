@@ -61,10 +61,12 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CL
     if head.words and not has_head(model, fresh):
         raise no_language_model(name)
     state = {key: tensor for key, tensor in model.state_dict().items() if key not in fresh}
+    settings = model.config.to_dict()  # of the checkpoint: before they change below
     with loading(name, "the tokenizer of"):
-        identity = _identity(state, model.config, tokenizer)  # of the checkpoint: before the settings below change
+        vocabulary = tokenizer.get_vocab()
         set_padding(model, tokenizer, name)
         set_segments(model, tokenizer)
+    identity = _identity(state, settings, vocabulary)
     model.newly_initialised = fresh
     if head.words:
         restrict_to(model, token_ids(head.words, tokenizer))
@@ -117,15 +119,16 @@ def backbone_hash(name: str, head: Head = CLASSIFIER) -> str:
     return load_backbone(name, labels, seed=0, head=head).sha256
 
 
-def _identity(state: dict[str, torch.Tensor], config: Any, tokenizer: Any) -> str:
+def _identity(state: dict[str, torch.Tensor], config: dict[str, Any], vocabulary: dict[str, int]) -> str:
     """The same tensors under other heads, other activations or another vocabulary are another backbone."""
     ignored = {"_name_or_path", "transformers_version", "id2label", "label2id", "num_labels", "architectures", "dtype"}
-    settings = {key: value for key, value in config.to_dict().items() if key not in ignored}
+    settings = {key: value for key, value in config.items() if key not in ignored}
     parts = [hash_tensors(state), json.dumps(settings, sort_keys=True, default=str)]
-    return hashlib.sha256(json.dumps([*parts, sorted(tokenizer.get_vocab().items())]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([*parts, sorted(vocabulary.items())]).encode()).hexdigest()
 
 
 def hash_tensors(tensors: dict[str, torch.Tensor]) -> str:
+    """A hash of the names, types, shapes and values, whatever the order and the device."""
     digest = hashlib.sha256()
     for key in sorted(tensors):
         tensor = tensors[key].detach().cpu().contiguous()

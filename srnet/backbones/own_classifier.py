@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from srnet.backbones.checkpoints import SHIPPED, read_config, read_model
 from srnet.backbones.head import Head
 from srnet.backbones.layers import classifier_of
 from srnet.backbones.loading import LoadedBackbone, hash_tensors
 from srnet.errors import shortened
-from srnet.lazy import torch, transformers
-from srnet.names import are_unnamed, match_names
+from srnet.lazy import nn, torch, transformers
+from srnet.names import are_unnamed, match_names, output_names
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,19 @@ class OwnClassifier:
 
     @property
     def kept(self) -> bool:
+        """Whether it fits, so that models start with it."""
         return bool(self.order)
 
     @property
     def sha256(self) -> str:
+        """Of the tensors in the order of the labels."""
         return hash_tensors(self.tensors)
+
+    def copy_into(self, model: nn.Module) -> None:
+        """Replace the randomly initialised classifier, if this one fits."""
+        with torch.no_grad():
+            for name, tensor in self.tensors.items():
+                model.get_parameter(name).copy_(tensor)
 
     def __str__(self) -> str:
         return f"{'kept' if self.kept else 'randomly initialised'}, because {self.why}"
@@ -40,9 +49,7 @@ class OwnClassifier:
 def keep_own_classifier(base: LoadedBackbone, labels: tuple[str, ...], *, in_order: bool = False) -> OwnClassifier:
     """Replace the randomly initialised classifier by the checkpoint's own, if its labels fit."""
     own = find_own_classifier(base.name, labels, base.head, in_order=in_order)
-    with torch.no_grad():
-        for name, tensor in own.tensors.items():
-            base.model.get_parameter(name).copy_(tensor)
+    own.copy_into(base.model)
     return own
 
 
@@ -54,8 +61,29 @@ def find_own_classifier(name: str, labels: tuple[str, ...], head: Head, *, in_or
     """
     if head.words:
         return OwnClassifier("label words use the language-model head")
-    if name in SHIPPED or _has_another_head(name, head):
-        return OwnClassifier(f"the checkpoint has no classifier of {'tokens' if head.per_token else 'texts'}")
+    if name in SHIPPED:
+        return OwnClassifier("the checkpoint has no classifier")
+    config = read_config(name)
+    classes = _classes(config)
+    if classes and not any(each.endswith(head.loader().__name__.removeprefix("AutoModel")) for each in classes):
+        kind = "tokens" if head.per_token else "texts"  # a layer of another head may have the same name
+        return OwnClassifier(f"the checkpoint is a {classes[0]}, no classifier of {kind}")
+    theirs = output_names(config.num_labels, config.id2label)
+    order, why = _match(theirs, labels, in_order)
+    if order:  # only then are weights read
+        return _read_classifier(name, head, order, why)
+    says_nothing = not classes and are_unnamed(theirs)
+    return OwnClassifier("the checkpoint's config.json names no classifier and no labels" if says_nothing else why)
+
+
+def _classes(config: Any) -> list[str]:
+    """The classes of transformers that a checkpoint says it is; a damaged config.json may have anything there."""
+    named = config.architectures if isinstance(config.architectures, list) else []
+    return [each for each in named if isinstance(each, str) and hasattr(transformers, each)]
+
+
+def _read_classifier(name: str, head: Head, order: tuple[int, ...], why: str) -> OwnClassifier:
+    """The classifier with its outputs in this order, unless the checkpoint lacks some of its head."""
     with torch.random.fork_rng(devices=[]):  # missing weights are randomly initialised
         model, missing = read_model(head.loader(), name, ignore_mismatched_sizes=True)
     layer = classifier_of(model)
@@ -63,18 +91,8 @@ def find_own_classifier(name: str, labels: tuple[str, ...], head: Head, *, in_or
         return OwnClassifier("the checkpoint has no classifier")
     if missing:
         return OwnClassifier(f"the checkpoint has no '{min(missing)}'")
-    theirs = tuple(str(model.config.id2label.get(index, f"LABEL_{index}")) for index in range(model.config.num_labels))
-    order, why = _match(theirs, labels, in_order)
     parameters = model.get_submodule(layer).named_parameters(prefix=layer)
-    return OwnClassifier(why, layer, order, {key: p.detach()[list(order)] for key, p in parameters} if order else {})
-
-
-def _has_another_head(name: str, head: Head) -> bool:
-    """Whether the checkpoint says that it is a model with another head, whose layer may have the same name."""
-    named = read_config(name).architectures or ()
-    known = [each for each in named if "For" in each and hasattr(transformers, each)]
-    wanted = head.loader().__name__.removeprefix("AutoModel")
-    return bool(known) and not any(each.endswith(wanted) for each in known)
+    return OwnClassifier(why, layer, order, {key: p.detach()[list(order)] for key, p in parameters})
 
 
 def _match(theirs: tuple[str, ...], labels: tuple[str, ...], in_order: bool) -> tuple[tuple[int, ...], str]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from scipy.special import log_softmax
 
-from srnet.backbones import LoadedBackbone, keep_own_classifier, load_backbone
+from srnet.backbones import LoadedBackbone, load_backbone
 from srnet.bias import BiasPredictions, WordVectors, fit_bias_model, vocabulary
 from srnet.bias.vector_files import is_vector_file
 from srnet.device import current_device
@@ -131,7 +131,7 @@ def _write_bias(task: Task, predictions: dict[str, BiasPredictions], folder: Pat
 def _(node: Pretrained, context: Context, folder: Path) -> None:
     labels = load_task(node.task).labels
     base = load_backbone(node.backbone, labels, node.seed, node.head)
-    keep_own_classifier(base, labels)
+    node.own_classifier.copy_into(base.model)
     Subnetwork.of(base, labels, base.model.state_dict(), None).write_into(folder)
 
 

@@ -37,6 +37,13 @@ def test_outputs_without_names_are_taken_in_order_with_a_note() -> None:
     assert "entailment, neutral, contradiction" in found.note
 
 
+@pytest.mark.parametrize("theirs", [["LABEL_0", "LABEL_1"], ["0", "1"]])
+def test_a_number_is_the_label_that_is_called_so(theirs: list[str]) -> None:
+    found = match_labels("m", theirs, ["1", "0"])
+    assert found.order == (1, 0)
+    assert not found.note
+
+
 @pytest.mark.parametrize("theirs", [["negative", "positive", "mixed"], ["LABEL_0", "LABEL_1"], ["entailment"] * 3])
 def test_a_mismatch_is_one_line_that_names_both(theirs: list[str]) -> None:
     with pytest.raises(UserError) as error:

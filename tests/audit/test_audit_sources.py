@@ -155,7 +155,7 @@ def test_texts_are_answered_alike_alone_and_among_others(merged: Path, engine: E
         ("./nowhere", "not a folder"),
         ("0123456789abcdef", "no artifact"),
         ("nobody/has-this-model", "no such folder, not in the cache, and downloads are off.*SRNET_DOWNLOAD"),
-        ("nowhere/", r"nowhere/ cannot be loaded \(no such folder\)"),
+        ("nowhere/", r"nowhere/' cannot be loaded \(no such folder\).*key of the store"),
     ],
 )
 def test_what_is_no_model_is_one_line(name: str, told: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 from srnet import api
 from srnet.audit.classifiers import Source, load_classifier
-from srnet.backbones import CLASSIFIER, Head, find_own_classifier, load_backbone
+from srnet.backbones import CLASSIFIER, SHIPPED, Head, find_own_classifier, load_backbone
+from srnet.backbones.checkpoints import read_model
 from srnet.experiment import Engine, FineTune, Pretrained, Prune, Store
 from srnet.experiment.nodes import ModelNode
 from srnet.masks.granularity import check_granularity
@@ -109,7 +112,7 @@ def test_one_line_for_many_trainings(
     )
     kept, random, words = engine.reporter.heads  # type: ignore[attr-defined]
     assert "kept, because its labels are the same" in kept
-    assert "randomly initialised, because the checkpoint has no classifier" in random
+    assert "randomly initialised, because the checkpoint is a BertForPreTraining" in random
     assert "language model, with the label words doctor, lawyer" in words
 
 
@@ -151,6 +154,35 @@ def test_training_starts_from_it_and_a_mask_keeps_its_values(
         assert torch.equal(masked, torch.where(masked == 0, masked, first))
 
 
+@pytest.mark.parametrize(
+    ("names", "of_key"), [(FITTING, 2), (("no", "yes"), 1), (None, 1)], ids=["fitting", "other labels", "no classifier"]
+)
+def test_a_checkpoint_is_not_loaded_more_often_than_needed(
+    names: tuple[str, ...] | None,
+    of_key: int,
+    checkpoint: Tuned,
+    tiny_backbone: str,
+    tiny_task: SyntheticTask,
+    engine: Engine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For the key its hash and, if it fits, its classifier; for the model everything once more."""
+    folder, loads = shutil.copytree(tiny_backbone, tmp_path / "new") if names is None else checkpoint(names), []
+
+    def counted(*given: Any, **options: Any) -> Any:
+        loads.append(given)
+        return read_model(*given, **options)
+
+    for module in ("loading", "own_classifier"):
+        monkeypatch.setattr(f"srnet.backbones.{module}.read_model", counted)
+    node = Pretrained(str(folder), tiny_task)
+    assert node.key
+    assert len(loads) == of_key
+    engine.execute([node])
+    assert len(loads) == of_key + 1
+
+
 def test_every_format_has_the_head(checkpoint: Tuned, tiny_task: SyntheticTask, engine: Engine, tmp_path: Path) -> None:
     units = check_granularity(("head", "neuron"))
     node = Prune(Pretrained(checkpoint(), tiny_task), OneShot(0.5, granularity=units))
@@ -172,17 +204,45 @@ def test_a_score_fits_a_score(checkpoint: Tuned) -> None:
     assert not find_own_classifier(folder, ("no", "yes"), CLASSIFIER).kept
 
 
+@pytest.mark.parametrize("names", [("LABEL_0", "LABEL_1"), ("0", "1")])
+def test_a_number_is_the_label_that_is_called_so(names: tuple[str, ...], checkpoint: Tuned) -> None:
+    folder = checkpoint(names)
+    assert find_own_classifier(folder, ("0", "1"), CLASSIFIER).order == (0, 1)
+    assert find_own_classifier(folder, ("1", "0"), CLASSIFIER).order == (1, 0)
+    assert "id2label" in find_own_classifier(folder, ("1", "2"), CLASSIFIER).why
+
+
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [
+        (["BertForQuestionAnswering"], "is a BertForQuestionAnswering"),
+        (["BertModel"], "is a BertModel"),
+        (None, "names no classifier and no labels"),
+        ([1], "names no classifier and no labels"),
+        (3, "names no classifier and no labels"),
+    ],
+)
+def test_what_the_checkpoint_says_it_is(named: Any, why: str, tiny_backbone: str, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_backbone, tmp_path / "checkpoint")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": named}))
+    assert why in find_own_classifier(str(folder), ("a", "b", "c"), CLASSIFIER).why
+
+
 def test_a_classifier_of_tokens_fits_spans_only(checkpoint: Tuned) -> None:
     tokens = Head(per_token=True)
     folder = checkpoint(("end", "start"), tokens)
     assert find_own_classifier(folder, ("start", "end"), tokens).order == (1, 0)
-    assert "no classifier of texts" in find_own_classifier(folder, ("start", "end"), CLASSIFIER).why
+    assert (
+        "a BertForTokenClassification, no classifier of texts"
+        in find_own_classifier(folder, ("start", "end"), CLASSIFIER).why
+    )
 
 
 def test_a_checkpoint_that_does_not_say_what_it_is(checkpoint: Tuned, tmp_path: Path) -> None:
     """Then its tensors decide."""
     folder = checkpoint()
-    language_model = AutoModelForMaskedLM.from_pretrained("srnet/tasks/synthetic/backbone")
+    language_model = AutoModelForMaskedLM.from_pretrained(SHIPPED["srnet-tiny"])
     language_model.save_pretrained(tmp_path / "words")
     for path, kept in ((Path(folder), True), (tmp_path / "words", False)):
         config = path / "config.json"

@@ -111,6 +111,7 @@ class Pretrained(ModelNode):
 
 @lru_cache(maxsize=32)
 def own_classifier_of(backbone: str, labels: tuple[str, ...], head: Head) -> OwnClassifier:
+    """`find_own_classifier`, which loads the checkpoint, once in a process."""
     return find_own_classifier(backbone, labels, head)
 
 
