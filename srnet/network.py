@@ -56,8 +56,8 @@ def guarded_hub() -> Iterator[None]:
         _blocks += 1
         _set("huggingface_hub.constants", "HF_HUB_DISABLE_TELEMETRY")
         if not may_download():
-            _set("huggingface_hub.constants", "HF_HUB_OFFLINE")
             _set("datasets.config", "HF_HUB_OFFLINE")
+            _set("huggingface_hub.constants", "HF_HUB_OFFLINE")
     try:
         yield
     finally:
@@ -68,13 +68,19 @@ def guarded_hub() -> Iterator[None]:
 
 
 def _set(module: str, name: str) -> None:
-    """To True, in a module that is imported; the first value is restored after the last block."""
+    """To True; the first value is restored after the last block.
+
+    If `datasets` is imported in a block, it copies the Hub's setting, unless a variable of its own is set.
+    """
     if module in sys.modules:
         _before.setdefault((module, name), getattr(sys.modules[module], name))
         setattr(sys.modules[module], name, True)
+    elif "HF_DATASETS_OFFLINE" not in os.environ:
+        _before.setdefault((module, name), getattr(sys.modules["huggingface_hub.constants"], name))
 
 
 def _restore() -> None:
     for (module, name), value in _before.items():
-        setattr(sys.modules[module], name, value)
+        if module in sys.modules:
+            setattr(sys.modules[module], name, value)
     _before.clear()

@@ -8,7 +8,9 @@ from __future__ import annotations
 import ast
 import os
 import socket
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import datasets.config
@@ -32,13 +34,14 @@ NAME = "nobody/has-this-model"
 
 
 @pytest.fixture
-def lookups(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def lookups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The hosts that were looked up, in a process whose libraries may use the network."""
     for module in (constants, datasets.config):
         monkeypatch.setattr(module, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", False)
     monkeypatch.setattr(constants, "AGENT_HARNESSES_PATH", os.devnull + "/none")
     monkeypatch.setattr(_detect_agent, "_registry", None)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.delenv("SRNET_DOWNLOAD", raising=False)
     found: list[str] = []
 
@@ -50,8 +53,18 @@ def lookups(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+def cache_config() -> None:
+    """Put the configuration of a model into the cache, without its weights."""
+    folder = Path(constants.HF_HUB_CACHE) / f"models--{NAME.replace('/', '--')}"
+    for file, text in {"refs/main": "0" * 40, f"snapshots/{'0' * 40}/config.json": '{"model_type": "bert"}'}.items():
+        (folder / file).parent.mkdir(parents=True)
+        (folder / file).write_text(text)
+
+
 def read_any(what: str) -> None:
     if what == "weights":
+        cache_config()
+        assert read_config(NAME).model_type == "bert"
         read_model(transformers.AutoModel, NAME)
     elif what == "audit":
         load_models([NAME], SyntheticTask("inference"), Engine(), None)
@@ -88,6 +101,25 @@ def test_settings_come_back_after_the_last_block_of_all_threads(lookups: list[st
     second.__exit__(None, None, None)
     assert not constants.HF_HUB_OFFLINE
     assert not datasets.config.HF_HUB_OFFLINE
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("own", [None, "1"])
+def test_datasets_imported_in_a_block_is_not_offline_for_good(
+    own: str | None, blocks: int, lookups: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch, "HF_DATASETS_OFFLINE")
+    if own is not None:
+        monkeypatch.setenv("HF_DATASETS_OFFLINE", own)
+    monkeypatch.delitem(sys.modules, "datasets.config")
+    with guarded_hub():
+        late = SimpleNamespace(HF_HUB_OFFLINE=constants.HF_HUB_OFFLINE)  # as the module does
+        monkeypatch.setitem(sys.modules, "datasets.config", late)  # type: ignore[arg-type]
+        for _ in range(1, blocks):
+            with guarded_hub():
+                assert late.HF_HUB_OFFLINE
+        assert late.HF_HUB_OFFLINE
+    assert late.HF_HUB_OFFLINE is (own is not None)  # a variable that the user has set holds
 
 
 @pytest.mark.parametrize("allowed", [False, True])

@@ -102,10 +102,11 @@ def describe(
     from srnet.tasks.answers import get_answer
     from srnet.tasks.layout import label_counts
 
-    answer, named = get_answer(layout.get("answer", "class")), layout.get("labels")
+    answer, named = get_answer(layout.get("answer", "class")), layout.get("labels") or ()
     written = srnet.describe_files(out_file, train, dev, **files, **layout)
     if not answer.outputs:
-        counts = label_counts(str(train), layout.get("label", "label"), columns=layout.get("columns", ()))
+        column, columns = layout.get("label", "label"), layout.get("columns", ())
+        counts = label_counts(str(train), column, columns=columns, declared=named)
         shown = (f"{name}: {count:,}" for name, count in sorted(counts.items()) if not named or name in named)
         out.print(f"labels of the training file: {', '.join(shown)}")
     out.print(f"{written}: now", runnable(f"`srnet data check {shlex.quote(str(written))}`"))

@@ -83,7 +83,8 @@ class Layout:
         label, text_a = _cell(row, self.label), _cell(row, self.text_a)
         text_b = "" if self.text_b is None else _cell(row, self.text_b)
         for cell in (label, text_a, text_b):
-            if cell and cell[0] in "[{":  # all checks in every row would take a third of the reading time
+            # all checks in every row would take a third of the reading time
+            if cell and cell.lstrip().startswith(("[", "{")):
                 self._refuse_lists(line, row)
         if label is not None and label.strip() in self.unlabelled:
             columns.unlabelled += 1
@@ -102,18 +103,18 @@ class Layout:
             return ""
         levels = [(column, _cell(row, column)) for column in self.group]
         for column, level in levels:
-            refuse_list("sub-case", level, f"{self.source}, line {line}", column)
+            refuse_list("sub-case", level, self.source, line, column)
         columns.grouped.update(column for column, level in levels if level is not None)
         while levels and not levels[-1][1]:
             levels.pop()
         return LEVELS.join(level or "" for _, level in levels)
 
     def _refuse_lists(self, line: int, row: Mapping[str, str]) -> None:
-        place, label = f"{self.source}, line {line}", _cell(row, self.label)
         for column in filter(None, (self.text_a, self.text_b)):
-            refuse_list("text", _cell(row, column), place, column)
-        if label not in self.labels:  # a declared label may look like a list
-            refuse_list("label", label, place, self.label)
+            refuse_list("text", _cell(row, column), self.source, line, column)
+        label = _cell(row, self.label)
+        if label is not None and label.strip() not in self.labels:  # a declared label may look like a list
+            refuse_list("label", label, self.source, line, self.label)
 
     def _missing(self, row: Mapping[str, str]) -> str:
         wanted = [self.label, self.text_a] + ([self.text_b] if self.text_b is not None else [])
@@ -130,12 +131,26 @@ def _cell(row: Mapping[str, str], column: str) -> str | None:
     return next((row[name] for name in _alternatives(column) if name in row), None) if found is None else found
 
 
-def refuse_list(one: str, cell: str | None, place: str, column: str) -> None:
+def refuse_list(one: str, cell: str | None, source: str, line: int, column: str) -> None:
     """Refuse a list or an object where one text, label or sub-case is needed: not the row, the column is wrong."""
     written, meaning = _LISTS[one]
-    if cell is not None and (type(cell) is Nested or written.fullmatch(cell)):
+    if cell is not None and (type(cell) is Nested or _is_list(cell.strip(), written)):
         what = "objects" if cell[0] == "{" else "lists"
-        raise UserError(f"{place}: column '{column}' holds {what}; {meaning} not supported", f"give one {one} per row")
+        raise UserError(
+            f"{source}, line {line}: column '{column}' holds {what}; {meaning} not supported", f"give one {one} per row"
+        )
+
+
+def _is_list(cell: str, written: re.Pattern[str]) -> bool:
+    """Whether a cell holds a list. Other texts may begin and end like one: `["Stop," he said, "now"]`."""
+    if not written.fullmatch(cell):
+        return False
+    if written is _LABELS:  # a label with brackets is declared, and numpy writes [0 1], which is no literal
+        return True
+    try:
+        return isinstance(literal(cell), list)
+    except ValueError:
+        return False
 
 
 def _separator_hint(row: Mapping[str, str]) -> str:
@@ -144,21 +159,27 @@ def _separator_hint(row: Mapping[str, str]) -> str:
 
 
 def label_counts(
-    source: str, column: str, unlabelled: tuple[str, ...] = (), columns: tuple[str, ...] = ()
+    source: str,
+    column: str,
+    unlabelled: tuple[str, ...] = (),
+    columns: tuple[str, ...] = (),
+    declared: tuple[str, ...] = (),
 ) -> Counter[str]:
-    """The values of a file's label column, and how often they occur."""
+    """The values of a file's label column, and how often they occur. Labels that are declared may be any."""
     found: Counter[str] = Counter()
     row: Mapping[str, str] = {}
     for line, row in read_rows(source, lambda *_: None, columns):
         cell = _cell(row, column)
-        refuse_list("label", cell, f"{source}, line {line}", column)
-        found[(cell or "").strip()] += 1
+        label = (cell or "").strip()
+        if label not in declared:
+            refuse_list("label", cell, source, line, column)
+        found[label] += 1
     for missing in ("", *unlabelled):
         del found[missing]
     if not found:
         here = f"columns here: {Layout.seen(row)}{_separator_hint(row)}"
         raise UserError(f"{source}: no column '{column}' with labels", here)
-    if not 2 <= len(found) <= 100:
+    if not declared and not 2 <= len(found) <= 100:
         raise UserError(f"{source}: column '{column}' holds {len(found)} different values", "name the labels yourself")
     return found
 

@@ -312,7 +312,7 @@ def _flat(source: str) -> Iterator[_Question]:
         if missing:
             raise UserError(f"{where}: no column '{missing[0]}'; columns here: {brief(', '.join(row), 500)}")
         for name in ("question", "context"):
-            refuse_list("text", row[name], where, name)
+            refuse_list("text", row[name], source, line, name)
         answers = _answers(row["answers"], where)
         yield _Question(row["id"], row["question"], row["context"], answers)
 

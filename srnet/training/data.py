@@ -15,7 +15,6 @@ from torch.utils.data import Dataset
 from srnet.errors import UserError, running
 from srnet.tasks.splits import Split
 
-TOKENIZER = "the tokenizer"
 _AT_ONCE = 1_000
 """Texts that are tokenised at a time: Python lists of numbers need far more memory than arrays."""
 _LONG = 4
@@ -87,7 +86,7 @@ def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.n
     lengths: list[int] = []
     for start in range(0, len(split), _AT_ONCE):
         some = tuple(list(column[start : start + _AT_ONCE]) for column in texts)
-        with running(TOKENIZER):
+        with running(name_of(tokenizer)):
             tokens = tokenizer(
                 *_cut(some, tokenizer, max_length), truncation=True, max_length=max_length, return_attention_mask=False
             )
@@ -95,7 +94,7 @@ def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.n
             for name, rows in tokens.items():
                 parts.setdefault(name, []).append(np.fromiter(chain.from_iterable(rows), dtype=np.int32))
     if not any(lengths):
-        raise UserError(f"{TOKENIZER} finds no tokens in the texts of '{split.name}'", "check its vocabulary")
+        raise UserError(f"{name_of(tokenizer)} finds no tokens in the texts of '{split.name}'", "check its vocabulary")
     columns = {name: np.concatenate(each) for name, each in parts.items()}
     arrays = {name: a if a.dtype.kind == "i" else a.astype(np.float32) for name, a in (extras or {}).items()}
     tensors = {name: torch.from_numpy(a) for name, a in arrays.items()}
@@ -103,12 +102,18 @@ def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.n
     return Encoded(columns, labels, np.array(lengths), padding(tokenizer, columns), tensors)
 
 
+def name_of(tokenizer: Any) -> str:
+    """The tokenizer for a message, with the model or folder that it came from if it is known."""
+    source = getattr(tokenizer, "name_or_path", "")
+    return f"the tokenizer of '{source}'" if source else "the tokenizer"
+
+
 def padding(tokenizer: Any, names: Iterable[str]) -> dict[str, int]:
     """What each column of a batch is padded with."""
-    with running(TOKENIZER):
+    with running(name_of(tokenizer)):
         token = tokenizer.pad_token_id
     if token is None:
-        raise UserError(f"{TOKENIZER} has no padding token", "give its configuration a pad_token")
+        raise UserError(f"{name_of(tokenizer)} has no padding token", "give its configuration a pad_token")
     return {name: token if name == "input_ids" else 0 for name in names}
 
 

@@ -20,7 +20,7 @@ import torch
 from srnet.arrays import finite_logits
 from srnet.errors import UserError, running
 from srnet.tasks.answers.spans import SpanSplit
-from srnet.training.data import TOKENIZER, Encoded, padding
+from srnet.training.data import Encoded, name_of, padding
 
 QUESTION_TOKENS = 64
 """Longer questions are cut, as in the original recipe."""
@@ -120,7 +120,7 @@ def _blocks(split: SpanSplit, tokenizer: Any, max_length: int, stride: int) -> I
     for start in range(0, len(split), _AT_ONCE):
         rows = slice(start, start + _AT_ONCE)
         contexts = split.text_b[rows]
-        with running(TOKENIZER):
+        with running(name_of(tokenizer)):
             tokens = tokenizer(
                 _cut(split.text_a[rows], tokenizer, room),
                 [boundary + context for context in contexts],
@@ -138,7 +138,7 @@ def _question_room(tokenizer: Any, max_length: int, stride: int) -> int:
     """The tokens that a question may have, so that a window adds at least as much of the context as it repeats."""
     if not getattr(tokenizer, "is_fast", False):
         raise UserError(
-            f"{type(tokenizer).__name__} does not return character offsets, which answers are found by",
+            f"{name_of(tokenizer)} does not return character offsets, which answers are found by",
             "use a backbone with a fast tokenizer (tokenizer.json)",
         )
     if stride < 0:

@@ -117,7 +117,11 @@ def ray_share(
         ([{"CPU": 8.0, "GPU": 4.0}, {"CPU": 56.0}], None, (4, 2, 1.0)),  # only the first machine can compute
         ([{"CPU": 4.0}, {"CPU": 2.0}, {}], None, (6, 1, 0.0)),
         ([{"CPU": 2.0}, {"CPU": 4.0}], 1, (1, 4, 0.0)),
-        ([{}], None, (1, 1, 0.0)),
+        ([{"CPU": 4.0}, {"CPU": 0.0}], 1, (1, 4, 0.0)),
+        ([{"CPU": 8.0, "GPU": 2.0}, {"CPU": 0.0, "GPU": 2.0}], None, (2, 4, 1.0)),  # no worker fits on the second
+        ([{"CPU": 0.0, "GPU": 2.0}, {"CPU": 8.0}], None, (2, 0, 1.0)),  # with a core, none would fit on the first
+        ([{"CPU": 2.0, "GPU": 4.0}], None, (4, 1, 1.0)),
+        ([{}], None, (1, 0, 0.0)),
     ],
 )
 def test_what_a_ray_worker_gets(

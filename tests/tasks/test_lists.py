@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow
 import pytest
+from commands import Shell
 from pyarrow import parquet
 
 from srnet.errors import UserError
@@ -78,14 +79,35 @@ def test_lists_in_columns_that_are_not_read(tmp_path: Path) -> None:
     assert len(task(path).load().train) == 2
 
 
-@pytest.mark.parametrize("text", ["[laughter]", "[1]", "[1, 2]", "[sic] 'so'", "{x}", "['a'] and ['b'] differ", "[]"])
+TEXTS = ["[laughter]", "[1]", "[1, 2]", "[sic] 'so'", "{x}", "['a'] and ['b'] differ", "[]", '["Stop," he said, "now"]']
+
+
+@pytest.mark.parametrize("text", TEXTS)
 def test_a_text_in_brackets_is_a_text(text: str, tmp_path: Path) -> None:
-    assert task(written(tmp_path, ".csv", text_a=text)).load().train.text_a[1] == text
+    assert task(written(tmp_path, ".csv", text_a=text, case=text), group="case").load().train.text_a[1] == text
 
 
-def test_a_declared_label_may_look_like_a_list(tmp_path: Path) -> None:
-    path = written(tmp_path, ".csv", label="[1]")
+@pytest.mark.parametrize(("column", "meaning"), [("text_a", "token tags"), ("label", "multi-label")])
+def test_a_list_after_a_space_is_a_list(column: str, meaning: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=meaning):
+        task(written(tmp_path, ".csv", **{column: " ['yes', 'no'] "})).load()
+
+
+def test_numpy_writes_lists_without_commas(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="token tags"):
+        task(written(tmp_path, ".csv", text_a="['Paris' 'is'\n 'big']")).load()
+
+
+@pytest.mark.parametrize("label", ["[1]", " [1]"])
+def test_a_declared_label_may_look_like_a_list(label: str, tmp_path: Path) -> None:
+    path = written(tmp_path, ".csv", label=label)
     assert FilesTask("mine", ("no", "[1]"), path, path, leaks="keep").load().train.labels.tolist() == [0, 1]
+
+
+def test_a_described_label_may_look_like_a_list(shell: Shell, tmp_path: Path) -> None:
+    path, out = written(tmp_path, ".csv", label="[1]"), str(tmp_path / "mine.yaml")
+    said = shell("data", "describe", "--train", path, "--dev", path, "--out", out, "--labels", "no,[1]")
+    assert "[1]: 1, no: 1" in said.out
 
 
 def test_a_context_of_several_texts(tmp_path: Path) -> None:

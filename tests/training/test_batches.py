@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
+from srnet.errors import UserError
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import encode
 from srnet.training.data import token_batches, training_order
@@ -91,3 +92,20 @@ def test_collate_pads_to_the_longest_row_of_the_batch(tiny_backbone: str, tiny_t
 def test_max_length_truncates(tiny_backbone: str, tiny_task: SyntheticTask) -> None:
     data = encode(tiny_task.load().dev, AutoTokenizer.from_pretrained(tiny_backbone), 8)
     assert data.lengths.max() == 8
+
+
+@pytest.mark.parametrize(
+    ("source", "said"), [("my/model", "the tokenizer of 'my/model' cannot"), ("", "^the tokenizer cannot")]
+)
+def test_a_tokenizer_that_fails_is_named(source: str, said: str) -> None:
+    class Broken:
+        name_or_path = source
+
+        def num_special_tokens_to_add(self, pair: bool) -> int:
+            return 2 + pair
+
+        def __call__(self, *_: object, **__: object) -> None:
+            raise KeyError("unk")
+
+    with pytest.raises(UserError, match=said):
+        encode(SyntheticTask("inference", train_size=4, dev_size=4, ood_size=4).load().train, Broken(), 16)

@@ -248,9 +248,9 @@ def test_windows_that_cannot_be(length: int, stride: int, message: str) -> None:
 
 def test_a_tokenizer_without_offsets() -> None:
     class Slow:
-        is_fast = False
+        is_fast, name_or_path = False, "slow/one"
 
-    with pytest.raises(UserError, match=r"Slow does not return character offsets.* fast tokenizer"):
+    with pytest.raises(UserError, match=r"tokenizer of 'slow/one' does not return character offsets.* fast tokenizer"):
         encode_windows(long_questions(1), Slow(), 64, 16)
 
 

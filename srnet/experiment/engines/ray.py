@@ -32,10 +32,10 @@ class RayExecutor:
         self._ray = self._cluster.ray
         machines = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         share = share_of(machines, workers, on_cpu=cpu_requested())
-        self.size, self._threads = share.workers, share.threads
+        self.size, self._threads = share.workers, max(1, share.cpus)
         self._root, self._report_to = store.root.resolve(), report_to
         # max_retries=0: our scheduler handles dead workers, and continues with other nodes meanwhile
-        options = {"num_cpus": share.threads, "num_gpus": share.gpu, "max_retries": 0}
+        options = {"num_cpus": share.cpus, "num_gpus": share.gpu, "max_retries": 0}
         self._compute = self._ray.remote(**options)(_compute)
         self._running: dict[Any, Node] = {}
 
@@ -79,24 +79,27 @@ class Share:
     """How many workers a cluster has, and what each of them gets."""
 
     workers: int
-    threads: int
+    cpus: int
     gpu: float
 
 
 def share_of(machines: Sequence[Mapping[str, float]], workers: int | None, *, on_cpu: bool) -> Share:
     """A GPU for each worker, or without GPUs a core. A GPU is shared only if more workers are requested than there are.
 
-    `machines` are the resources of each. More threads than any machine has to spare would keep a worker from starting.
+    `machines` are the resources of each. A worker that asks for more cores than any machine has would never start.
     """
-    cpus = [int(each.get("CPU", 0)) for each in machines]
-    gpus = [0 if on_cpu else int(each.get("GPU", 0)) for each in machines]
+    offers = [(int(each.get("CPU", 0)), 0 if on_cpu else int(each.get("GPU", 0))) for each in machines]
+    offers = [each for each in offers if each[1]] or offers
+    offers = [each for each in offers if each[0]] or offers  # no worker that asks for a core starts on the others
+    cpus, gpus = zip(*offers, strict=True)
+    least = 1 if any(cpus) else 0
     if not any(gpus):
         size = workers or max(1, sum(cpus))
-        return Share(size, max(1, min(max(cpus), sum(cpus) // size)), 0.0)
+        return Share(size, max(least, min(max(cpus), sum(cpus) // size)), 0.0)
     size = workers or sum(gpus)
     per_gpu = math.ceil(size / sum(gpus))
-    threads = min(cores // min(size, own * per_gpu) for cores, own in zip(cpus, gpus, strict=True) if own)
-    return Share(size, max(1, threads), 1.0 / per_gpu)
+    each_gets = min(cores // min(size, own * per_gpu) for cores, own in zip(cpus, gpus, strict=True))
+    return Share(size, max(least, each_gets), 1.0 / per_gpu)
 
 
 def _compute(
