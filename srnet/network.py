@@ -1,4 +1,4 @@
-"""The network: nothing is contacted unless the user allows it. Imports nothing heavy.
+"""What libraries do without being asked: nothing is contacted unless the user allows it. Imports nothing heavy.
 
 A process of the program `srnet` is offline as a whole, before any library is imported. In a script that imports srnet,
 only srnet's own calls are: the script may use the Hub itself, and may have imported its libraries before.
@@ -7,10 +7,12 @@ only srnet's own calls are: the script may use the Hub itself, and may have impo
 from __future__ import annotations
 
 import os
+import stat
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from srnet.names import DOWNLOAD_VARIABLE
@@ -24,10 +26,26 @@ def may_download() -> bool:
 
 
 def isolate_process() -> None:
-    """Let libraries that are imported from now on, and child processes, contact nothing that the user did not allow."""
+    """Let libraries that are imported from now on, and child processes, contact nothing that the user did not allow.
+
+    matplotlib writes its list of fonts to the temporary folder instead of the user's home folder.
+    """
     disable_telemetry()
+    with suppress(OSError):  # then it says itself that it cannot write
+        os.environ.setdefault("MPLCONFIGDIR", _own_folder("srnet-matplotlib"))
     if not may_download():
         os.environ.update(OFFLINE)
+
+
+def _own_folder(name: str) -> str:
+    """A folder that stays in the temporary folder, or a new one where somebody else has taken its name."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = os.path.join(tempfile.gettempdir(), f"{name}-{user}")
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    found = os.lstat(folder)
+    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == user
+    return folder if is_own else tempfile.mkdtemp(prefix=name)
 
 
 def disable_telemetry() -> None:

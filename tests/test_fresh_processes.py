@@ -107,18 +107,19 @@ class Place:
             folder.mkdir(parents=True)
         self.env = self._environment()
         self._write_program()
-        programs.enter_context(started_fork_server(LIBRARIES, self.env)).write_srnet(self.bin, "forked")
+        server = self.env | {
+            "MPLCONFIGDIR": str(self.root / "tmp")
+        }  # it has matplotlib before srnet says where it writes
+        programs.enter_context(started_fork_server(LIBRARIES, server)).write_srnet(self.bin, "forked")
 
     def _environment(self) -> dict[str, str]:
         """As a user's, without anything that changes what libraries do."""
-        inherited = {
-            key: value for key, value in environment().items() if not re.match("HF_|ORT_|RAY_|XDG_|TOKEN|TORCH", key)
-        }
+        changing = re.compile("HF_|ORT_|RAY_|XDG_|MPL|TOKEN|TORCH")
+        inherited = {key: value for key, value in environment().items() if not changing.match(key)}
         path = os.pathsep.join([str(HERE / "guarded"), str(ROOT)])
         folders = {
             "HOME": self.home,
             "TMPDIR": self.root / "tmp",
-            "MPLCONFIGDIR": self.root / "tmp",
             "HF_HUB_CACHE": self.work / "hub",
         }
         return inherited | {key: str(value) for key, value in folders.items()} | {"PYTHONPATH": path}

@@ -26,7 +26,7 @@ from srnet.experiment import Engine
 from srnet.experiment.engines.cluster import import_ray
 from srnet.export.onnx import import_onnxruntime
 from srnet.lazy import transformers
-from srnet.network import NO_TELEMETRY, OFFLINE, guarded_hub, isolate_process
+from srnet.network import NO_TELEMETRY, OFFLINE, _own_folder, guarded_hub, isolate_process
 from srnet.tasks.reading import read_rows
 from srnet.tasks.synthetic import SyntheticTask
 
@@ -183,3 +183,15 @@ def names_in(file: Path) -> set[str]:
 def test_each_library_that_may_use_the_network_is_called_in_one_place() -> None:
     files = [path for path in Path(srnet.__file__).parent.rglob("*.py") if names_in(path) & ONE_PLACE.keys()]
     assert {(name, path.name) for path in files for name in names_in(path) & ONE_PLACE.keys()} == set(ONE_PLACE.items())
+
+
+def test_a_folder_that_somebody_else_has_made_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    own = Path(_own_folder("fonts"))
+    assert own == Path(_own_folder("fonts"))
+    assert own.stat().st_mode & 0o777 == 0o700
+    own.rmdir()
+    (tmp_path / "elsewhere").mkdir()
+    own.symlink_to(tmp_path / "elsewhere")
+    assert Path(_own_folder("fonts")).parent == tmp_path
+    assert Path(_own_folder("fonts")) != own
