@@ -107,9 +107,8 @@ class Place:
             folder.mkdir(parents=True)
         self.env = self._environment()
         self._write_program()
-        server = self.env | {
-            "MPLCONFIGDIR": str(self.root / "tmp")
-        }  # it has matplotlib before srnet says where it writes
+        # it imports matplotlib before srnet says where that may write
+        server = self.env | {"MPLCONFIGDIR": str(self.root / "tmp")}
         programs.enter_context(started_fork_server(LIBRARIES, server)).write_srnet(self.bin, "forked")
 
     def _environment(self) -> dict[str, str]:
