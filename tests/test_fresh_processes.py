@@ -37,7 +37,7 @@ forked pretrain --out backbone --mlm-steps 2 --pair-steps 1 --compare-steps 1 --
     --hidden-size 32 --layers 2 --heads 2 --quiet
 """
 MODELS = """
-full=$(srnet finetune --task qqp --data qqp --ood paws_qqp=paws.tsv --backbone backbone --objective ce $short --key)
+full=$(forked finetune --task qqp --data qqp --ood paws_qqp=paws.tsv --backbone backbone --objective ce $short --key)
 forked finetune $full --objective poe --strength 0.5 --teacher $full --distil 0.5 --folds 2 $short --json
 sparse=$(forked prune $full --pruner mask --sparsity 0.5 --objective poe --shortcut unknown --weak-examples 10 \
     $short --key)
@@ -69,7 +69,7 @@ srnet store gc --store store
 EXPERIMENTS = """
 srnet find mine/mine.yaml --dry-run
 forked find mine/mine.yaml --speedup 1.05 --format shrunk --dry-run
-srnet find mine/mine.yaml --backbone backbone --sparsities 0.5 --scale 0.01 --folds 2 --budget 60m --measure
+forked find mine/mine.yaml --backbone backbone --sparsities 0.5 --scale 0.01 --folds 2 --budget 60m --measure
 forked find mine/mine.yaml --backbone backbone --sparsities 0.5 --seeds 1 --scale 0.01 --leaks keep --store store \
     --out found
 forked run recipe.yaml --dry-run
