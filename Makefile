@@ -22,7 +22,7 @@ demo: $(READY)  ## find a sparse and robust subnetwork on the embedded benchmark
 	$(BIN)/srnet demo
 
 test: $(READY)  ## run the test suite
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 4 --dist worksteal
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 3 --dist worksteal
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check .
