@@ -118,6 +118,7 @@ def load_tokenizer(folder: Path) -> Any:
                 tokenizer = read_pretrained(transformers.AutoTokenizer, folder)
     except Exception as error:  # the tokenizers library raises plain ones
         raise _no_tokenizer(folder, error) from error
+    tokenizer.name_or_path = str(folder)  # for messages: one that is made from tokenizer.json alone has no name
     tokenizer.model_input_names = list(exported.inputs)
     return tokenizer
 

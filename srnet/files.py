@@ -1,4 +1,4 @@
-"""Atomic writing: a reader sees a complete file or folder, or none."""
+"""Files: atomic writing, so that a reader sees a complete file or folder, or none; checks before one is read."""
 
 from __future__ import annotations
 

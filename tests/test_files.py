@@ -153,3 +153,6 @@ def test_numbers_and_other_texts_stay(value: object) -> None:
 def test_what_no_reader_of_models_opens_does_not_matter(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "log.pipe")
     require_readable_in(tmp_path)
+    os.mkfifo(tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match=r"model\.safetensors is a pipe"):
+        require_readable_in(tmp_path)

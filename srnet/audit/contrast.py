@@ -93,10 +93,13 @@ def rule(name: str, says: str, applies: Applies = any_task) -> Callable[[Change]
 
 
 def told(error: BaseException) -> str:
-    """What an exception of a rule says. It is of the user's own code, so that even its text may fail."""
+    """The type and the text of an exception that a rule raised; the type alone where its `__str__` fails too.
+
+    The caller reports it. Only an error in writing the report of an error is left out.
+    """
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:
+    except Exception:  # the class is the user's own code
         return type(error).__name__
 
 

@@ -55,6 +55,7 @@ def _tokenizer(folder: Path, card: Card) -> Any:
                 tokenizer = read_pretrained(AutoTokenizer, str(folder))
             else:
                 tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+                tokenizer.name_or_path = str(folder)
             if tokenizer.pad_token_id is None:
                 tokenizer.pad_token = tokenizer.convert_ids_to_tokens(card.pad_token_id)
     except Exception as error:  # the tokenizers library raises plain Exceptions

@@ -171,7 +171,7 @@ def test_a_vocabulary_of_another_model(
 ) -> None:
     with forged(folders / kind, vocabulary(words)):
         for command in commands(folders / kind, tmp_path / "out")[: 3 if kind == "onnx" else 2]:
-            refused(monkeypatch, capfd, *command)
+            assert str(folders / kind) in refused(monkeypatch, capfd, *command)
 
 
 def rewritten(name: str, change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
