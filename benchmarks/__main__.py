@@ -12,7 +12,7 @@ from rich.table import Table
 
 from benchmarks.cases import CASES
 from srnet import __version__
-from srnet.files import write_json
+from srnet.core.files import write_json
 
 
 def main() -> None:

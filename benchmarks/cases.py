@@ -13,11 +13,11 @@ from torch.nn import functional as F
 from benchmarks import static
 from benchmarks.models import batch_of, bert, encoded
 from benchmarks.timing import Ratio, compare
-from srnet.masks import magnitudes, meet_budget
+from srnet.masks.budget import magnitudes, meet_budget
 from srnet.masks.modules import ScoreMask
 from srnet.masks.parametrization import attach
 from srnet.masks.scores import initial_scores
-from srnet.pruners import MaskTraining
+from srnet.pruners.mask_training import MaskTraining
 from srnet.training.data import training_order
 from srnet.training.predict import predict
 

@@ -23,14 +23,15 @@ from transformers import BertTokenizerFast
 
 from benchmarks.models import bert
 from srnet import __version__
-from srnet.backbones import LoadedBackbone, load_backbone
-from srnet.bank import MaskBank
-from srnet.files import write_json
-from srnet.masks import LAYERS, Mask
+from srnet.core.files import write_json
+from srnet.core.names import EMBEDDED
 from srnet.masks.coding import decode_mask, encode_mask, entropy
+from srnet.masks.mask import Mask
 from srnet.masks.parametrization import raw_weights
-from srnet.names import EMBEDDED
-from srnet.subnetwork import Subnetwork
+from srnet.masks.targets import LAYERS
+from srnet.models.backbones import LoadedBackbone, load_backbone
+from srnet.models.bank import MaskBank
+from srnet.models.subnetwork import Subnetwork
 
 LABELS = ("no", "yes")
 TASKS = 10

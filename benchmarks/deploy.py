@@ -19,12 +19,12 @@ from rich.table import Table
 from transformers import BertConfig, BertForSequenceClassification
 
 from benchmarks.models import batch_of
-from srnet.export.onnx import GRAPH, quantise, write_graph
-from srnet.files import write_json
+from srnet.core.files import write_json
 from srnet.masks.shrink import shrink
 from srnet.masks.units import blocks_of, unit_mask
-from srnet.pace import Pace
-from srnet.timing import Runner, onnx_runner, time_runners, torch_runner
+from srnet.models.formats.onnx import GRAPH, quantise, write_graph
+from srnet.speed.pace import Pace
+from srnet.speed.timing import Runner, onnx_runner, time_runners, torch_runner
 
 HEADS, NEURONS, LENGTH = 4, 870, 128
 TARGETS = {"shrunk, torch": 3.0, "shrunk int8, onnxruntime": 6.0}

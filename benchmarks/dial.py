@@ -6,11 +6,15 @@ right nearly everywhere. Then, how close full models with CE and with PoE come t
 
 from __future__ import annotations
 
-from srnet.experiment import BiasSpec, Engine, Evaluate, FineTune, Objective, Pretrained
-from srnet.files import read_json
-from srnet.names import EMBEDDED
-from srnet.objectives import get_objective
-from srnet.recipes.profiles.toy import FINETUNING
+from srnet.core.files import read_json
+from srnet.core.names import EMBEDDED
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.bias import BiasSpec
+from srnet.experiment.nodes.models import Evaluate, Pretrained
+from srnet.experiment.nodes.objectives import Objective
+from srnet.experiment.nodes.training import FineTune
+from srnet.objectives.base import get_objective
+from srnet.recipes.profiles import FINETUNING
 from srnet.tasks.synthetic import FAMILIES, SyntheticTask
 
 NOISE = (0.03, 0.06, 0.12)

@@ -17,13 +17,14 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from srnet.experiment import Engine, Node, Store
+from srnet.core.files import write_json, write_text
+from srnet.core.progress import Reporter
 from srnet.experiment.compute import Context, compute
-from srnet.experiment.engines.executors import cores
+from srnet.experiment.engine import Engine, cores
 from srnet.experiment.estimate import measure_step
-from srnet.files import write_json, write_text
-from srnet.progress import Reporter
-from srnet.recipes import Order
+from srnet.experiment.nodes.base import Node
+from srnet.experiment.store import Store
+from srnet.recipes.order import Order
 
 NODES = 100
 

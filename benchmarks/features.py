@@ -27,9 +27,9 @@ import torch
 from rich.console import Console
 
 from benchmarks.timing import compare
-from srnet.bias import WordVectors, overlap_features
-from srnet.bias.words import tokenise
-from srnet.files import write_json
+from srnet.bias.features import overlap_features, tokenise
+from srnet.bias.vectors import WordVectors
+from srnet.core.files import write_json
 
 PAIRS = 50_000
 DIM = 50

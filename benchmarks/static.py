@@ -14,9 +14,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.models import batch_of, bert, encoded
 from benchmarks.timing import Ratio, compare
-from srnet.masks import LAYERS, Targets
 from srnet.masks.parametrization import detach
-from srnet.pruners import StaticLocal, StaticShared
+from srnet.masks.targets import LAYERS, Targets
+from srnet.pruners.static import StaticLocal, StaticShared
 from srnet.training.method import Method
 from srnet.training.predict import predict
 

@@ -14,9 +14,11 @@ import numpy as np
 
 from srnet import Store
 from srnet.audit.classifiers import Source, load_classifier
-from srnet.errors import UserError
-from srnet.evaluation import KEEPS_ID, Interval, Term, contrast, judge, measure, spread
-from srnet.experiment.nodes import load_task
+from srnet.core.errors import UserError
+from srnet.evaluation.metrics import measure
+from srnet.evaluation.significance import Interval, Term, contrast, spread
+from srnet.evaluation.verdict import KEEPS_ID, judge
+from srnet.experiment.nodes.base import load_task
 from srnet.experiment.rebuild import stored_model
 
 Answers = dict[str, list[np.ndarray]]

@@ -2,13 +2,13 @@
 
 import sys
 
-from srnet.network import isolate_process
+from srnet.core.network import isolate_process
 
 
 def main() -> None:
     isolate_process()
     try:
-        from srnet.cli import main as run  # takes a while, in which Ctrl-C is no reason for a traceback
+        from srnet.cli.app import main as run  # takes a while, in which Ctrl-C is no reason for a traceback
 
         run()
     except KeyboardInterrupt:

@@ -16,16 +16,22 @@ import transformers as hf
 from methods import FROZEN, METHODS
 from torch import nn
 
-from srnet.backbones import LoadedBackbone, load_backbone
-from srnet.experiment import Engine, Pretrained, Prune, Store
-from srnet.experiment.nodes import load_task
-from srnet.progress import Reporter
-from srnet.pruners import IMP, MaskTraining
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.models import Pretrained
+from srnet.experiment.nodes.training import Prune
+from srnet.experiment.store import Store
+from srnet.models.backbones import LoadedBackbone, load_backbone
+from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.base import Pruner
-from srnet.subnetwork import Subnetwork
+from srnet.pruners.imp import IMP
+from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings, encode, trainer
+from srnet.training import trainer
+from srnet.training.data import encode
 from srnet.training.predict import predict
+from srnet.training.settings import TrainingSettings
 
 TASK = SyntheticTask("inference", train_size=60, dev_size=12, ood_size=12)
 THREE_STEPS = TrainingSettings(learning_rate=1e-2, steps=3, eval_every=3, batch_size=4, max_length=64)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from srnet.audit import Audit, Judged, Matched, make_audit, match
-from srnet.audit.rows import Predictions
+from srnet.audit.classifiers import Matched, match
+from srnet.audit.report import Audit, make_audit
+from srnet.audit.rows import Judged, Predictions
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Kind, Split
 

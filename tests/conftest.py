@@ -13,10 +13,12 @@ from commands import Shell
 from hypothesis import HealthCheck, settings
 from processes import ForkServer, started_fork_server, write_tiny_backbone
 
-from srnet.experiment import Engine, Pretrained, Store
-from srnet.progress import Reporter
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.models import Pretrained
+from srnet.experiment.store import Store
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from architectures import Runs

@@ -7,11 +7,14 @@ from dataclasses import asdict
 
 import numpy as np
 
-from srnet.evaluation import Interval, score
-from srnet.experiment import Bias, Evaluate, Store, every_node, load_task
-from srnet.experiment.nodes import ModelNode
-from srnet.files import write_json
-from srnet.recipes import Recipe
+from srnet.core.files import write_json
+from srnet.evaluation.metrics import score
+from srnet.evaluation.significance import Interval
+from srnet.experiment.nodes.base import every_node, load_task
+from srnet.experiment.nodes.bias import Bias
+from srnet.experiment.nodes.models import Evaluate, ModelNode
+from srnet.experiment.store import Store
+from srnet.recipes.recipe import Recipe
 
 Z = 1.959964
 """The 97.5 % quantile of the normal distribution."""

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from srnet.pruners import (
-    IMP,
-    L0,
-    GradualMagnitude,
-    MaskTraining,
-    Movement,
-    OneShot,
-    Pruner,
-    RewoundIMP,
-    SoftMovement,
-    StaticLocal,
-    StaticShared,
-    Wanda,
-)
+from srnet.pruners.base import Pruner
+from srnet.pruners.imp import IMP, RewoundIMP
+from srnet.pruners.l0 import L0
+from srnet.pruners.magnitude import GradualMagnitude, OneShot
+from srnet.pruners.mask_training import MaskTraining
+from srnet.pruners.movement import Movement
+from srnet.pruners.soft_movement import SoftMovement
+from srnet.pruners.static import StaticLocal, StaticShared
+from srnet.pruners.wanda import Wanda
 
 METHODS: dict[str, Pruner] = {
     pruner.name: pruner

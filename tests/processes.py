@@ -42,9 +42,8 @@ EVERYTHING = (
     *LIBRARIES,
     "srnet.cli",
     "srnet.api.experiments",
-    "srnet.experiment.compute_once",
     "srnet.experiment.engines.local",
-    "srnet.report",
+    "srnet.report.page",
     "srnet.training.trainer",
 )
 """What a run imports when it needs it."""
@@ -89,7 +88,7 @@ def small_recipe(
 
 def write_tiny_backbone(folder: Path) -> Path:
     """A BERT of two layers, width 32, that has seen a few steps of pre-training."""
-    from srnet.tasks.synthetic.pretrain import pretrain
+    from srnet.models.pretraining import pretrain
     from srnet.tasks.synthetic.pretrain_settings import PretrainSettings
 
     steps = {"mlm_steps": 4, "pair_steps": 2, "compare_steps": 2, "warmup": 2}

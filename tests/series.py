@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from srnet.recipes import Point, Profile, Recipe
+from srnet.recipes.paradigms import Point, Profile
+from srnet.recipes.recipe import Recipe
 
 Series = Callable[[Profile], list[Point]]
 

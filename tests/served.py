@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 from audited import NLI, Scripted, split_of
 
-from srnet.audit import match, word_overlap
-from srnet.bias import fit_bias_scorer
-from srnet.page import Comparison, PairView, TrainingRows
-from srnet.page.app import make_app
-from srnet.page.guard import allowed_hosts
-from srnet.page.server import Server, bind, make_server
-from srnet.page.shortcut import Shortcut
-from srnet.page.worker import ModelThread
+from srnet.audit.classifiers import match
+from srnet.audit.rows import word_overlap
+from srnet.bias.model import fit_bias_scorer
+from srnet.page.app import allowed_hosts, make_app
+from srnet.page.comparison import Comparison, ModelThread
+from srnet.page.pair import PairView, Shortcut, TrainingRows
+from srnet.page.run import Server, bind, make_server
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Coarse
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from srnet.backbones import OwnClassifier
+from srnet.models.backbones import OwnClassifier
 from srnet.tasks.base import Metric, Task
 from srnet.tasks.splits import Kind, Split
 from srnet.tasks.synthetic import SyntheticTask

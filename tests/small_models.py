@@ -12,9 +12,10 @@ import torch
 import transformers as hf
 from torch import nn
 
-from srnet.backbones import CLASSIFIER, Head, load_backbone
 from srnet.masks.units import blocks_of, unit_mask
-from srnet.subnetwork import Subnetwork
+from srnet.models.backbones import load_backbone
+from srnet.models.heads import CLASSIFIER, Head
+from srnet.models.subnetwork import Subnetwork
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 12}
 RELATIVE = {"relative_attention": True, "max_relative_positions": 8, "pos_att_type": ["p2c", "c2p"]}

@@ -16,12 +16,13 @@ import pytest
 import typer
 
 import srnet
-from srnet.cli import app
+from srnet.cli.app import app
 from srnet.cli.options import Choice, Fields
-from srnet.experiment import Engine, Store
-from srnet.options import options_of
-from srnet.progress import Reporter
-from srnet.recipes import Order
+from srnet.config.fields import options_of
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
+from srnet.experiment.store import Store
+from srnet.recipes.order import Order
 from srnet.tasks.synthetic import SyntheticTask
 
 ROOT = Path(__file__).parent.parent

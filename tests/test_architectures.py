@@ -14,14 +14,14 @@ from architectures import ARCHITECTURES, TASK, Runs, pruners_of
 from methods import FROZEN, METHODS, STEERED
 from torch import nn
 
-from srnet.backbones import in_base
-from srnet.bank import MaskBank
-from srnet.experiment.nodes import load_task
-from srnet.masks import LAYERS, Mask, Targets
+from srnet.experiment.nodes.base import load_task
+from srnet.masks.mask import Mask
+from srnet.masks.targets import LAYERS, Targets, in_base
+from srnet.models.bank import MaskBank
+from srnet.models.subnetwork import Subnetwork, load_subnetwork
 from srnet.pruners.static import kind_of
-from srnet.subnetwork import Subnetwork, load_subnetwork
 from srnet.tasks.splits import Example, Split
-from srnet.training import encode
+from srnet.training.data import encode
 
 every = pytest.mark.parametrize("name", ARCHITECTURES)
 CASES = [(name, pruner.name) for name in ARCHITECTURES for pruner in pruners_of(name)]
@@ -31,7 +31,7 @@ import sys
 import numpy as np
 import torch
 from pathlib import Path
-from srnet.subnetwork import Subnetwork
+from srnet.models.subnetwork import Subnetwork
 sys.path.insert(0, "tests")
 from architectures import logits_on_dev
 torch.set_num_threads(1)

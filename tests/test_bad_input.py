@@ -14,15 +14,20 @@ from typing import Any
 import pytest
 
 from srnet import api
-from srnet.backbones import backbone_hash
-from srnet.cli import main
-from srnet.errors import UserError
-from srnet.experiment import CE, Engine, Evaluate, FineTune, Pretrained, Prune, Store
-from srnet.progress import Reporter
-from srnet.pruners import IMP, OneShot
-from srnet.subnetwork import load_subnetwork
+from srnet.cli.app import main
+from srnet.core.errors import UserError
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.models import Evaluate, Pretrained
+from srnet.experiment.nodes.objectives import CE
+from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.store import Store
+from srnet.models.backbones import backbone_hash
+from srnet.models.subnetwork import load_subnetwork
+from srnet.pruners.imp import IMP
+from srnet.pruners.magnitude import OneShot
 from srnet.tasks.files import FilesTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 
 def run(monkeypatch: Any, *words: object) -> int:
@@ -85,7 +90,7 @@ def test_ctrl_c_says_how_to_go_on(tiny_backbone: str, tmp_path: Path, monkeypatc
     def interrupt(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("srnet.experiment.compute_once.compute", interrupt)
+    monkeypatch.setattr("srnet.experiment.engines.local.compute", interrupt)
     (tmp_path / "t.yaml").write_text("{name: inference, train_size: 50, dev_size: 20, ood_size: 20}")
     words = ("finetune", "--task", tmp_path / "t.yaml", "--backbone", tiny_backbone, "--store", tmp_path / "s")
     assert run(monkeypatch, *words) == 130

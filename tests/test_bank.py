@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 from transformers import PreTrainedModel
 
 import srnet
-from srnet.backbones import Head, load_backbone
-from srnet.bank import MaskBank, _zero_pruned
-from srnet.errors import UserError
-from srnet.masks import LAYERS
-from srnet.pruners import OneShot
-from srnet.subnetwork import Subnetwork, load_subnetwork
+from srnet.core.errors import UserError
+from srnet.masks.targets import LAYERS
+from srnet.models.backbones import load_backbone
+from srnet.models.bank import MaskBank, _zero_pruned
+from srnet.models.heads import Head
+from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.pruners.magnitude import OneShot
 
 TWO, THREE = ("no", "yes"), ("no", "yes", "maybe")
 KINDS = ("raw", "other raw", "three labels", "words", "tuned", "tuned half", "full", "format 1")
@@ -330,7 +331,7 @@ def test_a_model_that_was_converted_ends_the_bank(tiny_backbone: str, folders: d
         bank.use("other raw")
 
 
-@pytest.mark.parametrize("where", ["srnet.bank.shutil.copy", "srnet.files.os.fdopen"])
+@pytest.mark.parametrize("where", ["srnet.models.bank.shutil.copy", "srnet.core.files.os.fdopen"])
 def test_a_full_disk_is_one_line(where: str, bank: MaskBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*given: object) -> None:
         named = [str(each) for each in given[-1:] if isinstance(each, Path)]

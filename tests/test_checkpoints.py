@@ -11,9 +11,9 @@ import pytest
 import transformers
 
 from srnet.audit.classifiers import Source, load_classifier
-from srnet.backbones import load_backbone
-from srnet.errors import UserError
-from srnet.experiment import Store
+from srnet.core.errors import UserError
+from srnet.experiment.store import Store
+from srnet.models.backbones import load_backbone
 
 LORA = {"peft_type": "LORA", "base_model_name_or_path": "bert-base-uncased", "r": 4}
 
@@ -48,7 +48,7 @@ def test_a_quantised_checkpoint(method: str, tiny_backbone: str, tmp_path: Path)
 
 
 def test_a_fault_of_the_hash_is_none_of_the_tokenizer(tiny_backbone: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.backbones.loading.hash_tensors", lambda tensors: 1 / 0)
+    monkeypatch.setattr("srnet.models.backbones.hash_tensors", lambda tensors: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         load_backbone(tiny_backbone, ("no", "yes"), seed=0)
 

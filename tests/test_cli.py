@@ -10,10 +10,10 @@ import pytest
 from commands import Shell
 
 import srnet
-from srnet.experiment import Store
-from srnet.recipes import FIGURES
-from srnet.report import CLAIMS
-from srnet.subnetwork import load_subnetwork
+from srnet.experiment.store import Store
+from srnet.models.subnetwork import load_subnetwork
+from srnet.recipes.figures import FIGURES
+from srnet.report.claims import CLAIMS
 
 # --- what works ----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from commands import Shell
 
-from srnet.experiment import Store
+from srnet.experiment.store import Store
 
 # --- mistakes ------------------------------------------------------------------------------------------------------
 
@@ -201,10 +201,10 @@ def refusing(code: int) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("function", "code", "said"),
     [
-        ("srnet.files.os.fsync", errno.ENOSPC, "no space left; free some space"),
-        ("srnet.files.os.fsync", errno.EDQUOT, "disk quota exceeded; free some space"),
-        ("srnet.files.tempfile.mkdtemp", errno.EROFS, "read-only file system; choose a folder"),
-        ("srnet.files.tempfile.mkstemp", errno.EACCES, "permission denied; choose a folder"),
+        ("srnet.core.files.os.fsync", errno.ENOSPC, "no space left; free some space"),
+        ("srnet.core.files.os.fsync", errno.EDQUOT, "disk quota exceeded; free some space"),
+        ("srnet.core.files.tempfile.mkdtemp", errno.EROFS, "read-only file system; choose a folder"),
+        ("srnet.core.files.tempfile.mkstemp", errno.EACCES, "permission denied; choose a folder"),
     ],
 )
 def test_a_full_or_read_only_disk(

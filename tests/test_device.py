@@ -10,7 +10,7 @@ import torch
 from gpus import Simulated
 
 import srnet
-from srnet.device import current_device, on_cpu, synchronize, visible_gpus
+from srnet.core.device import current_device, on_cpu, synchronize, visible_gpus
 
 PACKAGE = Path(srnet.__file__).parent
 

@@ -11,14 +11,14 @@ import pytest
 import torch
 import transformers as hf
 
-from srnet.errors import UserError
-from srnet.masks import Mask
+from srnet.core.errors import UserError
 from srnet.masks.granularity import WEIGHT, Granularity
-from srnet.masks.latency import Latency
+from srnet.masks.mask import Mask
 from srnet.masks.shrink import shrink
+from srnet.masks.timed import Latency
 from srnet.masks.units import unit_mask
-from srnet.objectives import OBJECTIVES
-from srnet.pruners import Pruner
+from srnet.objectives.base import OBJECTIVES
+from srnet.pruners.base import Pruner
 from srnet.training.method import split_snapshot
 from tests.devices import counted_device, second_device
 from tests.methods import METHODS, TRAINING

@@ -14,27 +14,28 @@ from series import recipe_of
 from small import small_defaults
 
 import srnet
-import srnet.backbones.checkpoints
-from srnet.backbones import backbone_hash, folder_or_name
-from srnet.cli import main
-from srnet.experiment import Engine, Store
-from srnet.experiment.nodes import Node
-from srnet.names import EMBEDDED, EMBEDDED_OTHER
-from srnet.progress import Reporter
-from srnet.pruners import OneShot
-from srnet.recipes import Profile
+import srnet.models.checkpoints
+from srnet.cli.app import main
+from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.base import Node
+from srnet.experiment.store import Store
+from srnet.models.backbones import backbone_hash
+from srnet.models.checkpoints import folder_or_name
+from srnet.pruners.magnitude import OneShot
+from srnet.recipes import profiles as toy
 from srnet.recipes.demo import DemoSettings
-from srnet.recipes.paradigms import Search, full, of_fine_tuned
-from srnet.recipes.profiles import toy
+from srnet.recipes.paradigms import Profile, Search, full, of_fine_tuned
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 
 @pytest.fixture
 def tiny_demo(tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The embedded backbone and benchmark, but tiny: what a demo costs is not what is tested here."""
     for name in (EMBEDDED, EMBEDDED_OTHER):
-        monkeypatch.setitem(srnet.backbones.checkpoints.SHIPPED, name, Path(tiny_backbone))
+        monkeypatch.setitem(srnet.models.checkpoints.SHIPPED, name, Path(tiny_backbone))
     monkeypatch.setattr(SyntheticTask.__init__, "__defaults__", small_defaults(200, 60, 60))
     monkeypatch.chdir(tmp_path)
     backbone_hash.cache_clear()
@@ -80,7 +81,7 @@ def test_the_demonstration_twice(
     assert steps["full model (CE), trained as long"] == steps["mask training (PoE)"] == "20"
     before = (out / "results.csv").read_bytes()
 
-    monkeypatch.setattr("srnet.experiment.compute_once.compute", refuse)
+    monkeypatch.setattr("srnet.experiment.engines.local.compute", refuse)
     assert run(monkeypatch, *command) == 0
     again = capsys.readouterr()
     assert again.err == "", "nothing was computed"
@@ -91,7 +92,7 @@ def test_the_demonstration_twice(
 def test_a_dry_run_does_nothing(
     tiny_demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("srnet.experiment.compute_once.compute", refuse)
+    monkeypatch.setattr("srnet.experiment.engines.local.compute", refuse)
     assert run(monkeypatch, "demo", "--measure", "--steps", "10", "--store", "store") == 0
     planned = capsys.readouterr().out.splitlines()
     # a seed: the full model and its control, a mask with CE, masks with PoE; their evaluations; raw; one bias model
@@ -159,7 +160,7 @@ def test_a_figure_of_the_paper_and_its_claim(
         finetuning + pruning
     }
 
-    monkeypatch.setattr("srnet.experiment.compute_once.compute", refuse)
+    monkeypatch.setattr("srnet.experiment.engines.local.compute", refuse)
     assert run(monkeypatch, *command, "--dry-run") == 0
     planned = capsys.readouterr().out.splitlines()
     assert all("  stored  " in line for line in planned[:-4])

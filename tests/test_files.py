@@ -11,14 +11,11 @@ from pathlib import Path
 import pytest
 
 from srnet.audit.classifiers import Source, load_classifier
-from srnet.audit.rule_files import load_rules
-from srnet.backbones.checkpoints import read_config
-from srnet.bias.vector_files import read_vectors
-from srnet.errors import UserError
-from srnet.experiment import Store
-from srnet.export.reference_masks import read_reference
-from srnet.export.smp_masks import read_smp
-from srnet.files import (
+from srnet.audit.contrast import load_rules
+from srnet.bias.vectors import read_vectors
+from srnet.config.yaml_files import read_yaml
+from srnet.core.errors import UserError
+from srnet.core.files import (
     new_folder,
     open_data,
     read_json,
@@ -28,8 +25,11 @@ from srnet.files import (
     spreadsheet_cell,
     writing,
 )
-from srnet.sealed import read_sealed
-from srnet.yaml_files import read_yaml
+from srnet.core.sealed import read_sealed
+from srnet.experiment.store import Store
+from srnet.models.checkpoints import read_config
+from srnet.models.formats.imports import read_reference
+from srnet.models.formats.smp import read_smp
 
 
 def test_a_folder_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.tasks.files import FilesTask
 from srnet.tasks.splits import Split
 

@@ -12,19 +12,21 @@ import numpy as np
 import pytest
 
 import srnet
-from srnet.cli import main
-from srnet.errors import UserError
-from srnet.experiment import Engine, FineTune, Store
-from srnet.experiment.nodes import TaskSpec
-from srnet.find_settings import FindSettings
-from srnet.finding import Biased, Find, Found, Tried
-from srnet.masks.latency import Latency
-from srnet.progress import Reporter
-from srnet.pruners import MaskTraining
-from srnet.recipes.profiles import toy
+from srnet.cli.app import main
+from srnet.core.errors import UserError
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.base import TaskSpec
+from srnet.experiment.nodes.training import FineTune
+from srnet.experiment.store import Store
+from srnet.find.search import Biased, Find, Found, Tried
+from srnet.find.settings import FindSettings
+from srnet.masks.timed import Latency
+from srnet.pruners.mask_training import MaskTraining
+from srnet.recipes import profiles as toy
 from srnet.tasks.base import Task
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 SMALL = SyntheticTask("inference", train_size=400, dev_size=80, ood_size=60)
 
@@ -54,7 +56,7 @@ class WithoutOod:
 
 @pytest.fixture
 def engine(tmp_path: Path, tiny_backbone: str, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    monkeypatch.setitem(srnet.backbones.checkpoints.SHIPPED, "srnet-tiny", Path(tiny_backbone))
+    monkeypatch.setitem(srnet.models.checkpoints.SHIPPED, "srnet-tiny", Path(tiny_backbone))
     short = TrainingSettings(learning_rate=1e-3, steps=6, eval_every=3, batch_size=16)
     monkeypatch.setattr(toy, "FINETUNING", short)
     monkeypatch.setattr(toy, "PRUNING", short)
@@ -352,7 +354,7 @@ def test_an_option_of_a_format_needs_the_format(
 def table(monkeypatch: pytest.MonkeyPatch) -> Latency:
     """Of a machine on which a model with two layers takes 20 ms."""
     found = Latency(head=1.0, neuron=0.05, attention=5.0, feed_forward=4.0, rest=2.0)
-    monkeypatch.setattr("srnet.experiment.latency.measure_latency", lambda model: found)
+    monkeypatch.setattr("srnet.speed.latency.measure_latency", lambda model: found)
     return found
 
 

@@ -23,7 +23,7 @@ import pytest
 import typer
 from processes import HERE, LIBRARIES, environment, small_recipe, started_fork_server
 
-from srnet.cli import app
+from srnet.cli.app import app
 
 ROOT = HERE.parent
 

@@ -11,8 +11,8 @@ from fuzz.valid import write_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srnet.errors import UserError
-from srnet.names import file_name
+from srnet.core.errors import UserError
+from srnet.core.names import file_name
 from srnet.tasks.files import FilesTask
 from srnet.tasks.squad import SquadTask
 

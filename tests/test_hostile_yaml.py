@@ -14,10 +14,10 @@ from fuzz.valid import BACKBONE, write_published, write_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srnet.errors import UserError
+from srnet.config.yaml_files import read_yaml
+from srnet.core.errors import UserError
 from srnet.recipes.files import load_recipe
 from srnet.recipes.tasks import load_task_file
-from srnet.yaml_files import read_yaml
 
 RECIPE = f"""
 task: task.yaml

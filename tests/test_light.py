@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import srnet
-from srnet.backbones.checkpoints import IDENTITY, SHIPPED
-from srnet.backbones.loading import load_backbone
-from srnet.experiment import Store, every_node
+from srnet.core.files import write_json
 from srnet.experiment.identity import describe
-from srnet.files import write_json
+from srnet.experiment.nodes.base import every_node
+from srnet.experiment.store import Store
+from srnet.models.backbones import load_backbone
+from srnet.models.checkpoints import IDENTITY, SHIPPED
 
 HEAVY = ("torch", "transformers", "sklearn", "pandas", "matplotlib", "plotly", "datasets")
 
@@ -107,11 +107,3 @@ def test_recorded_identities_are_those_of_the_shipped_backbones(name: str) -> No
     recorded = json.loads((SHIPPED[name] / IDENTITY).read_text())
     loaded = load_backbone(name, ("0", "1"), seed=0).sha256
     assert recorded == {"transformers": transformers.__version__, "sha256": loaded}
-
-
-@pytest.mark.parametrize("package", ["srnet.audit", "srnet.page"])
-def test_names_that_are_imported_at_first_use(package: str) -> None:
-    """Each is what it says, also after all modules of the package were imported: no module has the name of another."""
-    found = import_module(package)
-    values = [getattr(found, name) for _ in range(2) for name in found.__all__]
-    assert not [value for value in values if isinstance(value, ModuleType)]

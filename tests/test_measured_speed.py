@@ -21,20 +21,24 @@ from transformers import T5Config, T5ForSequenceClassification
 
 from srnet import api
 from srnet.api.speeds import _drawn_length, _known_scores, by_score
-from srnet.cli import main
+from srnet.cli.app import main
 from srnet.cli.speed import _table
-from srnet.errors import UserError
-from srnet.experiment import Engine, Pretrained, Store
+from srnet.core.errors import UserError
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
+from srnet.experiment.nodes.models import Pretrained
 from srnet.experiment.rebuild import stored_model
-from srnet.export import Merged, Onnx, Shrunk, Source
-from srnet.export.card import scores_on_card
-from srnet.progress import Reporter
-from srnet.pruners import OneShot
-from srnet.tasks.synthetic import SyntheticTask
-from srnet.timing import (
+from srnet.experiment.store import Store
+from srnet.models.formats.base import Source
+from srnet.models.formats.card import scores_on_card
+from srnet.models.formats.merged import Merged
+from srnet.models.formats.onnx import Onnx
+from srnet.models.formats.shrunk import Shrunk
+from srnet.pruners.magnitude import OneShot
+from srnet.speed.pace import Pace
+from srnet.speed.timing import (
     Measured,
-    Pace,
     Runner,
     Timing,
     _timing,
@@ -44,6 +48,7 @@ from srnet.timing import (
     time_runners,
     torch_runner,
 )
+from srnet.tasks.synthetic import SyntheticTask
 
 QUICK = Pace(rounds=2, lengths=(8, 16), batch=2, memory=False, threads=1)
 
@@ -114,7 +119,7 @@ def test_a_script_is_not_run_again_for_the_memory(tiny_backbone: str, tmp_path: 
     script = tmp_path / "script.py"
     call = f"srnet.speed({tiny_backbone!r}, pace=Pace(rounds=2, lengths=(8,), batch=1, threads=1))"
     script.write_text(
-        f"import srnet\nfrom srnet.pace import Pace\nprint('once')\nprint({call}[0].memory is not None)\n"
+        f"import srnet\nfrom srnet.speed.pace import Pace\nprint('once')\nprint({call}[0].memory is not None)\n"
     )
     ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=True)
     assert ran.stdout.split() == ["once", "True"]

@@ -19,14 +19,14 @@ from huggingface_hub import constants
 from huggingface_hub.utils import _detect_agent
 
 import srnet
-from srnet.audit import load_models
-from srnet.backbones.checkpoints import read_config, read_model, read_tokenizer
-from srnet.errors import UserError
-from srnet.experiment import Engine
+from srnet.audit.run import load_models
+from srnet.core.errors import UserError
+from srnet.core.lazy import transformers
+from srnet.core.network import NO_TELEMETRY, OFFLINE, _own_folder, guarded_hub, isolate_process
+from srnet.experiment.engine import Engine
 from srnet.experiment.engines.cluster import import_ray
-from srnet.export.onnx import import_onnxruntime
-from srnet.lazy import transformers
-from srnet.network import NO_TELEMETRY, OFFLINE, _own_folder, guarded_hub, isolate_process
+from srnet.models.checkpoints import read_config, read_model, read_tokenizer
+from srnet.models.formats.onnx import import_onnxruntime
 from srnet.tasks.reading import read_rows
 from srnet.tasks.synthetic import SyntheticTask
 

@@ -16,14 +16,14 @@ from typer.testing import CliRunner
 
 import srnet
 from srnet.cli.app import app
-from srnet.errors import UserError
-from srnet.experiment import BiasSpec
-from srnet.masks import Targets
-from srnet.options import FLAG, Option, as_cli_args, docs_of, kind_of, option, options_of
-from srnet.pruners import PRUNERS, Pruner
-from srnet.pruners.base import register
-from srnet.recipes import DataOptions, Order
-from srnet.training import TrainingSettings
+from srnet.config.fields import FLAG, Option, as_cli_args, docs_of, kind_of, option, options_of
+from srnet.core.errors import UserError
+from srnet.experiment.nodes.bias import BiasSpec
+from srnet.masks.targets import Targets
+from srnet.pruners.base import PRUNERS, Pruner, register
+from srnet.recipes.order import Order
+from srnet.recipes.tasks import DataOptions
+from srnet.training.settings import TrainingSettings
 
 
 class Called(Exception):

@@ -11,13 +11,13 @@ import transformers as hf
 from architectures import ARCHITECTURES, SMALL, TASK, Runs, write_backbone
 from torch import nn
 
-from srnet.backbones import load_backbone
-from srnet.errors import UserError
-from srnet.experiment.nodes import load_task
-from srnet.export.merged import save_merged
-from srnet.masks import Targets
-from srnet.subnetwork import Subnetwork
-from srnet.training import encode
+from srnet.core.errors import UserError
+from srnet.experiment.nodes.base import load_task
+from srnet.masks.targets import Targets
+from srnet.models.backbones import load_backbone
+from srnet.models.formats.merged import save_merged
+from srnet.models.subnetwork import Subnetwork
+from srnet.training.data import encode
 from srnet.training.predict import predict
 
 

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from srnet.cli.app import app
-from srnet.errors import UserError
-from srnet.experiment import BiasModel, BiasSpec
-from srnet.recipes import Order
+from srnet.core.errors import UserError
+from srnet.experiment.nodes.bias import BiasModel, BiasSpec
+from srnet.recipes.order import Order
 from srnet.recipes.tasks import load_task_file
 from srnet.tasks.files import DataFile, FilesTask
 from srnet.tasks.published import published_task

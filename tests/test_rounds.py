@@ -13,12 +13,15 @@ from made_up import remember
 from small import read_no_backbone
 
 import srnet
-from srnet.errors import UserError
-from srnet.experiment import Evaluate, Node, Store, load_task
+from srnet.core.errors import UserError
 from srnet.experiment.estimate import Estimate, seconds_of
-from srnet.recipes import Order
-from srnet.report import CLAIMS, Finding, findings_table
-from srnet.rounds import Rounds
+from srnet.experiment.nodes.base import Node, load_task
+from srnet.experiment.nodes.models import Evaluate
+from srnet.experiment.store import Store
+from srnet.recipes.order import Order
+from srnet.report.claims import CLAIMS, Finding
+from srnet.report.rounds import Rounds
+from srnet.report.tables import findings_table
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough evidence"
 
@@ -26,7 +29,7 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough evidence"
 @pytest.fixture(autouse=True)
 def _keys_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     read_no_backbone(monkeypatch)
-    monkeypatch.setattr("srnet.files.os.fsync", lambda descriptor: None)
+    monkeypatch.setattr("srnet.core.files.os.fsync", lambda descriptor: None)
 
 
 class Said:
@@ -130,7 +133,7 @@ def test_every_look_is_tested_at_a_stricter_level(tmp_path: Path) -> None:
 def test_a_round_that_would_exceed_the_budget_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order, engine = setup(tmp_path, {seed: 0.1 + 0.04 * (-1) ** seed for seed in range(10)})
     times = iter(range(0, 1000, 10))
-    monkeypatch.setattr("srnet.rounds.estimate", lambda nodes, store: Estimate(1, 1, 15.0, 1))
+    monkeypatch.setattr("srnet.report.rounds.estimate", lambda nodes, store: Estimate(1, 1, 15.0, 1))
     # the clock shows 10 s more at each look: started at 0, the first round at 10, the second at 20
     finding = run(order, engine, budget=30.0, clock=lambda: float(next(times)))
     assert (finding.answer, finding.seeds, engine.calls) == (OPEN, 3, 1)

@@ -12,16 +12,21 @@ import numpy as np
 import pytest
 
 from srnet import api
-from srnet.cli import main
-from srnet.errors import UserError
-from srnet.experiment import CE, Distilled, Engine, Evaluate, FineTune, Pretrained, Prune, Store
+from srnet.cli.app import main
+from srnet.core.errors import UserError
 from srnet.experiment.compute import TOKENS, load_logits
-from srnet.pruners import Movement, StaticShared
-from srnet.recipes import Order
-from srnet.subnetwork import Subnetwork
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.models import Evaluate, Pretrained
+from srnet.experiment.nodes.objectives import CE, Distilled
+from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.store import Store
+from srnet.models.subnetwork import Subnetwork
+from srnet.pruners.movement import Movement
+from srnet.pruners.static import StaticShared
+from srnet.recipes.order import Order
 from srnet.tasks.files import FilesTask
 from srnet.tasks.squad import SquadTask, squad_task
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 SHORT = TrainingSettings(learning_rate=1e-3, score_rate=5e-2, steps=4, eval_every=2, batch_size=8, max_length=48)
 PLAIN = replace(SHORT, score_rate=None)

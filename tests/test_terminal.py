@@ -12,8 +12,7 @@ from commands import run
 from fuzz.valid import ROWS, csv_text, write_task
 from rich.table import Table
 
-from srnet.progress import Reporter
-from srnet.terminal import Terminal
+from srnet.core.progress import Reporter, Terminal
 
 ESCAPES = "\x1b[31m\x9b31m\x07\x08\r\x7f\u202e"
 """A colour in two ways, a bell, a step back, a return, a deletion, and text that runs to the left."""

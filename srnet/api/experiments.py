@@ -7,27 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from srnet.evaluation import MIN_SEEDS
-from srnet.experiment import Engine
-from srnet.files import require_writable
-from srnet.options import as_cli_args
-from srnet.progress import is_secondary_rank
-from srnet.recipes import Order, Recipe, demo_recipe, load_recipe
-from srnet.recipes.demo import DemoSettings
-from srnet.recipes.recipe import with_latencies
-from srnet.report import (
-    Evidence,
-    Finding,
-    Page,
-    Results,
-    Section,
-    answer_claims,
-    mask_pictures,
-    report_files,
-    section_id,
-    write_report,
-)
-from srnet.rounds import Rounds
+from srnet.config.fields import as_cli_args
+from srnet.core.files import require_writable
+from srnet.core.progress import is_secondary_rank
+from srnet.evaluation.verdict import MIN_SEEDS
+from srnet.experiment.engine import Engine
+from srnet.recipes.demo import DemoSettings, demo_recipe
+from srnet.recipes.files import load_recipe
+from srnet.recipes.order import Order
+from srnet.recipes.recipe import Recipe, with_latencies
+from srnet.report.claims import Finding, answer_claims
+from srnet.report.evidence import Evidence
+from srnet.report.masks import mask_pictures
+from srnet.report.page import Page, Section, report_files, section_id, write_report
+from srnet.report.results import Results
+from srnet.report.rounds import Rounds
 from srnet.tasks.synthetic import SyntheticTask
 
 

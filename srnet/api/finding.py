@@ -8,21 +8,25 @@ from pathlib import Path
 from srnet.api.experiments import run_recipe
 from srnet.api.models import export_model
 from srnet.api.speeds import Comparison, by_score, compare_speed
-from srnet.audit import audit_models, check_writable
-from srnet.errors import UserError
-from srnet.experiment import BiasSpec, Engine, Evaluate, ModelNode, Store, load_task
-from srnet.experiment.nodes import TaskSpec
-from srnet.export import FORMATS, Format, get_format
-from srnet.export.card import score_name, scores_of_graph
-from srnet.files import read_json, require_writable, write_json
-from srnet.find_settings import FindSettings
-from srnet.finding import Find, Found
+from srnet.audit.run import audit_models
+from srnet.audit.writing import check_writable
+from srnet.core.errors import UserError
+from srnet.core.files import read_json, require_writable, write_json
+from srnet.core.names import EMBEDDED
+from srnet.core.progress import is_secondary_rank
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.base import TaskSpec, load_task
+from srnet.experiment.nodes.bias import BiasSpec
+from srnet.experiment.nodes.models import Evaluate, ModelNode
+from srnet.experiment.store import Store
+from srnet.find.search import Find, Found
+from srnet.find.settings import FindSettings
 from srnet.masks.granularity import WEIGHT
-from srnet.names import EMBEDDED
-from srnet.pace import Pace
-from srnet.progress import is_secondary_rank
-from srnet.recipes.plan import Plan, plan
-from srnet.report import report_files, section_id
+from srnet.models.formats.base import FORMATS, Format, get_format
+from srnet.models.formats.card import score_name, scores_of_graph
+from srnet.recipes.recipe import Plan, plan
+from srnet.report.page import report_files, section_id
+from srnet.speed.pace import Pace
 
 PACE = Pace(rounds=15, lengths=(8, 32, 128), batch=8, threads=1, memory=False)
 """Short, with a length that every model can read, and one thread: two wait for each other on a busy machine."""

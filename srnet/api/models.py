@@ -7,33 +7,36 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from srnet.errors import UserError, choose, running
-from srnet.evaluation import BIASED_BY
-from srnet.experiment import BiasSpec, Engine, Evaluate, FineTune, ModelNode, Objective, Pretrained, Prune, load_task
+from srnet.core.errors import UserError, choose, running
+from srnet.core.files import read_json, require_new
+from srnet.core.names import EMBEDDED
+from srnet.core.progress import Reporter
+from srnet.evaluation.verdict import BIASED_BY
 from srnet.experiment.compute import score_splits
+from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
-from srnet.experiment.latency import latency_of, with_latency
-from srnet.experiment.nodes import TaskSpec, answers_of
+from srnet.experiment.nodes.base import TaskSpec, load_task
+from srnet.experiment.nodes.bias import BiasSpec
+from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained, answers_of
+from srnet.experiment.nodes.objectives import Objective
+from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.objective import Needs, ObjectiveSources, make_objective
 from srnet.experiment.rebuild import stored_model
-from srnet.export import Format, Source, get_format, write
-from srnet.export.deployed import check_labels, exported_scores
-from srnet.export.imports import IMPORTED, outputs_of, read_published
-from srnet.exported import is_exported
-from srnet.files import read_json, require_new
-from srnet.masks import Mask
-from srnet.masks.latency import Latency
-from srnet.names import EMBEDDED
-from srnet.objectives import get_objective
-from srnet.progress import Reporter
-from srnet.pruners import Pruner
-from srnet.pruners.base import OfUnits, speedup_text
+from srnet.masks.mask import Mask
+from srnet.masks.timed import Latency
+from srnet.models.exported import is_exported
+from srnet.models.formats.base import Format, Source, get_format, write
+from srnet.models.formats.deployed import check_labels, exported_scores
+from srnet.models.formats.imports import IMPORTED, outputs_of, read_published
+from srnet.models.pretraining import pretrain as pretrain_backbone
+from srnet.models.subnetwork import Subnetwork
+from srnet.objectives.base import get_objective
+from srnet.pruners.base import OfUnits, Pruner, speedup_text
 from srnet.pruners.penalised import Penalised
-from srnet.recipes.profiles.defaults import check_rates, finetuning_for, pruning_for
-from srnet.subnetwork import Subnetwork
-from srnet.tasks.synthetic.pretrain import pretrain as pretrain_backbone
+from srnet.recipes.profiles import check_rates, finetuning_for, pruning_for
+from srnet.speed.latency import latency_of, with_latency
 from srnet.tasks.synthetic.pretrain_settings import PretrainSettings
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 TOLERANCE = 0.002
 """How far a pruner without a budget may miss its sparsity before a remark says so."""
@@ -279,8 +282,9 @@ def export_model(
 ) -> Path:
     """Write a model of the store (by key), or a saved subnetwork folder, in a format that others can use.
 
-    `format` is one of `srnet.export.FORMATS`, by its name or as an instance. `options` are the fields of the named one:
-    `dtype` of `subnetwork`, `uniform` of `shrunk`, `int8` of `onnx`. `say` is called with remarks on the result.
+    `format` is one of `srnet.models.formats.base.FORMATS`, by its name or as an instance. `options` are the fields of
+    the named one: `dtype` of `subnetwork`, `uniform` of `shrunk`, `int8` of `onnx`. `say` is called with remarks on
+    the result.
     """
     chosen = get_format(format)(**options) if isinstance(format, str) else format
     out = Path(out)

@@ -8,15 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from srnet.errors import UserError, choose
-from srnet.experiment import Engine, Store
+from srnet.core.errors import UserError, choose
+from srnet.core.files import require_writable, write_bytes
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
 from srnet.experiment.rebuild import stored_model
-from srnet.export.card import scores_by_name, scores_of_folder
-from srnet.files import require_writable, write_bytes
-from srnet.pace import Pace
-from srnet.progress import Reporter
-from srnet.timing import Measured, measure_speed, speed_against_scores, threads_of
+from srnet.experiment.store import Store
+from srnet.models.formats.card import scores_by_name, scores_of_folder
+from srnet.speed.pace import Pace
+from srnet.speed.timing import Measured, measure_speed, speed_against_scores, threads_of
 
 PICTURES = ("png", "pdf", "svg")
 SHORTEST_KEY = 4

@@ -1,34 +1,221 @@
-"""Any classifier behind one protocol: a key of the store, a saved subnetwork, a Hugging Face folder or name, ONNX."""
+"""From two lists of texts to what a model reads, and a classifier of such texts."""
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from srnet.audit.cards import read_card
-from srnet.audit.encoding import TextClassifier
-from srnet.audit.labels import match_labels
-from srnet.backbones import has_language_model, keep_own_classifier, load_backbone, load_language_model
-from srnet.backbones.checkpoints import check_no_adapter, read_config, read_tokenizer
-from srnet.device import current_device
-from srnet.errors import UserError, running
-from srnet.experiment import Store
-from srnet.experiment.nodes import TaskSpec
+from srnet.core.device import current_device
+from srnet.core.errors import UserError, reason, running, shortened
+from srnet.core.files import read_json_object, require_readable_in
+from srnet.core.names import DOWNLOAD_VARIABLE, are_unnamed, match_names, output_names
+from srnet.core.sealed import LONGEST_TEXT, check_max_length, read_sealed
+from srnet.experiment.nodes.base import TaskSpec
 from srnet.experiment.rebuild import stored_model
-from srnet.export.onnx import GRAPH
-from srnet.exported import is_exported
-from srnet.files import require_readable_in
-from srnet.label_words import read_at_first_token, restrict_to
-from srnet.names import DOWNLOAD_VARIABLE, output_names
-from srnet.subnetwork import CARD, Subnetwork, load_subnetwork
-from srnet.tasks.answers import CLASSES
-from srnet.training import Encoded
+from srnet.experiment.store import Store
+from srnet.models.backbones import has_language_model, keep_own_classifier, load_backbone, load_language_model
+from srnet.models.checkpoints import (
+    LARGEST_COUNT,
+    check_no_adapter,
+    read_config,
+    read_pretrained,
+    read_tokenizer,
+    reading,
+)
+from srnet.models.exported import CARD, is_exported
+from srnet.models.formats.graphs import SEGMENTS, graph_logits
+from srnet.models.formats.onnx import GRAPH, open_graph
+from srnet.models.heads import read_at_first_token, restrict_to
+from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.subnetwork_files import CARD as SUBNETWORK_CARD
+from srnet.tasks.answers.classes import CLASSES
+from srnet.tasks.splits import Split
+from srnet.training.data import Encoded, encode
 from srnet.training.predict import predict
+
+
+def encode_pairs(text_a: Sequence[str], text_b: Sequence[str], tokenizer: Any, max_length: int, pairs: bool) -> Encoded:
+    """Tokens of each pair, as in training. With `pairs` a last row is added, which belongs to no text.
+
+    `encode` reads a split without any second text as single texts. With the added row, a pair whose second text is
+    empty is encoded the same way whichever rows come with it.
+    """
+    first, second = ((*map(_encodable, texts), ".") for texts in (text_a, text_b))
+    if not pairs:
+        first, second = first[:-1], ("",) * len(text_a)
+    ids = tuple(map(str, range(len(first))))
+    labels = np.zeros(len(first), dtype=np.int64)
+    return encode(Split("rows", "ID", ids, first, second, labels, ("",) * len(first)), tokenizer, max_length)
+
+
+def _encodable(text: str) -> str:
+    """Without lone surrogates, which JSON can hold and tokenizers refuse."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+@dataclass(frozen=True)
+class TextClassifier(ABC):
+    """A model in memory with its tokenizer."""
+
+    name: str
+    labels: tuple[str, ...]
+    model: Any
+    tokenizer: Any
+    max_length: int
+    pairs: bool = True
+    """Whether there is a second text, even where it is empty."""
+
+    def logits(self, text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
+        if not text_a:
+            return np.empty((0, len(self.labels)), dtype=np.float32)
+        data = encode_pairs(text_a, text_b, self.tokenizer, self.max_length, self.pairs)
+        return self.predict(data)[: len(text_a)]
+
+    @abstractmethod
+    def predict(self, data: Encoded) -> np.ndarray:
+        """The logits of every row."""
+
+
+# --- which output of a model stands for which label of a task ---
+
+
+@dataclass(frozen=True)
+class LabelMatch:
+    """For each label of the task, the output that stands for it. `note`: what had to be assumed."""
+
+    order: tuple[int, ...]
+    note: str = ""
+
+
+def match_labels(
+    model: str, theirs: Sequence[str], ours: Sequence[str], spellings: Mapping[str, str] | None = None
+) -> LabelMatch:
+    """Match by name, then by the task's other spellings; outputs without names are taken in the task's order."""
+    order = match_names(theirs, ours, spellings)
+    if order is not None:
+        return LabelMatch(order)
+    if len(theirs) == len(ours) and are_unnamed(theirs):
+        return LabelMatch(
+            tuple(range(len(ours))),
+            f"{model} does not name its outputs; they are taken in the order of the task: {', '.join(ours)}",
+        )
+    listed = [shortened(", ".join(labels), 80) for labels in (theirs, ours)]
+    raise UserError(
+        f"{model} tells {listed[0]} apart, the task {listed[1]}",
+        "audit models of one task, or name the labels alike (id2label in config.json)",
+    )
+
+
+# --- what a folder says about its model: `srnet.json` of an export, or a plain `config.json` ---
+
+CONFIG = "config.json"
+
+
+@dataclass(frozen=True)
+class Card:
+    labels: tuple[str, ...] | None
+    """In the order of the outputs; None where they have no names."""
+    max_length: int
+    pad_token_id: int = 0
+
+
+def check_files(folder: Path) -> None:
+    """Refuse an export whose files were altered. A card that was written by hand has no checksums."""
+    if is_exported(folder) and "sha256" in read_json_object(folder / CARD):
+        read_sealed(folder, CARD)
+
+
+def read_card(folder: Path) -> Card:
+    return _exported(folder / CARD) if is_exported(folder) else _config(folder / CONFIG)
+
+
+def _exported(path: Path) -> Card:
+    card = read_json_object(path, labels=list, max_length=int)
+    if card.get("per_token"):
+        raise UserError(f"{path.parent} marks spans of a text", "an audit needs a classifier of texts")
+    if not card["labels"] or not all(isinstance(label, str) for label in card["labels"]):
+        raise UserError(f"{path} names no labels", "export the model again")
+    check_max_length(path, card["max_length"])
+    return Card(tuple(card["labels"]), card["max_length"])
+
+
+def _config(path: Path) -> Card:
+    config = read_json_object(path)
+    length = _number(config, "max_length", CLASSES.max_length)
+    positions = _number(config, "max_position_embeddings", length)
+    return Card(_id2label(config, path), min(length, positions), _number(config, "pad_token_id", 0))
+
+
+def _id2label(config: Mapping[str, Any], path: Path) -> tuple[str, ...] | None:
+    named = config.get("id2label")
+    if named is None:
+        return None
+    if not isinstance(named, dict) or sorted(named) != sorted(map(str, range(len(named)))):
+        raise UserError(f"{path}: id2label does not number the outputs", "restore the file")
+    return tuple(str(named[str(index)]) for index in range(len(named)))
+
+
+def _number(values: Mapping[str, Any], key: str, otherwise: int) -> int:
+    value = values.get(key)
+    return value if type(value) is int and 0 < value <= LONGEST_TEXT else otherwise
+
+
+# --- a classifier in ONNX: a folder with `model.onnx`, a tokenizer, and `srnet.json` or `config.json` ---
+
+
+class OnnxClassifier(TextClassifier):
+    """A graph that onnxruntime runs."""
+
+    def predict(self, data: Encoded) -> np.ndarray:
+        return graph_logits(self.model, data)
+
+
+def load_onnx(folder: Path, name: str, max_length: int | None = None, pairs: bool = True) -> OnnxClassifier:
+    check_files(folder)
+    card = read_card(folder)
+    graph = open_graph(folder / GRAPH)
+    length = graph.max_length(card.max_length if max_length is None else max_length)
+    tokenizer = _tokenizer(folder, card)
+    if SEGMENTS in graph.inputs:  # tokenizer.json does not say whether they are read
+        tokenizer.model_input_names = list(dict.fromkeys([*tokenizer.model_input_names, SEGMENTS]))
+    return OnnxClassifier(name, _labels(card, graph.width, folder), graph, tokenizer, length, pairs)
+
+
+def _labels(card: Card, width: int | None, folder: Path) -> tuple[str, ...]:
+    """Those of the card; outputs without names are numbered."""
+    if card.labels is None and width is not None and width <= LARGEST_COUNT:
+        return output_names(width)
+    if card.labels is None or width not in (None, len(card.labels)):
+        raise UserError(
+            f"{folder} names {len(card.labels or ())} labels for {width or 'any number of'} outputs",
+            "give config.json id2label",
+        )
+    return card.labels
+
+
+def _tokenizer(folder: Path, card: Card) -> Any:
+    try:
+        with reading(folder):
+            if (folder / "tokenizer_config.json").is_file():
+                tokenizer = read_pretrained(AutoTokenizer, str(folder))
+            else:
+                tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+                tokenizer.name_or_path = str(folder)
+            if tokenizer.pad_token_id is None:
+                tokenizer.pad_token = tokenizer.convert_ids_to_tokens(card.pad_token_id)
+    except Exception as error:  # the tokenizers library raises plain Exceptions
+        raise UserError(f"{folder} has no usable tokenizer: {reason(error)}", "restore it") from error
+    return tokenizer
+
+
+# --- any classifier behind one protocol ---
 
 _KEY = re.compile(r"[0-9a-f]{6,}")
 """What the beginning of a key looks like."""
@@ -124,7 +311,7 @@ def _is_key(source: Source) -> bool:
 
 
 def _format_of(folder: Path) -> Callable[[Source], Classifier]:
-    if (folder / CARD).is_file():
+    if (folder / SUBNETWORK_CARD).is_file():
         return _from_subnetwork
     if any((folder / name).is_file() for name in _CHECKPOINTS):
         return _from_hugging_face
@@ -132,7 +319,9 @@ def _format_of(folder: Path) -> Callable[[Source], Classifier]:
         return _from_onnx
     if is_exported(folder):
         return _from_export
-    raise UserError(f"{folder} holds no model", f"it needs one of {CARD}, {', '.join(_CHECKPOINTS)}, {GRAPH}")
+    raise UserError(
+        f"{folder} holds no model", f"it needs one of {SUBNETWORK_CARD}, {', '.join(_CHECKPOINTS)}, {GRAPH}"
+    )
 
 
 def _from_store(source: Source) -> Classifier:
@@ -198,6 +387,5 @@ def _from_export(source: Source) -> Classifier:
 
 
 def _from_onnx(source: Source) -> Classifier:
-    from srnet.audit.onnx import load_onnx
 
     return load_onnx(source.folder, source.name, source.max_length, source.pairs)

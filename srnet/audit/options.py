@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from srnet.errors import UserError
-from srnet.options import option
+from srnet.config.fields import option
+from srnet.core.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,21 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from srnet.audit.calibration import Calibration, calibrations
 from srnet.audit.classifiers import Matched
-from srnet.audit.disagreement import disagree
-from srnet.audit.loyalty import Loyalty, loyalty
+from srnet.audit.measures import (
+    Calibration,
+    Loyalty,
+    SplitScores,
+    SubCase,
+    calibrations,
+    loyalty,
+    split_scores,
+    sub_cases,
+)
 from srnet.audit.outcomes import RuleOutcome
-from srnet.audit.rows import Judged, judge_split
-from srnet.audit.scores import SplitScores, SubCase, split_scores, sub_cases
+from srnet.audit.rows import Judged, disagree, judge_split
 from srnet.audit.shortcut import Dependence, ShortcutSides, over_bias_confidence, over_word_overlap, shortcut_sides
-from srnet.evaluation import Interval
+from srnet.evaluation.significance import Interval
 from srnet.tasks.base import Task
 
 T = TypeVar("T")

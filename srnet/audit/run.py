@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 
 from srnet.audit.classifiers import Classifier, Matched, Source, load_classifier, match, task_of
-from srnet.audit.contrast import RULES, Rule
+from srnet.audit.contrast import RULES, Rule, load_rules
 from srnet.audit.options import AuditOptions
 from srnet.audit.outcomes import ROWS, RuleOutcome, apply_rule
 from srnet.audit.report import Audit, make_audit
 from srnet.audit.rows import collect_logits
-from srnet.audit.rule_files import load_rules
 from srnet.audit.writing import check_writable, write_audit
-from srnet.errors import UserError
-from srnet.experiment import Bias, BiasSpec, Engine, load_task
-from srnet.experiment.artifacts import bias_predictions
-from srnet.experiment.nodes import TaskSpec
-from srnet.files import DiskFull
+from srnet.core.errors import UserError
+from srnet.core.files import DiskFull
+from srnet.experiment.compute import bias_predictions
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.base import TaskSpec, load_task
+from srnet.experiment.nodes.bias import Bias, BiasSpec
 from srnet.tasks.base import Task
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from srnet.audit.calibration import Reliability
+from srnet.audit.measures import Reliability
 from srnet.audit.report import Audit
 from srnet.audit.shortcut import Bin, Dependence
-from srnet.evaluation import Interval
+from srnet.evaluation.significance import Interval
 from srnet.tasks.splits import LEVELS
 
 

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from srnet.bias.features import claim_features, claim_vocabulary, claim_words, overlap_features
 from srnet.bias.vectors import WordVectors
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.tasks.base import Shortcut, Task
 from srnet.tasks.splits import Split
 

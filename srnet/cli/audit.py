@@ -14,7 +14,7 @@ import srnet
 from srnet.cli.app import Data, Given, Json, Run, app, out
 from srnet.cli.models import Bias, ShortRun, task_spec
 from srnet.cli.options import Command, Fields
-from srnet.errors import shortened
+from srnet.core.errors import shortened
 
 SHOWN = 5
 """Disagreements that are printed; the page and the csv have the others."""
@@ -64,7 +64,7 @@ def audit(
 
 
 def _print_audit(found: Any) -> None:
-    from srnet.audit import tables_of
+    from srnet.audit.tables import tables_of
 
     for letter, name in zip(found.letters, found.models, strict=True):
         out.print(f"{letter}: {name}")
@@ -92,7 +92,7 @@ def _table(given: Any) -> Table:
 
 
 def _print_worst(found: Any) -> None:
-    from srnet.audit import disagreements
+    from srnet.audit.rows import disagreements
 
     total = sum(found.disagreements.values())
     what = "disagreements" if len(found.models) > 1 else "errors"
@@ -106,3 +106,31 @@ def _print_worst(found: Any) -> None:
         out.print(f"  {split.name} {split.ids[each.row]}: {classes[split.labels[each.row]]}; {answers}")
         for text in filter(None, (split.text_a[each.row], split.text_b[each.row])):
             out.print(f"    {shortened(text, TEXT)}", style="dim")
+
+
+# --- the command that opens a page with two models side by side ---
+
+OtherModel = Annotated[str, typer.Argument(metavar="B", help="The model to compare with A.")]
+Options = Annotated[Given, Fields("Page", "srnet.page:PageOptions")]
+
+
+@app.command(cls=Command)
+def page(
+    *, a: First, b: OtherModel, task: Task = None, options: Options, bias: Bias, data: Data, run: ShortRun
+) -> None:
+    """Open a local page with two models side by side.
+
+    Type a pair of texts, or step through the rows on which the models disagree: the page shows both answers, what the
+    shortcut alone would say, the words that the texts share, and the nearest rows of the training data. It listens on
+    127.0.0.1 and fetches nothing. Needs starlette and uvicorn. Ctrl-C ends it.
+    """
+    srnet.open_page(
+        a,
+        b,
+        task=task_spec(task, data),
+        options=srnet.PageOptions(**options),
+        bias=srnet.BiasSpec(**bias) if bias else None,
+        engine=Run(**run).start(),
+        ready=lambda address: out.print(f"Page: {address} (Ctrl-C ends it)"),
+    )
+    out.print("closed")

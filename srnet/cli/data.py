@@ -11,12 +11,12 @@ import typer
 from rich.table import Column, Table
 
 import srnet
-from srnet.cli.app import Data, Given, Json, app, out
+from srnet.cli.app import Data, Given, Json, StoreFolder, app, out, runnable
 from srnet.cli.options import Command, Fields
-from srnet.cli.program import runnable
+from srnet.core.errors import UserError
 
-group = typer.Typer(help="Look at data before you train on them.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(group, name="data")
+data_commands = typer.Typer(help="Look at data before you train on them.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(data_commands, name="data")
 SHOWN = 10
 """Bad rows that are printed; --json has them all."""
 LAYOUT = ("text_a", "text_b", "label", "group", "labels", "answer", "metric", "columns", "shortcut")
@@ -26,7 +26,7 @@ NewFolder = Annotated[Path, typer.Option("--out", help="A new folder for the csv
 TaskName = Annotated[str, typer.Argument(help=f"{TASKS}, a task of the embedded benchmark, or a YAML file.")]
 
 
-@group.command(cls=Command)
+@data_commands.command(cls=Command)
 def check(*, task: TaskName, data: Data, json: Json = False) -> None:
     """Rows, labels or scores, duplicates, lengths, bad rows with their lines, and the fingerprint of a task's data.
 
@@ -89,7 +89,7 @@ class Files:
     """OOD training data, for upper bounds."""
 
 
-@group.command(cls=Command)
+@data_commands.command(cls=Command)
 def describe(
     *,
     train: Annotated[Path, typer.Option(help="Training examples: csv, tsv, txt, jsonl (.gz) or parquet.")],
@@ -99,7 +99,7 @@ def describe(
     layout: Annotated[Given, Fields("Columns and answers", "srnet.tasks.files:FilesTask", only=LAYOUT)],
 ) -> None:
     """Describe your own files once; every command then takes the YAML file as --task."""
-    from srnet.tasks.answers import get_answer
+    from srnet.tasks.answers.base import get_answer
     from srnet.tasks.layout import label_counts
 
     answer, named = get_answer(layout.get("answer", "class")), layout.get("labels") or ()
@@ -112,8 +112,58 @@ def describe(
     out.print(f"{written}: now", runnable(f"`srnet data check {shlex.quote(str(written))}`"))
 
 
-@group.command(cls=Command)
+@data_commands.command(cls=Command)
 def write(*, task: TaskName, folder: NewFolder, data: Data) -> None:
     """Write a task's examples as csv files, one per split: to read them, or to start from."""
     for path in srnet.write_csv(srnet.DataOptions(**data).task(task).load(), folder):
         out.print(str(path))
+
+
+# --- commands about the store of results ---
+
+store_commands = typer.Typer(
+    help="Look at, check and clean the store of results.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(store_commands, name="store")
+Days = Annotated[float | None, typer.Option(help="Also remove artifacts older than this many days.")]
+
+
+def _opened(folder: Given) -> Any:
+    return srnet.Store(folder.get("store")).require()
+
+
+@store_commands.command(cls=Command)
+def ls(*, folder: StoreFolder) -> None:
+    """List what has been computed, oldest first."""
+    store = _opened(folder)
+    table = Table(Column("key", no_wrap=True, min_width=16), "type", "what", "size", "seconds", "made")
+    for entry in store.entries():
+        size = f"{entry.bytes / 1e6:.1f} MB"
+        table.add_row(entry.key, entry.type, runnable(entry.label), size, f"{entry.seconds:.0f}", entry.created)
+    out.print(table, str(store.root), sep="\n")
+
+
+@store_commands.command(cls=Command)
+def show(*, key: Annotated[str, typer.Argument(help="A key, or its beginning.")], folder: StoreFolder) -> None:
+    """Print everything known about an artifact: its expression, files and checksums."""
+    store = _opened(folder)
+    out.print_json(data=store.manifest(store.find(key)))
+
+
+@store_commands.command(cls=Command)
+def verify(*, folder: StoreFolder) -> None:
+    """Check every file against its checksum."""
+    store = _opened(folder)
+    problems, total = store.verify(), len(store.keys())
+    for key, problem in problems.items():
+        out.print(f"{key}: {problem}")
+    if problems:
+        raise UserError(f"{len(problems)} damaged of {total} artifacts", "they are computed again when needed")
+    out.print(f"{total} artifacts, all whole")
+
+
+@store_commands.command(cls=Command)
+def gc(*, older_than: Days = None, folder: StoreFolder) -> None:
+    """Remove leftovers of interrupted runs and damaged artifacts."""
+    for path in _opened(folder).gc(older_than):
+        out.print(f"removed {path}")

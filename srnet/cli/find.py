@@ -13,7 +13,7 @@ from srnet.cli.models import Bias
 from srnet.cli.options import LINE, Choice, Command, Fields
 from srnet.cli.recipes import DryRun, Measure, print_plan
 from srnet.cli.speed import times_text
-from srnet.names import EMBEDDED
+from srnet.core.names import EMBEDDED
 
 Task = Annotated[str, typer.Argument(help="As in `srnet finetune`: a name, or a YAML file of your own.")]
 Backbone = Annotated[str, typer.Option(help="A folder, a hub name, srnet-tiny or srnet-small.")]
@@ -27,11 +27,11 @@ def find(
     ctx: typer.Context,
     task: Task,
     backbone: Backbone = EMBEDDED,
-    settings: Annotated[Given, Fields("Search", "srnet.find_settings:FindSettings")],
+    settings: Annotated[Given, Fields("Search", "srnet.find.settings:FindSettings")],
     budget: Budget = None,
     dry_run: DryRun = False,
     measure: Measure = False,
-    format: Annotated[Any, Choice("format", "srnet.export:FORMATS", None)],
+    format: Annotated[Any, Choice("format", "srnet.models.formats:FORMATS", None)],
     folder: Folder = Path("srnet-find"),
     bias: Bias,
     data: Data,

@@ -10,13 +10,12 @@ import typer
 from rich.table import Column, Table
 
 import srnet
-from srnet.cli.app import Data, Given, Json, Run, StoreFolder, app, out
+from srnet.cli.app import Data, Given, Json, Run, StoreFolder, app, out, runnable
 from srnet.cli.options import Choice, Command, Fields
-from srnet.cli.program import runnable
-from srnet.errors import UserError
-from srnet.names import EMBEDDED
-from srnet.options import option
-from srnet.progress import Reporter
+from srnet.config.fields import option
+from srnet.core.errors import UserError
+from srnet.core.names import EMBEDDED
+from srnet.core.progress import Reporter
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ TrainingRun = Annotated[Given, Fields("Run", Run, only=("store", "report_to", "q
 ShortRun = Annotated[Given, Fields("Run", Run, only=("store", "quiet"))]
 Task = Annotated[str | None, typer.Option(help="The task, for a folder: as in `srnet finetune`.")]
 Subcases = Annotated[bool, typer.Option(help="Also print the accuracy of every sub-case.")]
-Format = Annotated[Any, Choice("format", "srnet.export:FORMATS", "merged")]
+Format = Annotated[Any, Choice("format", "srnet.models.formats:FORMATS", "merged")]
 ExportPath = Annotated[Path, typer.Option("--out", help="A new folder; for smp a new file, NAME.npy.")]
 BackbonePath = Annotated[Path, typer.Option("--out", help="Where the backbone goes.")]
 PretrainOptions = Annotated[Given, Fields("Pre-training", "srnet.tasks.synthetic.pretrain_settings:PretrainSettings")]

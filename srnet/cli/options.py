@@ -15,8 +15,8 @@ from typing import Annotated, Any, get_args
 import typer
 from typer.core import TyperCommand
 
-from srnet.errors import UserError, choose
-from srnet.options import EMPTY_PATH, FLAG, TEXT, Option, Values, arguments, options_of
+from srnet.config.fields import EMPTY_PATH, FLAG, TEXT, Option, Values, arguments, options_of
+from srnet.core.errors import UserError, choose
 
 LINE = "srnet.line"
 """Where the context of a command has its line, as it was typed."""
@@ -171,7 +171,7 @@ def _is_path(annotation: Any) -> bool:
 
 
 def _refuse_empty(paths: Iterable[str], args: list[str]) -> None:
-    """Options with a path that are parameters of their own; `srnet.options` reads the others."""
+    """Options with a path that are parameters of their own; `srnet.config.fields` reads the others."""
     for name in paths:
         if value_in(args, name) == "":
             raise UserError(f"{name}: {EMPTY_PATH}")

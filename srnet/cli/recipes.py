@@ -10,11 +10,10 @@ from typing import Annotated, Any
 import typer
 
 import srnet
-from srnet.cli.app import Given, Json, Run, app, out
+from srnet.cli.app import Given, Json, Run, app, out, runnable
 from srnet.cli.options import Command, Fields
-from srnet.cli.program import runnable
-from srnet.errors import UserError
-from srnet.options import option
+from srnet.config.fields import option
+from srnet.core.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -132,8 +131,8 @@ def claims(*, order: ClaimOptions, limits: LimitOptions, run: ClaimRun, json: Js
     divided by the number of planned looks (max seeds - seeds + 1). Whatever was computed stays in the store.
     """
     from srnet.experiment.estimate import seconds_of
-    from srnet.report import findings_table
     from srnet.report.claims import plain_finding
+    from srnet.report.tables import findings_table
 
     until_answered = limits.pop("until_answered", False)
     ignored = [] if until_answered else [name for name in (*limits, *run) if name != "store"]
@@ -151,7 +150,7 @@ def claims(*, order: ClaimOptions, limits: LimitOptions, run: ClaimRun, json: Js
 
 
 def _print_results(results: list[Any], folder: Path) -> None:
-    from srnet.report import results_table, verdict_line
+    from srnet.report.tables import results_table, verdict_line
 
     for each in results:
         warnings = (f"Warning: {warning}." for warning in each.warnings)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from srnet.tasks.answers import CLASSES, METRICS, AnswerKind
+from srnet.tasks.answers.base import METRICS, AnswerKind
+from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Metric, Task
 from srnet.tasks.splits import LEVELS, Split
 

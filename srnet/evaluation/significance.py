@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from srnet.tasks.answers import METRICS
+from srnet.tasks.answers.base import METRICS
 from srnet.tasks.base import Metric
 
 SAMPLES = 1000

@@ -1,4 +1,4 @@
-"""The computation of each kind of node."""
+"""Reading stored predictions and logits."""
 
 from __future__ import annotations
 
@@ -6,50 +6,67 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from scipy.special import log_softmax
 
-from srnet.backbones import LoadedBackbone, load_backbone
-from srnet.bias import BiasPredictions, WordVectors, fit_bias_model, vocabulary
-from srnet.bias.vector_files import is_vector_file
-from srnet.device import current_device
-from srnet.errors import UserError
-from srnet.evaluation import measure, score_split
-from srnet.experiment.artifacts import TOKENS, bias_predictions, load_logits
-from srnet.experiment.nodes import (
-    NEEDS,
-    BiasModel,
-    Evaluate,
-    FineTune,
-    ModelNode,
-    Moment,
-    Node,
-    Objective,
-    Pretrained,
-    Prune,
-    PruneRun,
-    Rewind,
-    Training,
-    Trajectory,
-    WeakModel,
-    load_task,
-)
+from srnet.bias.features import vocabulary
+from srnet.bias.model import BiasPredictions, fit_bias_model
+from srnet.bias.vectors import WordVectors, is_vector_file
+from srnet.core.arrays import finite_logits
+from srnet.core.device import current_device
+from srnet.core.errors import UserError
+from srnet.core.files import new_folder, remove_leftovers, write_json
+from srnet.core.progress import Watch
+from srnet.evaluation.metrics import measure, score_split
+from srnet.experiment.nodes.base import Node, load_task
+from srnet.experiment.nodes.bias import BiasModel, WeakModel
+from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained, Rewind
+from srnet.experiment.nodes.objectives import NEEDS, Objective
+from srnet.experiment.nodes.training import FineTune, Moment, Prune, PruneRun, Training, Trajectory
 from srnet.experiment.store import Store
-from srnet.files import new_folder, remove_leftovers, write_json
-from srnet.objectives import StatefulLoss, distilled
-from srnet.progress import Watch
-from srnet.subnetwork import Subnetwork
-from srnet.tasks.answers import CLASSES, AnswerKind
+from srnet.models.backbones import LoadedBackbone, load_backbone
+from srnet.models.subnetwork import Subnetwork
+from srnet.objectives.base import StatefulLoss
+from srnet.objectives.distillation import distilled
+from srnet.tasks.answers.base import AnswerKind
+from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split, joined
-from srnet.training import Encoded, Result, Run, train
-from srnet.training.data import token_batches
-from srnet.training.inputs import inputs_for
+from srnet.training.data import Encoded, token_batches
 from srnet.training.method import LATE, Method, Snapshot, SnapshotsAtSteps, split_snapshot
 from srnet.training.predict import EVAL_TOKENS, predict
+from srnet.training.spans import inputs_for
+from srnet.training.trainer import Result, Run, train
+
+if TYPE_CHECKING:
+    from srnet.bias.model import BiasPredictions
+
+
+TOKENS = "{} tokens"
+"""The name under which the logits of every token of a split are stored."""
+
+
+def bias_predictions(store: Store, node: Node, split: str) -> BiasPredictions:
+    from srnet.bias.model import BiasPredictions  # not at the top: it imports scikit-learn
+
+    with np.load(store.path(node.key) / f"{split}.npz", allow_pickle=False) as file:
+        return BiasPredictions(tuple(file["ids"].tolist()), file["log_probs"])
+
+
+def load_logits(store: Store, node: Evaluate) -> dict[str, np.ndarray]:
+    return read_logits(store, node.key)
+
+
+def read_logits(store: Store, key: str) -> dict[str, np.ndarray]:
+    """By split. They are checked again, because earlier versions stored non-finite ones."""
+    with np.load(store.path(key) / "logits.npz", allow_pickle=False) as file:
+        return {name: finite_logits(file[name], f"the model of evaluation {key}") for name in file.files}
+
+
+# --- the computation of each kind of node ---
 
 __all__ = [
     "TOKENS",
@@ -175,7 +192,9 @@ def _calibration(node: Prune, base: LoadedBackbone) -> list[dict[str, torch.Tens
     """Batches of ID training data, with labels, for a pruner that needs data: the same rows for the same seed."""
     task, seed = load_task(node.task_spec), node.pretrained.seed
     rows = np.random.default_rng(seed).permutation(len(task.train))[: node.pruner.rows]
-    data = inputs_for(task.answer_kind, task.train.take(np.sort(rows)), base, node.max_length)
+    data = inputs_for(
+        task.answer_kind, task.train.take(np.sort(rows)), base.tokenizer, base.max_length(node.max_length)
+    )
     return [data.collate(batch) for batch in token_batches(data.lengths, EVAL_TOKENS)]
 
 
@@ -235,7 +254,7 @@ def _train(node: Training, method: Method, context: Context, part: tuple[int, in
         splits = (task.train.take(task.train.shuffled_rows(*part)),)
 
     def scored(split: Split) -> tuple[Encoded, Callable[[np.ndarray], float]]:
-        data = inputs_for(answer, split, base, settings.max_length)
+        data = inputs_for(answer, split, base.tokenizer, base.max_length(settings.max_length))
 
         def judge(logits: np.ndarray) -> float:
             return 100.0 * measure(task.metric, answer.decode(split, data.outputs(logits)), split.labels)
@@ -256,7 +275,7 @@ def _train(node: Training, method: Method, context: Context, part: tuple[int, in
         needs=node.objective.needs,
         loss_state=loss if isinstance(loss, StatefulLoss) else None,
         settings=settings,
-        train=inputs_for(answer, joined(splits), base, settings.max_length, extras),
+        train=inputs_for(answer, joined(splits), base.tokenizer, base.max_length(settings.max_length), extras),
         dev=dev,
         score=score,
         trace={split.name: scored(split) for split in traced},
@@ -325,7 +344,7 @@ def logits_on(
     model = subnetwork.model(base).to(current_device())
     found: dict[str, np.ndarray] = {}
     for name, split in splits.items():
-        data = inputs_for(answer, split, base, max_length)
+        data = inputs_for(answer, split, base.tokenizer, base.max_length(max_length))
         logits = predict(model, data)
         found[name] = data.outputs(logits)
         if answer.per_token:

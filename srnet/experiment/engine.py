@@ -1,16 +1,58 @@
-"""The engine: plans which nodes an expression needs, and runs an executor on those that the store does not have."""
+"""An executor by its name."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from srnet.errors import choose
-from srnet.experiment.engines import Executor, executors, run
-from srnet.experiment.nodes import Node, Pretrained, every_node
+from srnet.core.device import visible_gpus
+from srnet.core.errors import UserError, choose
+from srnet.core.progress import Reporter
+from srnet.experiment.engines.scheduler import Executor, run
+from srnet.experiment.nodes.base import Node, every_node
+from srnet.experiment.nodes.models import Pretrained
 from srnet.experiment.store import Store
-from srnet.progress import Reporter
-from srnet.training.distributed import connect
+from srnet.training.hardware import Ranks, connect
+
+ENGINES = ("local", "pool", "ray")
+
+
+def cores() -> int:
+    """The cores that this process may use, fewer than the machine's in a container or a batch job."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check(name: str, workers: int | None) -> None:
+    choose("engine", name, ENGINES)
+    if workers is not None and workers < 1:
+        raise UserError(f"the number of workers is {workers}", "give at least 1")
+    if name == "local" and workers not in (None, 1):
+        raise UserError("engine 'local' has one process", "choose --engine pool or ray for several workers")
+
+
+def make_executor(name: str, workers: int | None, store: Store, report_to: tuple[str, ...], ranks: Ranks) -> Executor:
+    if ranks.world > 1:
+        if name != "local":
+            raise UserError(f"engine '{name}' cannot run under torchrun", "use --engine local there")
+        from srnet.experiment.engines.local import DistributedExecutor
+
+        return DistributedExecutor(ranks, store, report_to)
+    if name == "pool":
+        from srnet.experiment.engines.pool import Pool
+
+        gpus = visible_gpus()
+        return Pool(workers or len(gpus) or cores(), cores(), gpus, store, report_to)
+    if name == "ray":
+        from srnet.experiment.engines.ray import RayExecutor
+
+        return RayExecutor(workers, store, report_to)
+    from srnet.experiment.engines.local import Local
+
+    return Local(store, report_to)
+
+
+# --- the engine: plans which nodes an expression needs, and runs an executor on those that the store does not have ---
 
 
 @dataclass
@@ -36,7 +78,7 @@ class Engine:
 
             for tracker in self.report_to:
                 choose("tracker", tracker, get_available_reporting_integrations())
-        executors.check(self.name, self.workers)
+        check(self.name, self.workers)
 
     def execute(self, targets: Iterable[Node]) -> None:
         """Compute the targets and all nodes that they need."""
@@ -50,7 +92,7 @@ class Engine:
             return  # before `open`: a read-only store can still be read
         self.store.open()
         self._say_heads(missing)
-        executor: Executor = executors.make_executor(self.name, self.workers, self.store, self.report_to, ranks)
+        executor: Executor = make_executor(self.name, self.workers, self.store, self.report_to, ranks)
         with self.store.in_use(), self.reporter.session():
             run(missing, executor, self.reporter)
 

@@ -1,23 +1,43 @@
-"""The estimated time of a plan, from the speed of measured trainings."""
+"""The cost of a model: its optimisation steps, as planned or as recorded in the store."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from srnet.backbones import load_backbone
-from srnet.device import current_device, device_type, synchronize
-from srnet.errors import UserError
-from srnet.experiment.nodes import Node, Pretrained, load_task
+from srnet.core.device import current_device, device_type, synchronize
+from srnet.core.errors import UserError
+from srnet.core.files import read_json
+from srnet.core.lazy import torch
+from srnet.experiment.nodes.base import Node, load_task
+from srnet.experiment.nodes.models import ModelNode, Pretrained
 from srnet.experiment.rebuild import rebuild
 from srnet.experiment.store import Store
-from srnet.files import read_json
-from srnet.lazy import torch
-from srnet.training import TrainingSettings
+from srnet.models.backbones import load_backbone
+from srnet.training.settings import TrainingSettings
+
+
+def training_steps(node: ModelNode, store: Store) -> int:
+    """Steps from the raw backbone to this model. A run that yields several models counts in full for each."""
+    return _cost(node, lambda run: int(read_json(store.path(run.key) / "training.json")["steps"]))
+
+
+def planned_steps(node: ModelNode) -> int:
+    """The planned steps; the maximum where a training may stop early."""
+    return _cost(node, lambda run: int(run.planned_steps))
+
+
+def _cost(node: ModelNode, steps_of: Callable[[Any], int]) -> int:
+    if node.holds_several_models:
+        raise TypeError(f"{type(node).__name__} is a run, not a model")
+    return node.cost(steps_of)
+
+
+# --- the estimated time of a plan, from the speed of measured trainings ---
 
 CALIBRATION_STEPS = 3
 EVALUATION = 1.0 / 3.0
@@ -118,13 +138,15 @@ def _stored_paces(store: Store, wanted: set[Setting]) -> dict[Setting, list[floa
 
 def measure_step(raw: Pretrained, settings: TrainingSettings) -> float:
     """Seconds of a forward, backward and optimiser step of this backbone on this data, after a first one."""
-    from srnet.training.inputs import inputs_for  # not at the top: it imports torch
+    from srnet.training.spans import inputs_for  # not at the top: it imports torch
 
     task = load_task(raw.task)
     base = load_backbone(raw.backbone, task.labels, raw.seed, raw.head)
     device = current_device()
     model = base.model.to(device)
-    data = inputs_for(task.answer_kind, task.train.sample(settings.batch_size), base, settings.max_length)
+    data = inputs_for(
+        task.answer_kind, task.train.sample(settings.batch_size), base.tokenizer, base.max_length(settings.max_length)
+    )
     batch = {name: value.to(device) for name, value in data.collate(range(min(len(data), settings.batch_size))).items()}
     labels = batch.pop("labels")
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from srnet.evaluation import KEEPS_ID, MIN_SEEDS, Interval, Term, Verdict, contrast, judge, measure, spread
-from srnet.experiment.artifacts import read_logits
+from srnet.evaluation.metrics import measure
+from srnet.evaluation.significance import Interval, Term, contrast, spread
+from srnet.evaluation.verdict import KEEPS_ID, MIN_SEEDS, Verdict, judge
+from srnet.experiment.compute import read_logits
 from srnet.experiment.identity import describe
-from srnet.experiment.nodes import Evaluate, ModelNode, load_task
+from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.models import Evaluate, ModelNode
 from srnet.experiment.store import Store
-from srnet.export import About, Scored
+from srnet.models.formats.card import About, Scored
 from srnet.tasks.base import Task
 
 Description = dict[str, Any]

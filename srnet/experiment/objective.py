@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from srnet.errors import UserError
-from srnet.experiment.artifacts import TOKENS, bias_predictions, load_logits
-from srnet.experiment.bias import BiasSpec
-from srnet.experiment.nodes import NEEDS, Evaluate, FineTune, ModelNode, Need, Node, Objective, Pretrained, answers_of
+from srnet.config.fields import option
+from srnet.core.errors import UserError
+from srnet.experiment.compute import TOKENS, bias_predictions, load_logits
+from srnet.experiment.nodes.base import Node
+from srnet.experiment.nodes.bias import BiasSpec
+from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained, answers_of
+from srnet.experiment.nodes.objectives import NEEDS, Need, Objective
+from srnet.experiment.nodes.training import FineTune
 from srnet.experiment.store import Store
-from srnet.objectives import parse_objective
-from srnet.options import option
+from srnet.objectives.base import parse_objective
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split
 

@@ -5,23 +5,25 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from srnet.errors import UserError
-from srnet.experiment import nodes
+from srnet.core.errors import UserError
+from srnet.experiment.nodes.base import NODES, Node
+from srnet.experiment.nodes.models import ModelNode
+from srnet.experiment.nodes.objectives import Objective
 from srnet.experiment.store import Store
-from srnet.masks import Targets
-from srnet.masks.latency import Latency
-from srnet.pruners import PRUNERS
+from srnet.masks.targets import Targets
+from srnet.masks.timed import Latency
+from srnet.pruners.base import PRUNERS
 from srnet.tasks.files import DataFile, FilesTask
 from srnet.tasks.squad import SquadTask
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
-_VALUES = (nodes.Objective, Latency, Targets, DataFile, FilesTask, SquadTask, SyntheticTask, TrainingSettings)
+_VALUES = (Objective, Latency, Targets, DataFile, FilesTask, SquadTask, SyntheticTask, TrainingSettings)
 
 
 def _types() -> dict[str, Any]:
     """The types that can be rebuilt, by name; nodes and pruners may be registered at any time."""
-    return nodes.NODES | {each.__name__: each for each in (*PRUNERS.values(), *_VALUES)}
+    return NODES | {each.__name__: each for each in (*PRUNERS.values(), *_VALUES)}
 
 
 def rebuild(description: Any) -> Any:
@@ -37,7 +39,7 @@ def rebuild(description: Any) -> Any:
     return cls(**{name: rebuild(value) for name, value in description.items() if name in names})
 
 
-def stored_node(store: Store, prefix: str) -> nodes.Node:
+def stored_node(store: Store, prefix: str) -> Node:
     """The expression behind a key (or the beginning of one)."""
     key = store.find(prefix)
     problem = store.problem(key)
@@ -52,10 +54,10 @@ def stored_node(store: Store, prefix: str) -> nodes.Node:
     return node
 
 
-def _readable(store: Store, key: str) -> nodes.Node:
+def _readable(store: Store, key: str) -> Node:
     expression = store.manifest(key)["expression"]
     try:
-        node: nodes.Node = rebuild(expression)
+        node: Node = rebuild(expression)
         node.key  # noqa: B018  reads every field, so a value of a wrong type shows here
     except UserError:
         raise
@@ -66,8 +68,8 @@ def _readable(store: Store, key: str) -> nodes.Node:
     return node
 
 
-def stored_model(store: Store, prefix: str) -> nodes.ModelNode:
+def stored_model(store: Store, prefix: str) -> ModelNode:
     node = stored_node(store, prefix)
-    if not isinstance(node, nodes.ModelNode) or node.holds_several_models:
+    if not isinstance(node, ModelNode) or node.holds_several_models:
         raise UserError(f"artifact {prefix} is not a model but of kind {type(node).__name__}", "see `srnet store ls`")
     return node

@@ -23,8 +23,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
-from srnet.errors import UserError
-from srnet.files import check_types, new_folder, read_json_object, sha256, write_json, writing
+from srnet.core.errors import UserError
+from srnet.core.files import check_types, new_folder, read_json_object, sha256, write_json, writing
 
 MANIFEST = "manifest.json"
 _MANIFEST_TYPES: dict[str, Any] = {

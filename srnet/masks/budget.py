@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from srnet.errors import UserError
-from srnet.lazy import torch
+from srnet.core.errors import UserError
+from srnet.core.lazy import torch
 from srnet.masks.mask import Mask
 
 Scope = Literal["local", "global"]

@@ -25,7 +25,7 @@ import constriction
 import numpy as np
 import torch
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.masks.mask import Mask
 
 _MAGIC = b"SRNETMASK2\n"

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from srnet.errors import UserError, choose
-from srnet.lazy import nn, no_grad, torch
+from srnet.core.errors import UserError, choose
+from srnet.core.lazy import nn, no_grad, torch
 from srnet.masks.budget import Scope, divide_budget, keep_largest, kept_counts, meet_budget
 from srnet.masks.mask import Mask
 from srnet.masks.parametrization import attach, raw_weights, weight_name

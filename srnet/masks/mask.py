@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from srnet.errors import UserError
-from srnet.lazy import torch
+from srnet.core.errors import UserError
+from srnet.core.lazy import torch
 
 _MAGIC = b"SRNETMASK1\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from srnet.lazy import nn, parametrize, torch
+from srnet.core.lazy import nn, parametrize, torch
 from srnet.masks.mask import Mask
 
 

@@ -1,12 +1,61 @@
-"""Scores behind a mask: their initial values, and the threshold that separates pruned from kept."""
+"""Sparsity over time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from srnet.lazy import torch
+from srnet.core.errors import UserError
+from srnet.core.lazy import torch
+from srnet.masks.budget import check_sparsity
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Cubic from `initial` to `final`, reached at the share `ramp` of the run and then held.
+
+    s(t) = s_f + (s_i - s_f) (1 - (t - t_0) / (T - t_0))^3, with t_0 = begin * t_max and T = ramp * t_max. Until t_0 it
+    is s_i. With s_i = s_f the sparsity is fixed.
+    """
+
+    initial: float
+    final: float
+    ramp: float = 0.7
+    begin: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_sparsity(self.initial)
+        check_sparsity(self.final)
+        if self.initial > self.final:
+            raise UserError(f"initial sparsity {self.initial:g} exceeds the final {self.final:g}", "swap them")
+        if not 0.0 < self.ramp <= 1.0:
+            raise UserError(f"ramp {self.ramp:g} is out of range", "give a share of the run: 0 < ramp <= 1")
+        if not 0.0 <= self.begin < self.ramp:
+            raise UserError(
+                f"begin {self.begin:g} is out of range", f"it is a share of the run before ramp {self.ramp:g}"
+            )
+
+    def at(self, progress: float) -> float:
+        """The sparsity at `progress` = t / t_max; exactly `final` from the end of the ramp on."""
+        if progress >= self.ramp:
+            return self.final
+        return self.final + (self.initial - self.final) * (1.0 - self.ramp_progress(progress)) ** 3
+
+    def ramp_progress(self, progress: float) -> float:
+        """The completed share of the ramp, from 0 to 1."""
+        return min(1.0, max(0.0, progress - self.begin) / (self.ramp - self.begin))
+
+    def growth(self, progress: float) -> float:
+        """1 - (1 - t/T)^3: the same curve from 0 to 1, on which a penalty grows."""
+        return 1.0 - (1.0 - self.ramp_progress(progress)) ** 3
+
+    def reached(self, progress: float) -> bool:
+        return self.at(progress) == self.final
+
+
+# --- scores behind a mask: their initial values, and the threshold that separates pruned from kept ---
 
 BETA, LOW, HIGH = 2.0 / 3.0, -0.1, 1.1
 """Of hard concrete gates: the temperature, and the ends to which the sigmoid is stretched."""

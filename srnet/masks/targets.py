@@ -1,4 +1,4 @@
-"""Which matrices are masked, chosen as in PEFT."""
+"""Which matrices of a model are masked, found by structure (the same for every architecture) and chosen as in PEFT."""
 
 from __future__ import annotations
 
@@ -6,12 +6,37 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from srnet.backbones import classifier_of, in_base, linear_layers
-from srnet.errors import UserError
-from srnet.label_words import uses_label_words
-from srnet.lazy import nn
+from srnet.config.fields import option
+from srnet.core.errors import UserError
+from srnet.core.lazy import nn
 from srnet.masks.parametrization import raw_weights
-from srnet.options import option
+
+
+def linear_layers(model: nn.Module) -> dict[str, nn.Module]:
+    """Module name -> layer, in the model's order. A layer that a model uses many times (ALBERT) is listed once."""
+    from transformers.pytorch_utils import Conv1D  # not at the top: it imports torch
+
+    return {name: module for name, module in model.named_modules() if isinstance(module, (nn.Linear, Conv1D))}
+
+
+def in_base(model: nn.Module, name: str) -> bool:
+    """Whether `name` belongs to the pre-trained part, not to the head; a model without such a part is all base."""
+    prefix = getattr(model, "base_model_prefix", "")
+    return not hasattr(model, prefix) or name.startswith(f"{prefix}.")
+
+
+def classifier_of(model: nn.Module) -> str | None:
+    """The layer that gives the logits: the last one of the head. A dense layer before it is a pooler."""
+    head = [name for name in linear_layers(model) if not in_base(model, name)]
+    return head[-1] if head else None
+
+
+def uses_label_words(model: nn.Module) -> bool:
+    """Whether the logits come from a pre-trained language-model head, with no randomly initialised part."""
+    return bool(getattr(model, "label_words", False))
+
+
+# --- which matrices are masked, chosen as in PEFT ---
 
 Selector = str | tuple[str, ...]
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from srnet.errors import UserError
-from srnet.lazy import nn, torch
+from srnet.core.errors import UserError
+from srnet.core.lazy import nn, torch
 from srnet.masks.mask import Mask
 
 Kind = Literal["attention", "feed-forward"]

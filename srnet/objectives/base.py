@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from srnet.errors import UserError, choose
-from srnet.lazy import dist, torch
-from srnet.tasks.answers import CLASSES, AnswerKind
+from srnet.core.errors import UserError, choose
+from srnet.core.lazy import dist, torch
+from srnet.tasks.answers.base import AnswerKind
+from srnet.tasks.answers.classes import CLASSES
 
 
 class Loss(Protocol):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from srnet.lazy import torch
+from srnet.core.lazy import torch
 from srnet.objectives.base import Loss
-from srnet.tasks.answers import CLASSES, AnswerKind
+from srnet.tasks.answers.base import AnswerKind
+from srnet.tasks.answers.classes import CLASSES
 
 
 def distilled(

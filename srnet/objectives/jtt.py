@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srnet.errors import UserError
-from srnet.lazy import F, torch
+from srnet.core.errors import UserError
+from srnet.core.lazy import F, torch
 from srnet.objectives.base import StatefulLoss, objective
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srnet.errors import UserError
-from srnet.lazy import F, torch
+from srnet.core.errors import UserError
+from srnet.core.lazy import F, torch
 from srnet.objectives.base import StatefulLoss, objective
 
 # A bias probability of 0 (log 0 = -inf) for the true class would make the loss infinite. This floor is exp(-30), about

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from srnet.lazy import F, torch
+from srnet.core.lazy import F, torch
 from srnet.objectives.base import bias_degree, objective
 
 

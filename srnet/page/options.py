@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srnet.errors import UserError
-from srnet.options import option
+from srnet.config.fields import option
+from srnet.core.errors import UserError
 
 LAST_PORT = 65535
 

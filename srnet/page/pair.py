@@ -1,20 +1,176 @@
-"""Everything that the page says about one pair."""
+"""Which words two texts share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.sparse import csr_matrix, vstack
+from scipy.special import log_softmax, softmax
+from sklearn.feature_extraction.text import TfidfTransformer
 
-from srnet.audit import Matched, collect_logits
-from srnet.page.nearest import TrainingRows
-from srnet.page.shortcut import Shortcut
-from srnet.page.words import overlap_of
-from srnet.tasks.answers import CLASSES
+from srnet.audit.classifiers import Matched, Source, load_classifier, match
+from srnet.audit.rows import collect_logits, word_overlap
+from srnet.audit.run import find_shortcut
+from srnet.bias.features import chunks, tokenise, words
+from srnet.bias.model import fit_bias_scorer
+from srnet.experiment.compute import word_vectors
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.base import TaskSpec, load_task
+from srnet.experiment.nodes.bias import Bias, BiasModel, BiasSpec, WeakModel
+from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
+
+SHOWN = 500
+"""Words of a text that are shown with marks."""
+_WORD = re.compile(r"\w+")
+Pieces = list[tuple[str, bool]]
+"""Parts of a text, in order, and whether each is a word that the other text has too."""
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How the words of the second text occur in the first."""
+
+    share: float
+    """As the bias model counts: of the second text's words, those that the first has."""
+    words: int
+    inside: int
+    a: Pieces
+    b: Pieces
+    left_a: int
+    left_b: int
+    """Words at the end of a text that are not shown."""
+
+
+def overlap_of(text_a: str, text_b: str) -> Overlap:
+    own_a, own_b = words(text_a), words(text_b)
+    inside = sum(map(set(own_a).__contains__, own_b))
+    (a, left_a), (b, left_b) = marked(text_a, set(own_b)), marked(text_b, set(own_a))
+    return Overlap(float(word_overlap([text_a], [text_b])[0]), len(own_b), inside, a, b, left_a, left_b)
+
+
+def marked(text: str, other: set[str], most: int = SHOWN) -> tuple[Pieces, int]:
+    """The beginning of the text with the words of `other` marked, and how many words are left out."""
+    pieces: Pieces = []
+    found, start = list(_WORD.finditer(text)), 0
+    for word in found[:most]:
+        own = words(word.group())  # none or several for the few letters that lower case takes apart
+        if own and other.issuperset(own):
+            pieces += [(text[start : word.start()], False), (word.group(), True)]
+            start = word.end()
+    end = found[most].start() if len(found) > most else len(text)
+    pieces.append((text[start:end], False))
+    return [piece for piece in pieces if piece[0]], max(0, len(found) - most)
+
+
+# --- what the shortcut alone says about any pair ---
+
+
+@dataclass(frozen=True)
+class Shortcut:
+    about: str
+    """What it reads, in words."""
+    log_probs: Callable[[Sequence[str], Sequence[str]], np.ndarray]
+    """Of the task's labels, for each pair."""
+
+
+def load_shortcut(spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None) -> tuple[Shortcut | None, list[str]]:
+    """The task's bias model for new pairs, or a note that says why there is none."""
+    node, notes = find_shortcut(spec, engine, bias)
+    return (None, notes) if node is None else (_scorer(node, spec, engine), [])
+
+
+def _scorer(node: Bias, spec: TaskSpec, engine: Engine) -> Shortcut:
+    if isinstance(node, BiasModel):
+        task = load_task(spec)
+        vectors = None if node.vectors is None else word_vectors(node.vectors, task)
+        scorer = fit_bias_scorer(task, node.suspected, vectors, extended=node.extended)
+        return Shortcut(node.features.rpartition(", cross-fitted")[0], scorer.log_probs)
+    return _weak_model(node, spec, engine)
+
+
+def _weak_model(node: WeakModel, spec: TaskSpec, engine: Engine) -> Shortcut:
+    """Of the two weak models the one that also scores dev and the OOD sets."""
+    task = load_task(spec)
+    model = match(load_classifier(Source(node.first.key, engine.store, any(task.train.text_b))), task.labels)
+    start, end = node.first.part or (0, 0)
+    about = f"no features, but a model of {node.first.pretrained.backbone} trained on {end - start:,} examples"
+    return Shortcut(about, lambda text_a, text_b: log_softmax(model.logits(text_a, text_b), axis=1))
+
+
+# --- the rows of the training data that are most like a pair ---
+
+ROWS = 100_000
+"""Training rows that are compared; of more, a fixed sample."""
+CHARACTERS = 1000
+"""What is compared of a text: its beginning. With `ROWS` it bounds the memory."""
+SHOWN_ROWS = 5
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    id: str
+    text_a: str
+    text_b: str
+    label: str
+    similarity: float
+    """Mean over the texts of the cosine between TF-IDF vectors: 1 for the same words."""
+
+
+class TrainingRows:
+    """TF-IDF vectors of the training texts, first and second ones apart, with one vocabulary."""
+
+    def __init__(self, task: Task, most: int = ROWS) -> None:
+        self._train = task.train if len(task.train) <= most else task.train.sample(most)
+        self._labels = task.labels
+        self._vocabulary: dict[str, int] = {}
+        texts = [self._train.text_a, *([self._train.text_b] if any(self._train.text_b) else [])]
+        counted = [self._count(each) for each in texts]
+        # only now all words are known
+        counts = [csr_matrix(each, shape=(len(self._train), max(1, len(self._vocabulary)))) for each in counted]
+        self._weights = TfidfTransformer(sublinear_tf=True).fit(vstack(counts))
+        self._vectors = [self._weights.transform(each).astype(np.float32) for each in counts]
+
+    def __len__(self) -> int:
+        return len(self._train)
+
+    def nearest(self, text_a: str, text_b: str, most: int = SHOWN_ROWS) -> list[Neighbour]:
+        """The most similar rows, nearest first; none that shares no word."""
+        asked = (text_a, text_b)[: len(self._vectors)]
+        pairs = zip(self._vectors, map(self._vector, asked), strict=True)
+        similarity = sum((vectors @ each for vectors, each in pairs), np.zeros(len(self), np.float32)) / len(asked)
+        rows = np.argsort(-similarity, kind="stable")[:most]
+        return [self._neighbour(row, float(similarity[row])) for row in rows.tolist() if similarity[row] > 0.0]
+
+    def _neighbour(self, row: int, similarity: float) -> Neighbour:
+        train = self._train
+        label = self._labels[int(train.labels[row])]
+        return Neighbour(train.ids[row], train.text_a[row], train.text_b[row], label, min(1.0, similarity))
+
+    def _count(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """How often each word occurs in each text, as parts of a sparse matrix. New words join the vocabulary."""
+        found, counts = [], []
+        for chunk in chunks(len(texts)):
+            tokens = tokenise([text[:CHARACTERS] for text in texts[chunk]])
+            known = [self._vocabulary.setdefault(word, len(self._vocabulary)) for word in tokens.vocabulary]
+            found.append(np.array(known, dtype=np.int32)[tokens.ids])
+            counts.append(tokens.counts)
+        columns = np.concatenate(found)
+        ends = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+        return np.ones(len(columns), dtype=np.float32), columns, ends
+
+    def _vector(self, text: str) -> np.ndarray:
+        """TF-IDF of one text; words that no training row has do not count."""
+        known = [self._vocabulary[word] for word in words(text[:CHARACTERS]) if word in self._vocabulary]
+        counts = np.bincount(np.array(known, dtype=np.int64), minlength=max(1, len(self._vocabulary)))
+        return np.asarray(self._weights.transform(csr_matrix(counts, dtype=np.float32)).toarray()[0])
+
+
+# --- everything that the page says about one pair ---
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,86 @@
-"""From names of models to the page: load, fit the shortcut, read the training data, serve."""
+"""The server: a socket on one address of this machine, until Ctrl-C."""
 
 from __future__ import annotations
 
+import errno
+import signal
+import socket
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
-from srnet.audit import Classifier, load_models, task_of
-from srnet.errors import UserError
-from srnet.experiment import BiasSpec, Engine, load_task
-from srnet.experiment.nodes import TaskSpec
-from srnet.page.comparison import Comparison
-from srnet.page.nearest import TrainingRows
+import uvicorn
+
+from srnet.audit.classifiers import Classifier, task_of
+from srnet.audit.run import load_models
+from srnet.core.errors import UserError
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.base import TaskSpec, load_task
+from srnet.experiment.nodes.bias import BiasSpec
+from srnet.page.app import bracketed
+from srnet.page.comparison import Comparison, ModelThread
 from srnet.page.options import PageOptions
-from srnet.page.pair import PairView
-from srnet.page.shortcut import load_shortcut
-from srnet.page.worker import ModelThread
+from srnet.page.pair import PairView, TrainingRows, load_shortcut
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one."""
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family)
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise _cannot_bind(host, port, error) from error
+
+
+def _cannot_bind(host: str, port: int, error: Exception) -> UserError:
+    code = getattr(error, "errno", None)
+    if code == errno.EADDRINUSE:
+        return UserError(f"port {port} of {host} is in use", "give another --port; 0 takes a free one")
+    if code == errno.EACCES:
+        return UserError(f"port {port} is not open to you", "give a --port from 1024 on")
+    return UserError(f"{host} port {port} is no address of this machine", "leave out --host")
+
+
+def address_of(host: str, listener: socket.socket) -> str:
+    return f"http://{bracketed(host)}:{listener.getsockname()[1]}"
+
+
+class Server(uvicorn.Server):
+    """Ends at once: pending requests get no answer."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = sig == signal.SIGINT
+        super().handle_exit(sig, frame)
+
+
+def make_server(app: Any) -> Server:
+    return Server(
+        uvicorn.Config(
+            app,
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+        )
+    )
+
+
+def serve(app: Any, listener: socket.socket) -> None:
+    """Answer requests until Ctrl-C."""
+    try:
+        make_server(app).run(sockets=[listener])
+    except KeyboardInterrupt:
+        return
+
+
+# --- from names of models to the page: load, fit the shortcut, read the training data, serve ---
 
 EXTRA = ("starlette", "uvicorn")
 
@@ -36,9 +101,7 @@ def open_page(
     about that of A, a key. `ready` is called with the address once the page can be opened.
     """
     check_extra()
-    from srnet.page.app import make_app
-    from srnet.page.guard import allowed_hosts, is_loopback
-    from srnet.page.server import address_of, bind, serve
+    from srnet.page.app import allowed_hosts, is_loopback, make_app
 
     engine, options = engine or Engine(), options or PageOptions()
     task = task or task_of(a, engine.store)

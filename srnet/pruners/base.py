@@ -10,13 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar
 
-from srnet.errors import UserError, choose
-from srnet.lazy import nn, torch
-from srnet.masks import LAYERS, Mask, Schedule, Targets, check_sparsity
+from srnet.config.fields import option
+from srnet.core.errors import UserError, choose
+from srnet.core.lazy import nn, torch
+from srnet.masks.budget import check_sparsity
 from srnet.masks.granularity import WEIGHT, Granularity, Groups, check_granularity
-from srnet.masks.latency import Latency
-from srnet.masks.timed import budgeted_groups
-from srnet.options import option
+from srnet.masks.mask import Mask
+from srnet.masks.scores import Schedule
+from srnet.masks.targets import LAYERS, Targets
+from srnet.masks.timed import Latency, budgeted_groups
 from srnet.training.method import Method
 
 Batches = Iterable[Mapping[str, "torch.Tensor"]]

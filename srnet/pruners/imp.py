@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from srnet.errors import UserError, choose
-from srnet.lazy import nn
-from srnet.masks import Mask
+from srnet.core.errors import UserError, choose
+from srnet.core.lazy import nn
 from srnet.masks.budget import Scope
 from srnet.masks.granularity import Groups
+from srnet.masks.mask import Mask
 from srnet.masks.parametrization import current_mask, set_fixed
 from srnet.pruners.base import OfUnits, register, speedup_text
 from srnet.training.method import Method, plain_state, snapshot_of

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from srnet.errors import UserError
-from srnet.lazy import no_grad, torch
+from srnet.core.errors import UserError
+from srnet.core.lazy import no_grad, torch
 from srnet.masks.parametrization import raw_weights
 from srnet.masks.scores import BETA, HIGH, LOW
 from srnet.pruners.base import register

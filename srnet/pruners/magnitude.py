@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from srnet.errors import UserError, choose
-from srnet.lazy import nn
-from srnet.masks import Mask
+from srnet.core.errors import UserError, choose
+from srnet.core.lazy import nn
 from srnet.masks.budget import Scope
+from srnet.masks.mask import Mask
 from srnet.masks.parametrization import set_fixed
 from srnet.pruners.base import Batches, OfUnits, Ramped, register
 from srnet.training.method import Method

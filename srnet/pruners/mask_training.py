@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from srnet.errors import UserError, choose
-from srnet.lazy import nn, no_grad, torch
-from srnet.masks import Mask, Schedule
+from srnet.core.errors import UserError, choose
+from srnet.core.lazy import nn, no_grad, torch
 from srnet.masks.budget import Scope
 from srnet.masks.granularity import Values
-from srnet.masks.scores import Cut, Init, initial_scores, kth_of_all
+from srnet.masks.mask import Mask
+from srnet.masks.scores import Cut, Init, Schedule, initial_scores, kth_of_all
 from srnet.pruners.base import OfUnits, register
 from srnet.pruners.scored import Scored
 from srnet.training.method import LATE, Method

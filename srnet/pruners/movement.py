@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from srnet.lazy import nn
+from srnet.core.lazy import nn
 from srnet.pruners.base import OfUnits, Ramped, register
 from srnet.pruners.scored import Budgeted
 from srnet.training.method import Method

@@ -7,8 +7,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from srnet.errors import UserError
-from srnet.lazy import nn, torch
+from srnet.core.errors import UserError
+from srnet.core.lazy import nn, torch
 from srnet.masks.scores import sampled
 from srnet.pruners.base import Ramped
 from srnet.pruners.scored import Scored, mean_sigmoid

@@ -6,13 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from srnet.backbones import newly_initialised
-from srnet.lazy import nn, no_grad, torch
-from srnet.masks import Mask, Schedule, Targets, keep_largest
+from srnet.core.lazy import nn, no_grad, torch
+from srnet.masks.budget import keep_largest
 from srnet.masks.granularity import WEIGHT, Granularity
-from srnet.masks.latency import Latency
-from srnet.masks.scores import estimated_cut, sampled
-from srnet.masks.timed import budgeted_groups
+from srnet.masks.mask import Mask
+from srnet.masks.scores import Schedule, estimated_cut, sampled
+from srnet.masks.targets import Targets
+from srnet.masks.timed import Latency, budgeted_groups
+from srnet.models.backbones import newly_initialised
 from srnet.training.method import Method, Snapshot, plain_state, snapshot_of
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from srnet.errors import UserError, choose
-from srnet.lazy import nn, torch
-from srnet.masks import LAYERS, Schedule, Targets
+from srnet.core.errors import UserError, choose
+from srnet.core.lazy import nn, torch
 from srnet.masks.budget import divide_budget
 from srnet.masks.granularity import WEIGHT
+from srnet.masks.scores import Schedule
+from srnet.masks.targets import LAYERS, Targets
 from srnet.pruners.base import OfUnits, register
 from srnet.pruners.scored import Budgeted, train_new_parameters
 from srnet.training.method import Method

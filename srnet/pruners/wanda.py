@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from srnet.errors import UserError
-from srnet.lazy import nn, no_grad, torch
-from srnet.masks import Mask, meet_budget
+from srnet.core.errors import UserError
+from srnet.core.lazy import nn, no_grad, torch
+from srnet.masks.budget import meet_budget
 from srnet.masks.granularity import WEIGHT
+from srnet.masks.mask import Mask
 from srnet.masks.parametrization import raw_weights, weight_name
 from srnet.masks.units import inputs_dim
 from srnet.pruners.base import Batches, OfUnits, register

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from srnet.options import first_seeds, option
+from srnet.config.fields import first_seeds, option
 from srnet.recipes.figures import MASK_CE, MASK_POE
-from srnet.recipes.paradigms import Profile, full, of_fine_tuned
-from srnet.recipes.points import Point
-from srnet.recipes.profiles.toy import toy_profile
+from srnet.recipes.paradigms import Point, Profile, full, of_fine_tuned
+from srnet.recipes.profiles import toy_profile
 from srnet.recipes.recipe import FULL_CE, Recipe
 from srnet.tasks.synthetic import SyntheticTask
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from srnet.recipes.paradigms import Profile, Search, full, in_isolation, of_fine_tuned, of_raw
-from srnet.recipes.points import Axis, Point
+from srnet.recipes.paradigms import Axis, Point, Profile, Search, full, in_isolation, of_fine_tuned, of_raw
 from srnet.recipes.recipe import FULL_CE, Recipe
 
 # labels, most of which claims look up

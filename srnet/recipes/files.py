@@ -8,20 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from srnet.errors import UserError, choose
-from srnet.experiment import BiasSpec
-from srnet.names import EMBEDDED
-from srnet.objectives import get_objective
-from srnet.options import check_seed_count, first_seeds
-from srnet.pruners import PRUNERS
-from srnet.recipes.paradigms import PARADIGMS, Profile, Search
-from srnet.recipes.points import Axis, Point, labels_of
-from srnet.recipes.profiles.defaults import check_rates, finetuning_for, pruning_for
+from srnet.config.fields import check_seed_count, first_seeds
+from srnet.config.values import arguments_of, build, located
+from srnet.config.yaml_files import read_yaml
+from srnet.core.errors import UserError, choose
+from srnet.core.names import EMBEDDED
+from srnet.experiment.nodes.bias import BiasSpec
+from srnet.objectives.base import get_objective
+from srnet.pruners.base import PRUNERS
+from srnet.recipes.paradigms import PARADIGMS, Axis, Point, Profile, Search, labels_of
+from srnet.recipes.profiles import check_rates, finetuning_for, pruning_for
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import task_from
-from srnet.recipes.values import arguments_of, build, located
-from srnet.training import TrainingSettings
-from srnet.yaml_files import read_yaml
+from srnet.training.settings import TrainingSettings
 
 Settings = dict[str, Any]
 """Some settings of a training. The defaults of the others depend on the task, the backbone and the pruner."""

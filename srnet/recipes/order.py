@@ -1,4 +1,4 @@
-"""What to reproduce, at one of three scales: the embedded benchmark, a small real backbone, the paper's own."""
+"""How the trainings of a profile are changed from a command line."""
 
 from __future__ import annotations
 
@@ -8,19 +8,59 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from srnet.errors import UserError, choose
-from srnet.experiment import BiasSpec, load_task
-from srnet.experiment.nodes import TaskSpec
-from srnet.options import COUNT, TEXT, as_cli_args, first_seeds, option, repeated
+from srnet.config.fields import COUNT, TEXT, as_cli_args, first_seeds, option, repeated
+from srnet.core.errors import UserError, choose
+from srnet.experiment.nodes.base import TaskSpec, load_task
+from srnet.experiment.nodes.bias import BiasSpec
 from srnet.recipes.figures import FIGURES, Figure
-from srnet.recipes.paradigms import Options, Profile, Search
-from srnet.recipes.profiles.paper import PUBLISHED, paper_profile
-from srnet.recipes.profiles.smp import STATIC, cpu_smp, paper_smp, toy_smp
-from srnet.recipes.profiles.toy import cpu_profile, toy_profile
+from srnet.recipes.paradigms import OF_SCORES, OF_WEIGHTS, Options, Profile, Search
+from srnet.recipes.profiles import (
+    PUBLISHED,
+    STATIC,
+    cpu_profile,
+    cpu_smp,
+    paper_profile,
+    paper_smp,
+    toy_profile,
+    toy_smp,
+)
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import DATASETS, DataOptions
-from srnet.recipes.training_options import TrainingOptions
 from srnet.tasks.synthetic import FAMILIES
+from srnet.training.settings import Precision
+
+HEADING = "Training"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Changes of every training."""
+
+    scale: float = option(1.0, heading=HEADING)
+    """Multiply the length of every training but that of bias models, e.g. 0.1 for a trial."""
+    learning_rate: float | None = option(None, heading=HEADING)
+    """Of the weights, instead of the profile's, in fine-tuning and for pruners that train them: smaller backbones take
+    larger ones."""
+    score_rate: float | None = option(None, heading=HEADING)
+    """Of the mask's scores, instead of the profile's, in mask training: shorter runs take larger ones."""
+    precision: Precision = option("float32", heading=HEADING)
+    """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
+    compile: bool = option(False, heading=HEADING)
+    """Use torch.compile: faster steps after minutes of compilation."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.scale <= 100.0:
+            raise UserError(
+                f"scale {self.scale:g} is out of range", "it multiplies the length of every training: 0 < scale <= 100"
+            )
+
+    def changed(self, profile: Profile) -> Profile:
+        for names, rate in ((OF_WEIGHTS, self.learning_rate), (OF_SCORES, self.score_rate)):
+            profile = profile if rate is None else profile.each_training(names, learning_rate=rate)
+        return profile.each_training(scale=self.scale, precision=self.precision, compile=self.compile)
+
+
+# --- what to reproduce, at one of three scales: the embedded benchmark, a small real backbone, the paper's own ---
 
 PROFILES: dict[str, dict[str, Callable[..., Profile]]] = {
     "srnet": {"toy": toy_profile, "cpu": cpu_profile, "paper": paper_profile},

@@ -1,29 +1,99 @@
-"""A profile, with every setting, and what it makes: full models and the paper's three paradigms, as series of points.
-
-A line of a YAML recipe is a call of a function in `PARADIGMS`. Its keys are the fields of `Search` and the function's
-own parameters.
-"""
+"""What a figure is made of: models, each with its label, its place on the axis and its seed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from srnet.errors import UserError
-from srnet.experiment import BiasSpec, Distilled, ModelNode, Objective
-from srnet.experiment.nodes import FineTune, Moment, Pretrained, Prune, Rewind, TaskSpec, Trajectory
+from srnet.config.values import arguments_of
+from srnet.core.errors import UserError
+from srnet.core.names import EMBEDDED
+from srnet.experiment.nodes.base import TaskSpec
+from srnet.experiment.nodes.bias import BiasSpec
+from srnet.experiment.nodes.models import ModelNode, Pretrained, Rewind
+from srnet.experiment.nodes.objectives import Distilled, Objective
+from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
 from srnet.experiment.objective import ObjectiveSources, make_objective
-from srnet.masks.latency import Latency
-from srnet.names import EMBEDDED
-from srnet.objectives import get_objective
-from srnet.pruners import Pruner, get_pruner
-from srnet.pruners.base import OfUnits
-from srnet.recipes.points import Place, Point, Start
-from srnet.recipes.values import arguments_of
+from srnet.masks.timed import Latency
+from srnet.objectives.base import get_objective
+from srnet.pruners.base import OfUnits, Pruner, get_pruner, speedup_text
 from srnet.tasks.base import TrainingData
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
+
+Axis = Literal["sparsity", "kept", "start", "length"]
+"""What a figure varies. `kept` is 100 % minus the sparsity, on a logarithmic scale."""
+Start = float | Literal["auto"]
+"""When the search begins: after this share of the fine-tuning, or `auto`: when the ID dev score stops rising."""
+
+
+class Place(NamedTuple):
+    """Where a model is in its series: the requested values."""
+
+    sparsity: float = 0.0
+    start: Start | None = None
+    """None where the search does not start from a fine-tuning."""
+    length: float = 1.0
+    """Of the search, relative to the profile's."""
+    speedup: float | None = None
+    """Where the budget is in time; `sparsity` is then the share of the time that goes."""
+
+    @property
+    def aim(self) -> str:
+        """The target in a few characters."""
+        return f"{100 * self.sparsity:g} %" if self.speedup is None else speedup_text(self.speedup)
+
+    @property
+    def target(self) -> float:
+        """The number that was given: a sparsity, or a speed-up."""
+        return self.sparsity if self.speedup is None else self.speedup
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model of a figure. Points with the same label are a series; at one place of it there is one a seed."""
+
+    label: str
+    place: Place
+    seed: int
+    node: ModelNode
+
+    @property
+    def search(self) -> Prune | None:
+        """The pruning behind the model; None for a full model."""
+        return search_behind(self.node)
+
+    @property
+    def is_pruned(self) -> bool:
+        return self.search is not None
+
+    @property
+    def backbone(self) -> str:
+        return self.node.pretrained.backbone
+
+    @property
+    def paradigm(self) -> Literal["full", "a", "b", "c"]:
+        """(a) a fine-tuned model, pruned; (b) then rewound and fine-tuned in isolation; (c) the raw model, pruned."""
+        if self.search is None:
+            return "full"
+        if isinstance(self.node, FineTune) and isinstance(self.node.parent, Rewind):
+            return "b"
+        return "c" if self.place.start is None else "a"
+
+
+def search_behind(model: ModelNode) -> Prune | None:
+    node = model.parent if isinstance(model, FineTune) else model
+    node = node.subnetwork if isinstance(node, Rewind) else node
+    return node if isinstance(node, Prune) else None
+
+
+def labels_of(points: Iterable[Point]) -> list[str]:
+    """Each once, in order."""
+    return list(dict.fromkeys(point.label for point in points))
+
+
+# --- a profile, with every setting, and the series of points that it makes: full models, the three paradigms ---
 
 Options = dict[str, Any]
 """Fields of a pruner with their values."""

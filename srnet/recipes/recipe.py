@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from srnet.errors import UserError, choose
-from srnet.experiment import Bias, Engine, Evaluate, FineTune, Node
-from srnet.experiment.cost import planned_steps
-from srnet.experiment.latency import latency_of
-from srnet.experiment.nodes import TaskSpec
-from srnet.names import file_name
-from srnet.recipes.paradigms import Profile
-from srnet.recipes.points import Axis, Place, Point, labels_of
+from srnet.core.errors import UserError, choose
+from srnet.core.names import file_name
+from srnet.experiment.engine import Engine
+from srnet.experiment.estimate import Estimate, estimate, planned_steps
+from srnet.experiment.nodes.base import Node, TaskSpec, every_node
+from srnet.experiment.nodes.bias import Bias
+from srnet.experiment.nodes.models import Evaluate
+from srnet.experiment.nodes.training import FineTune
+from srnet.recipes.paradigms import Axis, Place, Point, Profile, labels_of
+from srnet.speed.latency import latency_of
 
 FULL_CE = "full model (CE)"
 
@@ -135,3 +137,43 @@ def _as_long(model: FineTune, steps: int) -> FineTune:
 def _bias_models(node: Node) -> list[Bias]:
     """Of every training behind a model."""
     return [node] if isinstance(node, Bias) else [bias for parent in node.parents for bias in _bias_models(parent)]
+
+
+# --- what recipes would compute, and how long it would take ---
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do."""
+
+    steps: list[tuple[Node, bool]]
+    """Every distinct step, and whether the store has it."""
+    figures: list[str]
+    """One line a figure."""
+    estimate: Estimate
+    fits: str = ""
+    """What of a search fits into its budget, where this was measured."""
+
+    @property
+    def summary(self) -> str:
+        missing = sum(not stored for _, stored in self.steps)
+        trainings = [stored for node, stored in self.steps if node.trains]
+        counted = f"{len(trainings)} distinct trainings, {sum(trainings)} of them stored; {missing} results to compute"
+        return f"{counted}, {self.estimate}" if self.estimate.trainings else counted
+
+
+def plan(recipes: Sequence[Recipe], engine: Engine | None = None, *, measure: bool = False) -> Plan:
+    """What the recipes need, what the store has of it, and how long the rest would take."""
+    engine = engine or Engine()
+    recipes = [with_latencies(recipe, engine) for recipe in recipes]
+    wanted = [every_node(recipe.nodes()) for recipe in recipes]
+    every = {key: node for nodes in wanted for key, node in nodes.items()}
+    missing = engine.plan(list(every.values()))
+    todo = {node.key for node in missing}
+    figures = []
+    for recipe, nodes in zip(recipes, wanted, strict=True):
+        trainings = [key in todo for key, node in nodes.items() if node.trains]
+        counted = f"{len(recipe.points)} models, {len(trainings)} trainings, {sum(trainings)} to do"
+        figures.append(f"{recipe.name} on {recipe.task.name}: {counted}")
+    takes = estimate(missing, engine.store, measure=measure)
+    return Plan([(node, key not in todo) for key, node in every.items()], figures, takes)

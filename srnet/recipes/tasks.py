@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from srnet.errors import UserError, choose
-from srnet.experiment.nodes import TaskSpec
-from srnet.recipes.values import arguments_of, build, convert, located
+from srnet.config.values import arguments_of, build, convert, located
+from srnet.config.yaml_files import read_yaml
+from srnet.core.errors import UserError, choose
+from srnet.experiment.nodes.base import TaskSpec
 from srnet.tasks.files import BadRows, FilesTask, Leaks
 from srnet.tasks.published import PUBLISHED_OPTIONS, PUBLISHED_TASKS, published_task
 from srnet.tasks.splits import Decision
 from srnet.tasks.squad import SQUAD, SquadTask, squad_task
 from srnet.tasks.synthetic import FAMILIES, SyntheticTask
-from srnet.yaml_files import read_yaml
 
 DATASETS = (*PUBLISHED_TASKS, SQUAD)
 """What can be read from a folder or the Hub by its name alone."""

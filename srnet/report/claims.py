@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from srnet.evaluation import ALPHA, KEEPS_ID, MIN_SEEDS, Interval, judge_together, seeds_in_words
+from srnet.evaluation.significance import Interval
+from srnet.evaluation.verdict import ALPHA, KEEPS_ID, MIN_SEEDS, judge_together, seeds_in_words
 from srnet.recipes import figures
 from srnet.report.evidence import Evidence, Missing, Models
 from srnet.tasks.base import Task

@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from srnet.errors import shortened
-from srnet.evaluation import measure
+from srnet.core.errors import shortened
+from srnet.core.files import read_json
+from srnet.evaluation.metrics import measure
 from srnet.evaluation.significance import Interval, Spread, Term, contrast, spread
 from srnet.evaluation.verdict import ALPHA, KEEPS_ID, Verdict, judge, judge_together
-from srnet.experiment import Bias, Evaluate, ModelNode, Store, load_task
 from srnet.experiment.compute import load_logits
-from srnet.experiment.cost import training_steps
-from srnet.files import read_json
-from srnet.recipes.points import Place, Point
+from srnet.experiment.estimate import training_steps
+from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.bias import Bias
+from srnet.experiment.nodes.models import Evaluate, ModelNode
+from srnet.experiment.store import Store
+from srnet.recipes.paradigms import Place, Point
 from srnet.recipes.recipe import Recipe, Reference
 from srnet.tasks.base import Metric
 

@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from srnet.errors import shortened
-from srnet.experiment import Store
-from srnet.files import read_bytes
-from srnet.masks import Mask
+from srnet.core.errors import shortened
+from srnet.core.files import read_bytes
+from srnet.experiment.store import Store
+from srnet.masks.mask import Mask
+from srnet.models.subnetwork_files import MASK
 from srnet.recipes.recipe import Recipe
-from srnet.report.drawings import draw_mosaic, short_name
-from srnet.report.pictures import Picture, heat_map
-from srnet.subnetwork import MASK
+from srnet.report.pictures import Picture, draw_mosaic, heat_map, short_name
 
 
 class Matrix(NamedTuple):

@@ -8,19 +8,23 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from pathlib import Path
 
 from jinja2 import Environment
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from srnet import __version__
-from srnet.errors import shortened
+from srnet.core.errors import shortened
+from srnet.core.files import write_bytes
 from srnet.experiment.identity import describe
-from srnet.report import panels, tables
-from srnet.report.claims import Finding
-from srnet.report.masks import MaskPictures
-from srnet.report.pictures import Picture
-from srnet.report.results import Results
+from srnet.report import tables
+from srnet.report.claims import CLAIMS, Finding, answer_claims
+from srnet.report.evidence import Evidence
+from srnet.report.masks import MaskPictures, mask_pictures
+from srnet.report.pictures import Picture, draw_curves
+from srnet.report.results import Results, csv_text
+from srnet.report.tables import findings_table, results_table, verdict_line
 from srnet.tasks.splits import LEVELS
 
 SPEED = "speed.png"
@@ -131,3 +135,45 @@ def _section(section: Section) -> list[str]:
             rows = [[s.name, *(str(s.groups[split][case]) for case in cases)] for s in results.summaries]
             parts += [f"{title}: accuracy by sub-case.", _table(["model", *cases], rows)]
     return parts
+
+
+# --- reports on results: tables, curves, the paper's claims, one page ---
+
+__all__ = [
+    "CLAIMS",
+    "Evidence",
+    "Finding",
+    "Page",
+    "Results",
+    "Section",
+    "answer_claims",
+    "findings_table",
+    "mask_pictures",
+    "report_files",
+    "results_table",
+    "section_id",
+    "verdict_line",
+    "write_report",
+]
+
+
+def report_files(*sections: str) -> list[str]:
+    """What `write_report` writes for sections with these ids."""
+    figures = [f"{section}.{format}" for section in sections for format in ("png", "pdf")]
+    return ["report.html", "report.md", "results.csv", SPEED, *figures]
+
+
+def write_report(page: Page, out: Path) -> None:
+    """report.html, report.md, results.csv, speed.png if it was measured, each figure as PNG and PDF, in `out`."""
+    texts = {
+        "results.csv": csv_text([section.results for section in page.sections]),
+        "report.md": render_markdown(page),
+        "report.html": render_page(page),
+    }
+    for name, text in texts.items():  # a lone surrogate, as in the name of a file that is not UTF-8, becomes a "?"
+        write_bytes(out / name, text.encode(errors="replace"))
+    if page.speed:
+        write_bytes(out / SPEED, page.speed)
+    for section in page.sections:
+        for format, data in draw_curves(section.results).items():
+            write_bytes(out / f"{section.id}.{format}", data)

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import math
+import re
+import textwrap
 from collections.abc import Sequence
-from html import escape
+from html import escape, unescape
+from itertools import cycle
 from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from srnet.core.errors import shortened
+from srnet.masks.mask import Mask
+from srnet.recipes.paradigms import Point
+from srnet.report.evidence import Summary
+from srnet.report.results import Results
 
 Picture = dict[str, Any]
 Trace = dict[str, Any]
@@ -66,3 +81,237 @@ def heat_map(
     axis = {"type": "category", "showgrid": False}
     x_axis, y_axis = {**axis, "tickangle": -35}, {**axis, "autorange": "reversed"}
     return {**panel(title, x_axis, y_axis, [trace], 190 + 24 * len(rows)), "min_width": 220 + 46 * len(columns)}
+
+
+# --- the pictures of a figure: score over sparsity (or start, or length), and accuracy by sub-case, one per split ---
+
+SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
+LEVEL_DASHES = ("dot", "dashdot", "longdashdot")
+"""Of the constant answer, and of theory's classifiers where there are any."""
+DIVERGING = ("#e08a3c", "#ffffff", "#3f9e73")
+TITLES = {
+    "sparsity": "sparsity (% of weights pruned)",
+    "kept": "weights kept (%)",
+    "start": "steps of fine-tuning before the search",
+    "length": "steps of the search",
+}
+
+
+def styles(points: Sequence[Point]) -> dict[str, Style]:
+    """By label. A distilled series has the colour of the same one without a teacher; when colours run out, dashes."""
+    found: dict[str, Style] = {}
+    places: dict[tuple[object, bool], int] = {}
+    taken: set[int] = set()
+    for point in {point.label: point for point in points}.values():
+        search = point.search
+        distilled = search is not None and search.objective.distillation is not None
+        method = search and (point.paradigm, search.pruner.name, search.objective.name, search.parent, search.data)
+        place = places.get((method, not distilled), len(taken))
+        places.setdefault((method, distilled), place)
+        taken.add(place)
+        colour, symbol = COLOURS[place % len(COLOURS)], SYMBOLS[place % len(SYMBOLS)]
+        dashed = distilled or place >= len(COLOURS)
+        found[point.label] = Style(colour, "dash", f"{symbol}-open") if dashed else Style(colour, "solid", symbol)
+    return found
+
+
+def side_by_side(summaries: Sequence[Summary]) -> list[Summary]:
+    """The subnetworks, if each line has just one and all are at one place: not a curve, they would hide each other."""
+    pruned = [summary for summary in summaries if summary.point.is_pruned]
+    labels, places = {s.point.label for s in pruned}, {round(s.x, 1) for s in pruned}
+    return pruned if len(pruned) > 1 and len(pruned) == len(labels) and len(places) == 1 else []
+
+
+def curves(results: Results) -> list[Picture]:
+    """One picture per split: the lines with their bands; full models, the constant answer and theory as levels."""
+    summaries, table = results.summaries, side_by_side(results.summaries)
+    x_axis, columns = _x_axis(results, table), {s.point.label: float(place) for place, s in enumerate(table)}
+    positions = [columns.get(s.point.label, s.x) for s in summaries if s.point.is_pruned]
+    ends = _ends(positions or [0.0, 100.0], x_axis.get("type") == "log")
+    means = [s.scores[split].mean for s in summaries for split in results.splits]
+    constants = [score for scores in results.constant.values() for score in scores.values()]
+    # the same in every panel, so that ID and OOD can be compared
+    y_range = [5.0 * math.floor(min(*means, *constants) / 5.0) - 2.5, 102.5]
+    y_axis = {"title": {"text": f"{results.metric} (%)"}, "range": y_range}
+    pictures = []
+    for split, title in results.splits.items():
+        traces = _model_lines(summaries, split, columns, ends)
+        for (name, own), dash in zip((results.constant | results.theory).items(), LEVEL_DASHES, strict=False):
+            note = f"{name} {own[split]:.1f}"
+            traces.append(line(name, ends, [own[split]] * 2, [note] * 2, Style("#777777", dash, width=1.0)))
+        long_legend = max(0, len({s.label for s in summaries}) - 7)  # it takes its room from the picture
+        pictures.append(panel(title, x_axis, y_axis, traces, 470 + 14 * long_legend))
+    return pictures
+
+
+def _x_axis(results: Results, table: Sequence[Summary]) -> Axis:
+    axis: Axis = {"title": {"text": TITLES[results.recipe.axis]}}
+    if table:
+        axis["title"] = {"text": f"{100 * table[0].sparsity:.0f} % sparse"}
+        axis |= {"tickvals": [*range(len(table))], "ticktext": [literal(summary.label) for summary in table]}
+    elif results.recipe.axis == "kept":
+        pruned = [s for s in results.summaries if s.point.is_pruned]
+        sparsities = {s.sparsity if s.point.place.speedup else s.point.place.sparsity for s in pruned}
+        kept = sorted(round(100.0 * (1.0 - sparsity), 3) for sparsity in sparsities)
+        axis |= {"type": "log", "tickvals": kept, "ticktext": [f"{share:g}" for share in kept]}
+    return axis
+
+
+def _ends(positions: Sequence[float], is_log: bool) -> list[float]:
+    """Where levels begin and end: a little beyond the points."""
+    low, high = min(positions), max(positions)
+    if is_log:  # a logarithmic scale has no place for what is not above 0
+        return [max(1e-3, low) / 1.2, 1.2 * high]
+    margin = 0.06 * (high - low) or 1.0
+    return [low - margin, high + margin]
+
+
+def _model_lines(summaries: list[Summary], split: str, columns: dict[str, float], ends: list[float]) -> list[Trace]:
+    """`columns` are the positions of lines that are drawn side by side, `ends` those of levels."""
+    traces = []
+    for label, style in styles([summary.point for summary in summaries]).items():
+        series = sorted((s for s in summaries if s.point.label == label), key=lambda s: s.x)
+        x = [columns.get(label, summary.x) for summary in series]
+        if not series[0].point.is_pruned:  # a full model has nothing to vary: a level across the panel
+            series, x, style = series * 2, ends, Style(style.colour, "dash")
+        scores, notes = [s.scores[split] for s in series], [_notes(s, split) for s in series]
+        drawn, sd = line(series[0].label, x, [s.mean for s in scores], notes, style), [s.sd for s in scores]
+        if len(x) > 1:
+            traces.append(band(drawn, sd))
+        else:
+            drawn["error_y"] = {"type": "data", "array": sd}
+        traces.append(drawn)
+    return traces
+
+
+def _notes(summary: Summary, split: str) -> str:
+    """What is shown when the mouse is over a point."""
+    score, verdict = summary.scores[split], summary.verdict
+    lines = [summary.name, f"{split}: {score} ({score.seeds} seed{'s' if score.seeds > 1 else ''})"]
+    if summary.point.is_pruned:
+        lines.append(f"sparsity {100 * summary.sparsity:.2f} %, counted on the mask")
+    if verdict is not None:
+        gains = f"OOD minus full CE model: {', '.join(verdict.gain_lines)}"
+        lines += [f"keeps {verdict.kept_percent} of ID", gains, f"SRNet? {verdict.short}"]
+    if summary.id_gain is not None:
+        lines.append(f"ID minus full CE model: {summary.id_gain}")
+    lines += [f"{summary.steps:,.0f} training steps", *(f"key {model.key}" for model in summary.models)]
+    return "\n".join(lines)
+
+
+def searches(results: Results) -> list[Picture]:
+    """Score over the steps of the search: one picture per split, one line per start."""
+    pictures = []
+    for split in results.searches[0].scores if results.searches else ():
+        traces = []
+        for search, colour in zip(results.searches, cycle(COLOURS), strict=False):
+            scores = search.scores[split]
+            notes = [f"{search.start}\nstep {s}: {score:.1f}" for s, score in zip(search.steps, scores, strict=True)]
+            traces.append(line(search.start, search.steps, scores, notes, Style(colour, symbol="circle")))
+        x_axis, y_axis = ({"title": {"text": text}} for text in ("steps of the search", f"{results.metric} (%)"))
+        pictures.append(panel(f"{split}, during the search", x_axis, y_axis, traces))
+    return pictures
+
+
+def sub_cases(results: Results) -> list[Picture]:
+    """Accuracy by sub-case and model, one picture per split that has sub-cases."""
+    pictures, names = [], [summary.name for summary in results.summaries]
+    for split, title in results.splits.items():
+        if cases := list(results.summaries[0].groups[split]):
+            cells = [[summary.groups[split][case].mean for summary in results.summaries] for case in cases]
+            pictures.append(heat_map(f"{title}: accuracy by sub-case", names, cases, cells, " %", 0, DIVERGING))
+    return pictures
+
+
+# --- pictures as files, drawn with matplotlib: the curves of the page for a paper, and the mosaic of a mask ---
+
+MARKERS = dict(zip(("", *SYMBOLS), ("", "o", "s", "^", "D", "v", "P", "X"), strict=True))
+BLOCKS = 32
+"""A matrix is drawn as at most so many blocks in each direction."""
+DASHES: dict[str, Any] = {
+    "solid": "-", "dash": (0, (4, 2)), "dot": ":", "dashdot": (0, (6, 2, 1, 2)), "longdashdot": (0, (6, 2, 1, 2, 1, 2)),
+}  # fmt: skip
+
+
+def draw_curves(results: Results) -> dict[str, bytes]:
+    """As `png` and `pdf`: one panel for ID, one for each OOD split. Bands are one standard deviation over seeds."""
+    pictures, recipe, seeds = curves(results), results.recipe, len(results.recipe.seeds)
+    figure = Figure(figsize=(5.2 * len(pictures), 4.6), layout="constrained")
+    (axes,) = figure.subplots(1, len(pictures), squeeze=False, sharey=True)
+    handles, *_ = (_draw(axis, picture) for axis, picture in zip(axes, pictures, strict=True))
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(3, len(handles)), frameon=False)
+    axes[0].set_ylabel(f"{results.metric} (%)")
+    heading = f"{recipe.title or recipe.name}: {recipe.task.name}, {seeds} seed{'s' if seeds > 1 else ''}"
+    figure.suptitle(textwrap.fill(_literal(heading), 50 * len(pictures)))  # about as wide as a panel
+    png = _saved(figure, "png", dpi=150)
+    figure.set_layout_engine("none")  # it is laid out now, and that takes most of the time
+    # without a date the same results give the same bytes
+    return {"png": png, "pdf": _saved(figure, "pdf", metadata={"CreationDate": None})}
+
+
+def _saved(figure: Figure, format: str, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=format, **options)
+    return buffer.getvalue()
+
+
+def _literal(text: str) -> str:
+    """Text that matplotlib shows unchanged: what is between two dollar signs would be parsed as a formula."""
+    return shortened(unescape(text)).replace("$", r"\$")
+
+
+def _draw(axis: Any, picture: Picture) -> dict[str, Any]:
+    """What the legend needs: the lines, by label."""
+    x_axis, handles = picture["layout"]["xaxis"], {}
+    for trace in picture["data"]:
+        if "fill" in trace:
+            axis.fill(trace["x"], trace["y"], color=trace["fillcolor"], linewidth=0.0)
+            continue
+        (colour, dash, width), symbol = trace["line"].values(), trace["marker"]["symbol"]
+        look = {"color": colour, "linestyle": DASHES[dash], "linewidth": 0.9 * width, "capsize": 3}
+        look["marker"] = MARKERS[symbol.removesuffix("-open")]
+        look["markerfacecolor"] = "white" if symbol.endswith("-open") else colour
+        sd = trace.get("error_y", {}).get("array")
+        handles[_literal(trace["name"])] = axis.errorbar(trace["x"], trace["y"], sd, **look)
+    axis.set_title(_literal(picture["layout"]["title"]["text"]))
+    axis.set_xlabel(x_axis["title"]["text"])
+    axis.margins(x=0.0)  # the levels reach beyond the points
+    axis.set_xscale(x_axis.get("type", "linear"))
+    if "tickvals" in x_axis:
+        turned = {} if x_axis.get("type") == "log" else {"rotation": 25, "ha": "right", "fontsize": 8}
+        axis.set_xticks(x_axis["tickvals"], map(_literal, x_axis["ticktext"]), **turned)
+        axis.minorticks_off()
+    axis.grid(color="#e5e5e5", linewidth=0.8)
+    axis.set_axisbelow(True)
+    return handles
+
+
+def short_name(name: str) -> str:
+    """bert.encoder.layer.0.attention.self.query.weight -> 0 attention.self.query"""
+    found = re.search(r"\.(\d+)\.(.+)\.weight$", name)
+    return f"{found[1]} {found[2]}" if found else name.removesuffix(".weight")
+
+
+def draw_mosaic(mask: Mask, columns: int = 6) -> bytes:
+    """Every matrix of a mask as a small picture: the darker a block, the more of its weights are kept."""
+    cell, gap = BLOCKS + 4, 8
+    rows = -(-len(mask) // columns)
+    canvas = np.full((rows * (cell + gap), columns * cell), np.nan)
+    figure = Figure(figsize=(1.7 * columns + 1.0, 1.7 * rows * (cell + gap) / cell))
+    axis = figure.add_axes((0.01, 0.01, 0.9, 0.98))
+    axis.set_axis_off()
+    for index, (name, tensor) in enumerate(mask.items()):
+        top, left = (index // columns) * (cell + gap) + gap, (index % columns) * cell
+        drawn = blocks(tensor)
+        canvas[top : top + drawn.shape[0], left : left + drawn.shape[1]] = drawn
+        axis.text(left, top - 2.5, short_name(name), fontsize=6.5, va="center", parse_math=False)
+    image = axis.imshow(canvas, cmap="viridis_r", vmin=0.0, vmax=float(np.nanmax(canvas)), interpolation="nearest")
+    figure.colorbar(image, cax=figure.add_axes((0.925, 0.25, 0.015, 0.5)), label="share kept")
+    return _saved(figure, "png", dpi=110)
+
+
+def blocks(matrix: torch.Tensor, most: int = BLOCKS) -> np.ndarray:
+    """The share kept in each block of a matrix."""
+    kept = matrix.to(torch.float32)[None, None]
+    rows, columns = (min(most, side) for side in matrix.shape)
+    return np.asarray(torch.nn.functional.adaptive_avg_pool2d(kept, (rows, columns))[0, 0])

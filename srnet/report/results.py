@@ -1,22 +1,181 @@
-"""What came out of a recipe: one row per number, summaries over seeds, a verdict for every subnetwork."""
+"""Notes on a figure: its reference, its costs, its bias models. Warnings: reasons to doubt a gain."""
 
 from __future__ import annotations
 
 import csv
 import io
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from srnet.evaluation import measure
-from srnet.experiment import FineTune, ModelNode, Moment
-from srnet.experiment.cost import training_steps
-from srnet.files import read_json, spreadsheet_cell
-from srnet.recipes.points import Point
-from srnet.report.evidence import Evidence
-from srnet.report.notes import notes_about, warnings_about
+from srnet.core.errors import shortened
+from srnet.core.files import read_json, spreadsheet_cell
+from srnet.evaluation.metrics import measure
+from srnet.evaluation.significance import Interval, Term, contrast, holm
+from srnet.evaluation.verdict import ALPHA, MIN_SEEDS
+from srnet.experiment.compute import bias_predictions
+from srnet.experiment.estimate import training_steps
+from srnet.experiment.nodes.bias import Bias
+from srnet.experiment.nodes.models import ModelNode
+from srnet.experiment.nodes.objectives import Objective
+from srnet.experiment.nodes.training import FineTune, Moment, Prune
+from srnet.experiment.store import Store
+from srnet.recipes.paradigms import Point, Start, search_behind
+from srnet.recipes.recipe import Reference
+from srnet.report.evidence import Evidence, Models, Summary
+
+BEATS_BIAS_BY = 2.0
+"""Points by which a full model should beat its bias model on ID: else it has learned little beside the shortcut."""
+FOLLOWS = 5.0
+"""Points of accuracy between examples with a right and a wrong shortcut from which a model may be said to follow it."""
+NO_GAIN = 0.05
+"""Points below which a gain is printed as 0.0, and counts as none."""
+SOME_GAIN = 0.5
+"""Points from which a gain by one metric and none by the other are a disagreement."""
+NAMED = 3
+"""How many subnetworks a warning names."""
+
+
+def notes_about(evidence: Evidence) -> list[str]:
+    notes = [*_reference_notes(evidence), *_cost_notes(evidence)]
+    notes += [f"{name}: {node.features}" for name, node in evidence.bias_models.items()]
+    return [shortened(note, len(note)) for note in (*notes, *evidence.task.notes)]
+
+
+def _reference_notes(evidence: Evidence) -> list[str]:
+    """Which full CE model is meant, where there are two of them, and whether the usual one was trained long enough."""
+    notes = []
+    pruned = {point.backbone for point in evidence.recipe.points if point.is_pruned}
+    for backbone, reference in evidence.recipe.references.items():
+        if reference.controls:
+            notes.append(
+                f'"Full CE model" means {evidence.references[backbone].label}: of the full model and its control, '
+                f"trained as long as the longest search, it scores higher on ID {evidence.id}."
+            )
+            notes += _longer_training(evidence, reference)
+        elif evidence.recipe.control and backbone in pruned:
+            notes.append(f"{reference.label} is trained as long as the longest search, and needs no control.")
+    return notes
+
+
+def _longer_training(evidence: Evidence, reference: Reference) -> list[str]:
+    """What it changes, if that is certain on some split."""
+    controls, full = list(reference.controls.values()), list(reference.full.values())
+    changes = {split: evidence.difference(controls, full, split) for split in evidence.splits}
+    either_way = holm([min(change.p_above(), change.p_below()) for change in changes.values()])
+    if evidence.seeds < MIN_SEEDS or min(either_way) >= ALPHA:
+        return []
+    figures = ", ".join(f"{evidence.splits[split]} {interval}" for split, interval in changes.items())
+    if changes[evidence.id].p_above() < ALPHA:
+        return [f"The full model was undertrained: trained as long as the longest search, it changes by {figures}."]
+    return [f"Trained as long as the longest search, the full model changes by {figures}."]
+
+
+def _cost_notes(evidence: Evidence) -> list[str]:
+    """For every start found by early stopping: what it saved and what it lost, against a start at the end."""
+    pairs: dict[tuple[Prune, Objective | None], dict[Start | None, Summary]] = {}
+    for summary in evidence.summaries:
+        point = summary.point
+        if point.paradigm == "a" and point.search:
+            search = replace(point.search, parent=point.search.pretrained)  # the same, whatever it starts from
+            after = point.node.objective if isinstance(point.node, FineTune) else None
+            pairs.setdefault((search, after), {})[point.place.start] = summary
+    both = [starts for starts in pairs.values() if {"auto", 1.0} <= starts.keys()]
+    return [_cost_note(evidence, starts["auto"], starts[1.0]) for starts in both]
+
+
+def _cost_note(evidence: Evidence, early: Summary, late: Summary) -> str:
+    steps = [[_steps_before(model, evidence.store) for model in each.models] for each in (early, late)]
+    saved = f"{np.mean(steps[0]):.0f} of {np.mean(steps[1]):.0f} steps of fine-tuning"
+    share = 100.0 * (1.0 - early.steps / late.steps)
+    lost = [f"{evidence.splits[s]} {evidence.difference(early.models, late.models, s)}" for s in evidence.splits]
+    return (
+        f"Early stopping began the search after {saved}, which saves {share:.0f} % of all training steps. "
+        f"Against a start at the end: {', '.join(lost)}."
+    )
+
+
+def _steps_before(model: ModelNode, store: Store) -> int:
+    search = search_behind(model)
+    return training_steps(search.parent, store) if search else 0
+
+
+def warnings_about(evidence: Evidence, majority: Mapping[str, float]) -> list[str]:
+    if not evidence.task.answer_kind.has_classes:
+        return []
+    judged = [summary for summary in evidence.summaries if summary.verdict is not None]
+    low = [each.name for each in judged if _below_majority(each, majority)]
+    disputed = [each.name for each in judged if _metrics_disagree(evidence, each.models)]
+    return [
+        *(w for backbone, bias in evidence.recipe.bias_models.items() for w in _about_full(evidence, backbone, bias)),
+        *_about_subnetworks(low, "better than the full CE model OOD, but no better than the majority class"),
+        *_about_subnetworks(disputed, "accuracy and F1 disagree about the OOD gain"),
+    ]
+
+
+def _about_full(evidence: Evidence, backbone: str, bias: Bias) -> list[str]:
+    found, models = [], list(evidence.references[backbone].full.values())
+    name = "the full CE model" + ("" if backbone == evidence.recipe.profile.backbone else f" on {backbone}")
+    follows = _follows_shortcut(evidence, bias, models)
+    if follows and all(each.low <= 0.0 for each in follows.values()):
+        falls = "does not fall" if all(each.high < FOLLOWS for each in follows.values()) else "may not fall"
+        differences = ", ".join(f"{each} on {split}" for split, each in follows.items())
+        found.append(
+            f"{name} {falls} for the shortcut: its OOD accuracy where the bias model is right minus where it is wrong "
+            f"is {differences}; a gain over it need not be robustness against this shortcut"
+        )
+    lead = evidence.mean(models, evidence.id) - evidence.bias_scores(bias)[evidence.id]
+    if lead < BEATS_BIAS_BY:
+        beats = "barely beats" if lead > 0.0 else "does not beat"
+        found.append(f"{name} {beats} its bias model on ID {evidence.id}: {lead:+.1f} points")
+    return found
+
+
+def _follows_shortcut(evidence: Evidence, bias: Bias, models: Models) -> dict[str, Interval]:
+    """Accuracy where the bias model is right minus accuracy where it is wrong, by OOD set.
+
+    Sets are not pooled: one that is easier and has more rows on one side would decide. Those on which the bias model is
+    always right or always wrong are left out.
+    """
+    found = {}
+    for split in evidence.ood:
+        labels = evidence.task.splits[split].labels
+        # in the order of the split, as they were stored: ids of test examples need not be unique
+        logits = bias_predictions(evidence.store, bias, split).log_probs
+        right = evidence.task.answer_kind.decode(evidence.task.splits[split], logits) == labels
+        sides = {"shortcut right": (1.0, right), "shortcut wrong": (-1.0, ~right)}
+        if right.any() and not right.all():
+            answers = [evidence.answers(model, split) for model in models]
+            terms = [Term(weight, name, [each[rows] for each in answers]) for name, (weight, rows) in sides.items()]
+            found[split] = contrast(terms, {name: labels[rows] for name, (_, rows) in sides.items()}, "accuracy")
+    return found
+
+
+def _below_majority(summary: Summary, majority: Mapping[str, float]) -> bool:
+    gained = [s for s, gain in summary.verdict.gains.items() if gain.difference >= NO_GAIN] if summary.verdict else []
+    return any(summary.scores[split].mean <= majority[split] for split in gained)
+
+
+def _metrics_disagree(evidence: Evidence, models: Models) -> bool:
+    sides, pairs = (models, evidence.full_models(models)), []
+    for split in evidence.ood:
+        ours, full = ([evidence.mean(side, split, metric) for metric in ("accuracy", "f1")] for side in sides)
+        pairs.append([ours[0] - full[0], ours[1] - full[1]])
+    return any(max(map(abs, pair)) >= SOME_GAIN and min(pair) < NO_GAIN and max(pair) > -NO_GAIN for pair in pairs)
+
+
+def _about_subnetworks(names: Sequence[str], problem: str) -> list[str]:
+    """One warning for all of them: a few by their names, many by their number as well."""
+    if len(names) < 2:
+        return [f"{name}: {problem}" for name in names]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return [f"{len(names)} subnetworks ({'; '.join(names[:NAMED])}{more}): {problem}"]
+
+
+# --- what came out of a recipe: one row per number, summaries over seeds, a verdict for every subnetwork ---
 
 SHORT_KEY = 12
 """Letters of a key that are printed to be typed."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
-from srnet.evaluation import ALPHA, MIN_SEEDS, Verdict, seeds_in_words
+from srnet.evaluation.verdict import ALPHA, MIN_SEEDS, Verdict, seeds_in_words
 from srnet.report.claims import Finding
 from srnet.report.evidence import Summary
 from srnet.report.results import Results

@@ -10,8 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from srnet.errors import UserError
-from srnet.tasks.answers import CLASSES, AnswerKind, get_answer
+from srnet.core.errors import UserError
+from srnet.tasks.answers.base import AnswerKind, get_answer
+from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.splits import Split
 
 Metric = str

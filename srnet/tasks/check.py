@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from srnet.errors import UserError
-from srnet.tasks.answers import AnswerKind, get_answer
+from srnet.core.errors import UserError
+from srnet.tasks.answers.base import AnswerKind, get_answer
 from srnet.tasks.base import Task
 from srnet.tasks.files import FilesTask, Problem, Read
 from srnet.tasks.leaks import Shared, TextKeys, shared_with, text_keys

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -10,12 +12,15 @@ from typing import Any
 
 import yaml
 
-from srnet.errors import UserError
-from srnet.files import write_text
-from srnet.tasks.answers import CLASSES, get_answer
+from srnet.core.errors import UserError
+from srnet.core.files import new_folder, require_new, write_text
+from srnet.tasks.answers.base import get_answer
+from srnet.tasks.answers.classes import CLASSES
+from srnet.tasks.base import Task
 from srnet.tasks.files import FilesTask
 from srnet.tasks.layout import label_counts
 from srnet.tasks.reading import HUB
+from srnet.tasks.splits import Split
 
 
 def describe_files(
@@ -71,3 +76,25 @@ def _description(spec: FilesTask, folder: Path) -> dict[str, Any]:
     }
     values |= {name: dict(values[name]) for name in ("spellings", "rows") if name in values}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+# --- a task's examples as csv files ---
+
+
+def write_csv(task: Task, folder: Path | str) -> list[Path]:
+    """One file per split, with the columns text_a, text_b, label and group."""
+    kind, folder = task.answer_kind, Path(folder)
+    if not kind.in_cells:
+        raise UserError(f"task '{task.name}' has {kind.plural}, which do not fit into a csv file", "use its own files")
+    with new_folder(require_new(folder)) as staging:
+        for name, split in task.splits.items():
+            write_text(staging / f"{name}.csv", _csv(split, kind.cells(split.labels, task.classes_of(split))))
+    return [folder / f"{name}.csv" for name in task.splits]
+
+
+def _csv(split: Split, labels: list[Any]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(("text_a", "text_b", "label", "group"))
+    writer.writerows(zip(split.text_a, split.text_b, labels, split.groups, strict=True))
+    return buffer.getvalue()

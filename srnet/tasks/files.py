@@ -11,9 +11,10 @@ from typing import Literal
 
 import numpy as np
 
-from srnet.errors import UserError, choose
-from srnet.names import file_name
-from srnet.tasks.answers import ANSWERS, CLASSES, AnswerKind, get_answer
+from srnet.core.errors import UserError, choose
+from srnet.core.names import file_name
+from srnet.tasks.answers.base import ANSWERS, AnswerKind, get_answer
+from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import SHORTCUTS, Metric, Shortcut, Task, check_label_words
 from srnet.tasks.layout import Columns, Layout, tidy_with
 from srnet.tasks.leaks import TextKeys, leaked, shared_with, text_keys

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from srnet.errors import UserError
-from srnet.tasks.answers import CLASSES, AnswerKind
+from srnet.core.errors import UserError
+from srnet.tasks.answers.base import AnswerKind
+from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.reading import Bad, Nested, brief, literal, read_rows
 from srnet.tasks.splits import LEVELS, Coarse, Kind, Split
 

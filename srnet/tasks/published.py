@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from srnet.errors import UserError, choose
-from srnet.tasks.answers import CLASSES, NUMBERS
+from srnet.core.errors import UserError, choose
+from srnet.tasks.answers.classes import CLASSES
+from srnet.tasks.answers.numbers import NUMBERS
 from srnet.tasks.base import Metric, Shortcut
 from srnet.tasks.files import DataFile, FilesTask, Leaks, Source
 from srnet.tasks.reading import SUFFIXES, header_of, is_table

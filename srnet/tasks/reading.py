@@ -21,10 +21,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from srnet.errors import UserError
-from srnet.files import open_data
-from srnet.names import DOWNLOAD_VARIABLE
-from srnet.network import guarded_hub, may_download
+from srnet.core.errors import UserError
+from srnet.core.files import open_data
+from srnet.core.names import DOWNLOAD_VARIABLE
+from srnet.core.network import guarded_hub, may_download
 
 Row = tuple[int, Mapping[str, str]]
 Bad = Callable[[int, str], None]

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 
 Kind = Literal["ID", "OOD"]
 Decision = Literal["argmax", "sum"]

@@ -11,11 +11,10 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from srnet.errors import UserError, choose
-from srnet.files import open_data
-from srnet.names import file_name
-from srnet.tasks.answers import SPANS
-from srnet.tasks.answers.spans import SpanSplit
+from srnet.core.errors import UserError, choose
+from srnet.core.files import open_data
+from srnet.core.names import file_name
+from srnet.tasks.answers.spans import SPANS, SpanSplit
 from srnet.tasks.base import Metric, Shortcut, Task
 from srnet.tasks.files import BadRows
 from srnet.tasks.layout import refuse_list

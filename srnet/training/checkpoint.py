@@ -11,9 +11,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
-from srnet.device import on_cpu
-from srnet.errors import UserError
-from srnet.files import new_folder, read_json, require_readable_in, write_bytes, write_json
+from srnet.core.device import on_cpu
+from srnet.core.errors import UserError
+from srnet.core.files import new_folder, read_json, require_readable_in, write_bytes, write_json
 
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl
 
-from srnet.device import synchronize
+from srnet.core.device import synchronize
 
 
 class Clock(TrainerCallback):  # type: ignore[misc]

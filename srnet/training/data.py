@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from srnet.errors import UserError, running
+from srnet.core.errors import UserError, running
 from srnet.tasks.splits import Split
 
 _AT_ONCE = 1_000

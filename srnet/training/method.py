@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from srnet.errors import UserError
-from srnet.lazy import nn, torch
-from srnet.masks import Mask
+from srnet.core.errors import UserError
+from srnet.core.lazy import nn, torch
+from srnet.masks.mask import Mask
 from srnet.masks.parametrization import attach, current_mask, raw_weights, weight_name
 
 Snapshot = dict[str, "torch.Tensor"]

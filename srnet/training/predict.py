@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
-from srnet.arrays import MODEL, finite_logits
-from srnet.errors import UserError
+from srnet.core.arrays import MODEL, finite_logits
+from srnet.core.errors import UserError
 from srnet.training.data import Encoded, token_batches
-from srnet.training.distributed import ALONE, Ranks
+from srnet.training.hardware import ALONE, Ranks
 
 EVAL_TOKENS = 4096
 """Tokens in an evaluation batch, padding included."""

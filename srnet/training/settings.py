@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from srnet.errors import UserError, check_ranges, choose
-from srnet.options import option
+from srnet.config.fields import option
+from srnet.core.errors import UserError, check_ranges, choose
 
 Precision = Literal["float32", "bf16"]
 Selection = Literal["late", "published"]
@@ -96,3 +96,20 @@ class TrainingSettings:
     def total_steps(self, examples: int) -> int:
         """t_max: optimisation steps of the run."""
         return self.steps if self.steps is not None else math.ceil(self.epochs * examples / self.batch_size)
+
+
+# --- when to stop early: the rule of the paper's appendix E.1 ---
+
+
+def stalled(scores: Sequence[float], patience: int, min_gain: float) -> bool:
+    """Whether the last `patience` evaluations had no significant gain.
+
+    A score counts as a gain if it beats the last one that counted by more than `min_gain` points.
+    """
+    reference, without_gain = -math.inf, 0
+    for score in scores:
+        if score > reference + min_gain:
+            reference, without_gain = score, 0
+        else:
+            without_gain += 1
+    return without_gain >= patience

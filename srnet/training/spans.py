@@ -8,8 +8,8 @@ logits (`attention_mask` 0) are set to `NO_LOGIT` first. The question, [CLS] and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from srnet.arrays import finite_logits
-from srnet.errors import UserError, running
+from srnet.core.arrays import finite_logits
+from srnet.core.errors import UserError, running
+from srnet.tasks.answers.base import AnswerKind
 from srnet.tasks.answers.spans import SpanSplit
-from srnet.training.data import Encoded, name_of, padding
+from srnet.tasks.splits import Split
+from srnet.training.data import Encoded, encode, name_of, padding
 
 QUESTION_TOKENS = 64
 """Longer questions are cut, as in the original recipe."""
@@ -249,3 +251,30 @@ def _best_ends(windows: Windows, logits: np.ndarray, max_answer_tokens: int) -> 
         scores[:-further][better] = reached[better]
         lengths[:-further][better] = further
     return scores, lengths
+
+
+# --- from a split to a model's inputs, with one encoder for each kind of input ---
+
+Extras = dict[str, np.ndarray]
+"""Additional inputs of an objective: one row per example, or for windows one row per token."""
+SHARED = 3
+"""Neighbouring windows of a long context share a third of their tokens: 128 of 384, as in the published recipes."""
+
+
+def inputs_for(answer: AnswerKind, split: Split, tokenizer: Any, length: int, extras: Extras | None = None) -> Encoded:
+    """The inputs of a model for the rows of a split, each with at most `length` tokens."""
+    return ENCODINGS[answer.encoding](split, tokenizer, length, extras or {})
+
+
+def _windows(split: Any, tokenizer: Any, length: int, extras: Extras) -> Encoded:
+    windows = encode_windows(split, tokenizer, length, length // SHARED)
+    if any(len(each) != len(windows.offsets) for each in extras.values()):
+        raise UserError(
+            "the teacher used different windows of the contexts",
+            "train it on the same backbone with the same max_length",
+        )
+    return replace(windows, token_extras=extras)
+
+
+ENCODINGS: dict[str, Callable[[Any, Any, int, Extras], Encoded]] = {"rows": encode, "windows": _windows}
+"""(split, tokenizer, length, extras) -> inputs, by the names that kinds of answers use."""

@@ -26,20 +26,18 @@ from transformers import (
     TrainingArguments,
 )
 
-from srnet.device import cpu_requested, current_device, on_cpu, synchronize
-from srnet.errors import UserError
-from srnet.files import recover_folder
+from srnet.core.device import cpu_requested, current_device, on_cpu, synchronize
+from srnet.core.errors import UserError
+from srnet.core.files import recover_folder
+from srnet.core.progress import Watch
 from srnet.objectives.base import Loss, StatefulLoss
-from srnet.progress import Watch
 from srnet.training.checkpoint import Checkpoint, random_state, readable, trained_tensors, write_checkpoint
 from srnet.training.clock import Clock
 from srnet.training.data import Encoded, training_order
-from srnet.training.distributed import Ranks, backend, connect
+from srnet.training.hardware import Ranks, backend, connect, speed_arguments
 from srnet.training.method import Method, Snapshot
 from srnet.training.predict import predict
-from srnet.training.settings import TrainingSettings
-from srnet.training.speed import speed_arguments
-from srnet.training.stopping import stalled
+from srnet.training.settings import TrainingSettings, stalled
 
 _TENSORBOARD = "TENSORBOARD_LOGGING_DIR"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from audited import Scripted, audit_of, split_of, task_of
 
-from srnet.audit import write_audit
+from srnet.audit.writing import write_audit
 
 TEXTS = [
     ("<img src=x onerror=document.title='broken'>", "<b>bold</b>"),

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from srnet import api
-from srnet.cli import main
-from srnet.experiment import Engine, Pretrained
-from srnet.pruners import OneShot
+from srnet.cli.app import main
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.models import Pretrained
+from srnet.pruners.magnitude import OneShot
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -12,10 +12,9 @@ from audited import NLI, Scripted, split_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srnet.audit import FLIP, RULES, SAME, Changed, Row, Rule, RuleOutcome, apply_rule, rule
-from srnet.audit.contrast import names_in, restyled
-from srnet.audit.rule_files import load_rules
-from srnet.errors import UserError
+from srnet.audit.contrast import FLIP, RULES, SAME, Changed, Row, Rule, load_rules, names_in, restyled, rule
+from srnet.audit.outcomes import RuleOutcome, apply_rule
+from srnet.core.errors import UserError
 
 QQP = ("not_duplicate", "duplicate")
 

@@ -8,9 +8,8 @@ from audited import NLI, Scripted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srnet.audit import match
-from srnet.audit.labels import match_labels
-from srnet.errors import UserError
+from srnet.audit.classifiers import match, match_labels
+from srnet.core.errors import UserError
 
 
 @given(st.permutations(NLI))

@@ -12,14 +12,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.spatial.distance import jensenshannon
 
-from srnet.audit.calibration import calibration_error, reliability
-from srnet.audit.disagreement import disagreements, worst_first
-from srnet.audit.loyalty import label_loyalty, probability_loyalty
-from srnet.audit.rows import judge_split, predictions_of, word_overlap
-from srnet.audit.scores import split_scores, sub_cases
+from srnet.audit.measures import (
+    calibration_error,
+    label_loyalty,
+    probability_loyalty,
+    reliability,
+    split_scores,
+    sub_cases,
+)
+from srnet.audit.rows import disagreements, judge_split, predictions_of, word_overlap, worst_first
 from srnet.audit.shortcut import deciles, over_bias_confidence, over_word_overlap, shortcut_sides
 from srnet.audit.tables import score_text
-from srnet.evaluation import Interval
+from srnet.evaluation.significance import Interval
 from srnet.tasks.splits import Coarse, Split
 
 # --- loyalty -------------------------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from audited import YES_NO, Scripted, audit_of, split_of, task_of
 
-from srnet.audit import Audit, check_writable, write_audit
-from srnet.audit.page import LARGEST, LONGEST, render_page
+from srnet.audit.report import Audit
 from srnet.audit.tables import tables_of
-from srnet.errors import UserError
+from srnet.audit.writing import LARGEST, LONGEST, check_writable, render_page, write_audit
+from srnet.core.errors import UserError
 
 HOSTILE = [
     ("</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>"),

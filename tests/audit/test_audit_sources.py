@@ -18,12 +18,14 @@ from safetensors.torch import load_file, save_file
 
 import srnet
 from srnet import api
-from srnet.audit import AuditOptions, Source, load_classifier
+from srnet.audit.classifiers import Source, load_classifier
+from srnet.audit.options import AuditOptions
 from srnet.audit.rows import ROWS_AT_ONCE, collect_logits
-from srnet.errors import UserError
-from srnet.experiment import Engine, Evaluate, Pretrained
-from srnet.experiment.artifacts import load_logits
-from srnet.pruners import OneShot
+from srnet.core.errors import UserError
+from srnet.experiment.compute import load_logits
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.models import Evaluate, Pretrained
+from srnet.pruners.magnitude import OneShot
 from srnet.tasks.synthetic import SyntheticTask
 
 LABELS = ("not_entailment", "entailment")

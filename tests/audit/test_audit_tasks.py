@@ -8,8 +8,9 @@ import pytest
 from audited import Scripted
 
 import srnet
-from srnet.errors import UserError
-from srnet.experiment import BiasSpec, Engine
+from srnet.core.errors import UserError
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.bias import BiasSpec
 from srnet.tasks.files import FilesTask
 
 BY_LENGTH = Scripted(lambda a, b: (1.0, float(len(a) % 3)), name="by length")

@@ -8,10 +8,18 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import srnet.bias.words
-from srnet.bias import WordVectors, claim_features, claim_vocabulary, claim_words, overlap_features, vocabulary
-from srnet.bias.words import tokenise, words
-from srnet.errors import UserError
+import srnet.bias.features
+from srnet.bias.features import (
+    claim_features,
+    claim_vocabulary,
+    claim_words,
+    overlap_features,
+    tokenise,
+    vocabulary,
+    words,
+)
+from srnet.bias.vectors import WordVectors
+from srnet.core.errors import UserError
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Example, Split
 
@@ -131,13 +139,13 @@ def test_as_the_reference_whatever_the_chunks(
     pairs: list[tuple[str, str]], vectors: dict[str, np.ndarray], chunk: int, extended: bool
 ) -> None:
     a, b = zip(*pairs, strict=True)
-    made, usual = made_of(vectors), srnet.bias.words.CHUNK
+    made, usual = made_of(vectors), srnet.bias.features.CHUNK
     whole = overlap_features(a, b, made, extended), overlap_features(a, b, None, extended), claim_features(b, made)
     try:
-        srnet.bias.words.CHUNK = chunk
+        srnet.bias.features.CHUNK = chunk
         parts = overlap_features(a, b, made, extended), overlap_features(a, b, None, extended), claim_features(b, made)
     finally:
-        srnet.bias.words.CHUNK = usual
+        srnet.bias.features.CHUNK = usual
     slow = (
         *(reference.overlap_features(a, b, each, extended) for each in (vectors, None)),
         reference.claim_features(b, vectors),
@@ -150,7 +158,7 @@ def test_as_the_reference_whatever_the_chunks(
 @pytest.mark.parametrize("words_at_once", [1, 7, 8192])
 def test_many_long_texts_as_the_reference(words_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("srnet.bias.features._WORDS_AT_ONCE", words_at_once)
-    monkeypatch.setattr("srnet.bias.words.CHUNK", 64)
+    monkeypatch.setattr("srnet.bias.features.CHUNK", 64)
     rng = np.random.default_rng(0)
     names = [f"w{i}" for i in range(300)]
     vectors = dict(zip(names[:250], rng.normal(size=(250, 8)), strict=True))

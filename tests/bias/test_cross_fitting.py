@@ -9,9 +9,8 @@ import pytest
 from scipy.sparse import csr_matrix, issparse
 
 import srnet.bias.model
-from srnet.bias import BiasPredictions, fit_bias_model
-from srnet.bias.model import _alike, _classifier, _fit, _predict
-from srnet.errors import UserError
+from srnet.bias.model import BiasPredictions, _alike, _classifier, _fit, _predict, fit_bias_model
+from srnet.core.errors import UserError
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from srnet.bias import WordVectors
-from srnet.errors import UserError
+from srnet.bias.vectors import WordVectors
+from srnet.core.errors import UserError
 
 WORDS = ["the", "of"]
 

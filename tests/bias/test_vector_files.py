@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from srnet.bias import WordVectors
-from srnet.bias.vector_files import read_vectors
-from srnet.errors import UserError
+from srnet.bias.vectors import WordVectors, read_vectors
+from srnet.core.errors import UserError
 
 WORDS = ["the", "Über", "at name@domain.com", "日本", "7"]
 VECTORS = np.array([[0.5, -1.0, 2.0], [1.0, 0.0, 0.25], [3.0, 3.0, 3.0], [-0.125, 8.0, 1e-3], [1, 2, 3]], np.float32)
@@ -110,7 +109,7 @@ def test_stray_bytes_in_word2vec(tmp_path: Path) -> None:
 
 
 def test_a_binary_file_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.bias.vector_files._BLOCK", 7)
+    monkeypatch.setattr("srnet.bias.vectors._BLOCK", 7)
     words = ["the", "of", "longer"]
     source = file(tmp_path, "v.bin", binary([word.encode() for word in words], VECTORS[:3]))
     np.testing.assert_array_equal(WordVectors.read(source).of(words), VECTORS[:3])

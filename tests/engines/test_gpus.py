@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from gpus import Simulated
 
-from srnet.experiment import Store
-from srnet.experiment.engines import executors
+from srnet.experiment import engine as executors
 from srnet.experiment.engines import ray as ray_engine
 from srnet.experiment.engines.pool import Pool
-from srnet.training.distributed import ALONE
+from srnet.experiment.store import Store
+from srnet.training.hardware import ALONE
 
 CORES = 8
 

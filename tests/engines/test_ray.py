@@ -14,14 +14,20 @@ import psutil
 import pytest
 from processes import PROGRESS, Observed, environment, files
 
-from srnet.experiment import BiasModel, Engine, Evaluate, FineTune, ModelNode, PoE, Pretrained, Prune, Store
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
 from srnet.experiment.engines.cluster import import_ray
 from srnet.experiment.engines.scheduler import retrying
 from srnet.experiment.nodes.base import every_node
-from srnet.progress import Reporter
-from srnet.pruners import IMP, MaskTraining
+from srnet.experiment.nodes.bias import BiasModel
+from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained
+from srnet.experiment.nodes.objectives import PoE
+from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.store import Store
+from srnet.pruners.imp import IMP
+from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 pytest.importorskip("ray")
 ray = import_ray()

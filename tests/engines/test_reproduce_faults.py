@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from processes import PATIENCE, Command, ForkServer, Observed, files, until
 
-from srnet.experiment import Store
-from srnet.recipes.profiles.toy import FINETUNING
+from srnet.experiment.store import Store
+from srnet.recipes.profiles import FINETUNING
 
 SCALE = 0.02
 STEPS = round(SCALE * (FINETUNING.steps or 0))

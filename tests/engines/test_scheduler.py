@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srnet.errors import UserError
-from srnet.experiment.engines import Outcome, run
-from srnet.experiment.engines.scheduler import ATTEMPTS
-from srnet.files import DiskFull
-from srnet.progress import Reporter
+from srnet.core.errors import UserError
+from srnet.core.files import DiskFull
+from srnet.core.progress import Reporter
+from srnet.experiment.engines.scheduler import ATTEMPTS, Outcome, run
 
 
 @dataclass(frozen=True)

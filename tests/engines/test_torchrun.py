@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from processes import PATIENCE, ForkServer, Observed, environment, small_recipe
 
-from srnet.errors import UserError
-from srnet.experiment import Store
-from srnet.experiment.engines.executors import make_executor
-from srnet.subnetwork import Subnetwork
+from srnet.core.errors import UserError
+from srnet.experiment.engine import make_executor
+from srnet.experiment.store import Store
+from srnet.models.subnetwork import Subnetwork
 
 NODES = 6  # the raw model, the bias model, two trained models and their scores
 AGREEMENT = 0.999

@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
-from srnet.errors import UserError
-from srnet.evaluation import measure, score
-from srnet.tasks.answers import NUMBERS, SPANS
-from srnet.tasks.answers.numbers import spearman_of
+from srnet.core.errors import UserError
+from srnet.evaluation.metrics import measure, score
+from srnet.tasks.answers.numbers import NUMBERS, spearman_of
+from srnet.tasks.answers.spans import SPANS
 from srnet.tasks.base import Metric
 
 # Deviations of x: -2 -1 0 1 2, of y: -2 0 -1 1 2, so xy = 4 + 0 + 0 + 1 + 4 = 9 and both squares are 10.

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, matthews_corrcoef
 
-from srnet.evaluation import measure, score
+from srnet.evaluation.metrics import measure, score
 from srnet.tasks.answers.classes import OF_COUNTS, confusion
 from srnet.tasks.base import Metric
 

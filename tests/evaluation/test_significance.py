@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srnet.evaluation import Interval, Term, contrast, holm, measure, paired_bootstrap, spread
-from srnet.evaluation.significance import _resamples
-from srnet.tasks.answers import METRICS
+from srnet.evaluation.metrics import measure
+from srnet.evaluation.significance import Interval, Term, _resamples, contrast, holm, paired_bootstrap, spread
+from srnet.tasks.answers.base import METRICS
 from srnet.tasks.base import Metric
 
 LABELS = np.random.default_rng(7).integers(0, 2, 300)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from made_up import interval
 
-from srnet.evaluation import Interval, Verdict, judge, judge_together
+from srnet.evaluation.significance import Interval
+from srnet.evaluation.verdict import Verdict, judge, judge_together
 
 ABOVE, OPEN, BELOW = (1.0, 9.0), (-1.0, 11.0), (-9.0, -1.0)
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from srnet.experiment import BiasModel, Engine, FineTune, ModelNode, Pretrained, Store
-from srnet.progress import Reporter
-from srnet.subnetwork import Subnetwork
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.bias import BiasModel
+from srnet.experiment.nodes.models import ModelNode, Pretrained
+from srnet.experiment.nodes.training import FineTune
+from srnet.experiment.store import Store
+from srnet.models.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 
 @pytest.fixture(scope="session")

@@ -11,16 +11,21 @@ import pytest
 from scipy.special import log_softmax
 
 from srnet import api
-from srnet.errors import UserError
-from srnet.experiment import CE, BiasModel, BiasSpec, Engine, FineTune, PoE, Pretrained, Prune, WeakModel, load_task
+from srnet.core.errors import UserError
 from srnet.experiment.compute import bias_predictions, logits_on
+from srnet.experiment.engine import Engine
 from srnet.experiment.identity import describe
+from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.bias import BiasModel, BiasSpec, WeakModel
+from srnet.experiment.nodes.models import Pretrained
+from srnet.experiment.nodes.objectives import CE, PoE
+from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.rebuild import rebuild
-from srnet.pruners import MaskTraining
-from srnet.subnetwork import Subnetwork
+from srnet.models.subnetwork import Subnetwork
+from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 WEAK = BiasSpec(shortcut="unknown", examples=40, epochs=1.0, learning_rate=1e-3)
 

@@ -8,32 +8,20 @@ from typing import Any
 
 import pytest
 
-from srnet.errors import UserError
-from srnet.experiment import (
-    CE,
-    BiasModel,
-    BiasSpec,
-    ConfReg,
-    Distilled,
-    Engine,
-    Evaluate,
-    FineTune,
-    Moment,
-    ObjectiveSources,
-    PoE,
-    Pretrained,
-    Prune,
-    Rewind,
-    Trajectory,
-    make_objective,
-)
-from srnet.experiment.nodes import Node, Objective
-from srnet.objectives import OBJECTIVES
-from srnet.pruners import PRUNERS
+from srnet.core.errors import UserError
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.base import Node
+from srnet.experiment.nodes.bias import BiasModel, BiasSpec
+from srnet.experiment.nodes.models import Evaluate, Pretrained, Rewind
+from srnet.experiment.nodes.objectives import CE, ConfReg, Distilled, Objective, PoE
+from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
+from srnet.experiment.objective import ObjectiveSources, make_objective
+from srnet.objectives.base import OBJECTIVES
+from srnet.pruners.base import PRUNERS
 from srnet.tasks.base import Task
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)

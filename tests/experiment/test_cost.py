@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 from small import read_no_backbone
 
-from srnet.experiment import CE, BiasModel, ConfReg, FineTune, Moment, Pretrained, Prune, Rewind, Store, Trajectory
-from srnet.experiment.cost import planned_steps, training_steps
-from srnet.experiment.nodes import ModelNode, Objective, PruneRun
-from srnet.files import write_json
-from srnet.pruners import IMP, MaskTraining, OneShot, RewoundIMP
+from srnet.core.files import write_json
+from srnet.experiment.estimate import planned_steps, training_steps
+from srnet.experiment.nodes.bias import BiasModel
+from srnet.experiment.nodes.models import ModelNode, Pretrained, Rewind
+from srnet.experiment.nodes.objectives import CE, ConfReg, Objective
+from srnet.experiment.nodes.training import FineTune, Moment, Prune, PruneRun, Trajectory
+from srnet.experiment.store import Store
+from srnet.pruners.imp import IMP, RewoundIMP
+from srnet.pruners.magnitude import OneShot
+from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 TASK = SyntheticTask("inference", train_size=20, dev_size=5, ood_size=5)
 TRAINING = TrainingSettings(steps=100)

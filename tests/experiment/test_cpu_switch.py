@@ -9,9 +9,11 @@ import pytest
 from gpus import Simulated
 
 from srnet.audit.classifiers import Source, load_classifier
-from srnet.experiment import Engine, Evaluate, FineTune, Pretrained, Prune
+from srnet.experiment.engine import Engine
 from srnet.experiment.estimate import estimate, measure_step
-from srnet.pruners import Wanda
+from srnet.experiment.nodes.models import Evaluate, Pretrained
+from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.pruners.wanda import Wanda
 
 
 def test_a_gpu_that_is_turned_off_is_left_alone(

@@ -8,13 +8,20 @@ from typing import Any
 
 import pytest
 
-from srnet.errors import UserError
-from srnet.experiment import BiasModel, ConfReg, Engine, Evaluate, FineTune, PoE, Pretrained, Prune, Store
+from srnet.core.errors import UserError
+from srnet.core.progress import Reporter
 from srnet.experiment.compute import compute
-from srnet.experiment.nodes import Node
-from srnet.progress import Reporter
-from srnet.pruners import IMP, MaskTraining, OneShot
-from srnet.training import TrainingSettings
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.base import Node
+from srnet.experiment.nodes.bias import BiasModel
+from srnet.experiment.nodes.models import Evaluate, Pretrained
+from srnet.experiment.nodes.objectives import ConfReg, PoE
+from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.store import Store
+from srnet.pruners.imp import IMP
+from srnet.pruners.magnitude import OneShot
+from srnet.pruners.mask_training import MaskTraining
+from srnet.training.settings import TrainingSettings
 
 
 @pytest.fixture
@@ -26,7 +33,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
         compute(node, *args)
         nodes.append(node)
 
-    monkeypatch.setattr("srnet.experiment.compute_once.compute", spy)
+    monkeypatch.setattr("srnet.experiment.engines.local.compute", spy)
     return nodes
 
 

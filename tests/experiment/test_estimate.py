@@ -10,14 +10,20 @@ import pytest
 from gpus import Simulated
 from small import read_no_backbone
 
-from srnet.experiment import CE, BiasModel, Evaluate, FineTune, Moment, Pretrained, Prune, Rewind, Store, Trajectory
+from srnet.core.files import read_json, write_json
 from srnet.experiment.estimate import Estimate, duration_text, estimate, measure_step
 from srnet.experiment.identity import describe
-from srnet.experiment.nodes import ModelNode, Node
-from srnet.files import read_json, write_json
-from srnet.pruners import IMP, MaskTraining, OneShot
+from srnet.experiment.nodes.base import Node
+from srnet.experiment.nodes.bias import BiasModel
+from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained, Rewind
+from srnet.experiment.nodes.objectives import CE
+from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
+from srnet.experiment.store import Store
+from srnet.pruners.imp import IMP
+from srnet.pruners.magnitude import OneShot
+from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 TASK = SyntheticTask("inference", train_size=100, dev_size=5, ood_size=30)
 TEN = TrainingSettings(steps=10, eval_every=10**9)

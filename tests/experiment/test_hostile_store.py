@@ -14,9 +14,11 @@ import pytest
 from commands import refused, run
 
 from srnet import api
-from srnet.errors import UserError
-from srnet.experiment import Engine, Evaluate, Pretrained, Store
-from srnet.progress import Reporter
+from srnet.core.errors import UserError
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.models import Evaluate, Pretrained
+from srnet.experiment.store import Store
 
 KEY, OTHER, GONE = "aaaa000000000000", "aabb000000000000", "cccc000000000000"
 
@@ -72,7 +74,7 @@ def test_an_engine_uses_its_store_while_it_computes(
             Store(engine.store.root).gc(older_than=0.0)
         seen.append(True)
 
-    monkeypatch.setattr("srnet.experiment.compute_once.compute", compute)
+    monkeypatch.setattr("srnet.experiment.engines.local.compute", compute)
     engine.execute([raw])
     assert seen == [True]
 
@@ -110,7 +112,7 @@ def _pruned(engine: Engine, raw: Pretrained) -> str:
 
 def test_files_have_the_permissions_that_the_user_wants(tmp_path: Path) -> None:
     script = (
-        "import os; os.umask(0o027); from pathlib import Path; from srnet.files import *\n"
+        "import os; os.umask(0o027); from pathlib import Path; from srnet.core.files import *\n"
         "write_text(Path('file'), '')\n"
         "with new_folder(Path('folder')) as staging: (staging / 'inner').mkdir(); write_text(staging / 'f', '')"
     )

@@ -15,19 +15,27 @@ import pytest
 from methods import METHODS
 from safetensors.torch import load_file, save_file
 
-from srnet.backbones import backbone_hash
-from srnet.errors import UserError
-from srnet.experiment import CE, BiasModel, ConfReg, Evaluate, FineTune, PoE, Pretrained, Prune, Reweight, Rewind
+from srnet.core.errors import UserError
 from srnet.experiment.identity import SCHEMA, describe, key_of
-from srnet.experiment.nodes import Distilled, Objective, load_task
-from srnet.masks import Targets
-from srnet.masks.latency import Latency
-from srnet.pruners import IMP, L0, PRUNERS, MaskTraining, OneShot, StaticShared
-from srnet.tasks.answers import ANSWERS
+from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.bias import BiasModel
+from srnet.experiment.nodes.models import Evaluate, Pretrained, Rewind
+from srnet.experiment.nodes.objectives import CE, ConfReg, Distilled, Objective, PoE, Reweight
+from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.masks.targets import Targets
+from srnet.masks.timed import Latency
+from srnet.models.backbones import backbone_hash
+from srnet.pruners.base import PRUNERS
+from srnet.pruners.imp import IMP
+from srnet.pruners.l0 import L0
+from srnet.pruners.magnitude import OneShot
+from srnet.pruners.mask_training import MaskTraining
+from srnet.pruners.static import StaticShared
+from srnet.tasks.answers.base import ANSWERS
 from srnet.tasks.files import FilesTask
 from srnet.tasks.squad import squad_task
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 
 def expression(backbone: str, task: SyntheticTask, training: TrainingSettings) -> Evaluate:
@@ -80,15 +88,14 @@ CONSTANTS = {
     "srnet.training.method": ("LATE",),
     "srnet.pruners.static": ("LOW_SPARSITY", "LOW_SPARSITY_TEMPERATURE"),
     "srnet.pruners.penalised": ("FIRST_STEERED", "GAIN", "LIMIT"),
-    "srnet.training.inputs": ("SHARED",),
-    "srnet.training.spans": ("QUESTION_TOKENS", "ANSWER_TOKENS"),
+    "srnet.training.spans": ("QUESTION_TOKENS", "ANSWER_TOKENS", "SHARED"),
 }
 """What changes results, and is no field of any description."""
 
 
 def constants() -> dict[str, str]:
     lengths = {name: ANSWERS[name].max_length for name in ("class", "score", "span")}
-    return {"srnet.training.inputs.LENGTHS": repr(lengths)} | {
+    return {"srnet.training.spans.LENGTHS": repr(lengths)} | {
         f"{module}.{name}": repr(getattr(importlib.import_module(module), name))
         for module, names in CONSTANTS.items()
         for name in names

@@ -9,28 +9,19 @@ from typing import Any
 
 import pytest
 
-from srnet.errors import UserError
-from srnet.experiment import (
-    CE,
-    BiasModel,
-    ConfReg,
-    Distilled,
-    Engine,
-    FineTune,
-    ModelNode,
-    ObjectiveSources,
-    PoE,
-    Pretrained,
-    Prune,
-    Reweight,
-    Rewind,
-    Store,
-    make_objective,
-)
-from srnet.experiment.nodes import Objective
-from srnet.progress import Reporter
-from srnet.pruners import IMP, MaskTraining
-from srnet.training import Result, Run, TrainingSettings, train
+from srnet.core.errors import UserError
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.bias import BiasModel
+from srnet.experiment.nodes.models import ModelNode, Pretrained, Rewind
+from srnet.experiment.nodes.objectives import CE, ConfReg, Distilled, Objective, PoE, Reweight
+from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.objective import ObjectiveSources, make_objective
+from srnet.experiment.store import Store
+from srnet.pruners.imp import IMP
+from srnet.pruners.mask_training import MaskTraining
+from srnet.training.settings import TrainingSettings
+from srnet.training.trainer import Result, Run, train
 
 EARLY_PEAK = (90.0, 80.0, 70.0, 60.0)
 """Dev scores at steps 5, 10, 15 and 20 of 20: the shortcut is learnt first, and unlearnt at a cost."""

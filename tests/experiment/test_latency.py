@@ -16,18 +16,22 @@ from commands import refused, run
 from small_models import VARIANTS, tiny
 
 import srnet
-from srnet import timing
-from srnet.errors import UserError
-from srnet.experiment import Engine, Pretrained, Prune, Store
-from srnet.experiment import latency as measuring
-from srnet.experiment.latency import latency_of, measure_latency
+from srnet.core.errors import UserError
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.models import Pretrained
+from srnet.experiment.nodes.training import Prune
 from srnet.experiment.rebuild import stored_model
-from srnet.masks.latency import Latency
+from srnet.experiment.store import Store
+from srnet.masks.timed import Latency
 from srnet.masks.units import blocks_of
-from srnet.progress import Reporter
-from srnet.pruners import MaskTraining, OneShot
-from srnet.recipes import load_recipe
+from srnet.pruners.magnitude import OneShot
+from srnet.pruners.mask_training import MaskTraining
+from srnet.recipes.files import load_recipe
 from srnet.recipes.recipe import with_latencies
+from srnet.speed import latency as measuring
+from srnet.speed import timing
+from srnet.speed.latency import latency_of, measure_latency
 from srnet.tasks.synthetic import SyntheticTask
 
 TABLE = Latency(head=1.0, neuron=0.05, attention=5.0, feed_forward=4.0, rest=2.0)

@@ -15,27 +15,26 @@ import torch
 from methods import METHODS, STEERED, TRAINING
 from scipy.special import log_softmax
 
-from srnet.experiment import CE, BiasModel, ConfReg, Engine, Evaluate, FineTune, PoE, Pretrained, Prune, Rewind
+from srnet.core.progress import Reporter
 from srnet.experiment.compute import bias_predictions, load_logits
-from srnet.experiment.nodes import Distilled
-from srnet.masks import Mask
-from srnet.objectives import OBJECTIVES, distilled
-from srnet.progress import Reporter
-from srnet.pruners import (
-    IMP,
-    GradualMagnitude,
-    MaskTraining,
-    Movement,
-    OneShot,
-    RewoundIMP,
-    StaticLocal,
-    StaticShared,
-)
-from srnet.pruners.static import kind_of
-from srnet.subnetwork import Subnetwork
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.bias import BiasModel
+from srnet.experiment.nodes.models import Evaluate, Pretrained, Rewind
+from srnet.experiment.nodes.objectives import CE, ConfReg, Distilled, PoE
+from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.masks.mask import Mask
+from srnet.models.subnetwork import Subnetwork
+from srnet.objectives.base import OBJECTIVES
+from srnet.objectives.distillation import distilled
+from srnet.pruners.imp import IMP, RewoundIMP
+from srnet.pruners.magnitude import GradualMagnitude, OneShot
+from srnet.pruners.mask_training import MaskTraining
+from srnet.pruners.movement import Movement
+from srnet.pruners.static import StaticLocal, StaticShared, kind_of
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings, encode
+from srnet.training.data import encode
 from srnet.training.predict import predict
+from srnet.training.settings import TrainingSettings
 
 
 def states(*subnetworks: Subnetwork) -> list[dict[str, torch.Tensor]]:

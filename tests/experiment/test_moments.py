@@ -12,29 +12,23 @@ from typing import Any
 import pytest
 import torch
 
-from srnet.errors import UserError
-from srnet.experiment import (
-    CE,
-    BiasModel,
-    Engine,
-    Evaluate,
-    FineTune,
-    Moment,
-    PoE,
-    Pretrained,
-    Prune,
-    Rewind,
-    Store,
-    Trajectory,
-)
-from srnet.experiment.compute import _kept, train
+from srnet.core.errors import UserError
+from srnet.core.progress import Reporter
+from srnet.experiment.compute import _kept
+from srnet.experiment.engine import Engine
 from srnet.experiment.identity import describe
+from srnet.experiment.nodes.bias import BiasModel
+from srnet.experiment.nodes.models import Evaluate, Pretrained, Rewind
+from srnet.experiment.nodes.objectives import CE, PoE
+from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
 from srnet.experiment.rebuild import rebuild, stored_model, stored_node
-from srnet.progress import Reporter
-from srnet.pruners import MaskTraining, OneShot
-from srnet.subnetwork import Subnetwork
-from srnet.training import Result, Run, TrainingSettings
+from srnet.experiment.store import Store
+from srnet.models.subnetwork import Subnetwork
+from srnet.pruners.magnitude import OneShot
+from srnet.pruners.mask_training import MaskTraining
 from srnet.training.method import Method
+from srnet.training.settings import TrainingSettings
+from srnet.training.trainer import Result, Run, train
 
 KEPT = (3, 7, 12)
 """Steps of a run of 20 that is evaluated every 5: none of them could be chosen by ID dev."""

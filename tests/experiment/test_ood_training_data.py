@@ -15,18 +15,27 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from srnet.bias import BiasPredictions
-from srnet.errors import UserError
-from srnet.experiment import CE, BiasModel, ConfReg, Engine, FineTune, PoE, Pretrained, Prune, load_task
-from srnet.experiment.compute import bias_predictions, train
+from srnet.bias.model import BiasPredictions
+from srnet.core.errors import UserError
+from srnet.experiment.compute import bias_predictions
+from srnet.experiment.engine import Engine
 from srnet.experiment.identity import describe
+from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.bias import BiasModel
+from srnet.experiment.nodes.models import Pretrained
+from srnet.experiment.nodes.objectives import CE, ConfReg, PoE
+from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.rebuild import rebuild
-from srnet.objectives import OBJECTIVES
-from srnet.pruners import IMP, MaskTraining, OneShot
+from srnet.objectives.base import OBJECTIVES
+from srnet.pruners.imp import IMP
+from srnet.pruners.magnitude import OneShot
+from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.files import FilesTask
 from srnet.tasks.splits import Split
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import Encoded, Result, Run, TrainingSettings
+from srnet.training.data import Encoded
+from srnet.training.settings import TrainingSettings
+from srnet.training.trainer import Result, Run, train
 
 ID, OOD, COPIES = 40, 12, 2
 ONE_PASS = TrainingSettings(learning_rate=1e-3, epochs=1.0, eval_every=4, batch_size=8)

@@ -15,16 +15,20 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 from srnet import api
 from srnet.audit.classifiers import Source, load_classifier
-from srnet.backbones import CLASSIFIER, SHIPPED, Head, find_own_classifier, load_backbone
-from srnet.backbones.checkpoints import read_model
-from srnet.experiment import Engine, FineTune, Pretrained, Prune, Store
-from srnet.experiment.nodes import ModelNode
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.models import ModelNode, Pretrained
+from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.store import Store
 from srnet.masks.granularity import check_granularity
-from srnet.progress import Reporter
-from srnet.pruners import MaskTraining, OneShot
-from srnet.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.backbones import find_own_classifier, load_backbone
+from srnet.models.checkpoints import SHIPPED, read_model
+from srnet.models.heads import CLASSIFIER, Head
+from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.pruners.magnitude import OneShot
+from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 FITTING = ("Entailment", "NOT entailment")
 """The names of the task's labels, in another order and spelling."""
@@ -174,8 +178,8 @@ def test_a_checkpoint_is_not_loaded_more_often_than_needed(
         loads.append(given)
         return read_model(*given, **options)
 
-    for module in ("loading", "own_classifier"):
-        monkeypatch.setattr(f"srnet.backbones.{module}.read_model", counted)
+    for module in ("backbones",):
+        monkeypatch.setattr(f"srnet.models.{module}.read_model", counted)
     node = Pretrained(str(folder), tiny_task)
     assert node.key
     assert len(loads) == of_key

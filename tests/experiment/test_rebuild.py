@@ -8,28 +8,22 @@ from pathlib import Path
 import pytest
 from methods import METHODS
 
-from srnet.errors import UserError
-from srnet.experiment import (
-    CE,
-    BiasModel,
-    ConfReg,
-    Engine,
-    Evaluate,
-    FineTune,
-    PoE,
-    Pretrained,
-    Prune,
-    Reweight,
-    Rewind,
-)
+from srnet.core.errors import UserError
+from srnet.experiment.engine import Engine
 from srnet.experiment.identity import describe
-from srnet.experiment.nodes import Distilled, Node, load_task
+from srnet.experiment.nodes.base import Node, load_task
+from srnet.experiment.nodes.bias import BiasModel
+from srnet.experiment.nodes.models import Evaluate, Pretrained, Rewind
+from srnet.experiment.nodes.objectives import CE, ConfReg, Distilled, PoE, Reweight
+from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.rebuild import rebuild, stored_model, stored_node
-from srnet.masks import Targets
-from srnet.pruners import IMP, MaskTraining, OneShot, RewoundIMP
+from srnet.masks.targets import Targets
+from srnet.pruners.imp import IMP, RewoundIMP
+from srnet.pruners.magnitude import OneShot
+from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.files import DataFile, FilesTask
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 
 @pytest.fixture

@@ -17,23 +17,30 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from srnet.cli import main
-from srnet.errors import UserError
-from srnet.experiment import Engine, Evaluate, FineTune, ModelNode, Pretrained, Prune, Store
-from srnet.experiment.compute import Context, compute, train
-from srnet.experiment.cost import planned_steps, training_steps
-from srnet.experiment.estimate import estimate
+from srnet.cli.app import main
+from srnet.core.errors import UserError
+from srnet.core.progress import Reporter
+from srnet.experiment.compute import Context, compute
+from srnet.experiment.engine import Engine
+from srnet.experiment.estimate import estimate, planned_steps, training_steps
 from srnet.experiment.identity import describe
-from srnet.experiment.nodes import NEEDS, Need, Node, Objective
+from srnet.experiment.nodes.base import Node
+from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained
+from srnet.experiment.nodes.objectives import NEEDS, Need, Objective
+from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.rebuild import rebuild, stored_model
-from srnet.masks import Mask, Targets, meet_budget
+from srnet.experiment.store import Store
+from srnet.masks.budget import meet_budget
+from srnet.masks.mask import Mask
 from srnet.masks.parametrization import raw_weights
-from srnet.objectives import OBJECTIVES, StatefulLoss, objective
-from srnet.progress import Reporter
-from srnet.pruners import PRUNERS, MaskTraining, OneShot, Pruner
-from srnet.pruners.base import Batches, register
-from srnet.subnetwork import Subnetwork
-from srnet.training import Result, Run, TrainingSettings
+from srnet.masks.targets import Targets
+from srnet.models.subnetwork import Subnetwork
+from srnet.objectives.base import OBJECTIVES, StatefulLoss, objective
+from srnet.pruners.base import PRUNERS, Batches, Pruner, register
+from srnet.pruners.magnitude import OneShot
+from srnet.pruners.mask_training import MaskTraining
+from srnet.training.settings import TrainingSettings
+from srnet.training.trainer import Result, Run, train
 
 # --- a pruner ------------------------------------------------------------------------------------------------------
 

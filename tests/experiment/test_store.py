@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from srnet.errors import UserError
-from srnet.experiment import Store
+from srnet.core.errors import UserError
+from srnet.experiment.store import Store
 
 KEY, OTHER = "aaaa000000000000", "aabb000000000000"
 

@@ -10,14 +10,19 @@ from typing import Any
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
-from srnet.errors import UserError
-from srnet.experiment import FineTune, ModelNode, PoE, Pretrained, Prune, load_task
-from srnet.experiment.nodes import BiasModel
-from srnet.pruners import IMP, MaskTraining, RewoundIMP
-from srnet.subnetwork import Subnetwork
+from srnet.core.errors import UserError
+from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.bias import BiasModel
+from srnet.experiment.nodes.models import ModelNode, Pretrained
+from srnet.experiment.nodes.objectives import PoE
+from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.models.subnetwork import Subnetwork
+from srnet.pruners.imp import IMP, RewoundIMP
+from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings, encode
+from srnet.training.data import encode
 from srnet.training.predict import predict
+from srnet.training.settings import TrainingSettings
 
 TRACED = 25
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from foreign import random_bytes
 
-from srnet.tasks.synthetic.pretrain import pretrain
+from srnet.models.pretraining import pretrain
 from srnet.tasks.synthetic.pretrain_settings import PretrainSettings
 
 

@@ -12,17 +12,22 @@ from huggingface_hub import ModelCard
 from small_models import pruned
 
 from srnet import api
-from srnet.evaluation import Interval, judge, spread
-from srnet.experiment import CE, Engine, Evaluate, FineTune, Pretrained, Prune, load_task
+from srnet.evaluation.significance import Interval, spread
+from srnet.evaluation.verdict import judge
 from srnet.experiment.compute import load_logits
+from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
-from srnet.export import FORMATS, About, Scored, Source
-from srnet.export.card import card_text
-from srnet.masks import Mask
-from srnet.pruners import OneShot
-from srnet.subnetwork import Subnetwork
+from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.models import Evaluate, Pretrained
+from srnet.experiment.nodes.objectives import CE
+from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.masks.mask import Mask
+from srnet.models.formats.base import FORMATS, Source
+from srnet.models.formats.card import About, Scored, card_text
+from srnet.models.subnetwork import Subnetwork
+from srnet.pruners.magnitude import OneShot
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 GAIN = Interval(4.0, 0.5, 0.5, 3)
 SUBNETWORK = Subnetwork("org/model", "0123" * 16, ("no", "yes"), {}, Mask({"w": torch.tensor([[True, False]])}))

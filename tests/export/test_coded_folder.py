@@ -15,15 +15,15 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
-from srnet.backbones import Head, LoadedBackbone, load_backbone
-from srnet.cli import main
-from srnet.errors import UserError
-from srnet.export.folder import SubnetworkFolder
-from srnet.export.formats import Source
-from srnet.export.rounding import logits_moved, sample_of
-from srnet.masks import Mask
-from srnet.pruners import OneShot
-from srnet.subnetwork import Subnetwork, load_subnetwork
+from srnet.cli.app import main
+from srnet.core.errors import UserError
+from srnet.masks.mask import Mask
+from srnet.models.backbones import LoadedBackbone, load_backbone
+from srnet.models.formats.base import Source
+from srnet.models.formats.subnetwork import SubnetworkFolder, logits_moved, sample_of
+from srnet.models.heads import Head
+from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.pruners.magnitude import OneShot
 
 LABELS = ("no", "yes", "maybe")
 EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
@@ -360,7 +360,7 @@ def test_a_failed_save_leaves_nothing(tiny_backbone: str, tmp_path: Path, monkey
     def fail(*args: object) -> None:
         raise RuntimeError("killed")
 
-    monkeypatch.setattr("srnet.subnetwork.card.write_json", fail)
+    monkeypatch.setattr("srnet.models.subnetwork_files.write_json", fail)
     with pytest.raises(RuntimeError):
         make(tiny_backbone, 0.5).save_coded(tmp_path / "sub")
     assert list(tmp_path.iterdir()) == []

@@ -11,8 +11,9 @@ from gpus import Simulated
 from torch import nn
 
 from srnet import api
-from srnet.experiment import Engine, Pretrained
-from srnet.export.deployed import exported_scores
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.models import Pretrained
+from srnet.models.formats.deployed import exported_scores
 
 
 def test_an_exported_model_goes_to_the_gpu(

@@ -17,18 +17,21 @@ from torch import nn
 from transformers import AutoTokenizer
 
 from srnet.audit.classifiers import Source, load_classifier
-from srnet.backbones import load_backbone
-from srnet.experiment import Engine, Evaluate, FineTune, Pretrained, Prune
 from srnet.experiment.compute import load_logits
-from srnet.experiment.nodes import load_task
-from srnet.export.card import scores_of_folder
-from srnet.masks import Mask
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.models import Evaluate, Pretrained
+from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.masks.mask import Mask
 from srnet.masks.units import unit_mask
-from srnet.pace import Pace
+from srnet.models.backbones import load_backbone
+from srnet.models.formats.card import scores_of_folder
+from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.base import PRUNERS, Batches, Pruner, register
-from srnet.subnetwork import Subnetwork
+from srnet.speed.pace import Pace
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings, encode
+from srnet.training.data import encode
+from srnet.training.settings import TrainingSettings
 
 ROOT = Path(__file__).parents[2]
 LOAD = """
@@ -88,7 +91,7 @@ def run(code: str, *words: object, cwd: Path) -> str:
 
 def test_a_float_graph_scores_as_the_model_does(key: Prune, engine: Engine, tmp_path: Path) -> None:
     from srnet import api
-    from srnet.errors import UserError
+    from srnet.core.errors import UserError
 
     api.export_model(key.key, tmp_path / "onnx", format="onnx", engine=engine)
     assert api.evaluate(tmp_path / "onnx", task=key.task_spec).scores == api.evaluate(key.key, engine=engine).scores
@@ -98,7 +101,7 @@ def test_a_float_graph_scores_as_the_model_does(key: Prune, engine: Engine, tmp_
 
 def test_every_format_is_audited_as_the_model_of_the_store(key: Prune, engine: Engine, tmp_path: Path) -> None:
     from srnet import api
-    from srnet.errors import UserError
+    from srnet.core.errors import UserError
 
     short = Prune(FineTune(key.pretrained, training=TrainingSettings(steps=1, max_length=16)), key.pruner)
     engine.execute([short])

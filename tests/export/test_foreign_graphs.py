@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from fuzz.graphs import Made
 
-from srnet.errors import UserError
-from srnet.export.graphs import graph_logits
-from srnet.export.onnx import open_graph
-from srnet.training import Encoded
+from srnet.core.errors import UserError
+from srnet.models.formats.graphs import graph_logits
+from srnet.models.formats.onnx import open_graph
+from srnet.training.data import Encoded
 
 TABLE = np.linspace(-1, 1, 40, dtype=np.float32).reshape(20, 2)
 PAD = 7

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from srnet.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.subnetwork import Subnetwork, load_subnetwork
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "format-1"
 

@@ -19,12 +19,13 @@ from fuzz.valid import BACKBONE, stored, stored_key, write_task
 from safetensors.torch import load_file, save_file
 
 from srnet import api
-from srnet.errors import UserError
-from srnet.experiment import Engine, Store
-from srnet.experiment.latency import latency_of
-from srnet.exported import CARD
-from srnet.progress import Reporter
-from srnet.sealed import seal
+from srnet.core.errors import UserError
+from srnet.core.progress import Reporter
+from srnet.core.sealed import seal
+from srnet.experiment.engine import Engine
+from srnet.experiment.store import Store
+from srnet.models.exported import CARD
+from srnet.speed.latency import latency_of
 
 KINDS = ("merged", "shrunk", "onnx")
 

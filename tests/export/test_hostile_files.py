@@ -18,14 +18,14 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
 from srnet import api
-from srnet.arrays import read_npy_header
-from srnet.errors import UserError
-from srnet.export.reference_masks import read_reference
-from srnet.export.smp_masks import read_smp
-from srnet.files import DiskFull
-from srnet.masks import Mask
-from srnet.progress import Reporter
-from srnet.subnetwork import load_subnetwork
+from srnet.core.arrays import read_npy_header
+from srnet.core.errors import UserError
+from srnet.core.files import DiskFull
+from srnet.core.progress import Reporter
+from srnet.masks.mask import Mask
+from srnet.models.formats.imports import read_reference
+from srnet.models.formats.smp import read_smp
+from srnet.models.subnetwork import load_subnetwork
 from srnet.tasks.synthetic.pretrain_settings import PretrainSettings
 
 SHAPES = {"a.weight": (4, 8)}

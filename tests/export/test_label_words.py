@@ -11,18 +11,24 @@ import pytest
 import torch
 import transformers as hf
 
-from srnet.backbones import Head, has_language_model, load_backbone
-from srnet.errors import UserError
-from srnet.experiment import Engine, Evaluate, FineTune, Pretrained, Prune
-from srnet.experiment.nodes import load_task
-from srnet.export.merged import save_merged
-from srnet.label_words import token_ids, uses_label_words
-from srnet.masks import LAYERS
-from srnet.pruners import MaskTraining, Movement, OneShot, StaticLocal, StaticShared
-from srnet.subnetwork import Subnetwork
+from srnet.core.errors import UserError
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.models import Evaluate, Pretrained
+from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.masks.targets import LAYERS, uses_label_words
+from srnet.models.backbones import has_language_model, load_backbone
+from srnet.models.formats.merged import save_merged
+from srnet.models.heads import Head, token_ids
+from srnet.models.subnetwork import Subnetwork
+from srnet.pruners.magnitude import OneShot
+from srnet.pruners.mask_training import MaskTraining
+from srnet.pruners.movement import Movement
+from srnet.pruners.static import StaticLocal, StaticShared
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings, encode
+from srnet.training.data import encode
 from srnet.training.predict import predict
+from srnet.training.settings import TrainingSettings
 
 TASK = SyntheticTask("inference", train_size=60, dev_size=12, ood_size=12)
 TRAINING = TrainingSettings(learning_rate=1e-2, steps=4, eval_every=2, batch_size=4, max_length=48)

@@ -14,14 +14,13 @@ import torch
 from foreign import LABELS, TWO, WORDS, saved
 
 from srnet import api
-from srnet.backbones import Head, load_backbone
-from srnet.cli import main
-from srnet.errors import UserError
-from srnet.export.imports import outputs_of
-from srnet.export.reference_masks import read_reference
-from srnet.export.shapes import stack_shapes
-from srnet.export.smp_masks import read_smp
-from srnet.subnetwork import Subnetwork
+from srnet.cli.app import main
+from srnet.core.errors import UserError
+from srnet.models.backbones import load_backbone
+from srnet.models.formats.imports import outputs_of, read_reference
+from srnet.models.formats.smp import read_smp, stack_shapes
+from srnet.models.heads import Head
+from srnet.models.subnetwork import Subnetwork
 from srnet.tasks.published import published_task
 
 

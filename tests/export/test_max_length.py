@@ -11,11 +11,14 @@ from fuzz.valid import sign
 from transformers import AutoTokenizer
 
 from srnet import api
-from srnet.errors import UserError
-from srnet.experiment import CE, Engine, FineTune, Pretrained
-from srnet.subnetwork import Subnetwork
+from srnet.core.errors import UserError
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.models import Pretrained
+from srnet.experiment.nodes.objectives import CE
+from srnet.experiment.nodes.training import FineTune
+from srnet.models.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 LENGTH = 9
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from srnet.backbones import load_backbone
-from srnet.export import save_merged
-from srnet.pruners import OneShot
-from srnet.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.backbones import load_backbone
+from srnet.models.formats.merged import save_merged
+from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.pruners.magnitude import OneShot
 
 
 def test_plain_transformers_gives_the_same_logits(tiny_backbone: str, tmp_path: Path) -> None:

@@ -19,19 +19,21 @@ from architectures import ARCHITECTURES, write_backbone
 from small_models import LABELS, pruned
 from test_shrunk import NAMES
 
-from srnet.backbones import load_backbone
-from srnet.errors import UserError
-from srnet.evaluation import spread
-from srnet.experiment.nodes import load_task
-from srnet.export import About, Onnx, Scored, Source, SubnetworkFolder
-from srnet.export import onnx as onnx_export
-from srnet.export.card import score_name, scores_of_graph, scores_on_card
-from srnet.export.graphs import graph_logits
-from srnet.exported import CARD
-from srnet.subnetwork import Subnetwork, load_subnetwork
+from srnet.core.errors import UserError
+from srnet.evaluation.significance import spread
+from srnet.experiment.nodes.base import load_task
+from srnet.models.backbones import load_backbone
+from srnet.models.exported import CARD
+from srnet.models.formats import onnx as onnx_export
+from srnet.models.formats.base import Source
+from srnet.models.formats.card import About, Scored, score_name, scores_of_graph, scores_on_card
+from srnet.models.formats.graphs import graph_logits
+from srnet.models.formats.onnx import Onnx
+from srnet.models.formats.subnetwork import SubnetworkFolder
+from srnet.models.subnetwork import Subnetwork, load_subnetwork
 from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import encode
+from srnet.training.data import encode
 from srnet.training.predict import predict
 
 ROOT = Path(__file__).parents[2]
@@ -160,7 +162,7 @@ def test_scores_before_and_after(tiny_backbone: str, tmp_path: Path) -> None:
 
 
 def test_logits_of_tokens(tiny_backbone: str, tmp_path: Path) -> None:
-    from srnet.backbones import Head
+    from srnet.models.heads import Head
 
     subnetwork = pruned(tiny_backbone, head=Head(per_token=True), labels=("start", "end"))
     Onnx().write(Source(subnetwork), tmp_path / "onnx")

@@ -15,12 +15,13 @@ from small_models import write_tuned
 from transformers import AutoModelForSequenceClassification
 
 from srnet import api
-from srnet.backbones import Head, keep_own_classifier, load_backbone
-from srnet.errors import UserError
-from srnet.export.reference_masks import read_reference
-from srnet.export.shapes import linear_shapes
-from srnet.masks import Mask
-from srnet.subnetwork import Subnetwork, load_subnetwork
+from srnet.core.errors import UserError
+from srnet.masks.mask import Mask
+from srnet.models.backbones import keep_own_classifier, load_backbone
+from srnet.models.formats.imports import read_reference
+from srnet.models.formats.smp import linear_shapes
+from srnet.models.heads import Head
+from srnet.models.subnetwork import Subnetwork, load_subnetwork
 
 # --- mask.pt -------------------------------------------------------------------------------------------------------
 

@@ -16,13 +16,15 @@ from small_models import LABELS, pruned
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from srnet import api
-from srnet.backbones import Head, load_backbone
-from srnet.errors import UserError
-from srnet.export import Shrunk, Source
-from srnet.exported import CARD, WEIGHTS, load_exported
-from srnet.pruners import OneShot
-from srnet.sealed import seal
-from srnet.subnetwork import Subnetwork, load_subnetwork
+from srnet.core.errors import UserError
+from srnet.core.sealed import seal
+from srnet.models.backbones import load_backbone
+from srnet.models.exported import CARD, WEIGHTS, load_exported
+from srnet.models.formats.base import Source
+from srnet.models.formats.shrunk import Shrunk
+from srnet.models.heads import Head
+from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.pruners.magnitude import OneShot
 
 NAMES = (
     *("bert", "roberta", "distilbert", "electra", "deberta-v2"),

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srnet import api
-from srnet.backbones import Head, load_backbone
-from srnet.errors import UserError
-from srnet.export.shapes import stack_shapes
-from srnet.export.smp_masks import read_smp, to_npy, unpack
-from srnet.masks import Mask
-from srnet.subnetwork import Subnetwork, load_subnetwork
+from srnet.core.errors import UserError
+from srnet.masks.mask import Mask
+from srnet.models.backbones import load_backbone
+from srnet.models.formats.smp import read_smp, stack_shapes, to_npy, unpack
+from srnet.models.heads import Head
+from srnet.models.subnetwork import Subnetwork, load_subnetwork
 
 KINDS = {
     "attention.self.query": (768, 768),

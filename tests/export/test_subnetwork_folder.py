@@ -12,10 +12,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, PreTrainedModel
 
-from srnet.backbones import load_backbone
-from srnet.errors import UserError
-from srnet.pruners import OneShot
-from srnet.subnetwork import Subnetwork, load_subnetwork
+from srnet.core.errors import UserError
+from srnet.models.backbones import load_backbone
+from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.pruners.magnitude import OneShot
 
 LABELS = ("no", "yes", "maybe")
 FILES = ("mask.bits", "weights.safetensors", "subnetwork.json")
@@ -181,7 +181,7 @@ def test_a_failed_save_leaves_what_was_there(folder: Path, tiny_backbone: str, m
     def fail(*args: object) -> None:
         raise RuntimeError("killed")
 
-    monkeypatch.setattr("srnet.subnetwork.card.write_json", fail)
+    monkeypatch.setattr("srnet.models.subnetwork_files.write_json", fail)
     with pytest.raises(RuntimeError):
         make(tiny_backbone, 0.5, trained=False).save(folder)
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -31,8 +31,9 @@ WORDS, LABELS = 101, 2
 def exported(kind: str) -> Path:
     """A model of the store in one format."""
     from srnet import api
-    from srnet.experiment import Engine, Store
-    from srnet.progress import Reporter
+    from srnet.core.progress import Reporter
+    from srnet.experiment.engine import Engine
+    from srnet.experiment.store import Store
 
     out = Path(tempfile.mkdtemp(prefix="srnet-fuzz-export-")) / kind
     engine = Engine(Store(stored()), Reporter(quiet=True))
@@ -199,7 +200,7 @@ def _facts(model: Path, card: str = "srnet.json") -> dict[str, Any]:
 
 def _seal(model: Path, facts: dict[str, Any], card: str = "srnet.json") -> None:
     """With checksums that fit."""
-    from srnet.files import sha256
+    from srnet.core.files import sha256
 
     if isinstance(facts.get("files"), dict):
         present = os.listdir(model)

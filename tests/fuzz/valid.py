@@ -70,10 +70,13 @@ def write_published(folder: Path) -> None:
 def stored() -> Path:
     """A store with a bias model and a pruned model in it."""
     from srnet import api
-    from srnet.experiment import BiasSpec, Engine, Pretrained, Store
-    from srnet.progress import Reporter
-    from srnet.pruners import OneShot
-    from srnet.recipes import DataOptions
+    from srnet.core.progress import Reporter
+    from srnet.experiment.engine import Engine
+    from srnet.experiment.nodes.bias import BiasSpec
+    from srnet.experiment.nodes.models import Pretrained
+    from srnet.experiment.store import Store
+    from srnet.pruners.magnitude import OneShot
+    from srnet.recipes.tasks import DataOptions
 
     folder = Path(tempfile.mkdtemp(prefix="srnet-fuzz-store-"))
     task = DataOptions().task(str(write_task(folder)))
@@ -85,7 +88,7 @@ def stored() -> Path:
 
 def stored_key(kind: str) -> str:
     """The key of the artifact of this type."""
-    from srnet.experiment import Store
+    from srnet.experiment.store import Store
 
     return next(entry.key for entry in Store(stored()).entries() if entry.type == kind)
 

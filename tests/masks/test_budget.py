@@ -10,9 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srnet.errors import UserError
-from srnet.masks import check_sparsity, keep_largest, meet_budget, prune_count
-from srnet.masks.budget import divide_budget, kept_counts
+from srnet.core.errors import UserError
+from srnet.masks.budget import check_sparsity, divide_budget, keep_largest, kept_counts, meet_budget, prune_count
 from srnet.masks.scores import cut_between
 
 FEW_VALUES = st.sampled_from([-1.0, 0.0, 0.01, 0.02])

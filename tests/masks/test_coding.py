@@ -14,9 +14,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srnet.errors import UserError
-from srnet.masks import Mask
+from srnet.core.errors import UserError
 from srnet.masks.coding import decode_mask, encode_mask, entropy
+from srnet.masks.mask import Mask
 
 BACKBONE, OTHER = "ab" * 32, "cd" * 32
 START = 11 + 32

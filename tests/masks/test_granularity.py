@@ -15,21 +15,30 @@ from hypothesis import strategies as st
 from torch import nn
 
 from srnet import api
-from srnet.errors import UserError
-from srnet.experiment import Engine, FineTune, Pretrained, Prune, Store
+from srnet.core.errors import UserError
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.models import Pretrained
+from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.rebuild import stored_model
-from srnet.masks import LAYERS, Mask, Targets
+from srnet.experiment.store import Store
 from srnet.masks.granularity import STACK, Granularity, Units, check_granularity, groups_of
+from srnet.masks.mask import Mask
 from srnet.masks.modules import ScoreMask
 from srnet.masks.parametrization import raw_weights
 from srnet.masks.shrink import cut
+from srnet.masks.targets import LAYERS, Targets
 from srnet.masks.units import blocks_of
-from srnet.progress import Reporter
-from srnet.pruners import IMP, PRUNERS, GradualMagnitude, MaskTraining, Movement, OneShot, Pruner, StaticShared
-from srnet.subnetwork import Subnetwork
+from srnet.models.subnetwork import Subnetwork
+from srnet.pruners.base import PRUNERS, Pruner
+from srnet.pruners.imp import IMP
+from srnet.pruners.magnitude import GradualMagnitude, OneShot
+from srnet.pruners.mask_training import MaskTraining
+from srnet.pruners.movement import Movement
+from srnet.pruners.static import StaticShared
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
 from srnet.training.method import split_snapshot
+from srnet.training.settings import TrainingSettings
 
 BOTH: Granularity = ("head", "neuron")
 HEAD, NEURON = 4 * 12 * 4, 2 * 12

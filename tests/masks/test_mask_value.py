@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srnet.errors import UserError
-from srnet.masks import Mask
+from srnet.core.errors import UserError
+from srnet.masks.mask import Mask
 
 
 def mask(**rows: list[int]) -> Mask:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from srnet.errors import UserError
-from srnet.masks import Schedule
+from srnet.core.errors import UserError
+from srnet.masks.scores import Schedule
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from srnet.masks import Mask, keep_largest
+from srnet.masks.budget import keep_largest
+from srnet.masks.mask import Mask
 from srnet.masks.modules import FixedMask, ScoreMask
 from srnet.masks.parametrization import attach, attached, current_mask, detach, raw_weights
 from srnet.masks.scores import initial_scores

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from small_models import MODELS, VARIANTS, logits, random_units, tiny
 from torch import nn
 
-from srnet.masks import Mask
+from srnet.masks.mask import Mask
 from srnet.masks.shrink import cut_blocks, shrink
 from srnet.masks.units import blocks_of, unit_mask
 

@@ -11,12 +11,12 @@ from torch import nn
 from transformers import BertConfig, BertForSequenceClassification
 from transformers.pytorch_utils import Conv1D
 
-from srnet.errors import UserError
-from srnet.label_words import restrict_to
-from srnet.masks import LAYERS, Targets
+from srnet.core.errors import UserError
 from srnet.masks.modules import ScoreMask
 from srnet.masks.parametrization import attach
-from srnet.pruners import OneShot
+from srnet.masks.targets import LAYERS, Targets
+from srnet.models.heads import restrict_to
+from srnet.pruners.magnitude import OneShot
 
 
 @pytest.fixture(scope="module")

@@ -12,14 +12,18 @@ from hypothesis import strategies as st
 from small_models import tiny
 from torch import nn
 
-from srnet.errors import UserError
-from srnet.masks import LAYERS, Mask
+from srnet.core.errors import UserError
 from srnet.masks.granularity import STACK, Granularity
-from srnet.masks.latency import Latency, latency_table
-from srnet.masks.timed import TimedUnits, budgeted_groups
+from srnet.masks.mask import Mask
+from srnet.masks.targets import LAYERS
+from srnet.masks.timed import Latency, TimedUnits, budgeted_groups, latency_table
 from srnet.masks.units import blocks_of
-from srnet.pruners import IMP, GradualMagnitude, MaskTraining, Movement, OneShot, RewoundIMP, StaticShared
 from srnet.pruners.base import OfUnits
+from srnet.pruners.imp import IMP, RewoundIMP
+from srnet.pruners.magnitude import GradualMagnitude, OneShot
+from srnet.pruners.mask_training import MaskTraining
+from srnet.pruners.movement import Movement
+from srnet.pruners.static import StaticShared
 from srnet.training.method import split_snapshot
 
 BOTH: Granularity = ("head", "neuron")

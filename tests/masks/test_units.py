@@ -9,8 +9,8 @@ import torch
 import transformers as hf
 from small_models import VARIANTS, logits, tiny
 
-from srnet.errors import UserError
-from srnet.masks import LAYERS
+from srnet.core.errors import UserError
+from srnet.masks.targets import LAYERS
 from srnet.masks.units import Slice, blocks_of, unit_mask
 
 every = pytest.mark.parametrize("variant", VARIANTS)

@@ -7,8 +7,11 @@ import math
 import pytest
 import torch
 
-from srnet.objectives import OBJECTIVES, StatefulLoss, distilled
-from srnet.tasks.answers import CLASSES, NUMBERS, SPANS
+from srnet.objectives.base import OBJECTIVES, StatefulLoss
+from srnet.objectives.distillation import distilled
+from srnet.tasks.answers.classes import CLASSES
+from srnet.tasks.answers.numbers import NUMBERS
+from srnet.tasks.answers.spans import SPANS
 from srnet.training.spans import NO_LOGIT, without_padding
 
 ln = math.log

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srnet.errors import UserError
-from srnet.objectives import OBJECTIVES, StatefulLoss, get_objective, parse_objective
+from srnet.core.errors import UserError
+from srnet.objectives.base import OBJECTIVES, StatefulLoss, get_objective, parse_objective
 from srnet.objectives.confreg import scaled_teacher
 
 ln = math.log

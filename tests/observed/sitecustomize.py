@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-WATCHED = "srnet.experiment.compute_once"
+WATCHED = "srnet.experiment.engines.local"
 
 
 class Finder(MetaPathFinder):
@@ -105,7 +105,7 @@ def die_writing() -> None:
 
 
 def fail() -> None:
-    from srnet.errors import UserError
+    from srnet.core.errors import UserError
 
     raise UserError("the data are upside down", "turn them")
 

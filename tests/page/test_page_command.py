@@ -13,9 +13,10 @@ from processes import ForkServer, until
 from served import page_of, serving
 
 from srnet import api
-from srnet.cli import main
-from srnet.experiment import Engine, Pretrained
-from srnet.pruners import OneShot
+from srnet.cli.app import main
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.models import Pretrained
+from srnet.pruners.magnitude import OneShot
 
 Run = Callable[..., tuple[int, str]]
 

@@ -12,17 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from served import PEOPLE, by_order, by_overlap, nli_task, page_of, softmax, view_of
 
-from srnet.bias import fit_bias_model, fit_bias_scorer
-from srnet.bias.words import words
-from srnet.errors import UserError
-from srnet.experiment import BiasSpec, Engine, Pretrained
-from srnet.page import Comparison, TrainingRows
+from srnet.bias.features import words
+from srnet.bias.model import fit_bias_model, fit_bias_scorer
+from srnet.core.errors import UserError
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.bias import BiasSpec
+from srnet.experiment.nodes.models import Pretrained
+from srnet.page.comparison import Comparison, ModelThread, small_parts
 from srnet.page.options import PageOptions
-from srnet.page.pair import tokens_of
+from srnet.page.pair import TrainingRows, load_shortcut, marked, overlap_of, tokens_of
 from srnet.page.run import load_view
-from srnet.page.shortcut import load_shortcut
-from srnet.page.words import marked, overlap_of
-from srnet.page.worker import ModelThread, small_parts
 from srnet.tasks.synthetic import SyntheticTask
 
 

@@ -15,10 +15,9 @@ import psutil
 import pytest
 from served import PEOPLE, Page, page_of, serving
 
-from srnet.errors import UserError
-from srnet.page.app import LARGEST, WORDS
-from srnet.page.guard import allowed_hosts, is_loopback
-from srnet.page.server import bind
+from srnet.core.errors import UserError
+from srnet.page.app import LARGEST, WORDS, allowed_hosts, is_loopback
+from srnet.page.run import bind
 
 JSON = {"Content-Type": "application/json"}
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from srnet.errors import UserError
-from srnet.masks import Mask
+from srnet.core.errors import UserError
+from srnet.masks.mask import Mask
 from srnet.masks.parametrization import current_mask
-from srnet.pruners import IMP, RewoundIMP
+from srnet.pruners.imp import IMP, RewoundIMP
 from srnet.training.method import plain_state, split_snapshot
 
 TENTHS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

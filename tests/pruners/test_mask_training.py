@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.masks.modules import ScoreMask
 from srnet.masks.parametrization import attached, current_mask
 from srnet.masks.scores import kth_of_all
-from srnet.pruners import MaskTraining, OneShot
+from srnet.pruners.magnitude import OneShot
+from srnet.pruners.mask_training import MaskTraining
 from srnet.training.method import Method, split_snapshot
 
 TOTAL = 100

@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.masks.modules import ScoreMask
 from srnet.masks.parametrization import attached, current_mask, raw_weights
-from srnet.pruners import GradualMagnitude, Movement
+from srnet.pruners.magnitude import GradualMagnitude
+from srnet.pruners.movement import Movement
 from srnet.training.method import Method, split_snapshot
 
 TOTAL = 100

@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.masks.modules import GateMask, ScoreMask
 from srnet.masks.parametrization import attached, current_mask, raw_weights
-from srnet.pruners import L0, SoftMovement
+from srnet.pruners.l0 import L0
 from srnet.pruners.penalised import FIRST_STEERED, LIMIT, PenalisedMethod
+from srnet.pruners.soft_movement import SoftMovement
 from srnet.training.method import split_snapshot
 
 TOTAL = 100

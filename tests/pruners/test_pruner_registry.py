@@ -10,9 +10,11 @@ import torch
 from methods import METHODS, STEERED, TRAINING
 from torch import nn
 
-from srnet.errors import UserError
-from srnet.masks import Mask, Targets
-from srnet.pruners import PRUNERS, OneShot, get_pruner
+from srnet.core.errors import UserError
+from srnet.masks.mask import Mask
+from srnet.masks.targets import Targets
+from srnet.pruners.base import PRUNERS, get_pruner
+from srnet.pruners.magnitude import OneShot
 from srnet.training.method import Method, split_snapshot
 
 every_pruner = pytest.mark.parametrize("name", sorted(PRUNERS))

@@ -12,14 +12,14 @@ import torch
 import transformers as hf
 from torch import nn
 
-from srnet.backbones import load_backbone, load_language_model
-from srnet.errors import UserError
-from srnet.label_words import restrict_to
+from srnet.core.errors import UserError
 from srnet.masks.modules import ScoreMask
 from srnet.masks.parametrization import attached, current_mask
-from srnet.pruners import PRUNERS, StaticLocal, StaticShared
+from srnet.models.backbones import load_backbone, load_language_model
+from srnet.models.heads import restrict_to
+from srnet.pruners.base import PRUNERS
 from srnet.pruners.scored import Budgeted
-from srnet.pruners.static import kind_of, shared_counts
+from srnet.pruners.static import StaticLocal, StaticShared, kind_of, shared_counts
 from srnet.training.method import Method, split_snapshot
 
 TOTAL = 100

@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from srnet.errors import UserError
-from srnet.experiment import Engine, FineTune, Pretrained, Prune, load_task
+from srnet.core.errors import UserError
 from srnet.experiment import compute as computing
-from srnet.pruners import OneShot, Wanda
-from srnet.pruners.wanda import input_norms
-from srnet.subnetwork import Subnetwork
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.models import Pretrained
+from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.models.subnetwork import Subnetwork
+from srnet.pruners.magnitude import OneShot
+from srnet.pruners.wanda import Wanda, input_norms
 
 
 class OneLayer(nn.Module):

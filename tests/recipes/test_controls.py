@@ -12,19 +12,21 @@ import pytest
 from series import Series, recipe_of
 from small import read_no_backbone
 
-from srnet.experiment import CE, Evaluate, FineTune, Pretrained
-from srnet.experiment.cost import planned_steps
-from srnet.experiment.nodes import ModelNode
-from srnet.names import EMBEDDED_OTHER
-from srnet.recipes import Order, Profile, Recipe, load_recipe
+from srnet.core.names import EMBEDDED_OTHER
+from srnet.experiment.estimate import planned_steps
+from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained
+from srnet.experiment.nodes.objectives import CE
+from srnet.experiment.nodes.training import FineTune
 from srnet.recipes.figures import FIGURES, ISOLATED_IMP_CE, MASK_POE
-from srnet.recipes.paradigms import Search, full, in_isolation, of_fine_tuned, of_raw
-from srnet.recipes.points import labels_of
-from srnet.recipes.profiles.toy import FINETUNING as TOY_FINETUNING
-from srnet.recipes.profiles.toy import PRUNING as TOY_PRUNING
-from srnet.recipes.profiles.toy import toy_profile
+from srnet.recipes.files import load_recipe
+from srnet.recipes.order import Order
+from srnet.recipes.paradigms import Profile, Search, full, in_isolation, labels_of, of_fine_tuned, of_raw
+from srnet.recipes.profiles import FINETUNING as TOY_FINETUNING
+from srnet.recipes.profiles import PRUNING as TOY_PRUNING
+from srnet.recipes.profiles import toy_profile
+from srnet.recipes.recipe import Recipe
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 TASK = SyntheticTask("inference", train_size=20, dev_size=5, ood_size=5)
 FINETUNING, PRUNING = TrainingSettings(steps=8, warmup=0.1), TrainingSettings(steps=90, learning_rate=1e-2)

@@ -11,29 +11,19 @@ from typing import Any
 import pytest
 from small import read_no_backbone
 
-from srnet.errors import UserError
-from srnet.experiment import (
-    CE,
-    BiasModel,
-    BiasSpec,
-    ConfReg,
-    Engine,
-    Evaluate,
-    FineTune,
-    Moment,
-    Pretrained,
-    Prune,
-    Rewind,
-    Store,
-    Trajectory,
-    every_node,
-)
-from srnet.experiment.cost import planned_steps
+from srnet.core.errors import UserError
+from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
+from srnet.experiment.engine import Engine
+from srnet.experiment.estimate import planned_steps
 from srnet.experiment.identity import describe
-from srnet.experiment.nodes import ModelNode, Node, Objective
-from srnet.names import EMBEDDED, EMBEDDED_OTHER
-from srnet.pruners import IMP, MaskTraining, RewoundIMP
-from srnet.recipes import Order
+from srnet.experiment.nodes.base import Node, every_node
+from srnet.experiment.nodes.bias import BiasModel, BiasSpec
+from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained, Rewind
+from srnet.experiment.nodes.objectives import CE, ConfReg, Objective
+from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
+from srnet.experiment.store import Store
+from srnet.pruners.imp import IMP, RewoundIMP
+from srnet.pruners.mask_training import MaskTraining
 from srnet.recipes.figures import (
     AUTO_START,
     FIGURES,
@@ -43,13 +33,12 @@ from srnet.recipes.figures import (
     ISOLATED_MASK_POE,
     START,
 )
-from srnet.recipes.paradigms import Profile, Search
-from srnet.recipes.points import labels_of
-from srnet.recipes.profiles.smp import toy_smp
-from srnet.recipes.profiles.toy import FINETUNING, PRUNING, PRUNING_WEIGHTS, toy_profile
+from srnet.recipes.order import Order
+from srnet.recipes.paradigms import Profile, Search, labels_of
+from srnet.recipes.profiles import FINETUNING, PRUNING, PRUNING_WEIGHTS, toy_profile, toy_smp
 from srnet.recipes.recipe import Recipe
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 
 def small(name: str) -> SyntheticTask:

@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 from small import read_no_backbone, small_defaults
 
-from srnet.cli import main
-from srnet.errors import UserError
-from srnet.experiment import BiasSpec
-from srnet.experiment.cost import planned_steps
-from srnet.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
-from srnet.pruners import MaskTraining, StaticLocal
-from srnet.recipes import FIGURES, Order
-from srnet.recipes.profiles import toy
+from srnet.cli.app import main
+from srnet.core.errors import UserError
+from srnet.core.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
+from srnet.experiment.estimate import planned_steps
+from srnet.experiment.nodes.bias import BiasSpec
+from srnet.pruners.mask_training import MaskTraining
+from srnet.pruners.static import StaticLocal
+from srnet.recipes import profiles as toy
+from srnet.recipes.figures import FIGURES
+from srnet.recipes.order import Order
 from srnet.tasks.synthetic import SyntheticTask
 
 

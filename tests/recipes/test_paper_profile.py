@@ -10,17 +10,20 @@ from typing import Any
 import pytest
 from small import Sized
 
-from srnet.errors import UserError
-from srnet.experiment import FineTune, Moment, Pretrained, Prune, Rewind, load_task
-from srnet.pruners import IMP, MaskTraining, RewoundIMP
-from srnet.recipes import FIGURES, Profile
-from srnet.recipes.figures import AUTO_START, FIXED, GRADUAL, START
+from srnet.core.errors import UserError
+from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.models import Pretrained, Rewind
+from srnet.experiment.nodes.training import FineTune, Moment, Prune
+from srnet.pruners.imp import IMP, RewoundIMP
+from srnet.pruners.mask_training import MaskTraining
+from srnet.recipes.figures import AUTO_START, FIGURES, FIXED, GRADUAL, START
 from srnet.recipes.order import as_published
-from srnet.recipes.profiles.paper import Published, paper_profile
+from srnet.recipes.paradigms import Profile
+from srnet.recipes.profiles import Published, paper_profile
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
-from srnet.training.distributed import connect
+from srnet.training.hardware import connect
+from srnet.training.settings import TrainingSettings
 from srnet.training.trainer import Run, _arguments
 
 MNLI, QQP, FEVER = Sized("mnli", 392_702), Sized("qqp", 363_849, "f1"), Sized("fever", 242_911)

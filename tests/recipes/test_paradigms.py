@@ -10,32 +10,22 @@ import pytest
 from series import recipe_of
 from small import read_no_backbone, small_defaults
 
-from srnet.errors import UserError
-from srnet.experiment import (
-    CE,
-    BiasModel,
-    BiasSpec,
-    ConfReg,
-    Distilled,
-    FineTune,
-    ModelNode,
-    Moment,
-    Pretrained,
-    Prune,
-    Rewind,
-    Trajectory,
-)
-from srnet.experiment.nodes import Objective
-from srnet.names import EMBEDDED
-from srnet.pruners import IMP, MaskTraining, OneShot, RewoundIMP, StaticShared
-from srnet.recipes import Point, Profile, demo_recipe
-from srnet.recipes.demo import DemoSettings
-from srnet.recipes.paradigms import Search, full, in_isolation, of_fine_tuned, of_raw
-from srnet.recipes.points import Place, labels_of
-from srnet.recipes.profiles import toy
-from srnet.recipes.profiles.defaults import pruning_for
+from srnet.core.errors import UserError
+from srnet.core.names import EMBEDDED
+from srnet.experiment.nodes.bias import BiasModel, BiasSpec
+from srnet.experiment.nodes.models import ModelNode, Pretrained, Rewind
+from srnet.experiment.nodes.objectives import CE, ConfReg, Distilled, Objective
+from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
+from srnet.pruners.imp import IMP, RewoundIMP
+from srnet.pruners.magnitude import OneShot
+from srnet.pruners.mask_training import MaskTraining
+from srnet.pruners.static import StaticShared
+from srnet.recipes import profiles as toy
+from srnet.recipes.demo import DemoSettings, demo_recipe
+from srnet.recipes.paradigms import Place, Point, Profile, Search, full, in_isolation, labels_of, of_fine_tuned, of_raw
+from srnet.recipes.profiles import pruning_for
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 TASK = SyntheticTask("inference", train_size=100, dev_size=5, ood_size=5)
 FINETUNING, PRUNING = TrainingSettings(steps=10), TrainingSettings(steps=90, learning_rate=1e-2)

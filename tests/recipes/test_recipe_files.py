@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 import yaml
 
-from srnet.errors import UserError
-from srnet.experiment import BiasSpec
-from srnet.masks import Targets
-from srnet.names import EMBEDDED
-from srnet.pruners import StaticShared
-from srnet.recipes import Recipe, load_recipe
+from srnet.core.errors import UserError
+from srnet.core.names import EMBEDDED
+from srnet.experiment.nodes.bias import BiasSpec
+from srnet.masks.targets import Targets
+from srnet.pruners.static import StaticShared
+from srnet.recipes.files import load_recipe
 from srnet.recipes.paradigms import Search, full, in_isolation, of_fine_tuned, of_raw
-from srnet.recipes.profiles.defaults import pruning_for
-from srnet.recipes.profiles.toy import FINETUNING, PRUNING
+from srnet.recipes.profiles import FINETUNING, PRUNING, pruning_for
+from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import load_task_file
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 GOOD = """
 name: mine

@@ -8,14 +8,18 @@ from typing import Any
 import pytest
 from small import Sized, small_defaults
 
-from srnet.errors import UserError
-from srnet.experiment import Prune
-from srnet.names import EMBEDDED
-from srnet.pruners import L0, GradualMagnitude, Movement, SoftMovement, StaticLocal, StaticShared
-from srnet.recipes import FIGURES, Order
-from srnet.recipes.points import labels_of
-from srnet.recipes.profiles.defaults import finetuning_for, pruning_for
-from srnet.recipes.profiles.smp import cpu_smp, paper_smp, toy_smp
+from srnet.core.errors import UserError
+from srnet.core.names import EMBEDDED
+from srnet.experiment.nodes.training import Prune
+from srnet.pruners.l0 import L0
+from srnet.pruners.magnitude import GradualMagnitude
+from srnet.pruners.movement import Movement
+from srnet.pruners.soft_movement import SoftMovement
+from srnet.pruners.static import StaticLocal, StaticShared
+from srnet.recipes.figures import FIGURES
+from srnet.recipes.order import Order
+from srnet.recipes.paradigms import labels_of
+from srnet.recipes.profiles import cpu_smp, finetuning_for, paper_smp, pruning_for, toy_smp
 from srnet.recipes.recipe import Recipe
 from srnet.tasks.synthetic import SyntheticTask
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from srnet.recipes.paradigms import Search, full, of_fine_tuned, of_raw
-from srnet.report import Results
+from srnet.report.results import Results
 
 LINES = (
     partial(full, label="full <CE> & more"),

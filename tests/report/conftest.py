@@ -10,14 +10,18 @@ from altered import LINES
 from series import Series, recipe_of
 from small import read_no_backbone
 
-from srnet.experiment import Engine, Store
-from srnet.experiment.nodes import TaskSpec
-from srnet.progress import Reporter
-from srnet.recipes import Order, Profile
-from srnet.recipes.paradigms import Search, full, of_fine_tuned
-from srnet.report import Evidence, Page, Results, Section, mask_pictures
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.base import TaskSpec
+from srnet.experiment.store import Store
+from srnet.recipes.order import Order
+from srnet.recipes.paradigms import Profile, Search, full, of_fine_tuned
+from srnet.report.evidence import Evidence
+from srnet.report.masks import mask_pictures
+from srnet.report.page import Page, Section
+from srnet.report.results import Results
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 TASK = SyntheticTask("inference", train_size=100, dev_size=40, ood_size=40)
 TRAINING = TrainingSettings(learning_rate=1e-3, steps=4, eval_every=2, batch_size=8, trace=10)
@@ -87,4 +91,4 @@ def own_store(tmp_path: Path) -> Store:
 def keys_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backbone is its name here, and what is written need not outlive a power failure."""
     read_no_backbone(monkeypatch)
-    monkeypatch.setattr("srnet.files.os.fsync", lambda descriptor: None)
+    monkeypatch.setattr("srnet.core.files.os.fsync", lambda descriptor: None)

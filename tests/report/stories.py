@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from made_up import remember
 
-from srnet.experiment import Store, load_task
-from srnet.experiment.nodes import ModelNode
-from srnet.recipes import Order
-from srnet.recipes.points import Point
+from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.models import ModelNode
+from srnet.experiment.store import Store
+from srnet.recipes.order import Order
+from srnet.recipes.paradigms import Point
 from srnet.recipes.recipe import Recipe
-from srnet.report import Evidence, Finding, answer_claims
+from srnet.report.claims import Finding, answer_claims
+from srnet.report.evidence import Evidence
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough evidence"
 

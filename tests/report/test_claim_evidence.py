@@ -16,14 +16,15 @@ from small import Sized, small_defaults
 from stories import FAILS, HOLDS, LESS, OPEN, POOR, Made, Story, check_claims, every, findings, recipes_of, write
 
 from srnet import api
-from srnet.experiment import Engine, Evaluate, Store
-from srnet.progress import Reporter
-from srnet.recipes import FIGURES, Order
-from srnet.recipes.figures import FIXED, GRADUAL, MASK_CE, MASK_POE
-from srnet.recipes.profiles.paper import paper_profile
-from srnet.recipes.profiles.toy import toy_profile
-from srnet.report import CLAIMS, findings_table
-from srnet.report.claims import plain_finding
+from srnet.core.progress import Reporter
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.models import Evaluate
+from srnet.experiment.store import Store
+from srnet.recipes.figures import FIGURES, FIXED, GRADUAL, MASK_CE, MASK_POE
+from srnet.recipes.order import Order
+from srnet.recipes.profiles import paper_profile, toy_profile
+from srnet.report.claims import CLAIMS, plain_finding
+from srnet.report.tables import findings_table
 from srnet.tasks.files import FilesTask
 
 pytestmark = pytest.mark.usefixtures("keys_are_cheap")

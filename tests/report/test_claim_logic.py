@@ -11,9 +11,8 @@ import pytest
 from made_up import interval
 from stories import FAILS, HOLDS, OPEN
 
-from srnet.evaluation import Interval
-from srnet.report import CLAIMS
-from srnet.report.claims import Answer, Claim, Part, all_of, answered, any_of, find
+from srnet.evaluation.significance import Interval
+from srnet.report.claims import CLAIMS, Answer, Claim, Part, all_of, answered, any_of, find
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from __future__ import annotations
 import pytest
 from stories import COLLAPSED, FAILS, GOOD, HOLDS, LESS, OPEN, POOR, SAME, Made, Story, every, findings
 
-from srnet.experiment import Store
-from srnet.recipes import Order
+from srnet.experiment.store import Store
 from srnet.recipes.figures import (
     AUTO_START,
     FIXED,
@@ -31,7 +30,8 @@ from srnet.recipes.figures import (
     RAW_POE,
     START,
 )
-from srnet.report import CLAIMS
+from srnet.recipes.order import Order
+from srnet.report.claims import CLAIMS
 
 pytestmark = pytest.mark.usefixtures("keys_are_cheap")
 

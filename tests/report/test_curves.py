@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 from altered import altered, with_points
 
-from srnet.experiment import Store
-from srnet.files import read_json
-from srnet.recipes import Point, Profile
-from srnet.recipes.paradigms import Search, full, of_fine_tuned, of_raw
-from srnet.report import Results
-from srnet.report.drawings import draw_curves
-from srnet.report.panels import curves, searches, side_by_side, styles, sub_cases
+from srnet.core.files import read_json
+from srnet.experiment.store import Store
+from srnet.recipes.paradigms import Point, Profile, Search, full, of_fine_tuned, of_raw
+from srnet.report.pictures import curves, draw_curves, searches, side_by_side, styles, sub_cases
+from srnet.report.results import Results
 from srnet.tasks.synthetic import SyntheticTask
 
 AXES = ("results", "by_start", "by_length")

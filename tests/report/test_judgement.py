@@ -18,18 +18,22 @@ from series import recipe_of
 from small import read_no_backbone
 
 from srnet.cli.recipes import _print_results
-from srnet.experiment import ModelNode, Store, load_task
-from srnet.recipes import FIGURES, Profile, Recipe
-from srnet.recipes.figures import MASK_CE, MASK_POE
-from srnet.recipes.paradigms import Search, full, of_fine_tuned, of_raw
-from srnet.recipes.points import labels_of
-from srnet.recipes.profiles.toy import toy_profile
-from srnet.report import Evidence, Page, Results, Section, answer_claims, notes
+from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.models import ModelNode
+from srnet.experiment.store import Store
+from srnet.recipes.figures import FIGURES, MASK_CE, MASK_POE
+from srnet.recipes.paradigms import Profile, Search, full, labels_of, of_fine_tuned, of_raw
+from srnet.recipes.profiles import toy_profile
+from srnet.recipes.recipe import Recipe
+from srnet.report import results as notes
+from srnet.report.claims import answer_claims
+from srnet.report.evidence import Evidence
 from srnet.report.masks import MaskPictures
-from srnet.report.page import render_markdown, render_page
+from srnet.report.page import Page, Section, render_markdown, render_page
+from srnet.report.results import Results
 from srnet.tasks.base import Metric, Task
 from srnet.tasks.splits import Coarse, Kind, Split
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 EXAMPLES = 400
 FULL, CONTROL, SUB = "full", "full, trained as long", "masks"
@@ -62,7 +66,7 @@ class MadeUpTask:
 @pytest.fixture(autouse=True)
 def _keys_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     read_no_backbone(monkeypatch)
-    monkeypatch.setattr("srnet.files.os.fsync", lambda descriptor: None)
+    monkeypatch.setattr("srnet.core.files.os.fsync", lambda descriptor: None)
 
 
 @pytest.fixture

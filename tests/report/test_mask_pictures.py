@@ -11,14 +11,13 @@ import torch
 from series import Series, recipe_of
 from small import read_no_backbone
 
-from srnet.experiment import Store
-from srnet.masks import Mask
-from srnet.recipes import Profile
-from srnet.recipes.paradigms import Search, full, of_raw
-from srnet.report import Results, mask_pictures
-from srnet.report.drawings import BLOCKS, blocks, draw_mosaic, short_name
-from srnet.report.masks import MaskPictures, Packed, overlap, pack
-from srnet.subnetwork import Subnetwork
+from srnet.experiment.store import Store
+from srnet.masks.mask import Mask
+from srnet.models.subnetwork import Subnetwork
+from srnet.recipes.paradigms import Profile, Search, full, of_raw
+from srnet.report.masks import MaskPictures, Packed, mask_pictures, overlap, pack
+from srnet.report.pictures import BLOCKS, blocks, draw_mosaic, short_name
+from srnet.report.results import Results
 from srnet.tasks.synthetic import SyntheticTask
 
 LONG = "bert.encoder.layer.{}.attention.self.query.weight"

@@ -11,10 +11,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from srnet.evaluation import paired_bootstrap
-from srnet.experiment import load_task
+from srnet.evaluation.significance import paired_bootstrap
+from srnet.experiment.nodes.base import load_task
 from srnet.recipes.paradigms import Search, full, of_fine_tuned
-from srnet.report import Evidence, Results, answer_claims, results_table, verdict_line, write_report
+from srnet.report.claims import answer_claims
+from srnet.report.evidence import Evidence
+from srnet.report.page import write_report
+from srnet.report.results import Results
+from srnet.report.tables import results_table, verdict_line
 from srnet.tasks.files import FilesTask
 
 LINES = (

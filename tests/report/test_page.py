@@ -20,11 +20,11 @@ from made_up import interval
 from plotly.offline import get_plotlyjs
 from rich.console import Console
 
-from srnet.report import CLAIMS, Finding, Page, Results, findings_table, results_table, verdict_line, write_report
-from srnet.report.claims import Part
-from srnet.report.drawings import draw_curves
-from srnet.report.page import Section, render_markdown, render_page
-from srnet.report.panels import curves
+from srnet.report.claims import CLAIMS, Finding, Part
+from srnet.report.page import Page, Section, render_markdown, render_page, write_report
+from srnet.report.pictures import curves, draw_curves
+from srnet.report.results import Results
+from srnet.report.tables import findings_table, results_table, verdict_line
 from srnet.tasks.synthetic import SyntheticTask
 
 FINDINGS = [

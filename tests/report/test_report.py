@@ -17,16 +17,17 @@ from made_up import interval
 from rich.console import Console
 from series import recipe_of
 
-from srnet.evaluation import Verdict, judge
-from srnet.experiment import Evaluate, Store
-from srnet.recipes import Profile
-from srnet.recipes.paradigms import Search, full, in_isolation, of_fine_tuned, of_raw
-from srnet.report import Evidence, Page, Results, results_table, verdict_line, write_report
-from srnet.report.evidence import place_name
-from srnet.report.results import csv_text
-from srnet.subnetwork import Subnetwork
+from srnet.evaluation.verdict import Verdict, judge
+from srnet.experiment.nodes.models import Evaluate
+from srnet.experiment.store import Store
+from srnet.models.subnetwork import Subnetwork
+from srnet.recipes.paradigms import Profile, Search, full, in_isolation, of_fine_tuned, of_raw
+from srnet.report.evidence import Evidence, place_name
+from srnet.report.page import Page, write_report
+from srnet.report.results import Results, csv_text
+from srnet.report.tables import results_table, verdict_line
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 COLUMNS = (
     "recipe,task,backbone,seed,line,paradigm,pruner,objective_finetune,objective_prune,objective_after,data,start,"

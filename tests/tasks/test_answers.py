@@ -13,16 +13,20 @@ import numpy as np
 import pytest
 import torch
 
-from srnet.cli import main
-from srnet.errors import UserError
-from srnet.evaluation import paired_bootstrap
-from srnet.experiment import CE, Distilled, Engine, Evaluate, FineTune, Pretrained
+from srnet.cli.app import main
+from srnet.core.errors import UserError
+from srnet.evaluation.significance import paired_bootstrap
+from srnet.experiment.engine import Engine
+from srnet.experiment.nodes.models import Evaluate, Pretrained
+from srnet.experiment.nodes.objectives import CE, Distilled
+from srnet.experiment.nodes.training import FineTune
 from srnet.recipes.tasks import load_task_file
-from srnet.tasks.answers import ANSWERS, METRICS, NUMBERS, AnswerKind, Measure, register
+from srnet.tasks.answers.base import ANSWERS, METRICS, AnswerKind, Measure, register
+from srnet.tasks.answers.numbers import NUMBERS
 from srnet.tasks.check import check_data
+from srnet.tasks.describe import write_csv
 from srnet.tasks.splits import Split
-from srnet.tasks.writing import write_csv
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 TRAINING = TrainingSettings(learning_rate=5e-3, steps=60, eval_every=20, batch_size=16, max_length=16)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from small_files import DEV, LEAKING, TRAIN, many, spec, tsv
 
-from srnet.cli import main
-from srnet.errors import UserError
+from srnet.cli.app import main
+from srnet.core.errors import UserError
 from srnet.recipes.tasks import load_task_file
 from srnet.tasks.check import SplitCheck, check_data
 from srnet.tasks.files import FilesTask

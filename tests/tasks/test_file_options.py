@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small_files import DEV, many, spec, tsv
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.recipes.tasks import load_task_file
 from srnet.tasks.check import check_data
 from srnet.tasks.describe import describe_files

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from srnet.errors import UserError
-from srnet.evaluation import measure, score
+from srnet.core.errors import UserError
+from srnet.evaluation.metrics import measure, score
 from srnet.recipes.tasks import DataOptions, task_from
 from srnet.tasks.base import Task
 from srnet.tasks.published import PUBLISHED_TASKS, published_task

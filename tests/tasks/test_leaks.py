@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_files import LEAKING, TRAIN, many, spec, tsv
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.tasks.check import check_data
 from srnet.tasks.leaks import Shared, leaked, shared_with, text_keys
 from srnet.tasks.splits import Example, Split

@@ -11,7 +11,7 @@ import pytest
 from commands import Shell
 from pyarrow import parquet
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.tasks.describe import describe_files
 from srnet.tasks.files import FilesTask
 from srnet.tasks.layout import label_counts

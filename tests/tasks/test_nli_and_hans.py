@@ -21,9 +21,9 @@ from layouts import (
     table,
 )
 
-from srnet.errors import UserError
-from srnet.evaluation import score
-from srnet.tasks.answers import CLASSES
+from srnet.core.errors import UserError
+from srnet.evaluation.metrics import score
+from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.published import published_task
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from layouts import content, expected, fever, glue_mnli, hans_txt, jsonl, nli, paws, qqp, snli_txt, symmetric, table
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.recipes.tasks import DataOptions, task_from
 from srnet.tasks.published import PUBLISHED_TASKS, published_task
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from layouts import QQP, content, expected, fever, jsonl, left_out, paws, qqp, symmetric
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.tasks.published import published_task
 
 # --- QQP and PAWS --------------------------------------------------------------------------------------------------

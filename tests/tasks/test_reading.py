@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from srnet.errors import UserError
-from srnet.names import DOWNLOAD_VARIABLE
+from srnet.core.errors import UserError
+from srnet.core.names import DOWNLOAD_VARIABLE
 from srnet.tasks.layout import tidy_with
 from srnet.tasks.reading import SUFFIXES, Nested, literal, parse_hub, read_rows
 

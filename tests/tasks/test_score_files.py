@@ -12,15 +12,14 @@ import yaml
 from typer.testing import CliRunner
 
 from srnet.cli.app import app
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.recipes.tasks import load_task_file, task_from
 from srnet.tasks.base import Task
 from srnet.tasks.check import check_data
-from srnet.tasks.describe import describe_files
+from srnet.tasks.describe import describe_files, write_csv
 from srnet.tasks.files import DataFile, FilesTask
 from srnet.tasks.splits import Split
 from srnet.tasks.squad import SquadTask
-from srnet.tasks.writing import write_csv
 
 TRAIN = "text_a,text_b,label\na,b,0\nc,d,2.5\ne,f, 5e0 \ng,h,-1.5\n"
 DEV = "text_a,text_b,label\ni,j,1\nk,l,3\n"

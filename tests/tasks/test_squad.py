@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.tasks.answers.spans import SpanSplit, normalised
 from srnet.tasks.squad import HUB_SPLITS, SquadTask, squad_task
 

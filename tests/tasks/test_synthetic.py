@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
+from srnet.models.pretraining import document, make_tokenizer, related_or_not, retold_or_not
 from srnet.tasks.base import Task
 from srnet.tasks.splits import LEVELS, Split
 from srnet.tasks.synthetic import FAMILIES, SyntheticTask
-from srnet.tasks.synthetic.corpus import document, related_or_not, retold_or_not
 from srnet.tasks.synthetic.evidence import Evidence
-from srnet.tasks.synthetic.lexicon import (
+from srnet.tasks.synthetic.grammar import (
     CLAIM_OPENINGS,
     INTRANSITIVE_VERBS,
     PEOPLE,
@@ -30,7 +30,6 @@ from srnet.tasks.synthetic.lexicon import (
     TRANSITIVE_VERBS,
     vocabulary,
 )
-from srnet.tasks.synthetic.pretrain import make_tokenizer
 
 every_family = pytest.mark.parametrize("name", sorted(FAMILIES))
 SIZE = 3000
@@ -368,7 +367,7 @@ def test_the_hash_seed_of_the_process_does_not_matter() -> None:
     code = (
         "from srnet.tasks.synthetic import SyntheticTask, FAMILIES\n"
         "from random import Random\n"
-        "from srnet.tasks.synthetic.corpus import document\n"
+        "from srnet.models.pretraining import document\n"
         "specs = [SyntheticTask(name, train_size=60, dev_size=9, ood_size=60) for name in FAMILIES]\n"
         "print([spec.load().fingerprint for spec in specs], [document(Random(i)) for i in range(60)])"
     )

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from srnet.errors import UserError
-from srnet.tasks.answers import CLASSES, NUMBERS
+from srnet.core.errors import UserError
+from srnet.tasks.answers.classes import CLASSES
+from srnet.tasks.answers.numbers import NUMBERS
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Coarse, Example, Split, joined
 

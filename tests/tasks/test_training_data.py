@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srnet.errors import UserError
-from srnet.recipes import task_from
-from srnet.recipes.tasks import load_task_file
+from srnet.core.errors import UserError
+from srnet.recipes.tasks import load_task_file, task_from
 from srnet.tasks.base import Task
 from srnet.tasks.files import FilesTask
 from srnet.tasks.splits import Example, Split, joined

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from srnet.backbones import load_backbone
-from srnet.objectives import get_objective
+from srnet.models.backbones import load_backbone
+from srnet.objectives.base import get_objective
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import Run, TrainingSettings, encode
+from srnet.training.data import encode
 from srnet.training.method import Method
+from srnet.training.settings import TrainingSettings
+from srnet.training.trainer import Run
 
 MakeRun = Callable[..., Run]
 

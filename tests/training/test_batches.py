@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import encode
-from srnet.training.data import token_batches, training_order
+from srnet.training.data import encode, token_batches, training_order
 
 LENGTHS = np.random.default_rng(0).integers(5, 60, 1000)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from srnet.files import recover_folder
+from srnet.core.files import recover_folder
 from srnet.masks.modules import FixedMask
 from srnet.masks.parametrization import attach
 from srnet.training.checkpoint import Checkpoint, readable, trained_tensors, write_checkpoint

@@ -11,9 +11,9 @@ import torch
 from gpus import Simulated
 from transformers import TrainerControl
 
-from srnet.training import train
 from srnet.training.clock import Clock
 from srnet.training.method import Method
+from srnet.training.trainer import train
 
 
 def end_step(clock: Clock, **control: bool) -> None:

@@ -22,17 +22,20 @@ import torch
 from filelock import FileLock
 from safetensors.torch import load_file, save_file
 
-from srnet.backbones import load_backbone
-from srnet.errors import UserError
-from srnet.masks import Mask
-from srnet.objectives import StatefulLoss, parse_objective
-from srnet.pruners import IMP, MaskTraining, RewoundIMP, StaticShared
+from srnet.core.errors import UserError
+from srnet.masks.mask import Mask
+from srnet.models.backbones import load_backbone
+from srnet.objectives.base import StatefulLoss, parse_objective
+from srnet.pruners.imp import IMP, RewoundIMP
+from srnet.pruners.mask_training import MaskTraining
+from srnet.pruners.static import StaticShared
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import Run, TrainingSettings, encode, train
-from srnet.training.data import training_order
-from srnet.training.distributed import ALONE, Ranks, connect
+from srnet.training.data import encode, training_order
+from srnet.training.hardware import ALONE, Ranks, connect
 from srnet.training.method import Method, Snapshot, split_snapshot
 from srnet.training.predict import predict
+from srnet.training.settings import TrainingSettings
+from srnet.training.trainer import Run, train
 
 FAST = TrainingSettings(learning_rate=1e-2, steps=20, eval_every=5, batch_size=8)
 """Fast enough for masks to move."""

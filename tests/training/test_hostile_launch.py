@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from srnet.errors import UserError
-from srnet.masks import Targets
-from srnet.progress import is_secondary_rank, world_size
-from srnet.training.distributed import ALONE, connect
+from srnet.core.errors import UserError
+from srnet.core.progress import is_secondary_rank, world_size
+from srnet.masks.targets import Targets
+from srnet.training.hardware import ALONE, connect
 
 
 @pytest.mark.parametrize("value", ["abc", "", "-1", "0", "2.5", "9" * 400])

@@ -9,10 +9,10 @@ import pytest
 import torch
 from small_models import WORDS, tiny
 
-from srnet.errors import UserError
-from srnet.experiment import Store
-from srnet.experiment.artifacts import read_logits
-from srnet.training import Encoded
+from srnet.core.errors import UserError
+from srnet.experiment.compute import read_logits
+from srnet.experiment.store import Store
+from srnet.training.data import Encoded
 from srnet.training.predict import in_order, predict
 
 ROWS, TOKENS = 3, 4

@@ -13,10 +13,12 @@ import torch
 from methods import STEERED, TRAINING
 from safetensors.torch import save_file
 
-from srnet.progress import Watch
-from srnet.pruners import MaskTraining, SoftMovement
-from srnet.training import Result, TrainingSettings, train
+from srnet.core.progress import Watch
+from srnet.pruners.mask_training import MaskTraining
+from srnet.pruners.soft_movement import SoftMovement
 from srnet.training.method import Method, Snapshot, split_snapshot
+from srnet.training.settings import TrainingSettings
+from srnet.training.trainer import Result, train
 
 MakeMethod = Callable[[], Method]
 METHODS: dict[str, MakeMethod] = {

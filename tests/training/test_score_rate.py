@@ -11,10 +11,10 @@ import pytest
 import torch
 from methods import TRAINING
 
-from srnet.errors import UserError
-from srnet.training import TrainingSettings, train
+from srnet.core.errors import UserError
 from srnet.training.method import Method, Snapshot
-from srnet.training.trainer import SubnetworkTrainer
+from srnet.training.settings import TrainingSettings
+from srnet.training.trainer import SubnetworkTrainer, train
 
 SETTINGS = TrainingSettings(learning_rate=1e-3, steps=10, eval_every=5, batch_size=8, score_rate=0.1)
 

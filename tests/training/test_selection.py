@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from srnet.pruners import IMP, MaskTraining
-from srnet.training import Result, TrainingSettings, train
+from srnet.pruners.imp import IMP
+from srnet.pruners.mask_training import MaskTraining
 from srnet.training.method import LATE, Method, split_snapshot
+from srnet.training.settings import TrainingSettings
+from srnet.training.trainer import Result, train
 
 EARLY_PEAK = (90.0, 80.0, 70.0, 60.0)
 """Dev scores at steps 5, 10, 15 and 20 of 20: what a biased mask looks like."""

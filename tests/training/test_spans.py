@@ -14,7 +14,7 @@ import transformers as hf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.tasks.answers.spans import SpanSplit
 from srnet.training import spans as module
 from srnet.training.spans import NO_LOGIT, Windows, best_spans, encode_windows

@@ -11,14 +11,21 @@ import numpy as np
 import pytest
 import torch
 
-from srnet.backbones import load_backbone
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.masks.modules import ScoreMask
-from srnet.pruners import IMP, MaskTraining, Movement, StaticShared
+from srnet.models.backbones import load_backbone
+from srnet.pruners.imp import IMP
+from srnet.pruners.mask_training import MaskTraining
+from srnet.pruners.movement import Movement
+from srnet.pruners.static import StaticShared
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import Result, Run, TrainingSettings, encode, speed, train, trainer
+from srnet.training import hardware as speed
+from srnet.training import trainer
+from srnet.training.data import encode
 from srnet.training.method import Method, Snapshot
 from srnet.training.predict import predict
+from srnet.training.settings import TrainingSettings
+from srnet.training.trainer import Result, Run, train
 
 SETTINGS = TrainingSettings(learning_rate=1e-2, steps=6, eval_every=3, batch_size=8, precision="bf16")
 COMPILED = replace(SETTINGS, precision="float32", compile=True)

@@ -12,13 +12,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srnet.backbones import load_backbone
-from srnet.errors import UserError
-from srnet.pruners import MaskTraining
+from srnet.core.errors import UserError
+from srnet.models.backbones import load_backbone
+from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import Result, TrainingSettings, encode, train
+from srnet.training.data import encode
 from srnet.training.method import Method, Snapshot
-from srnet.training.stopping import stalled
+from srnet.training.settings import TrainingSettings, stalled
+from srnet.training.trainer import Result, train
 
 # --- the rule ------------------------------------------------------------------------------------------------------
 

@@ -18,8 +18,8 @@ from queue import Empty, SimpleQueue
 from subprocess import DEVNULL, PIPE
 from typing import Any
 
-from srnet.errors import UserError
-from srnet.network import disable_telemetry
+from srnet.core.errors import UserError
+from srnet.core.network import disable_telemetry
 
 TIMEOUT = 300.0
 """Seconds that Ray has to start, and to compute a trivial task: on a busy machine a minute was too short."""

@@ -15,14 +15,14 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from srnet.children import run_with_parent
-from srnet.device import VISIBLE
-from srnet.errors import UserError
-from srnet.experiment.compute_once import compute_once
+from srnet.core.device import VISIBLE
+from srnet.core.errors import UserError
+from srnet.core.processes import run_with_parent
+from srnet.core.progress import Watch
+from srnet.experiment.engines.local import compute_once
 from srnet.experiment.engines.scheduler import Outcome
-from srnet.experiment.nodes import Node
+from srnet.experiment.nodes.base import Node
 from srnet.experiment.store import Busy, Store
-from srnet.progress import Watch
 
 SPAWN = multiprocessing.get_context("spawn")  # after a fork torch may deadlock in its threads
 PROGRESS_SECONDS = 0.2

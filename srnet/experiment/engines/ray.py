@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from srnet.device import CPU_SWITCH, cpu_requested
-from srnet.errors import UserError
-from srnet.experiment.compute_once import compute_once
+from srnet.core.device import CPU_SWITCH, cpu_requested
+from srnet.core.errors import UserError
+from srnet.core.progress import Watch
 from srnet.experiment.engines.cluster import Cluster, end_with_raylet, gone
+from srnet.experiment.engines.local import compute_once
 from srnet.experiment.engines.pool import attempt
 from srnet.experiment.engines.scheduler import Outcome
-from srnet.experiment.nodes import Node
+from srnet.experiment.nodes.base import Node
 from srnet.experiment.store import Store
-from srnet.progress import Watch
 
 CHECK_SECONDS = 2.0
 """Seconds between two checks that Ray is there: `ray.wait` alone would wait forever for a worker whose raylet died."""

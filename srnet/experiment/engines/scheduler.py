@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from srnet.errors import UserError
-from srnet.experiment.nodes import Node
-from srnet.files import DiskFull
-from srnet.progress import Reporter, Step, Watch
+from srnet.core.errors import UserError
+from srnet.core.files import DiskFull
+from srnet.core.progress import Reporter, Step, Watch
+from srnet.experiment.nodes.base import Node
 
 ATTEMPTS = 3
 """How often a node is tried if its worker dies. Each attempt continues from the last checkpoint."""

@@ -7,22 +7,4 @@ ticket = FineTune(Rewind(subnet, pt), CE())                   # A_std(f(M(.) * p
 scores = Evaluate(subnet)                                     # E_ID, E_OOD
 """
 
-from srnet.experiment.nodes.base import (
-    NODES,
-    Node,
-    TaskSpec,
-    answer_of_spec,
-    every_node,
-    load_task,
-    shortcut_of_spec,
-)
-from srnet.experiment.nodes.bias import Bias, BiasModel, WeakModel
-from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained, Rewind, answers_of
-from srnet.experiment.nodes.objectives import CE, NEEDS, ConfReg, Distilled, Need, Objective, PoE, Reweight
-from srnet.experiment.nodes.training import FineTune, Moment, Prune, PruneRun, Training, Trajectory
-
-__all__ = [
-    "CE", "NEEDS", "NODES", "Bias", "BiasModel", "ConfReg", "Distilled", "Evaluate", "FineTune", "ModelNode", "Moment",
-    "Need", "Node", "Objective", "PoE", "Pretrained", "Prune", "PruneRun", "Reweight", "Rewind", "TaskSpec", "Training",
-    "Trajectory", "WeakModel", "answer_of_spec", "answers_of", "every_node", "load_task", "shortcut_of_spec",
-]  # fmt: skip
+from srnet.experiment.nodes import base, bias, models, objectives, training  # noqa: F401  each registers its nodes

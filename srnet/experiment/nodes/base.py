@@ -9,7 +9,8 @@ from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 from srnet.experiment.identity import key_of
-from srnet.tasks.answers import CLASSES, AnswerKind, get_answer
+from srnet.tasks.answers.base import AnswerKind, get_answer
+from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Shortcut, Task
 
 NODES: dict[str, type[Node]] = {}

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
-from srnet.backbones import Head, OwnClassifier, backbone_hash, find_own_classifier
-from srnet.errors import UserError
+from srnet.core.errors import UserError
 from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, answer_of_spec, load_task
+from srnet.models.backbones import OwnClassifier, backbone_hash, find_own_classifier
+from srnet.models.heads import Head
 
 TRAIN = "train"
 """The name of every task's training data."""

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from srnet.errors import UserError, choose
+from srnet.core.errors import UserError, choose
 from srnet.experiment.nodes.base import Node
 from srnet.experiment.nodes.models import Evaluate, ModelNode, answers_of
 from srnet.experiment.store import Store
-from srnet.objectives import OBJECTIVES, RegisteredLoss, parse_objective
+from srnet.objectives.base import OBJECTIVES, RegisteredLoss, parse_objective
 from srnet.tasks.base import Task, TrainingData
 from srnet.tasks.splits import Split
 

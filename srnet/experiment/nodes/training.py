@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
-from srnet.backbones import load_backbone
-from srnet.errors import UserError, choose
+from srnet.core.errors import UserError, choose
 from srnet.experiment.nodes.base import Node, load_task
 from srnet.experiment.nodes.models import ModelNode
 from srnet.experiment.nodes.objectives import CE, Objective
-from srnet.pruners import MaskTraining, Pruner
+from srnet.models.backbones import load_backbone
+from srnet.pruners.base import Pruner
+from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.base import TrainingData
-from srnet.training import TrainingSettings
+from srnet.training.settings import TrainingSettings
 
 
 class Training(ModelNode):

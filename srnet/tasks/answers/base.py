@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from srnet.errors import UserError, choose
+from srnet.core.errors import UserError, choose
 from srnet.tasks.splits import Split
 
 if TYPE_CHECKING:  # torch takes seconds to import, and describing data does not need it
@@ -104,7 +104,7 @@ class AnswerKind(ABC):
     per_token = False
     """Whether the head gives logits for every token instead of one set for the text."""
     encoding = "rows"
-    """A key of `srnet.training.inputs.ENCODINGS`."""
+    """A key of `srnet.training.spans.ENCODINGS`."""
 
     @abstractmethod
     def losses(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from srnet.arrays import finite_logits
+from srnet.core.arrays import finite_logits
 from srnet.tasks.answers.base import AnswerKind, Judge, Measure, judge_sums, quotient, register
 from srnet.tasks.splits import Split
 

@@ -6,19 +6,26 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from types import ModuleType
 
-from srnet.errors import UserError, check_ranges, choose
-from srnet.options import option
+from srnet.config.fields import option
+from srnet.core.errors import UserError, check_ranges, choose
 from srnet.tasks.base import Metric, Shortcut, Task
 from srnet.tasks.splits import Example, Kind, Split
-from srnet.tasks.synthetic import inference, paraphrase, verification
 from srnet.tasks.synthetic.evidence import Draw, Evidence
+from srnet.tasks.synthetic.families import (
+    INFERENCE_LABELS,
+    PARAPHRASE_LABELS,
+    VERIFICATION_LABELS,
+    inference_example,
+    paraphrase_example,
+    verification_example,
+)
 
 
 @dataclass(frozen=True)
 class _Family:
-    module: ModuleType
+    labels: tuple[str, ...]
+    write: Callable[[Random, str, Draw], Example]
     metric: Metric
     shortcut: Shortcut
     noise: float
@@ -30,10 +37,20 @@ class _Family:
 
 
 FAMILIES = {
-    "inference": _Family(inference, "accuracy", "overlap", 0.06, (0.0, 1.0, 2.0), ("perhaps", "truly")),
-    "paraphrase": _Family(paraphrase, "f1", "overlap", 0.06, (0.0, 1.0, 2.0), ("perhaps", "truly")),
+    "inference": _Family(
+        INFERENCE_LABELS, inference_example, "accuracy", "overlap", 0.06, (0.0, 1.0, 2.0), ("perhaps", "truly")
+    ),
+    "paraphrase": _Family(
+        PARAPHRASE_LABELS, paraphrase_example, "f1", "overlap", 0.06, (0.0, 1.0, 2.0), ("perhaps", "truly")
+    ),
     "verification": _Family(
-        verification, "accuracy", "claim", 0.08, (1.0, 1.0, 3.0), ("truly", "allegedly", "perhaps")
+        VERIFICATION_LABELS,
+        verification_example,
+        "accuracy",
+        "claim",
+        0.08,
+        (1.0, 1.0, 3.0),
+        ("truly", "allegedly", "perhaps"),
     ),
 }
 GRADES = ("none", "weak", "strong")
@@ -89,12 +106,10 @@ class SyntheticTask:
         family = FAMILIES[self.name]
         noise = family.noise if self.noise is None else self.noise
         frequencies = family.frequencies if self.frequencies is None else self.frequencies
-        return Evidence(len(family.module.LABELS), noise, self.strengths, frequencies, CHALLENGED)
+        return Evidence(len(family.labels), noise, self.strengths, frequencies, CHALLENGED)
 
     def load(self) -> Task:
         family, evidence = FAMILIES[self.name], self.evidence
-        write: Callable[[Random, str, Draw], Example] = family.module.example
-
         draws: dict[str, list[Draw]] = {}
 
         def rows(split: str, kind: Kind, size: int, draw: Callable[[Random], Draw]) -> Split:
@@ -102,12 +117,12 @@ class SyntheticTask:
             draws[split] = []
             for index in range(size):
                 draws[split].append(draw(rng))
-                examples.append(write(rng, f"{split}-{index}", draws[split][-1]))
+                examples.append(family.write(rng, f"{split}-{index}", draws[split][-1]))
             return Split.of(split, kind, examples)
 
         return Task(
             name=self.name,
-            labels=family.module.LABELS,
+            labels=family.labels,
             metric=family.metric,
             shortcut=family.shortcut,
             train=rows("train", "ID", self.train_size, evidence.draw),

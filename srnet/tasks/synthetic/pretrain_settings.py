@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srnet.errors import UserError, check_ranges
-from srnet.options import option
+from srnet.config.fields import option
+from srnet.core.errors import UserError, check_ranges
 
 _RANGES = {
     "mlm_steps": (1, 1e9), "pair_steps": (1, 1e9), "compare_steps": (1, 1e9), "batch_size": (1, 2**16),

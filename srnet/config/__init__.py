@@ -1,0 +1,1 @@
+"""Fields of dataclasses as command-line options and as YAML."""

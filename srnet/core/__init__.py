@@ -1,0 +1,1 @@
+"""What every room uses: errors, files, sealed folders, names, progress, lazy imports, the device, the network."""

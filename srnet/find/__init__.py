@@ -1,0 +1,1 @@
+"""The sparsest subnetwork that keeps the ID score, within a time budget."""

@@ -1,0 +1,287 @@
+"""Backbones with the masked-language-model head that label words need."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from srnet.core.errors import UserError, shortened
+from srnet.core.lazy import nn, torch, transformers
+from srnet.core.names import are_unnamed, match_names, output_names
+from srnet.masks.targets import classifier_of, in_base
+from srnet.models.checkpoints import (
+    SHIPPED,
+    loading,
+    max_positions,
+    read_config,
+    read_model,
+    read_tokenizer,
+    recorded_identity,
+    set_padding,
+    set_segments,
+)
+from srnet.models.heads import CLASSIFIER, Head, read_at_first_token, restrict_to, token_ids
+
+
+@lru_cache(maxsize=32)
+def has_language_model(name: str) -> bool:
+    """Whether a checkpoint has the head that label words need."""
+    try:
+        return _predicts_words(name) and has_head(*read_model(transformers.AutoModelForMaskedLM, name))
+    except UserError:
+        return False
+
+
+def load_language_model(name: str) -> transformers.PreTrainedModel:
+    """The masked language model itself, with its complete vocabulary."""
+    model: transformers.PreTrainedModel = read_model(transformers.AutoModelForMaskedLM, name)[0]
+    return model
+
+
+def check_architecture(name: str) -> None:
+    if not _predicts_words(name):
+        raise no_language_model(name)
+
+
+def _predicts_words(name: str) -> bool:
+    """Whether models of this type are pre-trained to predict a masked word at its own position."""
+    config = read_config(name)
+    return type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
+
+
+def has_head(model: Any, missing: frozenset[str]) -> bool:
+    """Whether the checkpoint has the complete head: missing parts would stay random, because the head is frozen."""
+    return model.get_output_embeddings() is not None and all(in_base(model, name) for name in missing)
+
+
+def no_language_model(name: str) -> UserError:
+    return UserError(
+        f"backbone '{name}' has no masked-language-model head, which label words need",
+        "leave them out: the backbone then gets an ordinary classifier",
+    )
+
+
+# --- a backbone with a head for a task's labels ---
+
+
+@dataclass(frozen=True)
+class LoadedBackbone:
+    """A classifier on a backbone. `fresh`: the tensors that are randomly initialised, such as a new head's."""
+
+    name: str
+    sha256: str
+    model: transformers.PreTrainedModel
+    tokenizer: Any
+    fresh: frozenset[str]
+    head: Head = CLASSIFIER
+
+    def max_length(self, wanted: int) -> int:
+        """`wanted`, or less if the backbone has fewer positions."""
+        length = int(min(wanted, self.tokenizer.model_max_length, max_positions(self.model)))
+        if length < 1:
+            raise UserError(f"backbone '{self.name}' reads no tokens", "correct its max_position_embeddings")
+        return length
+
+    def twins(self) -> dict[str, str]:
+        """Tensors that share memory with an earlier one (T5's embeddings): their names, and the earlier one's name."""
+        first: dict[int, str] = {}
+        tensors = ((name, t) for name, t in self.model.state_dict().items() if t.numel())
+        pairs = {name: first.setdefault(tensor.data_ptr(), name) for name, tensor in tensors}
+        return {name: other for name, other in pairs.items() if name != other}
+
+    def pretrained(self) -> dict[str, torch.Tensor]:
+        """The backbone's own tensors, without the head."""
+        return {name: t for name, t in self.model.state_dict().items() if name not in self.fresh}
+
+
+def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CLASSIFIER) -> LoadedBackbone:
+    """Load `name` with a head for `labels`, initialised with `seed`. Never runs code from the checkpoint."""
+    if head.words and len(head.words) != len(labels):
+        raise UserError(
+            f"{len(head.words)} label words for {len(labels)} labels", f"give one for each of {', '.join(labels)}"
+        )
+    if head.words:
+        check_architecture(name)
+    model, fresh = _read(name, labels, seed, head)
+    tokenizer = read_tokenizer(name)
+    if head.words and not has_head(model, fresh):
+        raise no_language_model(name)
+    state = {key: tensor for key, tensor in model.state_dict().items() if key not in fresh}
+    settings = model.config.to_dict()  # of the checkpoint: before they change below
+    with loading(name, "the tokenizer of"):
+        vocabulary = tokenizer.get_vocab()
+        set_padding(model, tokenizer, name)
+        set_segments(model, tokenizer)
+    identity = _identity(state, settings, vocabulary)
+    model.newly_initialised = fresh
+    if head.words:
+        restrict_to(model, token_ids(head.words, tokenizer))
+        if not head.per_token:
+            read_at_first_token(model)
+    return LoadedBackbone(name, identity, model, tokenizer, fresh, head)
+
+
+def _read(name: str, labels: tuple[str, ...], seed: int, head: Head) -> tuple[Any, frozenset[str]]:
+    """The model, and the names of its randomly initialised tensors."""
+    with torch.random.fork_rng(devices=[]):  # initialising the head must not change the global random state
+        torch.manual_seed(seed)
+        model, missing = read_model(
+            head.loader(),
+            name,
+            num_labels=len(labels),
+            id2label=dict(enumerate(labels)),
+            label2id={label: index for index, label in enumerate(labels)},
+            ignore_mismatched_sizes=True,  # a head for other labels is replaced
+        )
+        return (model, missing) if head.words else (model, missing | _initialise_classifier(model, missing))
+
+
+def _initialise_classifier(model: Any, missing: frozenset[str]) -> frozenset[str]:
+    """Randomly initialise the classifier also where the checkpoint has one: it was trained for unspecified labels."""
+    classifier = classifier_of(model)
+    if classifier is None:
+        return frozenset()
+    if f"{classifier}.weight" not in missing:
+        layer = model.get_submodule(classifier)
+        with torch.no_grad():
+            layer.weight.normal_(0.0, getattr(model.config.get_text_config(), "initializer_range", 0.02))
+            if layer.bias is not None:
+                layer.bias.zero_()
+    return frozenset(key for key in model.state_dict() if key.startswith(f"{classifier}."))
+
+
+def newly_initialised(model: nn.Module) -> frozenset[str]:
+    """The parameters of a loaded model that the checkpoint gave no value."""
+    return getattr(model, "newly_initialised", frozenset())
+
+
+@lru_cache(maxsize=32)
+def backbone_hash(name: str, head: Head = CLASSIFIER) -> str:
+    """The identity of a backbone is its content: tensors, settings and vocabulary, as far as the head uses them."""
+    known = recorded_identity(name) if head == CLASSIFIER else None
+    if known is not None:
+        return known
+    labels = tuple(map(str, range(len(head.words) or 2)))
+    return load_backbone(name, labels, seed=0, head=head).sha256
+
+
+def _identity(state: dict[str, torch.Tensor], config: dict[str, Any], vocabulary: dict[str, int]) -> str:
+    """The same tensors under other heads, other activations or another vocabulary are another backbone."""
+    ignored = {"_name_or_path", "transformers_version", "id2label", "label2id", "num_labels", "architectures", "dtype"}
+    settings = {key: value for key, value in config.items() if key not in ignored}
+    parts = [hash_tensors(state), json.dumps(settings, sort_keys=True, default=str)]
+    return hashlib.sha256(json.dumps([*parts, sorted(vocabulary.items())]).encode()).hexdigest()
+
+
+def hash_tensors(tensors: dict[str, torch.Tensor]) -> str:
+    """A hash of the names, types, shapes and values, whatever the order and the device."""
+    digest = hashlib.sha256()
+    for key in sorted(tensors):
+        tensor = tensors[key].detach().cpu().contiguous()
+        digest.update(f"{key}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+        digest.update(tensor.view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+# --- the classifier that a fine-tuned checkpoint has, for models whose labels are the same ---
+
+
+@dataclass(frozen=True)
+class OwnClassifier:
+    """The classifier of a checkpoint where its outputs are a task's labels, and why they are or are not."""
+
+    why: str
+    name: str = ""
+    """Of the layer."""
+    order: tuple[int, ...] = ()
+    """For each label, the index of the checkpoint's output; empty if the classifier does not fit."""
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Of the layer, by name, with rows in the order of the labels."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether it fits, so that models start with it."""
+        return bool(self.order)
+
+    @property
+    def sha256(self) -> str:
+        """Of the tensors in the order of the labels."""
+        return hash_tensors(self.tensors)
+
+    def copy_into(self, model: nn.Module) -> None:
+        """Replace the randomly initialised classifier, if this one fits."""
+        with torch.no_grad():
+            for name, tensor in self.tensors.items():
+                model.get_parameter(name).copy_(tensor)
+
+    def __str__(self) -> str:
+        return f"{'kept' if self.kept else 'randomly initialised'}, because {self.why}"
+
+
+def keep_own_classifier(base: LoadedBackbone, labels: tuple[str, ...], *, in_order: bool = False) -> OwnClassifier:
+    """Replace the randomly initialised classifier by the checkpoint's own, if its labels fit."""
+    own = find_own_classifier(base.name, labels, base.head, in_order=in_order)
+    own.copy_into(base.model)
+    return own
+
+
+def find_own_classifier(name: str, labels: tuple[str, ...], head: Head, *, in_order: bool = False) -> OwnClassifier:
+    """The classifier of the checkpoint `name` for `labels`.
+
+    It fits if its outputs have the names of the labels, in any order, or if it gives a score and a score is needed.
+    Outputs without names fit only with `in_order`: then they are taken in the order of the labels.
+    """
+    if head.words:
+        return OwnClassifier("label words use the language-model head")
+    if name in SHIPPED:
+        return OwnClassifier("the checkpoint has no classifier")
+    config = read_config(name)
+    classes = _classes(config)
+    if classes and not any(each.endswith(head.loader().__name__.removeprefix("AutoModel")) for each in classes):
+        kind = "tokens" if head.per_token else "texts"  # a layer of another head may have the same name
+        return OwnClassifier(f"the checkpoint is a {classes[0]}, no classifier of {kind}")
+    theirs = output_names(config.num_labels, config.id2label)
+    order, why = _match(theirs, labels, in_order)
+    if order:  # only then are weights read
+        return _read_classifier(name, head, order, why)
+    says_nothing = not classes and are_unnamed(theirs)
+    return OwnClassifier("the checkpoint's config.json names no classifier and no labels" if says_nothing else why)
+
+
+def _classes(config: Any) -> list[str]:
+    """The classes of transformers that a checkpoint says it is; a damaged config.json may have anything there."""
+    named = config.architectures if isinstance(config.architectures, list) else []
+    return [each for each in named if isinstance(each, str) and hasattr(transformers, each)]
+
+
+def _read_classifier(name: str, head: Head, order: tuple[int, ...], why: str) -> OwnClassifier:
+    """The classifier with its outputs in this order, unless the checkpoint lacks some of its head."""
+    with torch.random.fork_rng(devices=[]):  # missing weights are randomly initialised
+        model, missing = read_model(head.loader(), name, ignore_mismatched_sizes=True)
+    layer = classifier_of(model)
+    if layer is None or f"{layer}.weight" in missing:
+        return OwnClassifier("the checkpoint has no classifier")
+    if missing:
+        return OwnClassifier(f"the checkpoint has no '{min(missing)}'")
+    parameters = model.get_submodule(layer).named_parameters(prefix=layer)
+    return OwnClassifier(why, layer, order, {key: p.detach()[list(order)] for key, p in parameters})
+
+
+def _match(theirs: tuple[str, ...], labels: tuple[str, ...], in_order: bool) -> tuple[tuple[int, ...], str]:
+    """The order of the outputs, empty if they do not fit, and why they do or do not."""
+    named = shortened(", ".join(theirs), 80)
+    if len(theirs) != len(labels):
+        return (), f"the checkpoint's classifier has {len(theirs)} outputs for {len(labels)} labels"
+    if len(labels) == 1:
+        return (0,), "it gives one score"
+    order = match_names(theirs, labels)
+    if order is not None:
+        return order, "its labels are the same"
+    if not are_unnamed(theirs):
+        return (), f"the checkpoint's classifier has the labels {named}"
+    if in_order:
+        return tuple(range(len(labels))), "it names no labels, so its outputs are taken in the given order"
+    return (), f"the checkpoint's classifier names no labels ({named}); its config.json can name them, in id2label"

@@ -1,0 +1,151 @@
+"""An ONNX graph as onnxruntime runs it. Anyone may have written it, so what it declares is checked first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from srnet.core.errors import UserError, running
+
+if TYPE_CHECKING:
+    import torch
+
+    from srnet.training.data import Encoded
+
+IDS, MASK, SEGMENTS = READ = ("input_ids", "attention_mask", "token_type_ids")
+LOGITS = "logits"
+_WHOLE: dict[str, Any] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+_TYPES = {IDS: _WHOLE, MASK: _WHOLE | {"tensor(bool)": np.bool_}, SEGMENTS: _WHOLE}
+"""What an input may be declared as. Of floats nobody knows whether they are added or multiplied."""
+_FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")
+LARGEST = 2**22
+"""Tokens of a batch whose size is fixed."""
+_NO_PADDING: Mapping[str, int] = {}
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A session of onnxruntime, with what it reads and gives."""
+
+    path: Path
+    session: Any
+    inputs: Mapping[str, Any]
+    """NumPy's types, by name."""
+    output: str
+    width: int | None
+    """Logits of a text, or of a token; None where the graph leaves it open."""
+    rows: int | None
+    length: int | None
+    """Of every batch and of every text, where they are fixed."""
+
+    @classmethod
+    def of(cls, path: Path, session: Any) -> Graph:
+        """A graph that can be run correctly; an error with the reason for any other."""
+        inputs = {each.name: _type_of(path, each) for each in session.get_inputs()}
+        if IDS not in inputs:
+            raise UserError(f"{path} reads no {IDS}", "export the model again")
+        rows, length = (_size_of(path, [each.shape[axis] for each in session.get_inputs()]) for axis in (0, 1))
+        if (rows or 1) * (length or 1) > LARGEST:
+            raise UserError(
+                f"{path} reads only batches of {rows or 'any'} x {length or 'any'} tokens", "leave its dimensions open"
+            )
+        if length is not None and MASK not in inputs:
+            raise UserError(
+                f"{path} reads only texts of {length} tokens and no {MASK}, so padding would count as text",
+                "leave its length open",
+            )
+        output = _output_of(path, session)
+        width = output.shape[-1] if output.shape else None
+        return cls(path, session, inputs, output.name, width if isinstance(width, int) else None, rows, length)
+
+    def max_length(self, wanted: int) -> int:
+        """`wanted`, or less if all texts have a fixed length."""
+        return wanted if self.length is None else min(wanted, self.length)
+
+    def run(self, batch: Mapping[str, torch.Tensor], pad: Mapping[str, int] = _NO_PADDING) -> np.ndarray:
+        """Logits: (rows, labels), or (rows, tokens, labels). `pad` fills texts up where their length is fixed."""
+        rows, length = batch[IDS].shape
+        self._check(batch, length)
+        feeds = {name: self._filled(batch[name].numpy(), pad.get(name, 0)).astype(t) for name, t in self.inputs.items()}
+        with running(self.path):
+            found = np.concatenate([self._run(feed) for feed in self._parts(feeds)])[:rows]
+        return found[:, :length] if found.ndim == 3 else found
+
+    def _check(self, batch: Mapping[str, torch.Tensor], length: int) -> None:
+        missing = [name for name in self.inputs if name not in batch]
+        if missing:
+            known = ", ".join(name for name in READ if name in batch)
+            raise UserError(
+                f"{self.path} needs the input '{missing[0]}'", f"its tokenizer gives {known}: export the model again"
+            )
+        if length > self.max_length(length):
+            raise UserError(f"{self.path} reads texts of {self.length} tokens, not of {length}", "cut them there")
+
+    def _filled(self, values: np.ndarray, pad: int) -> np.ndarray:
+        """With as many columns and rows as the graph reads: the last row is repeated."""
+        rows, length = values.shape
+        columns = 0 if self.length is None else self.length - length
+        values = np.pad(values, ((0, 0), (0, columns)), constant_values=pad)
+        return values if self.rows is None else np.pad(values, ((0, -rows % self.rows), (0, 0)), mode="edge")
+
+    def _parts(self, feeds: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
+        rows = len(feeds[IDS])
+        size = self.rows or rows
+        for start in range(0, rows, size):
+            yield {name: values[start : start + size] for name, values in feeds.items()}
+
+    def _run(self, feed: Mapping[str, np.ndarray]) -> np.ndarray:
+        (found,) = self.session.run([self.output], feed)
+        rows, length = feed[IDS].shape
+        if found.ndim not in (2, 3) or found.shape[:-1] != (rows, length)[: found.ndim - 1]:
+            raise UserError(
+                f"{self.path} gives an output of shape {found.shape} for {rows} x {length} tokens",
+                "it needs logits for each text, or for each token",
+            )
+        with np.errstate(over="ignore"):  # a number beyond float32 becomes infinite, which is an error
+            return np.asarray(found, dtype=np.float32)
+
+
+def _type_of(path: Path, declared: Any) -> Any:
+    known = _TYPES.get(declared.name)
+    if known is None:
+        raise UserError(f"{path} needs the input '{declared.name}'", f"it can have {', '.join(READ)}")
+    if declared.type not in known or len(declared.shape) != 2:
+        raise UserError(
+            f"{path} reads {declared.name} as {declared.type} with {len(declared.shape)} dimensions",
+            "it can have whole numbers with two: texts and tokens",
+        )
+    return known[declared.type]
+
+
+def _size_of(path: Path, sizes: list[Any]) -> int | None:
+    """The size that all inputs have on one axis, None where it is open."""
+    fixed = {size for size in sizes if isinstance(size, int)}
+    if not fixed:
+        return None
+    if len(fixed) > 1 or min(fixed) < 1:
+        raise UserError(f"{path} declares inputs of {' and '.join(map(str, sizes))} rows or tokens", "export it again")
+    return int(fixed.pop())
+
+
+def _output_of(path: Path, session: Any) -> Any:
+    """The logits by their name, else the first output."""
+    outputs = session.get_outputs()
+    output = next((each for each in outputs if each.name == LOGITS), outputs[0])
+    if output.type not in _FLOATS:
+        raise UserError(f"{path} gives {output.type}, not logits", "export it with a floating-point output 'logits'")
+    return output
+
+
+def graph_logits(graph: Graph, data: Encoded) -> np.ndarray:
+    """Logits in the order of the data, as `predict` gives them."""
+    from srnet.training.data import token_batches
+    from srnet.training.predict import EVAL_TOKENS, in_order
+
+    batches = token_batches(data.lengths, EVAL_TOKENS)
+    pieces = [data.place(rows, graph.run(data.collate(rows), data.pad)) for rows in batches]
+    return in_order(pieces, str(graph.path))

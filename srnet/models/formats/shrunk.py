@@ -1,0 +1,111 @@
+"""A model without the units that its mask removes: smaller matrices, the same logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from srnet.core.errors import UserError
+from srnet.core.files import new_folder
+from srnet.masks.granularity import WEIGHT, Granularity
+from srnet.masks.units import blocks_of
+from srnet.models.backbones import LoadedBackbone
+from srnet.models.exported import write_weights
+from srnet.models.formats.base import Format, Source, register
+from srnet.models.formats.card import write_card
+from srnet.models.formats.merged import whole_model, write_checkpoint
+
+if TYPE_CHECKING:
+    from srnet.masks.shrink import Units
+
+LOAD = """
+import srnet
+from transformers import AutoTokenizer
+
+model = srnet.load_subnetwork("DIR")  # this folder; no backbone is needed
+tokenizer = AutoTokenizer.from_pretrained("DIR")
+print(model(**tokenizer("a text", "another text", return_tensors="pt")).logits)
+"""
+
+
+@register
+@dataclass(frozen=True)
+class Shrunk(Format):
+    """Heads and neurons that the mask removes are gone; the logits stay. srnet.load_subnetwork reads it."""
+
+    name = "shrunk"
+    uniform: bool = False
+    """Equal widths in all layers, so that from_pretrained alone reads the folder."""
+
+    def check(self, granularity: Granularity) -> None:
+        if granularity == WEIGHT:
+            raise UserError("single weights cannot be removed from a model", "prune units: --granularity head,neuron")
+
+    def write(self, source: Source, out: Path) -> list[str]:
+        from srnet.masks.shrink import family_of, shrink
+
+        base = source.base()
+        model: Any = (whole_model if self.uniform else _plain_model)(source.subnetwork, base)
+        before, heads, neurons = _size(model), *(_count(model, kind) for kind in ("attention", "feed-forward"))
+        left = shrink(model, uniform=self.uniform)
+        remarks = _remarks(model, before, heads, neurons)
+        if not left:
+            raise _nothing(model, self.uniform)
+        if self.uniform and not family_of(model).heads:
+            remarks.append(_heads_stay(model))
+        source = replace(source, about=source.about.with_remarks(remarks))
+        if self.uniform:
+            write_checkpoint(source, base, model, out, self.name)
+        else:
+            _write(source, base, model, left, out)
+        return remarks
+
+
+def _plain_model(subnetwork: Any, base: LoadedBackbone) -> Any:
+    return subnetwork.model(base)
+
+
+def _write(source: Source, base: LoadedBackbone, model: Any, left: Units, out: Path) -> None:
+    with new_folder(out) as staging:
+        write_weights(model, staging)
+        base.tokenizer.save_pretrained(staging)
+        replace(source.exported("shrunk", base), units=left).seal(staging)
+        write_card(staging, source.subnetwork, source.about, Shrunk.name, LOAD)
+
+
+# --- in words ------------------------------------------------------------------------------------------------------
+
+
+def _size(model: Any) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _count(model: Any, kind: str) -> int:
+    return sum(block.size for block in blocks_of(model) if block.kind == kind)
+
+
+def _remarks(model: Any, before: int, heads: int, neurons: int) -> list[str]:
+    after = _size(model)
+    counts = f"{_count(model, 'attention')} of {heads} heads and {_count(model, 'feed-forward')} of {neurons} neurons"
+    return [f"{counts} are left: {after:,} of {before:,} parameters ({100 * after / before:.1f} %)"]
+
+
+def _heads_stay(model: Any) -> str:
+    kind = model.config.model_type
+    return f"heads stay: a {kind} configuration has no place for fewer heads of the same size, only for fewer neurons"
+
+
+def _nothing(model: Any, uniform: bool) -> UserError:
+    from srnet.masks.shrink import family_of, shrink
+
+    if uniform and not shrink(model):
+        uniform = False  # leaving it out would not help
+    if uniform and not family_of(model).heads:
+        return UserError(f"no neuron can be removed from every layer, and {_heads_stay(model)}", "leave --uniform out")
+    if uniform:
+        return UserError("no unit can be removed from every layer", "leave --uniform out")
+    return UserError(
+        "no whole head or neuron is pruned, so there is nothing to shrink",
+        "choose --format merged, or prune with --granularity head,neuron",
+    )

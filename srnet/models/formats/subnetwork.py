@@ -1,0 +1,109 @@
+"""Texts on which an exported model is compared with the original, and what rounding does to logits there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from srnet.core.arrays import finite_logits
+from srnet.core.files import new_folder
+from srnet.core.lazy import no_grad
+from srnet.models.formats.base import Format, Source, register
+from srnet.models.formats.card import write_card
+from srnet.tasks.splits import Example, Split
+
+if TYPE_CHECKING:
+    import torch
+
+    from srnet.models.backbones import LoadedBackbone
+    from srnet.models.subnetwork import Subnetwork
+    from srnet.tasks.base import Task
+
+
+EXACT = "float32"
+SAMPLE_ROWS = 32
+"""Rows of ID dev that are compared."""
+PAIRS = (
+    ("The lawyer saw the doctor.", "The doctor saw the lawyer."),
+    ("How do I learn to play the piano?", "What is the best way to learn the piano?"),
+    ("Three children are playing football in the rain.", "Nobody is outside."),
+    ("The film opened in 1994 to good reviews.", "It was released in the nineties."),
+)
+"""For a model whose task is not available."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Inputs of a model, and what they are: "32 rows of dev"."""
+
+    name: str
+    batches: list[Mapping[str, torch.Tensor]]
+
+
+def sample_of(task: Task | None, base: LoadedBackbone, max_length: int) -> Sample:
+    """Rows of ID dev, encoded as in training; a few sentences for a model whose task is not available."""
+    from srnet.training.data import encode, token_batches
+    from srnet.training.predict import EVAL_TOKENS
+    from srnet.training.spans import inputs_for
+
+    if task is None:
+        split = Split.of("sentences", "ID", [Example(str(row), *pair, 0) for row, pair in enumerate(PAIRS)])
+        name, data = f"{len(PAIRS)} pairs of sentences", encode(split, base.tokenizer, base.max_length(max_length))
+    else:
+        split = task.dev.sample(SAMPLE_ROWS)
+        name, data = (
+            f"{len(split)} rows of {split.name}",
+            inputs_for(task.answer_kind, split, base.tokenizer, base.max_length(max_length)),
+        )
+    batches = [data.collate(rows) for rows in token_batches(data.lengths, EVAL_TOKENS)]
+    return Sample(name, [{key: each[key] for key in each if key != "labels"} for each in batches])
+
+
+def logits_moved(
+    exact: Subnetwork, rounded: Subnetwork, load_base: Callable[[], LoadedBackbone], sample: Sample
+) -> float:
+    """The largest absolute difference between the logits of two models. Each fills a backbone of its own."""
+    both = zip(_logits(exact, load_base(), sample), _logits(rounded, load_base(), sample), strict=True)
+    return max(float(np.abs(a - b).max()) for a, b in both)
+
+
+@no_grad
+def _logits(subnetwork: Subnetwork, base: LoadedBackbone, sample: Sample) -> list[np.ndarray]:
+    model = subnetwork.model(base)
+    return [finite_logits(model(**batch).logits.numpy()) for batch in sample.batches]
+
+
+# --- the subnetwork itself as a folder: only what the backbone lacks ---
+
+LOAD = """
+import srnet
+
+model = srnet.load_subnetwork("DIR")  # this folder; backbone="..." is the backbone's location, if it has moved
+"""
+
+
+@register
+@dataclass(frozen=True)
+class SubnetworkFolder(Format):
+    """Only what the backbone lacks: the coded mask, the head and the differences, for load_subnetwork and MaskBank."""
+
+    name = "subnetwork"
+    dtype: Literal["float32", "float16", "bfloat16"] = "float32"
+    """Of the differences from the backbone: float32 is exact, the others round them."""
+
+    def write(self, source: Source, out: Path) -> list[str]:
+        base, lines, fields = source.base(), list[str](), dict[str, Any]()
+        if self.dtype != EXACT:
+            sample = sample_of(source.task, base, source.max_length)
+            rounded = source.subnetwork.rounded(base, self.dtype)
+            moved = logits_moved(source.subnetwork, rounded, source.base, sample)
+            fields["logits_moved"] = {"by": moved, "on": sample.name}
+            lines.append(f"stored as {self.dtype}: logits move by at most {moved:.2g} ({sample.name})")
+        with new_folder(out) as staging:
+            source.subnetwork.write_coded_into(staging, base, self.dtype, **fields)
+            write_card(staging, source.subnetwork, source.about.with_remarks(lines), self.name, LOAD)
+        return lines

@@ -1,0 +1,245 @@
+"""The JSON of a subnetwork folder: it names backbone and labels, and has a checksum of every file and of itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import EllipsisType
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from srnet.core.errors import UserError, choose
+from srnet.core.files import check_types, read_bytes, read_json_object, sha256, write_bytes, write_json
+from srnet.core.sealed import check_max_length
+from srnet.masks.coding import decode_mask, encode_mask
+from srnet.masks.mask import Mask
+from srnet.models.backbones import LoadedBackbone
+from srnet.models.heads import CLASSIFIER, Head
+
+CARD = "subnetwork.json"
+PLAIN, CODED = 1, 2
+"""The formats: mask bits as they are, which the store keeps; and what only a receiver with the backbone can read."""
+WEIGHTS = "weights.safetensors"
+MASKS = {PLAIN: "mask.bits", CODED: "mask.coded"}
+FILES = (CARD, *MASKS.values(), WEIGHTS, "README.md")
+"""What a folder may hold."""
+_TYPES: dict[str, Any] = {
+    "backbone": str, "backbone_sha256": str, "labels": list, "files": dict, "label_words": list, "per_token": bool,
+    "max_length": (int, type(None)),
+}  # fmt: skip
+_DEFAULTS: dict[str, Any] = {"label_words": [], "per_token": False, "max_length": None}
+
+
+def write_card(folder: Path, format: int, card: dict[str, Any]) -> None:
+    """Write the JSON; the files whose checksums it has are there already."""
+    files = [name for name in (MASKS[format], WEIGHTS) if (folder / name).exists()]
+    card = {"format": format, **card, "files": {name: sha256(folder / name) for name in files}}
+    write_json(folder / CARD, {**card, "sha256": _hash(card)})
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """The JSON, if it and the files that it names are as they were written."""
+    path = folder / CARD
+    if not path.is_file():
+        raise UserError(f"{folder} holds no {CARD}", "give the folder of a saved subnetwork")
+    card = read_json_object(path)
+    if type(card.get("format")) is not int or card["format"] not in MASKS:
+        raise UserError(f"{path} has an unknown format", "it was written by another version of srnet")
+    if card.pop("sha256", None) != _hash(card):
+        raise UserError(f"{path} was altered: its checksum does not match", "restore the file")
+    card = {**_DEFAULTS, **card}
+    _check_fields(path, card)
+    for name, digest in card["files"].items():
+        if not (folder / name).is_file():
+            raise UserError(f"{folder / name} is missing", "restore the file")
+        if sha256(folder / name) != digest:
+            raise UserError(f"{folder / name} is truncated or altered: its checksum does not match", "restore the file")
+    return card
+
+
+def _check_fields(path: Path, card: dict[str, Any]) -> None:
+    check_types(path, card, **_TYPES)
+    texts = [*card["labels"], *card["label_words"], *card["files"].values()]
+    files = {WEIGHTS, MASKS[card["format"]]}
+    if card["max_length"] is not None:
+        check_max_length(path, card["max_length"])
+    if not all(isinstance(text, str) for text in texts) or not {WEIGHTS} <= card["files"].keys() <= files:
+        raise UserError(f"{path} names other labels or files than a subnetwork has", "restore the file")
+
+
+def _hash(card: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
+
+
+def head_fields(head: Head) -> dict[str, Any]:
+    """An ordinary classifier goes without saying."""
+    return {} if head == CLASSIFIER else {"label_words": list(head.words), "per_token": head.per_token}
+
+
+def head_of(card: dict[str, Any]) -> Head:
+    return Head(tuple(card["label_words"]), card["per_token"])
+
+
+# --- format 1, which the store keeps: it is read without the backbone, in less time, and takes more space ---
+
+MASK = MASKS[PLAIN]
+Tensors = dict[str, torch.Tensor]
+
+
+def write_plain(folder: Path, mask: Mask | None, weights: Tensors) -> None:
+    if mask is not None:
+        write_bytes(folder / MASK, mask.to_bytes())
+    kept: Mapping[str, torch.Tensor] = mask or {}
+    packed = {name: (t[kept[name]] if name in kept else t).contiguous() for name, t in weights.items()}
+    write_bytes(folder / WEIGHTS, save(packed))
+
+
+def read_plain(folder: Path, *, masked: bool) -> tuple[Mask | None, Tensors]:
+    mask = Mask.from_bytes(read_bytes(folder / MASK), str(folder / MASK)) if masked else None
+    return mask, _with_zeros(folder / WEIGHTS, mask or {})
+
+
+def _with_zeros(path: Path, mask: Mapping[str, torch.Tensor]) -> Tensors:
+    """The tensors; masked ones with zeros where they are pruned."""
+    weights = read_tensors(path)
+    for name, tensor in weights.items():
+        check_finite(path, name, tensor)
+    for name in weights.keys() & mask.keys():
+        check_size(path, name, weights[name], (int(mask[name].sum()),))
+        dense = torch.zeros(mask[name].shape, dtype=weights[name].dtype)
+        dense[mask[name]] = weights[name]
+        weights[name] = dense
+    return weights
+
+
+def read_tensors(path: Path) -> Tensors:
+    try:
+        tensors: Tensors = load(read_bytes(path))
+    except SafetensorError as error:
+        raise UserError(f"{path} is not a safetensors file: {error}") from error
+    return tensors
+
+
+def check_finite(path: Path, name: str, tensor: torch.Tensor) -> None:
+    if not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
+        raise UserError(f"{path}: '{name}' holds non-finite values", "restore the file")
+
+
+def check_size(path: Path, name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> None:
+    if tensor.shape != shape:
+        raise UserError(f"{path}: '{name}' has another number of values than its mask keeps", "restore the file")
+
+
+# --- format 2, for receivers who have the backbone: only what is new ---
+
+CODED_MASK = MASKS[CODED]
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+_ROWS = "#rows"
+
+
+def write_coded(folder: Path, mask: Mask | None, packed: Tensors, base: LoadedBackbone) -> None:
+    if mask is not None:
+        write_bytes(folder / CODED_MASK, encode_mask(mask, _known_to_receiver(base), base.sha256))
+    write_bytes(folder / WEIGHTS, save(packed))
+
+
+def read_coded(folder: Path, base: LoadedBackbone, *, masked: bool) -> tuple[Mask | None, Tensors]:
+    mask, path = None, folder / CODED_MASK
+    if masked:
+        mask = decode_mask(read_bytes(path), _known_to_receiver(base), base.sha256, str(path))
+    return mask, unpack(read_tensors(folder / WEIGHTS), mask or {}, base, folder / WEIGHTS)
+
+
+def _known_to_receiver(base: LoadedBackbone) -> Tensors:
+    """The model's tensors; of those that are no part of the backbone only the shape is known, so they are zero."""
+    state = base.model.state_dict()
+    return {name: torch.zeros(()).expand(t.shape) if name in base.fresh else t for name, t in state.items()}
+
+
+# --- what differs --------------------------------------------------------------------------------------------------
+
+
+def pack(weights: Tensors, mask: Mapping[str, torch.Tensor], base: LoadedBackbone, dtype: str) -> Tensors:
+    """The tensors as they are stored."""
+    kind, original, packed = DTYPES[choose("dtype", dtype, DTYPES)], base.pretrained(), Tensors()
+    for name, tensor in weights.items():
+        tensor = tensor.float()
+        where = stored_entries(tensor, mask.get(name), original.get(name))
+        values = tensor[where]
+        if kind != torch.float32 and name in original:
+            values = (values - original[name][where]).to(kind)
+            _check_range(name, values, dtype)
+        if name not in mask and isinstance(where, torch.Tensor):
+            packed[name + _ROWS] = where.to(torch.int32)
+        packed[name] = values.contiguous()
+    return packed
+
+
+def unpack(packed: Tensors, mask: Mapping[str, torch.Tensor], base: LoadedBackbone, path: Path) -> Tensors:
+    """The tensors of the model, pruned entries zero: the inverse of `pack`."""
+    places, original, weights = base.model.state_dict(), base.pretrained(), Tensors()
+    for name in (name for name in packed if not name.endswith(_ROWS)):
+        if name not in places:
+            raise UserError(f"{path}: '{name[:80]}' has no place in backbone '{base.name}'", "restore the file")
+        values = packed[name]
+        check_finite(path, name, values)
+        whole = original.get(name) if name not in mask else None
+        where, size = _where(packed, name, mask, whole, places[name].shape, path)
+        check_size(path, name, values, size)
+        if values.dtype != torch.float32 and name in original:
+            values = original[name][where] + values.float()
+        dense = torch.zeros(places[name].shape) if whole is None else whole.clone()
+        dense[where] = values.float()
+        weights[name] = dense
+    if orphans := [name for name in packed if name.endswith(_ROWS) and name.removesuffix(_ROWS) not in weights]:
+        raise UserError(f"{path}: '{orphans[0][:80]}' belongs to no tensor", "restore the file")
+    return weights
+
+
+Index = torch.Tensor | EllipsisType
+"""Which entries of a tensor are stored: the kept ones, some rows, or all."""
+ALL = ...
+
+
+def stored_entries(tensor: torch.Tensor, keep: torch.Tensor | None, original: torch.Tensor | None) -> Index:
+    """Which entries of a tensor are stored, for a reader that has the backbone."""
+    if keep is not None:
+        return keep
+    if original is None or tensor.dim() < 2 or tensor.shape != original.shape:
+        return ALL
+    differs = tensor.contiguous().view(torch.int32) != original.contiguous().view(torch.int32)  # -0.0 is not 0.0
+    rows = differs.flatten(1).any(1)
+    return ALL if bool(rows.all()) else rows.nonzero()[:, 0]
+
+
+def _where(
+    packed: Tensors,
+    name: str,
+    mask: Mapping[str, torch.Tensor],
+    original: torch.Tensor | None,
+    shape: torch.Size,
+    path: Path,
+) -> tuple[Index, tuple[int, ...]]:
+    """Which entries of a tensor are stored, and the shape of what is."""
+    rows = packed.get(name + _ROWS)
+    if name in mask and rows is None:
+        return mask[name], (int(mask[name].sum()),)
+    if rows is None:
+        return ALL, tuple(shape)
+    rising = rows.dtype == torch.int32 and rows.dim() == 1 and bool((rows[1:] > rows[:-1]).all())
+    inside = rising and (not len(rows) or 0 <= int(rows[0]) <= int(rows[-1]) < (shape[0] if shape else 0))
+    if original is None or not inside:
+        raise UserError(f"{path}: '{name}' has rows that the backbone has not", "restore the file")
+    return rows.long(), (len(rows), *shape[1:])
+
+
+def _check_range(name: str, values: torch.Tensor, dtype: str) -> None:
+    if not bool(values.isfinite().all()):
+        raise UserError(
+            f"'{name}' differs too much from the backbone for {dtype}", "choose --dtype bfloat16 or float32"
+        )

@@ -1,1 +1,0 @@
-"""Settings at three scales: the embedded benchmark, a small real backbone, the papers' own."""

@@ -1,0 +1,176 @@
+"""Faster training where the hardware supports it: bf16 and `torch.compile`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from srnet.core.device import on_cpu
+from srnet.core.errors import UserError
+from srnet.core.lazy import dist, no_grad, torch
+from srnet.core.progress import world_size
+from srnet.training.settings import TrainingSettings
+
+
+def speed_arguments(settings: TrainingSettings) -> dict[str, Any]:
+    """The arguments of transformers for a run's precision and compilation; none for a plain run."""
+    arguments: dict[str, Any] = {}
+    if settings.precision == "bf16":
+        _check_bf16()
+        # `use_cpu`: without it transformers reports that a machine without GPUs lacks bf16
+        arguments |= {"bf16": True, "use_cpu": on_cpu()}
+    if settings.compile:
+        _check_compiler()
+        # `tf32`: transformers would enable it with the compiler, and float32 would no longer be full precision
+        arguments |= {"torch_compile": True, "tf32": False}
+    return arguments
+
+
+def _check_bf16() -> None:
+    if not on_cpu() and not torch.cuda.is_bf16_supported(including_emulation=False):
+        raise UserError(f"{torch.cuda.get_device_name()} cannot compute in bf16", "train with precision float32")
+
+
+def _check_compiler() -> None:
+    missing = _missing_tool()
+    if missing is not None:
+        raise UserError(f"compile needs {missing}, which is not installed", "install it, or train with compile off")
+
+
+def _missing_tool() -> str | None:
+    """The compiler that `torch.compile` lacks, if any: triton on a GPU, a C++ compiler on the CPU."""
+    if not on_cpu():
+        from torch.utils._triton import has_triton
+
+        return None if has_triton() else "triton"
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        get_cpp_compiler()
+    except InvalidCxxCompiler:
+        return "a C++ compiler"
+    return None
+
+
+# --- the processes that share one training, started by `torchrun` or `accelerate launch` ---
+
+T = TypeVar("T")
+
+TIMEOUT = timedelta(hours=2)
+"""How long a rank waits for a slow one. The launcher notices at once if a rank dies."""
+
+
+def backend() -> str:
+    return "gloo" if on_cpu() else "nccl"
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those of a run. Every method but `is_main` and `share` must be called by all of them."""
+
+    rank: int = 0
+    world: int = 1
+
+    @property
+    def is_main(self) -> bool:
+        return self.rank == 0
+
+    def share(self, batch_size: int) -> int:
+        """A rank's part of a batch. All are equal, or the mean of their gradients would not be the batch's."""
+        if batch_size % self.world:
+            raise UserError(
+                f"a batch of {batch_size} cannot be divided equally among {self.world} processes",
+                f"choose a batch size that is a multiple of {self.world}, or start another number of processes",
+            )
+        return batch_size // self.world
+
+    def gather(self, mine: list[T]) -> list[T]:
+        """The items of all ranks, in the order of the ranks."""
+        if self.world == 1:
+            return mine
+        parts: list[Any] = [None] * self.world
+        dist.all_gather_object(parts, mine)
+        return [each for part in parts for each in part]
+
+    def on_main(self, act: Callable[[], T]) -> T:
+        """Call `act` on the main process only. All ranks wait and get its value, or raise its error."""
+        if self.world == 1:
+            return act()
+        outcome: list[Any] = [None, None]
+        failure: Exception | None = None
+        if self.is_main:
+            try:
+                outcome[0] = act()
+            except Exception as error:
+                failure = error
+                outcome[1] = (isinstance(error, UserError), str(error) or repr(error))
+        dist.broadcast_object_list(outcome, src=0)
+        if failure is not None:
+            raise failure
+        if outcome[1] is not None:
+            by_user, problem = outcome[1]
+            raise UserError(problem) if by_user else RuntimeError(f"the main process failed: {problem}")
+        return cast(T, outcome[0])
+
+    def wait(self) -> None:
+        """Wait until all ranks have called this."""
+        self.gather([])
+
+    @no_grad
+    def align(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Give every rank the main process's values."""
+        if self.world == 1:
+            return
+        for tensor in tensors:
+            value = tensor.detach().clone()
+            dist.broadcast(value, src=0)
+            if not self.is_main:
+                # not broadcast in place: only `copy_` raises the tensor's version, on which caches depend
+                tensor.copy_(value)
+
+    def seed_dropout(self, seed: int) -> None:
+        """Seed dropout differently on each rank.
+
+        The Trainer gives all ranks one seed, so that the first example of every rank would lose the same units. This is
+        why a shared run equals a run of one process only for models without dropout; the main process keeps its seed.
+        """
+        if not self.is_main:
+            torch.manual_seed(int(np.random.SeedSequence([seed, self.rank]).generate_state(1, np.uint64)[0]))
+
+
+ALONE = Ranks()
+
+
+def connect() -> Ranks:
+    """Join the processes this one was launched with, once; `ALONE` if it was started by itself."""
+    if dist.is_available() and not dist.is_initialized() and _launched():
+        if not on_cpu():
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        try:
+            dist.init_process_group(backend(), timeout=TIMEOUT)
+        except (ValueError, RuntimeError) as error:  # no MASTER_ADDR, a RANK beyond WORLD_SIZE, no answer
+            raise UserError(f"cannot join {world_size()} processes: {error}", "start them with torchrun") from error
+        atexit.register(dist.destroy_process_group)
+    if not dist.is_available() or not dist.is_initialized():
+        return ALONE
+    # accelerate still uses the old name of an option that torch has renamed
+    warnings.filterwarnings("ignore", message="`broadcast_buffers` is deprecated", category=FutureWarning)
+    return Ranks(dist.get_rank(), dist.get_world_size())
+
+
+def _launched() -> bool:
+    # WORLD_SIZE alone is not enough: batch systems set it too
+    if world_size() <= 1 or not {"RANK", "LOCAL_RANK"} <= os.environ.keys():
+        return False
+    for name in ("RANK", "LOCAL_RANK"):
+        if not os.environ[name].isdecimal():
+            raise UserError(f"{name} is '{os.environ[name]}', not a whole number", "start it with torchrun")
+    return True
