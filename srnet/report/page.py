@@ -80,7 +80,7 @@ def render_page(page: Page) -> str:
     environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
     return environment.from_string(template.read_text(encoding="utf-8")).render(
         page=page,
-        panels=panels,
+        panels=pictures,
         tables=tables,
         place=place,
         published=json.loads(published.read_text(encoding="utf-8")),
