@@ -97,7 +97,7 @@ def open_page(
 ) -> None:
     """Serve a local page with two models side by side until Ctrl-C.
 
-    A and B are keys of the store, folders, hub names, or any `srnet.audit.Classifier`. Without `task`, the page is
+    A and B are keys of the store, folders, hub names, or any `srnet.audit.classifiers.Classifier`. Without `task`, the page is
     about that of A, a key. `ready` is called with the address once the page can be opened.
     """
     check_extra()
