@@ -17,10 +17,10 @@ from srnet.audit.rows import collect_logits
 from srnet.audit.writing import check_writable, write_audit
 from srnet.core.errors import UserError
 from srnet.core.files import DiskFull
-from srnet.experiment.compute import bias_predictions
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import Bias, BiasSpec
+from srnet.experiment.store import bias_predictions
 from srnet.tasks.base import Task
 
 
@@ -109,9 +109,9 @@ def measure_shortcut(
     if node is None:
         return None, notes
     task = load_task(spec)
-    return {name: bias_predictions(engine.store, node, name).for_ids(task.splits[name].ids) for name in task.scored}, [
-        f"shortcut: {node.features}"
-    ]
+    return {
+        name: bias_predictions(engine.store, node.key, name).for_ids(task.splits[name].ids) for name in task.scored
+    }, [f"shortcut: {node.features}"]
 
 
 def find_shortcut(spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None) -> tuple[Bias | None, list[str]]:

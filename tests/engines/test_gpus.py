@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from gpus import Simulated
+from srnet.experiment.engines import ray as ray_engine
 
 from srnet.experiment import engine as executors
-from srnet.experiment.engines import ray as ray_engine
-from srnet.experiment.engines.pool import Pool
+from srnet.experiment.pool import Pool
 from srnet.experiment.store import Store
 from srnet.training.hardware import ALONE
 

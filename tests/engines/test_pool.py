@@ -13,7 +13,7 @@ import psutil
 import pytest
 from processes import ALWAYS, Command, ForkServer, Observed, files, gone, small_recipe, until
 
-from srnet.experiment.engines.pool import attempt
+from srnet.experiment.pool import attempt
 from srnet.experiment.store import Store
 
 NODES = 11  # for each of two seeds: the raw model, two trained ones, and their scores; and one bias model

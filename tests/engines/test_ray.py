@@ -13,16 +13,16 @@ from typing import Any
 import psutil
 import pytest
 from processes import PROGRESS, Observed, environment, files
+from srnet.experiment.engines.scheduler import retrying
 
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
-from srnet.experiment.engines.cluster import import_ray
-from srnet.experiment.engines.scheduler import retrying
 from srnet.experiment.nodes.base import every_node
 from srnet.experiment.nodes.bias import BiasModel
 from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained
 from srnet.experiment.nodes.objectives import PoE
 from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.ray import import_ray
 from srnet.experiment.store import Store
 from srnet.pruners.imp import IMP
 from srnet.pruners.mask_training import MaskTraining

@@ -13,9 +13,9 @@ import psutil
 import pytest
 from processes import Command, ForkServer, Observed, small_recipe
 from processes import gone as ended
+from srnet.experiment.engines.cluster import check_address, gone, guarded, run_with_timeout, start
 
 from srnet.core.errors import UserError
-from srnet.experiment.engines.cluster import check_address, gone, guarded, run_with_timeout, start
 from srnet.experiment.store import Store
 
 pytest.importorskip("ray")

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from srnet.core.errors import UserError
 from srnet.core.files import DiskFull
 from srnet.core.progress import Reporter
-from srnet.experiment.engines.scheduler import ATTEMPTS, Outcome, run
+from srnet.experiment.compute import Outcome
+from srnet.experiment.engine import ATTEMPTS, Schedule
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def nodes(count: int) -> list[Any]:
 
 def execute(plan: list[Any], executor: FakeExecutor) -> Notes:
     notes = Notes()
-    run(plan, executor, notes)
+    Schedule(plan, executor, notes).run()
     return notes
 
 
@@ -147,7 +148,7 @@ def test_every_step_keeps_its_number() -> None:
 
 def test_progress_reaches_the_bar_of_its_node() -> None:
     notes, executor = Notes(), FakeExecutor()
-    run(nodes(2), executor, notes)
+    Schedule(nodes(2), executor, notes).run()
     assert [watch.__self__.title for watch in executor.watch] == ["[1/2] node 0", "[2/2] node 1"]  # type: ignore[attr-defined]
 
 
@@ -179,7 +180,7 @@ def test_the_first_error_is_raised_when_everything_else_is_done() -> None:
     first, second = UserError("one"), ValueError("two\nlines")
     notes, executor = Notes(), FakeExecutor(stories={"1": [first], "3": [second]})
     with pytest.raises(UserError) as error:
-        run(nodes(5), executor, notes)
+        Schedule(nodes(5), executor, notes).run()
     assert error.value is first
     assert executor.done == ["0", "2", "4"]
     assert executor.started.count("1") == 1, "an error is no accident: it would come again"
@@ -193,7 +194,7 @@ def test_what_needs_a_failed_node_is_left_out_and_counted() -> None:
     other = Fake("other", (good,))
     notes, executor = Notes(), FakeExecutor(stories={"0": [UserError("bad")]})
     with pytest.raises(UserError, match="bad"):
-        run([bad, good, child, grandchild, other], executor, notes)
+        Schedule([bad, good, child, grandchild, other], executor, notes).run()
     assert executor.done == ["1", "other"]
     assert executor.started == ["0", "1", "other"]
     assert notes.warned[-1] == "2 steps that depend on failed ones were skipped"
@@ -203,7 +204,7 @@ def test_what_needs_two_failed_nodes_is_counted_once() -> None:
     a, b = nodes(2)
     notes, executor = Notes(), FakeExecutor(stories={"0": [UserError("a")], "1": [UserError("b")]})
     with pytest.raises(UserError, match="a"):
-        run([a, b, Fake("both", (a, b)), Fake("one", (b,))], executor, notes)
+        Schedule([a, b, Fake("both", (a, b)), Fake("one", (b,))], executor, notes).run()
     assert notes.warned[-1] == "2 steps that depend on failed ones were skipped"
 
 
@@ -311,7 +312,7 @@ def test_whatever_fails_the_rest_is_computed(plan: list[Any], size: int, seed: i
     executor, notes = FakeExecutor(size, stories, choose=random.Random(seed).randrange), Notes()
     error: BaseException | None = None
     try:
-        run(plan, executor, notes)
+        Schedule(plan, executor, notes).run()
     except UserError as raised:
         error = raised
     failed = set(executor.started) - set(executor.done)

@@ -74,7 +74,7 @@ def test_an_engine_uses_its_store_while_it_computes(
             Store(engine.store.root).gc(older_than=0.0)
         seen.append(True)
 
-    monkeypatch.setattr("srnet.experiment.engines.local.compute", compute)
+    monkeypatch.setattr("srnet.experiment.compute.compute", compute)
     engine.execute([raw])
     assert seen == [True]
 

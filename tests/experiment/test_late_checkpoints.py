@@ -14,9 +14,17 @@ from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.bias import BiasModel
 from srnet.experiment.nodes.models import ModelNode, Pretrained, Rewind
-from srnet.experiment.nodes.objectives import CE, ConfReg, Distilled, Objective, PoE, Reweight
+from srnet.experiment.nodes.objectives import (
+    CE,
+    ConfReg,
+    Distilled,
+    Objective,
+    ObjectiveSources,
+    PoE,
+    Reweight,
+    make_objective,
+)
 from srnet.experiment.nodes.training import FineTune, Prune
-from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.experiment.store import Store
 from srnet.pruners.imp import IMP
 from srnet.pruners.mask_training import MaskTraining
@@ -72,7 +80,7 @@ def test_a_debiased_fine_tuning_is_represented_by_a_late_checkpoint(
     assert selected(FineTune(raw, PoE(bias), training)) == LATE
     assert selected(FineTune(raw, Reweight(bias), training)) == LATE
     assert selected(FineTune(raw, ConfReg(bias, teacher), training)) == LATE
-    sources = ObjectiveSources(raw, lambda: teacher)
+    sources = ObjectiveSources(lambda: bias, lambda: teacher)
     for name in ("group-dro", "jtt"):
         assert selected(FineTune(raw, make_objective(name, sources), training)) == LATE, (
             "they debias without bias model"
