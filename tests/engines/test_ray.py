@@ -13,7 +13,6 @@ from typing import Any
 import psutil
 import pytest
 from processes import PROGRESS, Observed, environment, files
-from srnet.experiment.engines.scheduler import retrying
 
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
@@ -127,7 +126,8 @@ def test_a_killed_ray_worker_continues_where_it_was(
     warned = [line for line in capsys.readouterr().err.splitlines() if not line.startswith(PROGRESS)]
     # on a machine that is short of memory Ray may end other workers, too; then there is a warning for each
     every = every_node([*nodes, *(Evaluate(node) for node in nodes)])
-    labels = {f"warning: {retrying(node)}": node.label for node in every.values()}
+    retrying = "warning: the worker of {} died; retrying from its last checkpoint"
+    labels = {retrying.format(node.label): node.label for node in every.values()}
     assert set(warned) <= labels.keys()
     died = Counter(labels[line] for line in warned)
     assert died[label] >= 1
