@@ -17,7 +17,7 @@ from srnet.audit.classifiers import match
 from srnet.audit.rows import word_overlap
 from srnet.bias.model import fit_bias_scorer
 from srnet.page.app import make_app, make_server
-from srnet.page.comparison import ComparedRows, ModelThread
+from srnet.page.comparison import ComparedRows
 from srnet.page.pair import PairView, Shortcut, TrainingRows
 from srnet.page.run import bind
 from srnet.tasks.base import Task
@@ -84,7 +84,7 @@ class Page:
 
 def page_of(view: PairView | None = None, compare: bool = True) -> Page:
     view = view or view_of()
-    rows = ComparedRows(view.task, view.models, ModelThread())
+    rows = ComparedRows(view.task, view.models)
     if compare:
         rows.run()
     return Page(view, rows)

@@ -55,12 +55,7 @@ def make_app(view: PairView, rows: ComparedRows, port: int) -> Starlette:
             Route("/api/pair", handlers.pair, methods=["POST"]),
         ],
         middleware=[Middleware(_Guard, hosts=_own_hosts(port), headers=_headers(html))],
-        exception_handlers={
-            HTTPException: _refused,
-            ClientDisconnect: _gone,
-            UserError: _failed,
-            Exception: _broken,
-        },
+        exception_handlers=dict.fromkeys((HTTPException, ClientDisconnect, UserError, Exception), _answer_error),
     )
 
 
@@ -115,7 +110,10 @@ class _Handlers:
         async with self._turn:
             if await request.is_disconnected():  # another key was pressed meanwhile
                 raise ClientDisconnect
-            return _json(await self._rows.thread.call_async(self._view.look, text_a, text_b, split))
+            look = asyncio.get_running_loop().run_in_executor(
+                self._rows.executor, self._view.look, text_a, text_b, split
+            )
+            return _json(await look)
 
 
 async def _body(request: Request) -> Any:
@@ -196,24 +194,16 @@ def _json(data: Any, status: int = 200) -> Response:
     return Response(json.dumps(data, allow_nan=False), status, media_type="application/json")
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    answer = _json({"error": error.detail}, error.status_code)
-    answer.headers.update(error.headers or {})
-    return answer
-
-
-async def _gone(request: Request, error: Exception) -> Response:
-    """The client has left, and reads no answer."""
-    return Response(status_code=204)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    return _json({"error": str(error)}, 400)
-
-
-async def _broken(request: Request, error: Exception) -> Response:
-    """A bug: the terminal shows the traceback, the page does not."""
+async def _answer_error(request: Request, error: Exception) -> Response:
+    """The answer to a request that fails. Of a bug the terminal shows the traceback, the page does not."""
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=204)  # it is not read
+    if isinstance(error, HTTPException):
+        answer = _json({"error": error.detail}, error.status_code)
+        answer.headers.update(error.headers or {})
+        return answer
+    if isinstance(error, UserError):
+        return _json({"error": str(error)}, 400)
     return _json({"error": "an internal error; the terminal shows it"}, 500)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from threading import Thread
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -18,33 +17,8 @@ from srnet.core.errors import UserError
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 _CHARACTERS = 800
 """Characters that a model reads at a time in the background, padding included. A typed pair waits for no more."""
-
-
-class ModelThread:
-    """One thread that executes calls in their order.
-
-    Models are not made for several threads at once, and each further thread would keep memory of its own.
-    """
-
-    def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="models")
-        self.stopped = False
-
-    def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._executor.submit(function, *args, **kwargs).result()
-
-    async def call_async(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.wrap_future(self._executor.submit(function, *args, **kwargs))
-
-    def stop(self) -> None:
-        """Cancel waiting calls. Further calls are errors."""
-        self.stopped = True
-        self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 def small_parts(lengths: np.ndarray, most: int = _CHARACTERS) -> Iterator[list[int]]:
@@ -66,12 +40,15 @@ class ComparedRows:
     Positions stay the same while further splits are read.
     """
 
-    def __init__(self, task: Task, models: Sequence[Matched], thread: ModelThread) -> None:
-        self.thread = thread
+    def __init__(self, task: Task, models: Sequence[Matched]) -> None:
+        self.executor = ThreadPoolExecutor(1, thread_name_prefix="models")
+        """The one thread that runs models: they are not made for several, and each would keep memory of its own."""
+        self._stopped = False
         self._task = task
         self._splits = [*task.ood.values(), task.dev, *task.id_tests.values()]
         self._models = models
-        self._done, self._total = 0, len(models) * sum(map(len, self._splits))
+        self._done = 0
+        self._total = len(models) * sum(map(len, self._splits))
         self._failed = ""
         """Why the comparison ended before all rows were read."""
         self._disagreements: dict[str, list[int]] = {}
@@ -79,6 +56,11 @@ class ComparedRows:
 
     def start(self) -> None:
         Thread(target=self.run, name="comparison", daemon=True).start()
+
+    def stop(self) -> None:
+        """Cancel waiting calls of the models. Further calls are errors."""
+        self._stopped = True
+        self.executor.shutdown(wait=False, cancel_futures=True)
 
     def run(self) -> None:
         """Compare the models on all rows. An error becomes part of the state: it would be lost in a thread."""
@@ -89,7 +71,7 @@ class ComparedRows:
         except UserError as error:
             self._failed = str(error)
         except Exception as error:
-            if self.thread.stopped or isinstance(error, CancelledError):
+            if self._stopped or isinstance(error, CancelledError):
                 return
             traceback.print_exc(file=sys.stderr)
             self._failed = "an internal error; the terminal shows it"
@@ -100,7 +82,7 @@ class ComparedRows:
         lengths = np.array([len(a) + len(b) for a, b in zip(split.text_a, split.text_b, strict=True)], dtype=np.int64)
         for rows in small_parts(lengths):
             texts = [split.text_a[row] for row in rows], [split.text_b[row] for row in rows]
-            logits[rows] = self.thread.call(collect_logits, model, *texts)
+            logits[rows] = self.executor.submit(collect_logits, model, *texts).result()
             self._done += len(rows)
         return logits
 

@@ -20,9 +20,10 @@ from srnet.bias.model import fit_bias_scorer
 from srnet.experiment.compute import word_vectors
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
-from srnet.experiment.nodes.bias import Bias, BiasModel, BiasSpec, WeakModel
+from srnet.experiment.nodes.bias import BiasSpec, WeakModel
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
+from srnet.tasks.splits import Split
 
 _SHOWN_WORDS = 500
 """Words of a text that are shown with marks."""
@@ -86,16 +87,14 @@ class Shortcut:
 def load_shortcut(spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None) -> tuple[Shortcut | None, list[str]]:
     """The task's bias model for new pairs, or a note that says why there is none."""
     node, notes = find_shortcut(spec, engine, bias)
-    return (None, notes) if node is None else (_scorer(node, spec, engine), [])
-
-
-def _scorer(node: Bias, spec: TaskSpec, engine: Engine) -> Shortcut:
-    if isinstance(node, BiasModel):
-        task = load_task(spec)
-        vectors = None if node.vectors is None else word_vectors(node.vectors, task)
-        scorer = fit_bias_scorer(task, node.suspected, vectors, extended=node.extended)
-        return Shortcut(node.features.rpartition(", cross-fitted")[0], scorer.log_probs)
-    return _weak_model(node, spec, engine)
+    if node is None:
+        return None, notes
+    if isinstance(node, WeakModel):
+        return _weak_model(node, spec, engine), []
+    task = load_task(spec)
+    vectors = None if node.vectors is None else word_vectors(node.vectors, task)
+    scorer = fit_bias_scorer(task, node.suspected, vectors, extended=node.extended)
+    return Shortcut(node.features.rpartition(", cross-fitted")[0], scorer.log_probs), []
 
 
 def _weak_model(node: WeakModel, spec: TaskSpec, engine: Engine) -> Shortcut:
@@ -197,12 +196,11 @@ class PairView:
         logits = collect_logits(model, [text_a], [text_b])
         return {
             **_distribution(softmax(logits.astype(np.float64), axis=1)[0]),
-            "class": None if split is None else self._class(logits, split),
+            "class": None if split is None else self._class_in(self.task.splits[split], logits),
             "tokens": _tokens(model, text_a, text_b),
         }
 
-    def _class(self, logits: np.ndarray, name: str) -> str:
-        split = self.task.splits[name]
+    def _class_in(self, split: Split, logits: np.ndarray) -> str:
         return self.task.classes_of(split)[int(CLASSES.decode(split, logits)[0])]
 
     def _shortcut_answer(self, text_a: str, text_b: str) -> dict[str, Any] | None:

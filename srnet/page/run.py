@@ -14,7 +14,7 @@ from srnet.core.errors import UserError
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
-from srnet.page.comparison import ComparedRows, ModelThread
+from srnet.page.comparison import ComparedRows
 from srnet.page.options import PageOptions
 from srnet.page.pair import PairView, TrainingRows, load_shortcut
 
@@ -44,14 +44,13 @@ def open_page(
     task = task or task_of(a, engine.store)
     with bind(options.port) as listener:
         view = load_view([a, b], task, engine, options.max_length, bias)
-        thread = ModelThread()
-        rows = ComparedRows(view.task, view.models, thread)
+        rows = ComparedRows(view.task, view.models)
         rows.start()
         port = listener.getsockname()[1]
         ready(f"http://{_HOST}:{port}")
         with suppress(KeyboardInterrupt):
             make_server(make_app(view, rows, port)).run(sockets=[listener])
-        thread.stop()
+        rows.stop()
 
 
 def bind(port: int) -> socket.socket:
