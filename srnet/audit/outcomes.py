@@ -77,7 +77,7 @@ def apply_rule(
         int(same.sum()),
         _rates(fails[:, ~same]),
         int((~same).sum()),
-        b_minus_a(fails.astype(np.int64), np.ones(len(same), dtype=np.int64), "accuracy"),
+        b_minus_a(list(fails.astype(np.int64)), np.ones(len(same), dtype=np.int64), "accuracy"),
         tuple(
             _failure(changed[at], split, rows[at], labels, earlier[:, at], after[:, at], fails[:, at])
             for at in np.flatnonzero(fails.any(axis=0))[:_EXAMPLES]
@@ -122,7 +122,7 @@ def _fails(
     """Failures by model and row. `same`: another answer than before; `flip`: the old label; a label: any other."""
     same, flip = (np.array([each is what for each in expected], dtype=bool) for what in (SAME, FLIP))
     wanted = np.array([labels.index(each) if each in labels else -1 for each in expected])
-    return np.where(same, before != after, np.where(flip, after == gold, after != wanted))
+    return np.asarray(np.where(same, before != after, np.where(flip, after == gold, after != wanted)))
 
 
 def _failure(
