@@ -25,7 +25,8 @@ from srnet.recipes.profiles import (
     toy_smp,
 )
 from srnet.recipes.recipe import Recipe
-from srnet.recipes.tasks import DATASETS, DataOptions
+from srnet.recipes.tasks import DataOptions
+from srnet.tasks.base import DATASETS
 from srnet.tasks.synthetic import FAMILIES
 from srnet.training.settings import Precision
 

@@ -14,7 +14,7 @@ from small_files import LEAKING, TRAIN, many, spec, tsv
 
 from srnet.core.errors import UserError
 from srnet.tasks.check import check_data
-from srnet.tasks.leaks import Shared, leaked, shared_with, text_keys
+from srnet.tasks.leaks import Shared, TextKeys
 from srnet.tasks.splits import Example, Split
 
 
@@ -86,8 +86,8 @@ def test_leaks_are_found_whatever_case_spaces_and_punctuation(a: list[str], b: l
     changed = [text.upper() if up else text.lower() for text in changed]
     train = Split.of("train", "ID", [Example("0", "x", "y", 0), Example("1", " ".join(a), " ".join(b), 0)])
     dev = Split.of("dev", "ID", [Example("0", *changed, 1)])  # type: ignore[arg-type]
-    assert leaked(text_keys(train), [text_keys(dev)]) == [1]
-    assert shared_with(text_keys(train), text_keys(dev)).rows == 1
+    assert TextKeys.of(train).leaked([TextKeys.of(dev)]) == [1]
+    assert TextKeys.of(train).shared_with(TextKeys.of(dev)).rows == 1
 
 
 @pytest.mark.parametrize(
@@ -102,15 +102,15 @@ def test_leaks_are_found_whatever_case_spaces_and_punctuation(a: list[str], b: l
 )
 def test_texts_that_are_not_the_same(one: str, other: str) -> None:
     splits = [Split.of(name, "ID", [Example("0", text, "b", 0)]) for name, text in (("train", one), ("dev", other))]
-    train, dev = map(text_keys, splits)
-    assert leaked(train, [dev]) == []
-    assert shared_with(train, dev) == Shared(rows=0, first=0, second=1)
+    train, dev = map(TextKeys.of, splits)
+    assert train.leaked([dev]) == []
+    assert train.shared_with(dev) == Shared(rows=0, first=0, second=1)
 
 
 def test_moving_a_word_between_the_texts_makes_another_row() -> None:
     train = Split.of("train", "ID", [Example("0", "a b", "c", 0)])
     dev = Split.of("dev", "ID", [Example("0", "a", "b c", 0)])
-    assert leaked(text_keys(train), [text_keys(dev)]) == []
+    assert TextKeys.of(train).leaked([TextKeys.of(dev)]) == []
 
 
 # --- a million rows ------------------------------------------------------------------------------------------------

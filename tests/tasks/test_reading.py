@@ -21,7 +21,7 @@ from pyarrow import parquet
 from srnet.core.errors import UserError
 from srnet.core.names import DOWNLOAD_VARIABLE
 from srnet.tasks.layout import tidy_with
-from srnet.tasks.reading import SUFFIXES, Nested, literal, parse_hub, read_rows
+from srnet.tasks.reading import SUFFIXES, Nested, python_literal, _parse_hub, read_rows
 
 Rows = list[dict[str, str]]
 ROWS = [
@@ -408,7 +408,7 @@ def test_reading_from_the_hub_leaves_no_offline_mode_behind(hub: Path) -> None:
     ],
 )
 def test_names_of_hub_datasets(source: str, parts: tuple[str | None, ...]) -> None:
-    assert parse_hub(source) == parts
+    assert _parse_hub(source) == parts
 
 
 @pytest.mark.parametrize(
@@ -426,7 +426,7 @@ def test_names_that_are_no_hub_dataset(source: str) -> None:
 )
 def test_what_is_no_literal_is_a_value_error(cell: str, recwarn: pytest.WarningsRecorder) -> None:
     with pytest.raises(ValueError, match="not a literal"):
-        literal(cell)
+        python_literal(cell)
     assert not recwarn.list
 
 

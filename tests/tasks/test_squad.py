@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from srnet.core.errors import UserError
 from srnet.tasks.answers.spans import SpanSplit, normalised
-from srnet.tasks.squad import HUB_SPLITS, SquadTask, squad_task
+from srnet.tasks.squad import SquadTask, squad_task
 
 CONTEXT = "The Rhine rises in Switzerland. It flows  through Köln \U0001f600 and the Netherlands."
 Answer = tuple[str, int]
@@ -387,13 +387,14 @@ def test_a_folder(tmp_path: Path) -> None:
 
 def test_without_a_folder_it_is_the_hub_s() -> None:
     task = squad_task()
-    assert task.files == HUB_SPLITS
+    hub = "hub:rajpurkar/squad:plain_text"
+    assert task.sources == {"train": f"{hub}:train", "dev": f"{hub}:validation"}
     assert task.resolved(Path("/data")) == task
 
 
 def test_relative_paths_start_from_a_folder(tmp_path: Path) -> None:
     moved = SquadTask("a.json", "/b.json", ood=(("c", "c.json"),)).resolved(tmp_path)
-    assert moved.files == {"train": str(tmp_path / "a.json"), "dev": "/b.json", "c": str(tmp_path / "c.json")}
+    assert moved.sources == {"train": str(tmp_path / "a.json"), "dev": "/b.json", "c": str(tmp_path / "c.json")}
 
 
 @pytest.mark.parametrize(

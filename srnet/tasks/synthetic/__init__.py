@@ -9,8 +9,8 @@ from random import Random
 
 from srnet.config.fields import option
 from srnet.core.errors import UserError, check_ranges, choose
-from srnet.tasks.base import Metric, Shortcut, Task
-from srnet.tasks.splits import Example, Kind, Split
+from srnet.tasks.base import Metric, Shortcut, Task, register_task
+from srnet.tasks.splits import Example, Split, SplitKind
 from srnet.tasks.synthetic.evidence import Draw, Evidence
 from srnet.tasks.synthetic.families import (
     INFERENCE_LABELS,
@@ -62,6 +62,7 @@ MOST_EXAMPLES = 10_000_000
 """Of a split: they are held in memory."""
 
 
+@register_task(names=FAMILIES)
 @dataclass(frozen=True)
 class SyntheticTask:
     """A task of the embedded benchmark; the same fields always give the same examples."""
@@ -112,7 +113,7 @@ class SyntheticTask:
         family, evidence = FAMILIES[self.name], self.evidence
         draws: dict[str, list[Draw]] = {}
 
-        def rows(split: str, kind: Kind, size: int, draw: Callable[[Random], Draw]) -> Split:
+        def rows(split: str, kind: SplitKind, size: int, draw: Callable[[Random], Draw]) -> Split:
             rng, examples = Random(f"{self.name}-{split}-{self.data_seed}"), []
             draws[split] = []
             for index in range(size):
