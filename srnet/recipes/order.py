@@ -27,7 +27,7 @@ from srnet.recipes.profiles import (
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import DataOptions
 from srnet.tasks.base import DATASETS
-from srnet.tasks.synthetic import FAMILIES
+from srnet.tasks.synthetic.families import EMBEDDED_TASKS
 from srnet.training.settings import Precision
 
 HEADING = "Training"
@@ -150,7 +150,7 @@ class Order(TrainingOptions):
 
     def _tasks(self, figure: Figure) -> list[TaskSpec]:
         """Those that the user names; otherwise those on which the paper shows the figure."""
-        paper = tuple(FAMILIES) if self.profile == "toy" else tuple(PUBLISHED)
+        paper = tuple(EMBEDDED_TASKS) if self.profile == "toy" else tuple(PUBLISHED)
         shown = {"all": paper, "main": paper[:1], "others": paper[1:]}[figure.tasks]
         names = self.tasks or (self.profile == "paper" and SMP_TASKS.get(figure.name)) or shown
         tasks = [self.data.task(name, alone=len(names) == 1) for name in names]

@@ -12,9 +12,8 @@ from commands import Shell
 from pyarrow import parquet
 
 from srnet.core.errors import UserError
-from srnet.tasks.describe import describe_files
+from srnet.tasks.describe import describe_files, label_counts
 from srnet.tasks.files import FilesTask
-from srnet.tasks.describe import label_counts
 from srnet.tasks.squad import SquadTask
 
 GOOD = {"text_a": "a", "text_b": "b", "label": "no", "case": "one"}

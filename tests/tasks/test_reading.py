@@ -21,7 +21,7 @@ from pyarrow import parquet
 from srnet.core.errors import UserError
 from srnet.core.names import DOWNLOAD_VARIABLE
 from srnet.tasks.layout import tidy_with
-from srnet.tasks.reading import SUFFIXES, Nested, python_literal, _parse_hub, read_rows
+from srnet.tasks.reading import SUFFIXES, Nested, _parse_hub, python_literal, read_rows
 
 Rows = list[dict[str, str]]
 ROWS = [
