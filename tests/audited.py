@@ -11,7 +11,7 @@ from srnet.audit.classifiers import Matched, match
 from srnet.audit.report import Audit, make_audit
 from srnet.audit.rows import Judged, Predictions
 from srnet.tasks.base import Task
-from srnet.tasks.splits import SplitKind, Split
+from srnet.tasks.splits import Split, SplitKind
 
 NLI = ("entailment", "neutral", "contradiction")
 YES_NO = ("no", "yes")

@@ -10,7 +10,7 @@ import pytest
 
 from srnet.models.backbones import OwnClassifier
 from srnet.tasks.base import Metric, Task
-from srnet.tasks.splits import SplitKind, Split
+from srnet.tasks.splits import Split, SplitKind
 from srnet.tasks.synthetic import SyntheticTask
 
 

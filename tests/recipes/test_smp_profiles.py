@@ -19,7 +19,7 @@ from srnet.pruners.static import StaticLocal, StaticShared
 from srnet.recipes.figures import FIGURES
 from srnet.recipes.order import Order
 from srnet.recipes.paradigms import labels_of
-from srnet.recipes.profiles import cpu_smp, finetuning_for, paper_smp, pruning_for, toy_smp
+from srnet.recipes.profiles import PROFILES, finetuning_for, pruning_for
 from srnet.recipes.recipe import Recipe
 from srnet.tasks.synthetic import SyntheticTask
 
@@ -33,7 +33,7 @@ def _the_benchmark_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def recipe_of(figure: str, task: Sized) -> Recipe:
-    return FIGURES[figure].recipe(paper_smp(task, EMBEDDED))
+    return FIGURES[figure].recipe(PROFILES["smp"]["paper"](task, EMBEDDED))
 
 
 def prunings(recipe: Recipe) -> dict[tuple[str, float], Prune]:
@@ -130,7 +130,7 @@ def test_what_is_drawn_and_where() -> None:
 
 def test_another_task_is_not_the_authors() -> None:
     with pytest.raises(UserError, match="unknown task of the paper 'snli'"):
-        paper_smp(Sized("snli"), EMBEDDED)
+        PROFILES["smp"]["paper"](Sized("snli"), EMBEDDED)
 
 
 # --- robust --------------------------------------------------------------------------------------------------------
@@ -161,8 +161,8 @@ TOY = SyntheticTask("inference", train_size=30, dev_size=5, ood_size=5)
 
 
 def test_label_words_where_the_backbone_has_a_head_for_them() -> None:
-    assert toy_smp(TOY).words == ("perhaps", "truly")
-    assert cpu_smp(Sized("rte"), EMBEDDED).words == (), "the task names none"
+    assert PROFILES["smp"]["toy"](TOY).words == ("perhaps", "truly")
+    assert PROFILES["smp"]["cpu"](Sized("rte"), EMBEDDED).words == (), "the task names none"
 
 
 @pytest.mark.parametrize(
@@ -215,5 +215,5 @@ def test_questions_come_with_longer_texts() -> None:
     spans = Sized("squad", answer="span")
     assert finetuning_for("some-bert", spans).max_length == 384
     assert pruning_for("some-bert", "smp-s", spans).max_length == 384
-    assert cpu_smp(spans, EMBEDDED).finetuning.max_length == 384
+    assert PROFILES["smp"]["cpu"](spans, EMBEDDED).finetuning.max_length == 384
     assert pruning_for("some-bert", "smp-s", Sized("rte")).max_length == 128

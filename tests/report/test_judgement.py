@@ -32,7 +32,7 @@ from srnet.report.masks import MaskPictures
 from srnet.report.page import Page, Section, render_markdown, render_page
 from srnet.report.results import Results
 from srnet.tasks.base import Metric, Task
-from srnet.tasks.splits import Coarse, SplitKind, Split
+from srnet.tasks.splits import Coarse, Split, SplitKind
 from srnet.training.settings import TrainingSettings
 
 EXAMPLES = 400
