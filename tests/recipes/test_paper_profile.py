@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import refused
 from small import Sized
 
-from srnet.core.errors import UserError
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.models import Pretrained, Rewind
 from srnet.experiment.nodes.training import FineTune, Moment, Prune
@@ -238,7 +238,7 @@ def test_a_sample_of_the_data_is_not_all_warm_up() -> None:
 
 
 def test_another_task_is_not_the_papers() -> None:
-    with pytest.raises(UserError, match="unknown task of the paper 'snli'"):
+    with refused("'snli'", "fever, mnli, qqp"):
         paper_profile(Sized("snli", 10))
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import refused
 from small import Sized, small_defaults
 
-from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED
 from srnet.experiment.nodes.training import Prune
 from srnet.pruners.l0 import L0
@@ -129,7 +129,7 @@ def test_what_is_drawn_and_where() -> None:
 
 
 def test_another_task_is_not_the_authors() -> None:
-    with pytest.raises(UserError, match="unknown task of the paper 'snli'"):
+    with refused("'snli'", "squad"):
         PROFILES["smp"]["paper"](Sized("snli"), EMBEDDED)
 
 
@@ -151,7 +151,7 @@ def test_robustness_needs_an_ood_set_and_the_comparison_does_not(tmp_path: Path)
     file.write_text("{name: t, labels: ['yes', 'no'], train: d.tsv, dev: d.tsv, leaks: keep}")
     (recipe,) = Order(("smp",), tasks=(str(file),)).recipes()
     assert recipe.task.name == "t"
-    with pytest.raises(UserError, match="has no OOD set"):
+    with refused("'t'", "--ood"):
         Order(("robust-smp",), tasks=(str(file),)).recipes()
 
 
@@ -186,7 +186,7 @@ def test_the_rate_of_the_weights_is_not_that_of_the_scores() -> None:
 def test_some_lines_only() -> None:
     (recipe,) = Order(("smp",), lines=("L0", "SMP-S + distillation")).recipes()
     assert labels_of(recipe.points) == ["full model (CE)", "L0", "SMP-S + distillation"], "no search is longer"
-    with pytest.raises(UserError, match=r"unknown line of smp 'L1'.*L0"):
+    with refused("smp", "'L1'", "L0"):
         Order(("smp",), lines=("L1",)).recipes()
 
 
