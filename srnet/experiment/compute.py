@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from scipy.special import log_softmax
 
-from srnet.bias.features import vocabulary
+from srnet.bias.features import task_vocabulary
 from srnet.bias.model import BiasPredictions, fit_bias_model
 from srnet.bias.vectors import WordVectors, is_vector_file
 from srnet.core.arrays import finite_logits
@@ -115,7 +115,9 @@ def _(node: BiasModel, context: Context, folder: Path) -> None:
 
 def word_vectors(source: str, task: Task) -> WordVectors:
     """Those of a backbone, or of a file: then of the task's words alone."""
-    return WordVectors.read(source, vocabulary(task)) if is_vector_file(source) else WordVectors.from_backbone(source)
+    if is_vector_file(source):
+        return WordVectors.read(source, task_vocabulary(task))
+    return WordVectors.from_backbone(source)
 
 
 @compute.register

@@ -58,8 +58,8 @@ def test_the_spec_follows_the_tasks_own_suspicion(tiny_task: SyntheticTask, tiny
         ),
         (
             "overlap",
-            {"vectors": "v.npy,w.txt", "extended": True},
-            "word overlap (7 features, word vectors of v.npy), cross-fitted in 5 folds",
+            {"vectors": "v.npz", "extended": True},
+            "word overlap (7 features, word vectors of v.npz), cross-fitted in 5 folds",
         ),
         ("claim", {}, "the second text alone (a bag of words, no word vectors), cross-fitted in 5 folds"),
         (

@@ -32,7 +32,7 @@ from srnet.report.masks import MaskPictures
 from srnet.report.page import Page, Section, render_markdown, render_page
 from srnet.report.results import Results
 from srnet.tasks.base import Metric, Task
-from srnet.tasks.splits import Coarse, Kind, Split
+from srnet.tasks.splits import Coarse, Split, SplitKind
 from srnet.training.settings import TrainingSettings
 
 EXAMPLES = 400
@@ -51,7 +51,7 @@ class MadeUpTask:
     name: str = "mine"
 
     def load(self) -> Task:
-        def split(name: str, kind: Kind) -> Split:
+        def split(name: str, kind: SplitKind) -> Split:
             size = self.examples
             ids, texts = tuple(map(str, range(size))), tuple(f"{name} {n}" for n in range(size))
             classes = Coarse(("yes", "no"), (0, 1, 1)) if self.coarse and kind == "OOD" else None
