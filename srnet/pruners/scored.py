@@ -84,29 +84,24 @@ class Budgeted(Scored):
 
     def after_step(self, step: int) -> dict[str, float]:
         if not self.is_due(step):
-            self._estimate_thresholds(step)
+            self._set_thresholds(step, {name: mask.sample(step) for name, mask in self.masks().items()}, exact=False)
             return {}
         drifted = self.current_mask().sparsity
-        self.set_exact_thresholds(step)
+        self._set_thresholds(step, self.groups.scores(), exact=True)
         sparsity = self.current_mask().sparsity
         return {"mask/sparsity": sparsity, "mask/drift": drifted - sparsity}
 
     @no_grad
-    def _estimate_thresholds(self, step: int) -> None:
-        samples = {name: mask.sample(step) for name, mask in self.masks().items()}
-        totals = {name: sample.numel() for name, sample in samples.items()}
-        counts = self.counts(samples, totals, step)
-        for name, mask in self.masks().items():
-            mask.estimate_cut(samples[name], counts[name] / totals[name])
-
-    @no_grad
-    def set_exact_thresholds(self, step: int) -> None:
+    def _set_thresholds(self, step: int, scores: Mapping[str, torch.Tensor], *, exact: bool) -> None:
         """Set the thresholds one group at a time, so that no temporary is as large as the model."""
-        scores = self.groups.scores()
         totals = {name: each.numel() for name, each in scores.items()}
         counts = self.counts(scores, totals, step)
         for name, mask in self.masks().items():
-            mask.set_cut(keep_largest(scores[name], totals[name] - counts[name], self.groups.magnitude(name)))
+            if exact:
+                pruned = totals[name] - counts[name]
+                mask.set_cut(keep_largest(scores[name], pruned, self.groups.magnitude(name)))
+            else:
+                mask.estimate_cut(scores[name], counts[name] / totals[name])
 
     def counts(self, scores: Mapping[str, torch.Tensor], totals: Mapping[str, int], step: int) -> dict[str, int]:
         """The number of scores that each group keeps after `step`; by default the same share of each."""
