@@ -23,8 +23,8 @@ from srnet.core.files import write_json
 from srnet.masks.shrink import shrink
 from srnet.masks.units import blocks_of, unit_mask
 from srnet.models.formats.onnx import GRAPH, quantise, write_graph
-from srnet.speed.pace import Pace
-from srnet.speed.timing import Runner, onnx_runner, time_runners, torch_runner
+from srnet.timing.measuring import Runner, onnx_runner, time_runners, torch_runner
+from srnet.timing.pace import Pace
 
 HEADS, NEURONS, LENGTH = 4, 870, 128
 TARGETS = {"shrunk, torch": 3.0, "shrunk int8, onnxruntime": 6.0}

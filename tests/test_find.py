@@ -19,8 +19,8 @@ from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec
 from srnet.experiment.nodes.training import FineTune
 from srnet.experiment.store import Store
-from srnet.find.search import Biased, Find, Found, Tried
-from srnet.find.settings import FindSettings
+from srnet.finding.search import Biased, Find, Found, Tried
+from srnet.finding.settings import FindSettings
 from srnet.masks.timed import Latency
 from srnet.pruners.mask_training import MaskTraining
 from srnet.recipes import profiles as toy
@@ -354,7 +354,7 @@ def test_an_option_of_a_format_needs_the_format(
 def table(monkeypatch: pytest.MonkeyPatch) -> Latency:
     """Of a machine on which a model with two layers takes 20 ms."""
     found = Latency(head=1.0, neuron=0.05, attention=5.0, feed_forward=4.0, rest=2.0)
-    monkeypatch.setattr("srnet.speed.latency.measure_latency", lambda model: found)
+    monkeypatch.setattr("srnet.timing.latency.measure_latency", lambda model: found)
     return found
 
 

@@ -36,8 +36,8 @@ from srnet.models.formats.merged import Merged
 from srnet.models.formats.onnx import Onnx
 from srnet.models.formats.shrunk import Shrunk
 from srnet.pruners.magnitude import OneShot
-from srnet.speed.pace import Pace
-from srnet.speed.timing import (
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.timing.measuring import (
     Measured,
     Runner,
     Timing,
@@ -48,7 +48,7 @@ from srnet.speed.timing import (
     time_runners,
     torch_runner,
 )
-from srnet.tasks.synthetic import SyntheticTask
+from srnet.timing.pace import Pace
 
 QUICK = Pace(rounds=2, lengths=(8, 16), batch=2, memory=False, threads=1)
 
@@ -119,7 +119,7 @@ def test_a_script_is_not_run_again_for_the_memory(tiny_backbone: str, tmp_path: 
     script = tmp_path / "script.py"
     call = f"srnet.speed({tiny_backbone!r}, pace=Pace(rounds=2, lengths=(8,), batch=1, threads=1))"
     script.write_text(
-        f"import srnet\nfrom srnet.speed.pace import Pace\nprint('once')\nprint({call}[0].memory is not None)\n"
+        f"import srnet\nfrom srnet.timing.pace import Pace\nprint('once')\nprint({call}[0].memory is not None)\n"
     )
     ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=True)
     assert ran.stdout.split() == ["once", "True"]

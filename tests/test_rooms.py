@@ -12,7 +12,7 @@ import srnet
 PACKAGE = Path(srnet.__file__).parent
 ORDER = (
     *("core", "config", "tasks", "objectives", "evaluation", "masks", "training", "models", "bias", "pruners"),
-    *("experiment", "speed", "recipes", "report", "audit", "page", "find", "api", "cli"),
+    *("experiment", "timing", "recipes", "report", "audit", "page", "finding", "api", "cli"),
 )
 DOORS = ("__init__", "__main__")
 """The package's own front doors: `__init__` may show anything but the command line, `__main__` starts it."""

@@ -19,14 +19,14 @@ from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import Evaluate, ModelNode
 from srnet.experiment.store import Store
-from srnet.find.search import Find, Found
-from srnet.find.settings import FindSettings
+from srnet.finding.search import Find, Found
+from srnet.finding.settings import FindSettings
 from srnet.masks.granularity import WEIGHT
 from srnet.models.formats.base import FORMATS, Format, get_format
 from srnet.models.formats.card import score_name, scores_of_graph
 from srnet.recipes.recipe import Plan, plan
 from srnet.report.page import report_files, section_id
-from srnet.speed.pace import Pace
+from srnet.timing.pace import Pace
 
 PACE = Pace(rounds=15, lengths=(8, 32, 128), batch=8, threads=1, memory=False)
 """Short, with a length that every model can read, and one thread: two wait for each other on a busy machine."""

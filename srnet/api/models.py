@@ -34,8 +34,8 @@ from srnet.objectives.base import get_objective
 from srnet.pruners.base import OfUnits, Pruner, speedup_text
 from srnet.pruners.penalised import Penalised
 from srnet.recipes.profiles import check_rates, finetuning_for, pruning_for
-from srnet.speed.latency import latency_of, with_latency
 from srnet.tasks.synthetic.pretrain_settings import PretrainSettings
+from srnet.timing.latency import latency_of, with_latency
 from srnet.training.settings import TrainingSettings
 
 TOLERANCE = 0.002

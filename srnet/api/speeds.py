@@ -16,8 +16,8 @@ from srnet.experiment.known import known_about
 from srnet.experiment.rebuild import stored_model
 from srnet.experiment.store import Store
 from srnet.models.formats.card import scores_by_name, scores_of_folder
-from srnet.speed.pace import Pace
-from srnet.speed.timing import Measured, measure_speed, speed_against_scores, threads_of
+from srnet.timing.measuring import Measured, measure_speed, speed_against_scores, threads_of
+from srnet.timing.pace import Pace
 
 PICTURES = ("png", "pdf", "svg")
 SHORTEST_KEY = 4

@@ -93,7 +93,7 @@ class Run:
 
 Given = dict[str, Any]
 """Fields that were given on the command line."""
-Data = Annotated[Given, Fields("Data", "srnet.recipes:DataOptions")]
+Data = Annotated[Given, Fields("Data", "srnet.recipes.tasks:DataOptions")]
 StoreFolder = Annotated[Given, Fields("Options", Run, only=("store",))]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 

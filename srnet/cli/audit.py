@@ -35,7 +35,7 @@ def audit(
     b: Second = None,
     task: Task = None,
     folder: Folder = Path("srnet-audit"),
-    options: Annotated[Given, Fields("Audit", "srnet.audit:AuditOptions")],
+    options: Annotated[Given, Fields("Audit", "srnet.audit.options:AuditOptions")],
     bias: Bias,
     data: Data,
     run: ShortRun,
@@ -111,7 +111,7 @@ def _print_worst(found: Any) -> None:
 # --- the command that opens a page with two models side by side ---
 
 OtherModel = Annotated[str, typer.Argument(metavar="B", help="The model to compare with A.")]
-Options = Annotated[Given, Fields("Page", "srnet.page:PageOptions")]
+Options = Annotated[Given, Fields("Page", "srnet.page.options:PageOptions")]
 
 
 @app.command(cls=Command)

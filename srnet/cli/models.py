@@ -37,16 +37,16 @@ TaskOption = Annotated[Given, Fields("Options", NewModel, only=("task",))]
 Model = Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")]
 ModelKey = Annotated[str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")]
 TrainedKey = Annotated[str | None, typer.Argument(help="Key of a model to train further; leave out for a backbone.")]
-Objective = Annotated[str, Choice("objective", "srnet.objectives:OBJECTIVES", "ce")]
+Objective = Annotated[str, Choice("objective", "srnet.objectives.base:OBJECTIVES", "ce")]
 Needs = Annotated[Given, Fields("Objective", "srnet.experiment.objective:Needs")]
-Bias = Annotated[Given, Fields("Bias model", "srnet.experiment:BiasSpec")]
+Bias = Annotated[Given, Fields("Bias model", "srnet.experiment.nodes.bias:BiasSpec")]
 TRAINING = "Training (defaults depend on task, backbone and pruner)"
-Training = Annotated[Given, Fields(TRAINING, "srnet.training:TrainingSettings", show_defaults=False)]
+Training = Annotated[Given, Fields(TRAINING, "srnet.training.settings:TrainingSettings", show_defaults=False)]
 TrainingRun = Annotated[Given, Fields("Run", Run, only=("store", "report_to", "quiet"))]
 ShortRun = Annotated[Given, Fields("Run", Run, only=("store", "quiet"))]
 Task = Annotated[str | None, typer.Option(help="The task, for a folder: as in `srnet finetune`.")]
 Subcases = Annotated[bool, typer.Option(help="Also print the accuracy of every sub-case.")]
-Format = Annotated[Any, Choice("format", "srnet.models.formats:FORMATS", "merged")]
+Format = Annotated[Any, Choice("format", "srnet.models.formats.base:FORMATS", "merged")]
 ExportPath = Annotated[Path, typer.Option("--out", help="A new folder; for smp a new file, NAME.npy.")]
 BackbonePath = Annotated[Path, typer.Option("--out", help="Where the backbone goes.")]
 PretrainOptions = Annotated[Given, Fields("Pre-training", "srnet.tasks.synthetic.pretrain_settings:PretrainSettings")]
@@ -150,7 +150,7 @@ def prune(
     *,
     model: ModelKey = None,
     new: NewModelOptions,
-    pruner: Annotated[Any, Choice("pruner", "srnet.pruners:PRUNERS", "mask")],
+    pruner: Annotated[Any, Choice("pruner", "srnet.pruners.base:PRUNERS", "mask")],
     objective: Objective,
     needs: Needs,
     data: Data,

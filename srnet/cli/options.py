@@ -41,7 +41,7 @@ class Fields:
 
     heading: str
     where: type | str
-    """The dataclass, or where to import it from: "srnet.recipes:DataOptions"."""
+    """The dataclass, or where to import it from: "srnet.recipes.tasks:DataOptions"."""
     only: tuple[str, ...] = ()
     """These fields; none: all."""
     without: tuple[str, ...] = ()

@@ -30,7 +30,7 @@ class Limits:
 
 FIGURES = "fig2 ... fig8, figA1, figA2, figA3, tab5, tab6, or all of these; smp, robust-smp. Several are fine."
 Figures = Annotated[list[str], typer.Argument(help=FIGURES)]
-ClaimOptions = Annotated[Given, Fields("Options", "srnet.recipes:Order", without=("other_backbones", "lines"))]
+ClaimOptions = Annotated[Given, Fields("Options", "srnet.recipes.order:Order", without=("other_backbones", "lines"))]
 LimitOptions = Annotated[Given, Fields("Options", Limits)]
 Spec = Annotated[Path, typer.Argument(help="A YAML file with task, lines, seeds and settings.")]
 RunOptions = Annotated[Given, Fields("Run", Run, show_defaults=False)]
@@ -87,7 +87,7 @@ def reproduce(
     folder: Out = None,
     dry_run: DryRun = False,
     measure: Measure = False,
-    order: Annotated[Given, Fields("Options", "srnet.recipes:Order")],
+    order: Annotated[Given, Fields("Options", "srnet.recipes.order:Order")],
     run: RunOptions,
 ) -> None:
     """Reproduce figures and tables of "A Win-win Deal" and check its claims; compare the methods of the SMP paper.

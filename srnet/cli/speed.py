@@ -16,7 +16,7 @@ from srnet.core.progress import Terminal
 
 Models = Annotated[list[str], typer.Argument(help="Keys, folders of any exported format, backbones, names on the Hub.")]
 Picture = Annotated[Path | None, typer.Option(help="Also draw speed against score: FILE.png, .pdf or .svg.")]
-Measuring = Annotated[Given, Fields("Measuring", "srnet.speed.pace:Pace")]
+Measuring = Annotated[Given, Fields("Measuring", "srnet.timing.pace:Pace")]
 WIDE = 200
 """Characters of a table in a file or a pipe, which has no width of its own."""
 
@@ -37,7 +37,7 @@ def speed(
             *models, pace=pace, engine=engine, on_step=lambda text: status.update(Text(text)), picture=picture
         )
     if json:
-        from srnet.speed.timing import threads_of
+        from srnet.timing.measuring import threads_of
 
         out.print_json(data={"threads": threads_of(pace), "models": [each.facts() for each in found]})
     else:

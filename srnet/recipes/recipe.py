@@ -16,7 +16,7 @@ from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate
 from srnet.experiment.nodes.training import FineTune
 from srnet.recipes.paradigms import Axis, Place, Point, Profile, labels_of
-from srnet.speed.latency import latency_of
+from srnet.timing.latency import latency_of
 
 FULL_CE = "full model (CE)"
 

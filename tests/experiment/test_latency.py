@@ -29,10 +29,9 @@ from srnet.pruners.magnitude import OneShot
 from srnet.pruners.mask_training import MaskTraining
 from srnet.recipes.files import load_recipe
 from srnet.recipes.recipe import with_latencies
-from srnet.speed import latency as measuring
-from srnet.speed import timing
-from srnet.speed.latency import latency_of, measure_latency
 from srnet.tasks.synthetic import SyntheticTask
+from srnet.timing import latency, measuring
+from srnet.timing.latency import latency_of, measure_latency
 
 TABLE = Latency(head=1.0, neuron=0.05, attention=5.0, feed_forward=4.0, rest=2.0)
 
@@ -51,7 +50,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(type(model).__name__)
         return Latency(TABLE.head, TABLE.neuron, TABLE.attention, TABLE.feed_forward, TABLE.rest + len(found) - 1)
 
-    monkeypatch.setattr(measuring, "measure_latency", measure)
+    monkeypatch.setattr(latency, "measure_latency", measure)
     return found
 
 
@@ -66,7 +65,7 @@ def table_file(engine: Engine) -> Path:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_architecture_runs_with_fewer_units(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With stub timings: 10 ms without a change, 6 ms with fewer of any kind, so 2 ms a part and 2 ms of rest."""
-    monkeypatch.setattr(timing, "interleaved", stubbed([10.0] + 99 * [6.0]))
+    monkeypatch.setattr(measuring, "interleaved", stubbed([10.0] + 99 * [6.0]))
     model = hf.AutoModel.from_config(tiny(variant).config).eval()
     before = {name: tuple(p.shape) for name, p in model.named_parameters()}
     found = measure_latency(model)
@@ -84,7 +83,7 @@ def test_a_model_on_a_gpu_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None
         return (SimpleNamespace(cpu=lambda: hosted.append(model)),)
 
     monkeypatch.setattr(hf.BertModel, "forward", forward)
-    monkeypatch.setattr(timing, "interleaved", stubbed([10.0] + 99 * [6.0]))
+    monkeypatch.setattr(measuring, "interleaved", stubbed([10.0] + 99 * [6.0]))
     measure_latency(hf.AutoModel.from_config(tiny("bert").config).to("meta"))
     assert set(places) == {torch.device("meta")}
     assert len(places) == 2 * len(hosted) > 2, "of every copy"
@@ -104,7 +103,7 @@ def stubbed(milliseconds: Sequence[float]) -> Callable[..., list[np.ndarray]]:
 def test_the_widths_that_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """By hand: 4 heads at 0, 1, 2, 3 and 12 neurons at 0, 3, 6, 9 of each of two layers."""
     sizes: list[dict[str, list[int]]] = []
-    original = measuring._call
+    original = latency._call
 
     def call(model: Any, batch: Any) -> Any:
         blocks = blocks_of(model)
@@ -112,8 +111,8 @@ def test_the_widths_that_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
         sizes.append({kind: [block.size for block in blocks if block.kind == kind] for kind in kinds})
         return original(model, batch)
 
-    monkeypatch.setattr(measuring, "_call", call)
-    monkeypatch.setattr(timing, "interleaved", stubbed([20.0, 12.0, 14.0, 16.0, 18.0, 12.0, 14.0, 16.0, 18.0]))
+    monkeypatch.setattr(latency, "_call", call)
+    monkeypatch.setattr(measuring, "interleaved", stubbed([20.0, 12.0, 14.0, 16.0, 18.0, 12.0, 14.0, 16.0, 18.0]))
     found = measure_latency(hf.AutoModel.from_config(tiny("bert").config).eval())
     heads = [each["attention"] for each in sizes]
     neurons = [each["feed-forward"] for each in sizes]

@@ -28,8 +28,8 @@ from srnet.models.backbones import load_backbone
 from srnet.models.formats.card import scores_of_folder
 from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.base import PRUNERS, Batches, Pruner, register
-from srnet.speed.pace import Pace
 from srnet.tasks.synthetic import SyntheticTask
+from srnet.timing.pace import Pace
 from srnet.training.data import encode
 from srnet.training.settings import TrainingSettings
 

@@ -25,7 +25,7 @@ from srnet.core.sealed import seal
 from srnet.experiment.engine import Engine
 from srnet.experiment.store import Store
 from srnet.models.exported import CARD
-from srnet.speed.latency import latency_of
+from srnet.timing.latency import latency_of
 
 KINDS = ("merged", "shrunk", "onnx")
 

@@ -252,7 +252,7 @@ def test_a_report_that_cannot_be_written_is_said_before_anything_is_computed(
 ) -> None:
     (tmp_path / "a-file").write_text("")
     (tmp_path / "r.yaml").write_text("task: inference\nlines: [{label: full}]\n")
-    monkeypatch.setattr("srnet.experiment.Engine.execute", pytest.fail)
+    monkeypatch.setattr("srnet.experiment.engine.Engine.execute", pytest.fail)
     words = [tmp_path / "r.yaml" if word == "RECIPE" else word for word in command]
     out = ("--out", tmp_path / place if place else "", "--store", tmp_path / "store")
     assert said in refused(monkeypatch, capsys, *words, *out)

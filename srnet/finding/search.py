@@ -27,15 +27,15 @@ from srnet.experiment.estimate import EVALUATION, Setting, duration_text, estima
 from srnet.experiment.nodes.base import Node, TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import Evaluate, ModelNode
-from srnet.find.settings import FindSettings
+from srnet.finding.settings import FindSettings
 from srnet.masks.granularity import WEIGHT
 from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Point, Profile, full, of_fine_tuned
 from srnet.recipes.profiles import cpu_profile, toy_profile
 from srnet.recipes.recipe import FULL_CE, Recipe, with_latencies
 from srnet.report.evidence import Evidence
-from srnet.speed.timing import Measured
 from srnet.tasks.base import SHORTCUTS, Shortcut, Task
+from srnet.timing.measuring import Measured
 
 SCORED_AGAIN = 4
 """Times that all rows are scored at the end: both models for the audit, and a graph before and after rounding."""

@@ -30,7 +30,7 @@ from srnet.models.formats.graphs import SEGMENTS
 from srnet.models.formats.onnx import GRAPH, open_graph, require_onnx
 from srnet.models.subnetwork import Subnetwork
 from srnet.models.subnetwork_files import CARD
-from srnet.speed.pace import Pace
+from srnet.timing.pace import Pace
 
 Batch = Mapping[str, torch.Tensor]
 WARM_UP = 3
@@ -264,7 +264,7 @@ def _timing(rows: int, length: int, own: np.ndarray, first: np.ndarray | None) -
 
 
 _TELL_PEAK = (
-    "import json, sys; from srnet.speed import timing; print(json.dumps(timing._peak(*json.loads(sys.argv[1]))))"
+    "import json, sys; from srnet.timing import measuring; print(json.dumps(timing._peak(*json.loads(sys.argv[1]))))"
 )
 
 

@@ -108,7 +108,7 @@ def measure_latency(model: Any) -> Latency:
     The copies take turns in every round, and the shortest turn of each counts: what else the machine does can only add
     to it. One text of 128 tokens goes through, or of as many as the model can read.
     """
-    from srnet.speed.timing import interleaved  # not at the top: it imports torch
+    from srnet.timing.measuring import interleaved  # not at the top: it imports torch
 
     blocks, kinds = blocks_of(model), get_args(Kind)
     shapes = [(kind, width) for kind in kinds for width in _widths(blocks, kind)]
