@@ -11,7 +11,7 @@ from srnet.core.errors import UserError, choose, running
 from srnet.core.files import read_json, require_new
 from srnet.core.names import EMBEDDED
 from srnet.core.progress import Reporter
-from srnet.evaluation.verdict import BIASED_BY
+from srnet.evaluation import BIASED_BY
 from srnet.experiment.compute import score_splits
 from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about

@@ -13,9 +13,10 @@ import numpy as np
 
 from srnet.core.errors import shortened
 from srnet.core.files import read_json, spreadsheet_cell
+from srnet.evaluation import MIN_SEEDS
 from srnet.evaluation.metrics import measure
 from srnet.evaluation.significance import Interval, Term, contrast, holm
-from srnet.evaluation.verdict import ALPHA, MIN_SEEDS
+from srnet.evaluation.verdict import ALPHA
 from srnet.experiment.compute import bias_predictions
 from srnet.experiment.estimate import training_steps
 from srnet.experiment.nodes.bias import Bias
@@ -25,7 +26,7 @@ from srnet.experiment.nodes.training import FineTune, Moment, Prune
 from srnet.experiment.store import Store
 from srnet.recipes.paradigms import Point, Start, search_behind
 from srnet.recipes.recipe import Reference
-from srnet.report.evidence import Evidence, Models, Summary
+from srnet.report.evidence import Models, RecipeEvidence, Summary
 
 BEATS_BIAS_BY = 2.0
 """Points by which a full model should beat its bias model on ID: else it has learned little beside the shortcut."""
@@ -39,13 +40,13 @@ NAMED = 3
 """How many subnetworks a warning names."""
 
 
-def notes_about(evidence: Evidence) -> list[str]:
+def notes_about(evidence: RecipeEvidence) -> list[str]:
     notes = [*_reference_notes(evidence), *_cost_notes(evidence)]
     notes += [f"{name}: {node.features}" for name, node in evidence.bias_models.items()]
     return [shortened(note, len(note)) for note in (*notes, *evidence.task.notes)]
 
 
-def _reference_notes(evidence: Evidence) -> list[str]:
+def _reference_notes(evidence: RecipeEvidence) -> list[str]:
     """Which full CE model is meant, where there are two of them, and whether the usual one was trained long enough."""
     notes = []
     pruned = {point.backbone for point in evidence.recipe.points if point.is_pruned}
@@ -61,7 +62,7 @@ def _reference_notes(evidence: Evidence) -> list[str]:
     return notes
 
 
-def _longer_training(evidence: Evidence, reference: Reference) -> list[str]:
+def _longer_training(evidence: RecipeEvidence, reference: Reference) -> list[str]:
     """What it changes, if that is certain on some split."""
     controls, full = list(reference.controls.values()), list(reference.full.values())
     changes = {split: evidence.difference(controls, full, split) for split in evidence.splits}
@@ -74,7 +75,7 @@ def _longer_training(evidence: Evidence, reference: Reference) -> list[str]:
     return [f"Trained as long as the longest search, the full model changes by {figures}."]
 
 
-def _cost_notes(evidence: Evidence) -> list[str]:
+def _cost_notes(evidence: RecipeEvidence) -> list[str]:
     """For every start found by early stopping: what it saved and what it lost, against a start at the end."""
     pairs: dict[tuple[Prune, Objective | None], dict[Start | None, Summary]] = {}
     for summary in evidence.summaries:
@@ -87,7 +88,7 @@ def _cost_notes(evidence: Evidence) -> list[str]:
     return [_cost_note(evidence, starts["auto"], starts[1.0]) for starts in both]
 
 
-def _cost_note(evidence: Evidence, early: Summary, late: Summary) -> str:
+def _cost_note(evidence: RecipeEvidence, early: Summary, late: Summary) -> str:
     steps = [[_steps_before(model, evidence.store) for model in each.models] for each in (early, late)]
     saved = f"{np.mean(steps[0]):.0f} of {np.mean(steps[1]):.0f} steps of fine-tuning"
     share = 100.0 * (1.0 - early.steps / late.steps)
@@ -103,7 +104,7 @@ def _steps_before(model: ModelNode, store: Store) -> int:
     return training_steps(search.parent, store) if search else 0
 
 
-def warnings_about(evidence: Evidence, majority: Mapping[str, float]) -> list[str]:
+def warnings_about(evidence: RecipeEvidence, majority: Mapping[str, float]) -> list[str]:
     if not evidence.task.answer_kind.has_classes:
         return []
     judged = [summary for summary in evidence.summaries if summary.verdict is not None]
@@ -116,7 +117,7 @@ def warnings_about(evidence: Evidence, majority: Mapping[str, float]) -> list[st
     ]
 
 
-def _about_full(evidence: Evidence, backbone: str, bias: Bias) -> list[str]:
+def _about_full(evidence: RecipeEvidence, backbone: str, bias: Bias) -> list[str]:
     found, models = [], list(evidence.references[backbone].full.values())
     name = "the full CE model" + ("" if backbone == evidence.recipe.profile.backbone else f" on {backbone}")
     follows = _follows_shortcut(evidence, bias, models)
@@ -134,7 +135,7 @@ def _about_full(evidence: Evidence, backbone: str, bias: Bias) -> list[str]:
     return found
 
 
-def _follows_shortcut(evidence: Evidence, bias: Bias, models: Models) -> dict[str, Interval]:
+def _follows_shortcut(evidence: RecipeEvidence, bias: Bias, models: Models) -> dict[str, Interval]:
     """Accuracy where the bias model is right minus accuracy where it is wrong, by OOD set.
 
     Sets are not pooled: one that is easier and has more rows on one side would decide. Those on which the bias model is
@@ -159,7 +160,7 @@ def _below_majority(summary: Summary, majority: Mapping[str, float]) -> bool:
     return any(summary.scores[split].mean <= majority[split] for split in gained)
 
 
-def _metrics_disagree(evidence: Evidence, models: Models) -> bool:
+def _metrics_disagree(evidence: RecipeEvidence, models: Models) -> bool:
     sides, pairs = (models, evidence.full_models(models)), []
     for split in evidence.ood:
         ours, full = ([evidence.mean(side, split, metric) for metric in ("accuracy", "f1")] for side in sides)
@@ -184,14 +185,14 @@ SHORT_KEY = 12
 class Results:
     """What came out of a recipe that was executed."""
 
-    def __init__(self, evidence: Evidence) -> None:
+    def __init__(self, evidence: RecipeEvidence) -> None:
         task, self.recipe, self.summaries = evidence.task, evidence.recipe, evidence.summaries
         self.metric, self.ood_splits = task.metric, evidence.ood
         self.splits = evidence.splits
         """The scored splits, each with its kind: ID dev, OOD hans."""
         self.rows = [row for point in self.recipe.points for row in _rows(evidence, point)]
         """Of results.csv."""
-        measured = evidence.scores(self.summaries[0].models[0])["splits"]
+        measured = evidence.report(self.summaries[0].models[0])["splits"]
         majority = {split: measured[split]["majority"][task.metric] for split in task.scored}
         self.constant = {"majority class" if task.answer_kind.has_classes else "constant answer": majority}
         """Scores of the constant answer by its name and by split."""
@@ -211,7 +212,7 @@ class Results:
         """Why the gains of this figure may not be what they look like."""
 
 
-def _page_command(evidence: Evidence) -> str:
+def _page_command(evidence: RecipeEvidence) -> str:
     """For the subnetwork that gains most out of distribution, and its full CE model; the first seed's."""
     gains = {
         each.models[0]: min(gain.difference for gain in each.verdict.gains.values())
@@ -234,7 +235,7 @@ class SearchLog(NamedTuple):
     """By split, at each of the steps."""
 
 
-def _search_logs(evidence: Evidence) -> list[SearchLog]:
+def _search_logs(evidence: RecipeEvidence) -> list[SearchLog]:
     names = {evidence.id: "eval_score", **{split: f"trace/{split}" for split in evidence.ood}}
     found = []
     for points in evidence.groups.values():
@@ -260,9 +261,9 @@ def csv_text(results: Sequence[Results]) -> str:
     return buffer.getvalue()
 
 
-def _rows(evidence: Evidence, point: Point) -> list[dict[str, Any]]:
+def _rows(evidence: RecipeEvidence, point: Point) -> list[dict[str, Any]]:
     """Everything that was measured of one model. The keys are the columns of results.csv."""
-    search, place, report = point.search, point.place, evidence.scores(point.node)
+    search, place, report = point.search, point.place, evidence.report(point.node)
     model = {
         "recipe": evidence.recipe.name,
         "task": evidence.task.name,

@@ -13,8 +13,9 @@ import yaml
 
 from srnet.core.files import read_bytes, write_text
 from srnet.core.sealed import README
+from srnet.evaluation import MIN_SEEDS
 from srnet.evaluation.significance import Interval, Spread
-from srnet.evaluation.verdict import MIN_SEEDS, Verdict, seeds_in_words
+from srnet.evaluation.verdict import Verdict, seeds_in_words
 from srnet.models.checkpoints import SHIPPED
 from srnet.models.exported import Exported, is_exported
 
