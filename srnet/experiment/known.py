@@ -1,4 +1,4 @@
-"""What the store holds about a model: its answers, and for its card the scores over seeds beside the full model's."""
+"""What the store holds about a model: its answers and scores, and for its card those of all seeds and the verdict."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from srnet.core.files import read_json
 from srnet.evaluation import KEEPS_ID
 from srnet.evaluation.evidence import Evidence
 from srnet.evaluation.metrics import measure
@@ -31,6 +32,12 @@ def read_answers(store: Store, key: str, task: Task) -> dict[str, np.ndarray]:
     # of spans, the logits of every token are stored beside them, under other names
     splits = {name: split for name, split in task.splits.items() if name in logits}
     return {name: task.answer_kind.decode(split, logits[name]) for name, split in splits.items()}
+
+
+def read_scores(store: Store, model: ModelNode) -> dict[str, Any]:
+    """What is stored with a model's answers: its sparsity, counted on the mask, and its scores by split."""
+    found: dict[str, Any] = read_json(store.path(Evaluate(model).key) / "scores.json")
+    return found
 
 
 def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About:

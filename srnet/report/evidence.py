@@ -14,7 +14,7 @@ from srnet.evaluation.evidence import Evidence
 from srnet.evaluation.significance import Interval, Spread, spread
 from srnet.evaluation.verdict import ALPHA, Verdict, judge_together
 from srnet.experiment.estimate import training_steps
-from srnet.experiment.known import read_answers
+from srnet.experiment.known import read_answers, read_scores
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate, ModelNode
@@ -75,8 +75,8 @@ class RecipeEvidence(Evidence[ModelNode]):
 
     def report(self, model: ModelNode) -> dict[str, Any]:
         """What is stored with a model's answers: its sparsity, counted on the mask, and its scores by split."""
-        found: dict[str, Any] = read_json(self.store.path(self._evaluation(model)) / "scores.json")
-        return found
+        self._evaluation(model)
+        return read_scores(self.store, model)
 
     @cached_property
     def references(self) -> dict[str, Reference]:
