@@ -81,7 +81,7 @@ def _report(
     for each in evidence:
         pictures, name = mask_pictures(each.recipe, engine.store), each.recipe.name
         sections.append(Section(Results(each), pictures, command if order is None else order.command(name)))
-    findings = [] if order is None else [found for found in answer_claims(evidence) if found.parts]
+    findings = [] if order is None else [found for found in answer_claims(evidence) if found.conditions]
     page = Page(title, command, sections, findings, speed)
     if not is_secondary_rank():
         write_report(page, out)

@@ -130,11 +130,6 @@ class Verdict:
     # --- as text ---
 
     @property
-    def keeps_percent(self) -> str:
-        """The share that must be kept."""
-        return share_text(self.keeps)
-
-    @property
     def kept_percent(self) -> str:
         """The share that is kept, rounded down."""
         return f"{_percent(self.id_share)} %"
@@ -172,7 +167,7 @@ class Verdict:
         if self.full_id <= 0.0:
             return f"the full model's ID score is {self.full_id:.1f}, and no share of that can be kept"
         decisive = self._decisive
-        bar = self.keeps_percent if decisive.what == _ID else "the full CE model"
+        bar = share_text(self.keeps) if decisive.what == _ID else "the full CE model"
         if self.answer == "no":
             return f"{self._measured(decisive)} is below {bar}"
         corrected = ", corrected for the number of tests" if decisive.interval.low > 0.0 else ""
