@@ -182,7 +182,7 @@ def test_it_runs_from_the_api(tmp_path: Path) -> None:
     found = {each.claim.name: each for each in srnet.claims_until_answered(order, max_seeds=4, engine=engine)}
     assert found["gradual"].answer == HOLDS
     assert found["gradual"].alpha == pytest.approx(0.025 / 2), "there are two looks, at 3 and at 4 seeds"
-    assert "one-sided level of 0.013" in str(findings_table(list(found.values())).caption)
+    assert "one-sided level of 0.013" in str(findings_table(list(found.values())).note)
 
 
 # --- durations -----------------------------------------------------------------------------------------------------

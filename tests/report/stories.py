@@ -17,7 +17,7 @@ from srnet.recipes.order import Order
 from srnet.recipes.paradigms import Point
 from srnet.recipes.recipe import Recipe
 from srnet.report.claims import Finding, answer_claims
-from srnet.report.evidence import Evidence
+from srnet.report.evidence import RecipeEvidence
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough evidence"
 
@@ -88,4 +88,4 @@ def findings(order: Order, store: Store, figure: str = "", story: Story | None =
 
 
 def check_claims(recipes: Iterable[Recipe], store: Store) -> list[Finding]:
-    return answer_claims([Evidence(recipe, store) for recipe in recipes])
+    return answer_claims([RecipeEvidence(recipe, store) for recipe in recipes])

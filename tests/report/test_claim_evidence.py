@@ -23,7 +23,7 @@ from srnet.experiment.store import Store
 from srnet.recipes.figures import FIGURES, FIXED, GRADUAL, MASK_CE, MASK_POE
 from srnet.recipes.order import Order
 from srnet.recipes.profiles import paper_profile, toy_profile
-from srnet.report.claims import CLAIMS, plain_finding
+from srnet.report.claims import CLAIMS
 from srnet.report.tables import findings_table
 from srnet.tasks.files import FilesTask
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("keys_are_cheap")
 def test_one_figure_answers_its_own_claims_only(order: Order, own_store: Store) -> None:
     found = findings(order, own_store, "fig8", {(FIXED,): LESS})
     assert found["gradual"].answer == HOLDS
-    assert {name for name, finding in found.items() if finding.parts} == {"gradual"}
+    assert {name for name, finding in found.items() if finding.conditions} == {"gradual"}
 
 
 def test_a_figure_that_lacks_one_seed_is_not_there(order: Order, own_store: Store) -> None:
@@ -65,9 +65,9 @@ def test_with_fewer_than_three_seeds_nothing_is_answered(seeds: int, said: str, 
     for finding in check_claims(recipes, own_store):
         assert finding.answer == OPEN
         assert finding.note == f"{said}; at least 3 are needed"
-        assert finding.parts, "the figures are shown nevertheless"
+        assert finding.conditions, "the figures are shown nevertheless"
         assert finding.seeds == seeds
-        assert {part.answer for part in finding.parts} == {OPEN}
+        assert {part.answer for part in finding.conditions} == {OPEN}
 
 
 # --- all of them ---------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def test_the_appendix_is_evidence_for_the_other_tasks(tmp_path: Path, monkeypatc
     write(order.recipes(), own_store, {})
     found = api.claims(order, Engine(own_store, Reporter(quiet=True)))
     assert {f.task for f in found} == {"inference", "paraphrase", "verification"}
-    unheard = [(f.task, f.claim.name, f.note) for f in found if not f.parts]
+    unheard = [(f.task, f.claim.name, f.note) for f in found if not f.conditions]
     assert unheard == [], "everything was computed"
 
 
@@ -121,7 +121,7 @@ def test_the_table_and_the_json_say_what_was_found(order: Order, own_store: Stor
         "section 5.2",
     ):
         assert words in text
-    plain = plain_finding(found["gradual"])
+    plain = found["gradual"].to_json()
     assert (plain["task"], plain["claim"], plain["answer"], plain["seeds"]) == ("inference", "gradual", HOLDS, 3)
     assert [figure["answer"] for figure in plain["figures"]] == [HOLDS, HOLDS]
     assert plain["figures"][0]["difference"] == pytest.approx(10.0)

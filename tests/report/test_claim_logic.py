@@ -12,7 +12,8 @@ from made_up import interval
 from stories import FAILS, HOLDS, OPEN
 
 from srnet.evaluation.significance import Interval
-from srnet.report.claims import CLAIMS, Answer, Claim, Part, all_of, answered, any_of, find
+from srnet.evaluation.verdict import Answer, Condition, all_of, answered, any_of
+from srnet.report.claims import CLAIMS, Claim, answer_claim
 
 
 @pytest.mark.parametrize(
@@ -33,12 +34,12 @@ from srnet.report.claims import CLAIMS, Answer, Claim, Part, all_of, answered, a
 def test_a_part_holds_if_its_whole_interval_lies_above_the_bar(
     low: float, high: float, bar: float, answer: str
 ) -> None:
-    (part,) = answered([Part("x", interval(low, high), bar)])
+    (part,) = answered([Condition("x", interval(low, high), bar)])
     assert part.answer == answer
 
 
 def test_of_many_parts_one_that_lies_below_must_do_so_clearly() -> None:
-    just, clearly, above = (Part("x", interval(*ends)) for ends in ((-3.0, -0.1), (-3.0, -2.0), (1.0, 3.0)))
+    just, clearly, above = (Condition("x", interval(*ends)) for ends in ((-3.0, -0.1), (-3.0, -2.0), (1.0, 3.0)))
     assert [part.answer for part in answered([just, above])] == [OPEN, HOLDS]
     assert [part.answer for part in answered([clearly] + [above] * 11)] == [FAILS] + [HOLDS] * 11
     assert [part.answer for part in answered([above] * 12)] == [HOLDS] * 12, "to hold, all must: nothing to correct"
@@ -47,7 +48,7 @@ def test_of_many_parts_one_that_lies_below_must_do_so_clearly() -> None:
 def test_a_claim_whose_parts_are_exactly_at_the_bar_is_rarely_refuted() -> None:
     """Twelve parts, each with a true difference of 0: without a correction 26 % of such claims would be refuted."""
     rng, runs = np.random.default_rng(3), 2000
-    claims = ([Part("x", Interval(d, 0.0, 1.0, 3)) for d in row] for row in rng.normal(size=(runs, 12)))
+    claims = ([Condition("x", Interval(d, 0.0, 1.0, 3)) for d in row] for row in rng.normal(size=(runs, 12)))
     answers = [all_of(part.answer for part in answered(parts)) for parts in claims]
     assert answers.count(FAILS) / runs <= 0.04
     assert answers.count(HOLDS) == 0
@@ -95,22 +96,22 @@ def test_an_open_claim_says_how_many_seeds_it_would_take() -> None:
 
     The half width is t(n) * 2 / sqrt(n): 2.10 with n = 6 (t = 2.5706) and 1.85 with n = 7 (t = 2.4469).
     """
-    claim = Claim("x", "x", "section 1", "fig8", (lambda evidence: [Part("a", Interval(2.0, 2 / np.sqrt(3), 0.0, 3))],))
+    claim = Claim("x", "x", "section 1", "fig8", (lambda evidence: [Condition("a", Interval(2.0, 2 / np.sqrt(3), 0.0, 3))],))
     evidence: Any = SimpleNamespace(seeds=3, alpha=0.025, ood=("hans",))
     task: Any = SimpleNamespace(name="mine", ood=("hans",))
-    found = find(claim, task, evidence)
+    found = answer_claim(claim, task, evidence)
     assert (found.answer, found.needs) == (OPEN, 7)
     assert found.note == "about 7 seeds would answer it, if further ones are like these"
     # at a stricter level it takes more
-    strict = find(claim, task, SimpleNamespace(seeds=3, alpha=0.0025, ood=("hans",)))  # type: ignore[arg-type]
+    strict = answer_claim(claim, task, SimpleNamespace(seeds=3, alpha=0.0025, ood=("hans",)))  # type: ignore[arg-type]
     assert strict.needs is not None
     assert strict.needs > 7
 
 
 def test_where_the_examples_are_too_few_no_number_of_seeds_would_do() -> None:
     # 1.96 * 1.1 is more than 2, however small the error of the seeds
-    claim = Claim("x", "x", "section 1", "fig8", (lambda evidence: [Part("a", Interval(2.0, 0.1, 1.1, 3))],))
-    found = find(
+    claim = Claim("x", "x", "section 1", "fig8", (lambda evidence: [Condition("a", Interval(2.0, 0.1, 1.1, 3))],))
+    found = answer_claim(
         claim, SimpleNamespace(name="mine", ood=("hans",)), SimpleNamespace(seeds=3, alpha=0.025, ood=("hans",))
     )  # type: ignore[arg-type]
     assert (found.answer, found.needs) == (OPEN, None)

@@ -193,7 +193,7 @@ def test_each_claim_is_answered_as_the_accuracies_say(
     name: str, figure: str, story: Story, answer: str, order: Order, own_store: Store
 ) -> None:
     finding = findings(order, own_store, figure, story)[name]
-    shown = [f"{part.what}: {part.interval}, {part.answer}" for part in finding.parts]
+    shown = [f"{part.what}: {part.interval}, {part.answer}" for part in finding.conditions]
     assert finding.answer == answer, "\n".join(shown)
     assert (finding.seeds, finding.task) == (3, "inference")
     assert bool(finding.note) == (answer == OPEN), "an open one says how many seeds it would take"
@@ -204,15 +204,15 @@ def test_a_point_estimate_in_favour_is_not_enough(name: str, order: Order, own_s
     """In the first open story of each claim every difference is in its favour; only the intervals reach the bar."""
     figure, stories = CASES[name]
     finding = findings(order, own_store, figure, stories[OPEN][0])[name]
-    assert finding.parts
-    assert all(part.interval.difference > part.bar for part in finding.parts)
-    assert any(part.interval.low <= part.bar for part in finding.parts)
+    assert finding.conditions
+    assert all(part.interval.difference > part.bar for part in finding.conditions)
+    assert any(part.interval.low <= part.bar for part in finding.conditions)
     assert finding.answer == OPEN
 
 
 def test_the_differences_are_those_that_were_made_up(order: Order, own_store: Store) -> None:
     story = {(GRADUAL,): Made(0.8, 0.7), (FIXED,): Made(0.7, 0.65)}
-    parts = findings(order, own_store, "fig8", story)["gradual"].parts
+    parts = findings(order, own_store, "fig8", story)["gradual"].conditions
     assert [part.what for part in parts] == ["gradual minus fixed, ID dev", "gradual minus fixed, OOD challenge"]
     assert [part.interval.difference for part in parts] == pytest.approx([10.0, 5.0])
     assert {part.interval.level for part in parts} == {0.95}
@@ -220,19 +220,19 @@ def test_the_differences_are_those_that_were_made_up(order: Order, own_store: St
 
 def test_lines_are_compared_on_average_over_the_moderate_sparsities(order: Order, own_store: Store) -> None:
     story = {(MASK_POE, 0.5): Made(0.9, 0.7), (MASK_POE, 0.7): Made(0.9, 0.9), (MASK_POE, 0.9): Made(0.9, 0.1)}
-    first, second = findings(order, own_store, "fig2", story)["poe-pruning"].parts
+    first, second = findings(order, own_store, "fig2", story)["poe-pruning"].conditions
     assert first.interval.difference == pytest.approx(20.0), "+10 and +30; what happens at 90 % does not count"
     assert second.interval.difference == pytest.approx(0.0)
 
 
 def test_95_percent_of_id_is_95_percent_of_the_full_model(order: Order, own_store: Store) -> None:
-    part = findings(order, own_store, "fig2", every(FOUR, Made(0.8, 0.6)))["keeps-id"].parts[0]
+    part = findings(order, own_store, "fig2", every(FOUR, Made(0.8, 0.6)))["keeps-id"].conditions[0]
     assert part.interval.difference == pytest.approx(100 * (0.8 - 0.95 * 0.9))
 
 
 def test_the_candidates_are_those_of_the_figures_table(order: Order, own_store: Store) -> None:
     found = findings(order, own_store, "fig2", every((MASK_CE, MASK_POE), POOR) | {(MASK_POE, 0.7): GOOD})
-    parts = found["srnets-a"].parts
+    parts = found["srnets-a"].conditions
     assert len(parts) == 4 * 2, "two lines at two sparsities, ID and OOD"
     assert all("mask training (PoE) at 70 % (SRNet? yes), " in part.what for part in parts[-2:])
     assert "mask training (CE) at 50 % (SRNet? no: ID)" in parts[0].what
@@ -242,9 +242,9 @@ def test_one_gain_among_many_subnetworks_is_not_enough(order: Order, own_store: 
     """3 points of gain on examples of its own: its 95 % interval is clear of 0, but there are twelve to choose from."""
     lucky = every(FOUR, Made(0.9, 0.6)) | {(MASK_CE, 0.5): Made(0.9, 0.645, own_luck=True)}
     finding = findings(order, own_store, "fig2", lucky)["srnets-a"]
-    assert finding.parts[1].interval.low > 0.0
+    assert finding.conditions[1].interval.low > 0.0
     assert finding.answer == OPEN
-    assert {part.answer for part in finding.parts} == {OPEN}, "no part holds where the verdict is open"
+    assert {part.answer for part in finding.conditions} == {OPEN}, "no part holds where the verdict is open"
 
 
 def test_srnets_that_are_not_certain_say_so_too(order: Order, own_store: Store) -> None:
@@ -261,4 +261,4 @@ def test_without_figures_there_is_no_evidence_and_the_figure_is_named(order: Ord
             OPEN,
             f"{figure} has not been computed with these seeds and sparsities",
         )
-        assert (found[name].parts, found[name].seeds) == ((), 0)
+        assert (found[name].conditions, found[name].seeds) == ((), 0)

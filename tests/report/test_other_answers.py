@@ -15,7 +15,7 @@ from srnet.evaluation.significance import paired_bootstrap
 from srnet.experiment.nodes.base import load_task
 from srnet.recipes.paradigms import Search, full, of_fine_tuned
 from srnet.report.claims import answer_claims
-from srnet.report.evidence import Evidence
+from srnet.report.evidence import RecipeEvidence
 from srnet.report.page import write_report
 from srnet.report.results import Results
 from srnet.report.tables import results_table, verdict_line
@@ -75,7 +75,7 @@ def test_without_ood_data_nothing_is_called_robust(alone: Results) -> None:
 def test_a_subnetwork_is_compared_with_the_full_model_in_distribution(ran: Any, alone: Results) -> None:
     full, half = alone.summaries
     task = load_task(alone.recipe.task)
-    evidence = Evidence(alone.recipe, ran.store)
+    evidence = RecipeEvidence(alone.recipe, ran.store)
     ours, theirs = ([evidence.answers(model, "dev") for model in evidence.models(label)] for label in ("half", "full"))
     assert full.id_gain is None
     assert half.id_gain == paired_bootstrap(ours, theirs, task.dev.labels, task.metric)
@@ -101,7 +101,7 @@ def test_every_file_is_written(ran: Any, alone: Results, tmp_path: Path) -> None
 
 
 def test_no_claim_is_answered(ran: Any, alone: Results) -> None:
-    for finding in answer_claims([Evidence(alone.recipe, ran.store)]):
+    for finding in answer_claims([RecipeEvidence(alone.recipe, ran.store)]):
         assert (finding.answer, finding.note) == ("not enough evidence", "the task has no OOD data")
 
 

@@ -20,7 +20,8 @@ from made_up import interval
 from plotly.offline import get_plotlyjs
 from rich.console import Console
 
-from srnet.report.claims import CLAIMS, Finding, Part
+from srnet.evaluation.verdict import Condition
+from srnet.report.claims import CLAIMS, Finding
 from srnet.report.page import Page, Section, render_markdown, render_page, write_report
 from srnet.report.pictures import curves, draw_curves
 from srnet.report.results import Results
@@ -28,8 +29,8 @@ from srnet.report.tables import findings_table, results_table, verdict_line
 from srnet.tasks.synthetic import SyntheticTask
 
 FINDINGS = [
-    Finding(CLAIMS[0], "inference", "holds", (Part("a gain", interval(1.0, 3.0), answer="holds"),), 3),
-    Finding(CLAIMS[1], "inference", "does not hold", (Part("a loss", interval(-4.0, -2.0), -1.0, "does not hold"),), 3),
+    Finding(CLAIMS[0], "inference", "holds", (Condition("a gain", interval(1.0, 3.0), answer="holds"),), 3),
+    Finding(CLAIMS[1], "inference", "does not hold", (Condition("a loss", interval(-4.0, -2.0), -1.0, "does not hold"),), 3),
     Finding(
         CLAIMS[2],
         "inference",
@@ -302,7 +303,7 @@ def renamed(ran: Any, label: str) -> Page:
     """The page of the small run, had the user given a line, the title and the command such a name."""
     named = ran("small", *LINES[:2], partial(LINES[2], label=label), title=label)
     results = altered(named, warnings=[label])
-    finding = Finding(CLAIMS[0], label, "holds", (Part(label, interval(1.0, 3.0)),), 3, label)
+    finding = Finding(CLAIMS[0], label, "holds", (Condition(label, interval(1.0, 3.0)),), 3, label)
     return Page(label, label, [Section(results, ran.page(results).sections[0].masks, label)], [finding])
 
 

@@ -22,7 +22,7 @@ from srnet.experiment.nodes.models import Evaluate
 from srnet.experiment.store import Store
 from srnet.models.subnetwork import Subnetwork
 from srnet.recipes.paradigms import Profile, Search, full, in_isolation, of_fine_tuned, of_raw
-from srnet.report.evidence import Evidence, place_name
+from srnet.report.evidence import RecipeEvidence, place_name
 from srnet.report.page import Page, write_report
 from srnet.report.results import Results, csv_text
 from srnet.report.tables import results_table, verdict_line
@@ -259,5 +259,5 @@ def test_the_page_carries_the_verdict(ran: Any, results: Results, tmp_path: Path
 
 def test_a_run_without_pruning(ran: Any, results: Results, store: Store, tmp_path: Path) -> None:
     alone = replace(results.recipe.with_seeds((0,)), figure=lambda profile: full(profile, "full"))
-    write_report(ran.page(Results(Evidence(alone, store))), tmp_path)
+    write_report(ran.page(Results(RecipeEvidence(alone, store))), tmp_path)
     assert "No verdict: there is no subnetwork to judge." in (tmp_path / "report.html").read_text()
