@@ -5,7 +5,6 @@ No model is trained here: predictions of any accuracy are stored under the keys 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -15,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from altered import printed
 from made_up import remember
-from rich.console import Console
 from small import Sized, small_defaults
 
 import srnet
@@ -402,9 +401,7 @@ def test_the_start_half_way_can_be_judged_with_the_published_settings(own_store:
 
 def test_the_table_and_the_json_say_what_was_found(order: Order, own_store: Store) -> None:
     found = findings(order, own_store, "fig8", {(f.FIXED,): LESS})
-    console = Console(width=250, file=io.StringIO(), record=True)
-    console.print(findings_table(list(found.values())))
-    text = console.export_text()
+    text = printed(findings_table(list(found.values())))
     for words in ("holds", "fig2 has not been", "gradual minus fixed, ID dev: +10.0 [", "3 seeds", "section 5.2"):
         assert words in text
     plain = found["gradual"].to_json()
