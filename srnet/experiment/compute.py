@@ -14,7 +14,7 @@ import torch
 from scipy.special import log_softmax
 
 from srnet import __version__
-from srnet.bias.features import vocabulary
+from srnet.bias.features import task_vocabulary
 from srnet.bias.model import BiasPredictions, fit_bias_model
 from srnet.bias.vectors import WordVectors, is_vector_file
 from srnet.core.device import current_device
@@ -118,7 +118,9 @@ def _compute_bias_model(node: BiasModel, context: Context, folder: Path) -> None
 
 def word_vectors(source: str, task: Task) -> WordVectors:
     """The word vectors of a backbone, or of a file: then of the task's words alone."""
-    return WordVectors.read(source, vocabulary(task)) if is_vector_file(source) else WordVectors.from_backbone(source)
+    if is_vector_file(source):
+        return WordVectors.read(source, task_vocabulary(task))
+    return WordVectors.from_backbone(source)
 
 
 @compute.register

@@ -49,7 +49,7 @@ def test_the_spec_follows_the_tasks_own_suspicion(tiny_task: SyntheticTask, tiny
         ("overlap", {}, ("3 features", "no word vectors", "5 folds")),
         ("overlap", {"extended": True, "folds": 3}, ("4 features", "no word vectors", "3 folds")),
         ("overlap", {"vectors": "a/w.vec"}, ("5 features", "w.vec")),
-        ("overlap", {"vectors": "w.vec", "extended": True}, ("7 features", "w.vec")),
+        ("overlap", {"vectors": "v.npz", "extended": True}, ("7 features", "v.npz")),
         ("claim", {}, ("second text alone", "bag of words", "no word vectors")),
         ("claim", {"vectors": "org/bert"}, ("second text alone", "maximum in each dimension", "backbone org/bert")),
     ],

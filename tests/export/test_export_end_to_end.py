@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from small_models import random_units
+from small_models import random_units, unit_mask
 from torch import nn
 from transformers import AutoTokenizer
 
@@ -23,7 +23,6 @@ from srnet.experiment.nodes.models import Evaluate, Pretrained
 from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.store import read_logits
 from srnet.masks.mask import Mask
-from srnet.masks.units import unit_mask
 from srnet.models.backbones import load_backbone
 from srnet.models.formats.card import scores_of_folder
 from srnet.models.subnetwork import Subnetwork
