@@ -145,7 +145,8 @@ class Command(TyperCommand):
             raise
         for name, group in self.groups.items():
             found = [(each, ctx.params.pop(_key(name, each))) for each in group.options]
-            ctx.params[name] = group.make({each.path: each.read(value) for each, value in found if value is not None})
+            given = {each.path: each.read(value) for each, value in found if value not in (None, ())}
+            ctx.params[name] = group.make(given)
         ctx.params |= {each.name: ctx for each in parameters if each.annotation is typer.Context}
         return rest
 
