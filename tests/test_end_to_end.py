@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from commands import run
 from series import recipe_of
 from small import small_defaults
 
 import srnet
 import srnet.models.checkpoints
-from srnet.cli.program import main
 from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
@@ -41,13 +40,6 @@ def tiny_demo(tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     backbone_hash.cache_clear()
     yield tmp_path
     backbone_hash.cache_clear()
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["srnet", *words])
-    with pytest.raises(SystemExit) as exit:
-        main()
-    return int(exit.value.code or 0)
 
 
 def refuse(node: Node, *rest: object) -> None:

@@ -17,10 +17,10 @@ from srnet.audit.rows import collect_logits
 from srnet.audit.writing import check_writable, write_audit
 from srnet.core.errors import UserError
 from srnet.core.files import DiskFull
-from srnet.experiment.compute import bias_predictions
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import Bias, BiasSpec
+from srnet.experiment.store import bias_predictions
 from srnet.tasks.base import Task
 
 _CHANGED_ROWS = 1000
@@ -106,7 +106,7 @@ def _measure_shortcut(
     if node is None:
         return None, notes
     task = load_task(spec)
-    stored = {name: bias_predictions(engine.store, node, name) for name in task.scored}
+    stored = {name: bias_predictions(engine.store, node.key, name) for name in task.scored}
     by_split = {name: each.for_ids(task.splits[name].ids) for name, each in stored.items()}
     return by_split, [f"shortcut: {node.features}"]
 
