@@ -13,9 +13,8 @@ from srnet.core.names import EMBEDDED
 from srnet.experiment.nodes.base import TaskSpec
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import ModelNode, Pretrained, Rewind
-from srnet.experiment.nodes.objectives import Distilled, Objective
+from srnet.experiment.nodes.objectives import Distilled, Objective, ObjectiveSources, make_objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
-from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.masks.timed import Latency
 from srnet.objectives.base import get_objective
 from srnet.pruners.base import OfUnits, Pruner, get_pruner, speedup_text
@@ -257,7 +256,10 @@ class Profile:
 
     def objective(self, name: str, model: ModelNode) -> Objective:
         raw = model.pretrained
-        sources = ObjectiveSources(raw, lambda: self.full(raw.seed, backbone=raw.backbone), self.bias)
+        sources = ObjectiveSources(
+            bias=lambda: self.bias.node(raw.task, raw.backbone),
+            full=lambda: self.full(raw.seed, backbone=raw.backbone),
+        )
         return make_objective(name, sources)
 
 

@@ -16,12 +16,11 @@ from srnet.core.files import read_json
 from srnet.evaluation.metrics import measure
 from srnet.evaluation.significance import Interval, Spread, Term, contrast, spread
 from srnet.evaluation.verdict import ALPHA, KEEPS_ID, Verdict, judge, judge_together
-from srnet.experiment.compute import load_logits
 from srnet.experiment.estimate import training_steps
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate, ModelNode
-from srnet.experiment.store import Store
+from srnet.experiment.store import Store, read_logits
 from srnet.recipes.paradigms import Place, Point
 from srnet.recipes.recipe import Recipe, Reference
 from srnet.tasks.base import Metric
@@ -85,7 +84,7 @@ class Evidence:
 
     def answers(self, model: ModelNode, split: str) -> np.ndarray:
         if model.key not in self._answers:
-            logits, splits = load_logits(self.store, self._evaluation(model)), self.task.splits
+            logits, splits = read_logits(self.store, self._evaluation(model).key), self.task.splits
             # of spans, the logits of every token are stored beside them, under other names
             kind, names = self.task.answer_kind, [name for name in splits if name in logits]
             self._answers[model.key] = {name: kind.decode(splits[name], logits[name]) for name in names}

@@ -16,13 +16,12 @@ from srnet.core.files import read_json, spreadsheet_cell
 from srnet.evaluation.metrics import measure
 from srnet.evaluation.significance import Interval, Term, contrast, holm
 from srnet.evaluation.verdict import ALPHA, MIN_SEEDS
-from srnet.experiment.compute import bias_predictions
 from srnet.experiment.estimate import training_steps
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import ModelNode
 from srnet.experiment.nodes.objectives import Objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune
-from srnet.experiment.store import Store
+from srnet.experiment.store import Store, bias_predictions
 from srnet.recipes.paradigms import Point, Start, search_behind
 from srnet.recipes.recipe import Reference
 from srnet.report.evidence import Evidence, Models, Summary
@@ -144,7 +143,7 @@ def _follows_shortcut(evidence: Evidence, bias: Bias, models: Models) -> dict[st
     for split in evidence.ood:
         labels = evidence.task.splits[split].labels
         # in the order of the split, as they were stored: ids of test examples need not be unique
-        logits = bias_predictions(evidence.store, bias, split).log_probs
+        logits = bias_predictions(evidence.store, bias.key, split).log_probs
         right = evidence.task.answer_kind.decode(evidence.task.splits[split], logits) == labels
         sides = {"shortcut right": (1.0, right), "shortcut wrong": (-1.0, ~right)}
         if right.any() and not right.all():

@@ -14,13 +14,13 @@ from small_models import pruned
 from srnet import api
 from srnet.evaluation.significance import Interval, spread
 from srnet.evaluation.verdict import judge
-from srnet.experiment.compute import load_logits
 from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.models import Evaluate, Pretrained
 from srnet.experiment.nodes.objectives import CE
 from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.store import read_logits
 from srnet.masks.mask import Mask
 from srnet.models.formats.base import FORMATS, Source
 from srnet.models.formats.card import About, Scored, card_text
@@ -119,7 +119,9 @@ def test_what_the_store_knows(subnetworks: list[Prune], engine: Engine) -> None:
         by_seed = [
             [
                 100
-                * float((load_logits(engine.store, Evaluate(m))[scored.split].argmax(1) == labels[scored.split]).mean())
+                * float(
+                    (read_logits(engine.store, Evaluate(m).key)[scored.split].argmax(1) == labels[scored.split]).mean()
+                )
                 for m in side
             ]
             for side in (subnetworks, [each.parent for each in subnetworks])

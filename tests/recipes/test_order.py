@@ -12,7 +12,7 @@ import pytest
 from refusals import refused
 from small import read_no_backbone, small_defaults
 
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.core.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
 from srnet.experiment.estimate import planned_steps
 from srnet.experiment.nodes.bias import BiasSpec

@@ -337,7 +337,7 @@ def test_ood_sets_are_not_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
         answers=lambda model, split: answers[split],
     )
     monkeypatch.setattr(notes, "bias_predictions", lambda store, bias, split: SimpleNamespace(log_probs=biased[split]))
-    model: Any = None
+    model: Any = SimpleNamespace(key="")
     found = notes._follows_shortcut(evidence, model, [model])
     assert {split: round(each.difference) for split, each in found.items()} == {"easy": 20, "difficult": 20}
     assert all(each.low > 0 for each in found.values())

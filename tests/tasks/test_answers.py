@@ -14,7 +14,7 @@ import pytest
 import torch
 from refusals import refused
 
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.evaluation.significance import paired_bootstrap
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Evaluate, Pretrained

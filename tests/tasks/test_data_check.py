@@ -11,7 +11,7 @@ import pytest
 from refusals import refused
 from small_files import DEV, LEAKING, TRAIN, many, spec, tsv
 
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.recipes.tasks import load_task_file
 from srnet.tasks.check import SplitCheck, check_data
 from srnet.tasks.synthetic import SyntheticTask

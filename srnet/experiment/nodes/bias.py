@@ -1,4 +1,4 @@
-"""Nodes that measure a shortcut."""
+"""Nodes that measure a shortcut, and the settings from which they are made."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class WeakModel(Node):
 Bias = BiasModel | WeakModel
 
 
-# --- a user's settings for measuring a shortcut; the node depends on the task and the backbone ---
+# --- settings of a user, from which nodes are made: they depend on the task and the backbone -----------------------
 
 
 @dataclass(frozen=True)
@@ -216,3 +216,17 @@ _BIAS_OPTIONS: dict[Shortcut, tuple[str, ...]] = {
     "claim": ("vectors", "folds"),
     "unknown": ("examples", "epochs", "learning_rate", "backbone"),
 }
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an objective learns from besides the data: keyword arguments of `finetune` and `prune`."""
+
+    teacher: str | None = None
+    """Key of a full model: for objective confreg one trained with CE, for --distil any model."""
+    distil: float | None = None
+    """Share of the loss that imitates --teacher, e.g. 0.5."""
+    temperature: float = option(2.0, name="--distil-temperature")
+    """Temperature of the distillation."""
+    bias: BiasSpec = option(BiasSpec(), heading="Bias model")
+    """How the shortcut is measured."""
