@@ -39,6 +39,7 @@ from srnet.objectives.base import OBJECTIVES, StatefulLoss, objective
 from srnet.pruners.base import PRUNERS, Batches, Pruner, register
 from srnet.pruners.magnitude import OneShot
 from srnet.pruners.mask_training import MaskTraining
+from srnet.tasks.base import TASK_FAMILIES
 from srnet.training.settings import TrainingSettings
 from srnet.training.trainer import Result, Run, train
 
@@ -327,7 +328,8 @@ def written_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[An
         module = importlib.util.module_from_spec(spec)
         monkeypatch.setitem(sys.modules, path.stem, module)
         modules.append((spec.loader, module))
-    for name, registry in (("random", PRUNERS), ("focal", OBJECTIVES)):
+    registries: tuple[tuple[str, dict[str, Any]], ...] = (("random", PRUNERS), ("focal", OBJECTIVES))
+    for name, registry in (*registries, ("SumsTask", TASK_FAMILIES)):
         monkeypatch.setitem(registry, name, None)  # so that what is registered now is gone after the test
     for loader, module in modules:
         loader.exec_module(module)
@@ -361,7 +363,7 @@ lines:
 
 
 def test_written_examples_by_hand(written_examples: list[Any]) -> None:
-    pruning, focal = written_examples
+    pruning, focal, *_ = written_examples
     toy = nn.Sequential(nn.Linear(10, 10), nn.Linear(10, 2))
     one, again, other = (pruning.RandomPruning(0.5, seed=seed).mask(toy) for seed in (0, 0, 1))
     assert one == again != other
