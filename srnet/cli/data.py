@@ -80,7 +80,7 @@ def _lines(split: Any) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Files:
+class _Files:
     """Files to describe besides the training and dev examples."""
 
     ood: tuple[tuple[str, str], ...] = ()
@@ -95,12 +95,12 @@ def describe(
     train: Annotated[Path, typer.Option(help="Training examples: csv, tsv, txt, jsonl (.gz) or parquet.")],
     dev: Annotated[Path, typer.Option(help="In-distribution examples that choose checkpoints.")],
     out_file: Annotated[Path, typer.Option("--out", help="The YAML file to write; its name is the task's.")],
-    files: Annotated[Given, Fields("Options", Files)],
+    files: Annotated[Given, Fields("Options", _Files)],
     layout: Annotated[Given, Fields("Columns and answers", "srnet.tasks.files:FilesTask", only=LAYOUT)],
 ) -> None:
     """Describe your own files once; every command then takes the YAML file as --task."""
     from srnet.tasks.answers.base import get_answer
-    from srnet.tasks.describe import label_counts
+    from srnet.tasks.layout import label_counts
 
     answer, named = get_answer(layout.get("answer", "class")), layout.get("labels") or ()
     written = srnet.describe_files(out_file, train, dev, **files, **layout)
