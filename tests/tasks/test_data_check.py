@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commands import Shell
 from refusals import refused
 from small_files import DEV, LEAKING, TRAIN, many, spec, tsv
 
@@ -104,7 +105,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def data(tmp_path: Path, data: Run) -> Run:
+def data(tmp_path: Path, shell: Shell) -> Run:
     """`srnet data ...` in a folder with train.tsv and dev.tsv."""
     tsv(tmp_path / "train.tsv", TRAIN)
     tsv(tmp_path / "dev.tsv", DEV)
