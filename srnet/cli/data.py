@@ -1,4 +1,4 @@
-"""Commands about data: look before you train, and describe your own files."""
+"""Commands about data (check, describe, write) and about the store of results (ls, show, verify, gc)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _print_check(found: Any) -> None:
     for split in found.splits:
         words, bad = "/".join(map(str, split.words)), f"{len(split.problems):,}"
         table.add_row(f"{split.kind} {split.name}", f"{split.rows:,}", f"{split.repeated:,}", words, bad)
-    lines = ["words: the middle row/all but the longest twentieth/the longest; both texts together"]
+    lines = ["words: median/p95/maximum of both texts together"]
     lines += [line for split in found.splits for line in _lines(split)]
     lines.append("in train: also trained on, compared without case, spaces and punctuation")
     for split in found.splits:
@@ -76,7 +76,7 @@ def _lines(split: Any) -> list[str]:
     in_train = ", ".join(f"{what}: {share(count)}" for what, count in shared.items())
     ends = ", ".join(f"{label}: {percent:.0f} %" for label, percent in split.final_sign.items())
     facts = {"labels": labels, "scores": scores, "in train": "" if split.name == "train" else in_train}
-    return [f"{split.name}, {what}  {said}" for what, said in (facts | {"end in . ! ?": ends}).items() if said]
+    return [f"{split.name}, {what}  {text}" for what, text in (facts | {"end in . ! ?": ends}).items() if text]
 
 
 @dataclass(frozen=True)
