@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from commands import run
 from series import recipe_of
 from small import small_defaults
 
 import srnet
 import srnet.models.checkpoints
-from srnet.cli.program import main
 from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
@@ -41,13 +40,6 @@ def tiny_demo(tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     backbone_hash.cache_clear()
     yield tmp_path
     backbone_hash.cache_clear()
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["srnet", *words])
-    with pytest.raises(SystemExit) as exit:
-        main()
-    return int(exit.value.code or 0)
 
 
 def refuse(node: Node, *rest: object) -> None:
@@ -81,7 +73,7 @@ def test_the_demonstration_twice(
     assert steps["full model (CE), trained as long"] == steps["mask training (PoE)"] == "20"
     before = (out / "results.csv").read_bytes()
 
-    monkeypatch.setattr("srnet.experiment.compute.compute", refuse)
+    monkeypatch.setattr("srnet.experiment.engines.local.compute", refuse)
     assert run(monkeypatch, *command) == 0
     again = capsys.readouterr()
     assert again.err == "", "nothing was computed"
@@ -92,7 +84,7 @@ def test_the_demonstration_twice(
 def test_a_dry_run_does_nothing(
     tiny_demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("srnet.experiment.compute.compute", refuse)
+    monkeypatch.setattr("srnet.experiment.engines.local.compute", refuse)
     assert run(monkeypatch, "demo", "--measure", "--steps", "10", "--store", "store") == 0
     planned = capsys.readouterr().out.splitlines()
     # a seed: the full model and its control, a mask with CE, masks with PoE; their evaluations; raw; one bias model
@@ -160,7 +152,7 @@ def test_a_figure_of_the_paper_and_its_claim(
         finetuning + pruning
     }
 
-    monkeypatch.setattr("srnet.experiment.compute.compute", refuse)
+    monkeypatch.setattr("srnet.experiment.engines.local.compute", refuse)
     assert run(monkeypatch, *command, "--dry-run") == 0
     planned = capsys.readouterr().out.splitlines()
     assert all("  stored  " in line for line in planned[:-4])

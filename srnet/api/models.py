@@ -11,7 +11,7 @@ from srnet.core.errors import UserError, choose, running
 from srnet.core.files import read_json, require_new
 from srnet.core.names import EMBEDDED
 from srnet.core.progress import Reporter
-from srnet.evaluation.verdict import BIASED_BY
+from srnet.evaluation import BIASED_BY, KEEPS_ID
 from srnet.experiment.compute import score_splits
 from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
@@ -266,31 +266,32 @@ def export_model(
     format: str | Format = "merged",
     engine: Engine | None = None,
     say: Callable[[str], None] = lambda line: None,
+    keeps: float = KEEPS_ID,
     **options: Any,
 ) -> Path:
     """Write a model of the store (by key), or a saved subnetwork folder, in a format that others can use.
 
     `format` is one of `srnet.models.formats.base.FORMATS`, by its name or as an instance. `options` are the fields of
     the named one: `dtype` of `subnetwork`, `uniform` of `shrunk`, `int8` of `onnx`. `say` is called with remarks on
-    the result.
+    the result. `keeps` is the share of the full model's ID score that the verdict on the card requires.
     """
     chosen = get_format(format)(**options) if isinstance(format, str) else format
     out = Path(out)
     if not chosen.is_file:
         require_new(out)
-    for line in write(chosen, _source(model, engine or Engine()), out):
+    for line in write(chosen, _source(model, engine or Engine(), keeps), out):
         say(line)
     return out
 
 
-def _source(model: str | Path, engine: Engine) -> Source:
+def _source(model: str | Path, engine: Engine, keeps: float) -> Source:
     if Path(model).is_dir():
         if is_exported(Path(model)):
             raise UserError(f"{model} is an exported model already", "give the key or the folder of its subnetwork")
         return Source(Subnetwork.load(Path(model)))
     node = stored_model(engine.store, str(model))
     subnetwork = replace(Subnetwork.load(engine.store.path(node.key)), max_length=node.max_length)
-    return Source(subnetwork, None, known_about(engine.store, node), load_task(node.task_spec))
+    return Source(subnetwork, None, known_about(engine.store, node, keeps), load_task(node.task_spec))
 
 
 @dataclass(frozen=True)

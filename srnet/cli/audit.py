@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 import srnet
 from srnet.cli.models import Bias, ShortRun, task_spec
@@ -70,25 +68,10 @@ def _print_audit(found: Any) -> None:
         out.print(f"{letter}: {name}")
     for each in tables_of(found):
         if not each.detail:
-            out.print(_table(each))
-            if each.note:
-                out.print(each.note, style="dim")
+            out.print(each)
     _print_worst(found)
     for note in found.notes:
         out.print(f"note: {note}")
-
-
-def _table(given: Any) -> Table:
-    table = Table(title=given.title, title_justify="left", box=SIMPLE_HEAD)
-    for number, name in enumerate(given.columns):
-        # wide enough for the longest number: a header may be folded, a number never
-        width = max((len(part) for row in given.rows for part in row[number].split()), default=1)
-        table.add_column(
-            name, justify="right" if number else "left", no_wrap=not number, min_width=width, overflow="fold"
-        )
-    for row in given.rows:
-        table.add_row(*row)
-    return table
 
 
 def _print_worst(found: Any) -> None:

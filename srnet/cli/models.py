@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Column, Table
 
 import srnet
 from srnet.cli.options import Choice, Command, Fields
@@ -16,6 +15,7 @@ from srnet.config.fields import option
 from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED
 from srnet.core.progress import Reporter
+from srnet.core.tables import Table
 
 
 @dataclass(frozen=True)
@@ -96,24 +96,22 @@ def _scores_table(scores: dict[str, Any]) -> Table:
     """The metrics that all splits have; below each split what the most frequent class would score, if anything."""
     every = list(scores.values())
     metrics = [name for name in every[0]["metrics"] if all(name in each["metrics"] for each in every)]
-    table = Table("split", "kind", *(Column(name, justify="right", no_wrap=True) for name in metrics))
+    rows, majorities = [], []
     for split, each in _id_first(scores):
-        table.add_row(split, each["kind"], *(f"{each['metrics'][name]:.1f}" for name in metrics))
+        rows.append((split, each["kind"], *(f"{each['metrics'][name]:.1f}" for name in metrics)))
         if any(each["majority"][name] for name in metrics):
-            table.add_row("  majority", "", *(f"{each['majority'][name]:.1f}" for name in metrics), style="dim")
-    return table
+            majorities.append(len(rows))
+            rows.append(("  majority", "", *(f"{each['majority'][name]:.1f}" for name in metrics)))
+    return Table(("split", "kind", *metrics), rows, texts=(0, 1), soft=majorities)
 
 
 def _subcases_table(split: str, groups: dict[str, float]) -> Table:
     """Accuracy by sub-case; where sub-cases have levels, each under its own."""
     from srnet.tasks.splits import LEVELS
 
-    table = Table("sub-case", Column("accuracy", justify="right"), title_justify="left")
-    table.title = f"{split}, accuracy by sub-case"
-    for name, value in groups.items():
-        *above, last = name.split(LEVELS)
-        table.add_row("  " * len(above) + last, f"{value:.1f}")
-    return table
+    levels = {name: name.split(LEVELS) for name in groups}
+    rows = [("  " * (len(levels[name]) - 1) + levels[name][-1], f"{value:.1f}") for name, value in groups.items()]
+    return Table(("sub-case", "accuracy"), rows, f"{split}, accuracy by sub-case")
 
 
 @app.command(cls=Command)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from srnet.core.errors import UserError, choose
 from srnet.core.names import file_name
+from srnet.evaluation import KEEPS_ID
 from srnet.experiment.engine import Engine
 from srnet.experiment.estimate import Estimate, estimate, planned_steps
 from srnet.experiment.nodes.base import Node, TaskSpec, every_node
@@ -48,6 +49,8 @@ class Recipe:
     cannot be distinguished from that of longer training."""
     lines: tuple[str, ...] = ()
     """Only these lines of the figure, by their labels, and the full CE models; all if none is named."""
+    keeps: float = KEEPS_ID
+    """The share of the full model's ID score that its subnetworks must keep to be SRNets."""
 
     def __post_init__(self) -> None:
         file_name("a recipe", self.name)

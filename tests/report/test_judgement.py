@@ -27,7 +27,7 @@ from srnet.recipes.profiles import toy_profile
 from srnet.recipes.recipe import Recipe
 from srnet.report import results as notes
 from srnet.report.claims import answer_claims
-from srnet.report.evidence import Evidence
+from srnet.report.evidence import RecipeEvidence
 from srnet.report.masks import MaskPictures
 from srnet.report.page import Page, Section, render_markdown, render_page
 from srnet.report.results import Results
@@ -109,7 +109,7 @@ def made_results(
         remember(store, point.node, answers(point.label, point.seed), point.place.sparsity)
     remember_bias(store, recipe.profile.bias.node(recipe.task, recipe.profile.backbone), bias)
     remember_trainings(store, recipe)
-    return Results(Evidence(recipe, store))
+    return Results(RecipeEvidence(recipe, store))
 
 
 def of_shares(
@@ -213,7 +213,7 @@ def test_a_start_by_early_stopping_says_what_it_saves_and_loses(after: str | Non
         remember(store, point.node, answers(point.label, point.seed))
         remember(store, profile.full(point.seed), answers(FULL, point.seed))
     remember_trainings(store, recipe)
-    (note,) = Results(Evidence(recipe, store)).notes
+    (note,) = Results(RecipeEvidence(recipe, store)).notes
     assert note.startswith("Early stopping began the search after 1 of 1 steps of fine-tuning")
     assert "OOD hard -10.0" in note
 
@@ -348,7 +348,7 @@ def test_ood_sets_are_not_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
 CANDIDATES = (MASK_CE, MASK_POE)
 
 
-class MadeUpEvidence(Evidence):
+class MadeUpEvidence(RecipeEvidence):
     """Random answers instead of stored ones: every line has its own accuracy, every model its own luck."""
 
     def __init__(self, recipe: Recipe, shares: Mapping[str, tuple[float, float]], noise: float, luck: int) -> None:
@@ -365,7 +365,7 @@ class MadeUpEvidence(Evidence):
         labels = self.task.splits[split].labels
         return np.where(rng.random(len(labels)) < share, labels, 1 - labels)
 
-    def scores(self, model: ModelNode) -> dict[str, Any]:
+    def report(self, model: ModelNode) -> dict[str, Any]:
         return {"sparsity": self.sparsities[model.key]}
 
 
@@ -391,12 +391,12 @@ def test_verdicts_and_claims_never_contradict_each_other(
     candidates = [verdict.answer for (label, s), verdict in verdicts.items() if label in CANDIDATES and s <= 0.7]
     assert (found["srnets-a"].answer == "holds") == ("yes" in candidates)
     assert (found["srnets-a"].answer == "does not hold") == (set(candidates) == {"no"})
-    kept = {part.what: part.answer for part in found["keeps-id"].parts}
+    kept = {part.what: part.answer for part in found["keeps-id"].conditions}
     for (label, s), verdict in verdicts.items():
         part = kept.get(f"{label} at {100 * s:g} %, ID minus 95 % of the full model's")
         assert part is None or s <= 0.7
         if part == "holds":
-            assert "ID" not in verdict.fails
+            assert verdict.conditions[0].answer != "does not hold"
         if part == "does not hold":
             assert verdict.answer == "no"
         if part is not None and verdict.answer == "yes":
