@@ -245,7 +245,9 @@ def test_every_command_is_listed() -> None:
 
 
 def test_the_documentation_lists_every_function() -> None:
-    (listed,) = re.findall(r"All are also functions(.*?)Results are stored", (ROOT / "docs" / "commands.md").read_text(), re.S)
+    (listed,) = re.findall(
+        r"All are also functions(.*?)Results are stored", (ROOT / "docs" / "commands.md").read_text(), re.S
+    )
     named = set(re.findall(r"`srnet\.(\w+)`", listed))
     called = {call.function.split(".")[0] for call in CALLS}
     assert called - named == set(), "not in docs/commands.md"
