@@ -10,7 +10,7 @@ import pytest
 
 from srnet.models.backbones import OwnClassifier
 from srnet.tasks.base import Metric, Task
-from srnet.tasks.splits import Kind, Split
+from srnet.tasks.splits import Split, SplitKind
 from srnet.tasks.synthetic import SyntheticTask
 
 
@@ -37,7 +37,7 @@ class Sized:
     answer: str = "class"
 
     def load(self) -> Task:
-        def split(name: str, size: int, kind: Kind = "ID") -> Split:
+        def split(name: str, size: int, kind: SplitKind = "ID") -> Split:
             ids, texts = tuple(map(str, range(size))), ("a",) * size
             return Split(name, kind, ids, texts, texts, np.arange(size) % 2, ("",) * size)
 

@@ -16,8 +16,8 @@ import pytest
 import typer
 
 import srnet
-from srnet.cli.app import app
 from srnet.cli.options import Choice, Fields
+from srnet.cli.program import app
 from srnet.config.fields import options_of
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
@@ -69,10 +69,10 @@ CALLS = (
     Call("claims --until-answered", "claims_until_answered", {"order": Order()}),
     Call("find inference", "find", {**TASK, "command": "srnet find inference"}),
     Call("find inference --dry-run", "plan_find", TASK),
-    Call("finetune", "finetune", TASK),
-    Call("finetune KEY", "train_on", {"model": "KEY"}),
+    Call("finetune", "finetune", {"model": TASK["task"]}),
+    Call("finetune KEY", "finetune", {"model": "KEY"}),
     Call("prune KEY", "prune", {"model": "KEY", "pruner": srnet.MaskTraining()}),
-    Call("prune", "prune_backbone", {**TASK, "pruner": srnet.MaskTraining()}),
+    Call("prune", "prune", {"model": TASK["task"], "pruner": srnet.MaskTraining()}),
     Call("evaluate KEY", "evaluate", {"model": "KEY"}),
     Call("bias", "bias_model", TASK),
     Call(
@@ -265,7 +265,7 @@ def test_claims_have_as_many_seeds_as_an_answer_needs(folder: Path) -> None:
 def test_what_label_words_exclude_is_refused(tiny_backbone: str, folder: Path) -> None:
     task, given = SyntheticTask(train_size=9, dev_size=9, ood_size=9), {"learning_rate": 0.1}
     with pytest.raises(srnet.UserError, match="nothing but scores trains"):
-        srnet.prune_backbone(task, srnet.StaticLocal(), words=("task",), training=given)
+        srnet.prune(task, srnet.StaticLocal(), words=("task",), training=given)
     with pytest.raises(srnet.UserError, match="nothing but scores trains"):
         srnet.prune(srnet.Pretrained(tiny_backbone, task, words=("yes", "no")), srnet.StaticShared(), training=given)
 
@@ -273,7 +273,7 @@ def test_what_label_words_exclude_is_refused(tiny_backbone: str, folder: Path) -
 def test_a_task_without_label_words_has_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "a.csv").write_text("text_a,text_b,label\n" + "a,b,yes\nc,d,no\n" * 9)
     task = srnet.FilesTask("own", ("yes", "no"), str(folder / "a.csv"), str(folder / "a.csv"), leaks="keep")
-    for function, more in ((srnet.finetune, ()), (srnet.prune_backbone, (srnet.OneShot(),))):
+    for function, more in ((srnet.finetune, ()), (srnet.prune, (srnet.OneShot(),))):
         with pytest.raises(srnet.UserError, match="'own' names no label words"):
             function(task, *more, words=("task",))
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from srnet.audit.classifiers import Source, load_classifier
-from srnet.audit.contrast import load_rules
 from srnet.bias.vectors import read_vectors
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError
@@ -102,7 +101,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "YAML": read_yaml,
     "checksum": sha256,
     "data": open_data,
-    "rules": load_rules,
     "SMP mask": lambda path: read_smp(path, {}),
     "torch mask": lambda path: read_reference(path, {}),
     "vectors": lambda path: read_vectors(str(path), None),
@@ -117,7 +115,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 def test_what_is_no_file_is_not_read(kind: str, reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind == "folder" and reader in ("model", "export", "classifier"):
         return  # a folder in the folder of a model is none of its files
-    endings = {"rules": ".py", "vectors": ".npz"} | dict.fromkeys(("model", "export", "classifier"), ".safetensors")
+    endings = {"vectors": ".npz"} | dict.fromkeys(("model", "export", "classifier"), ".safetensors")
     path = tmp_path / f"x{endings.get(reader, '')}"
     make_special(kind, path, monkeypatch)
     said = {"folder": "x.* is a folder", "unreadable": "may not be read"}.get(kind, "x.* is a pipe or a device")

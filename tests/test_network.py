@@ -24,7 +24,7 @@ from srnet.core.errors import UserError
 from srnet.core.lazy import transformers
 from srnet.core.network import NO_TELEMETRY, OFFLINE, _own_folder, guarded_hub, isolate_process
 from srnet.experiment.engine import Engine
-from srnet.experiment.engines.cluster import import_ray
+from srnet.experiment.ray import import_ray
 from srnet.models.checkpoints import read_config, read_model, read_tokenizer
 from srnet.models.formats.onnx import import_onnxruntime
 from srnet.tasks.reading import read_rows
@@ -164,7 +164,7 @@ ONE_PLACE = {
     "from_pretrained": "checkpoints.py",
     "load_dataset": "reading.py",
     "onnxruntime": "onnx.py",
-    "ray": "cluster.py",
+    "ray": "ray.py",
 }
 """Calls and imports that need care, and the one file of srnet that has them."""
 

@@ -1,4 +1,4 @@
-"""The command that compares any two classifiers."""
+"""The commands that compare any two classifiers: `audit`, and `page`, which opens a page with both side by side."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import typer
 
 import srnet
-from srnet.cli.app import Data, Given, Json, Run, app, out
 from srnet.cli.models import Bias, ShortRun, task_spec
 from srnet.cli.options import Command, Fields
+from srnet.cli.program import Data, Given, Json, Run, app, out
 from srnet.core.errors import shortened
 
-SHOWN = 5
+_PRINTED = 5
 """Disagreements that are printed; the page and the csv have the others."""
-TEXT = 160
+_CHARACTERS = 160
 """Characters of a text that are printed."""
 First = Annotated[
     str, typer.Argument(metavar="A", help="A key of the store, a folder (subnetwork, checkpoint, ONNX) or a hub name.")
@@ -80,7 +80,7 @@ def _print_worst(found: Any) -> None:
     total = sum(found.disagreements.values())
     what = "disagreements" if len(found.models) > 1 else "errors"
     out.print(f"{total:,} {what}; the worst:" if total else f"no {what}")
-    for each in islice(disagreements(found.splits), SHOWN):
+    for each in islice(disagreements(found.splits), _PRINTED):
         split, classes = each.judged.split, each.judged.classes
         answers = ", ".join(
             f"{letter} {classes[model.answers[each.row]]} {100 * model.confidence[each.row]:.1f} %"
@@ -88,18 +88,19 @@ def _print_worst(found: Any) -> None:
         )
         out.print(f"  {split.name} {split.ids[each.row]}: {classes[split.labels[each.row]]}; {answers}")
         for text in filter(None, (split.text_a[each.row], split.text_b[each.row])):
-            out.print(f"    {shortened(text, TEXT)}", style="dim")
-
-
-# --- the command that opens a page with two models side by side ---
-
-OtherModel = Annotated[str, typer.Argument(metavar="B", help="The model to compare with A.")]
-Options = Annotated[Given, Fields("Page", "srnet.page.options:PageOptions")]
+            out.print(f"    {shortened(text, _CHARACTERS)}", style="dim")
 
 
 @app.command(cls=Command)
 def page(
-    *, a: First, b: OtherModel, task: Task = None, options: Options, bias: Bias, data: Data, run: ShortRun
+    *,
+    a: First,
+    b: Annotated[str, typer.Argument(metavar="B", help="The model to compare with A.")],
+    task: Task = None,
+    options: Annotated[Given, Fields("Page", "srnet.page.options:PageOptions")],
+    bias: Bias,
+    data: Data,
+    run: ShortRun,
 ) -> None:
     """Open a local page with two models side by side.
 

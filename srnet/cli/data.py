@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 import srnet
-from srnet.cli.app import Data, Given, Json, StoreFolder, app, out, runnable
 from srnet.cli.options import Command, Fields
+from srnet.cli.program import Data, Given, Json, StoreFolder, app, out, runnable
 from srnet.core.errors import UserError
 from srnet.core.tables import Table
 
@@ -102,7 +102,7 @@ def describe(
 ) -> None:
     """Describe your own files once; every command then takes the YAML file as --task."""
     from srnet.tasks.answers.base import get_answer
-    from srnet.tasks.layout import label_counts
+    from srnet.tasks.describe import label_counts
 
     answer, named = get_answer(layout.get("answer", "class")), layout.get("labels") or ()
     written = srnet.describe_files(out_file, train, dev, **files, **layout)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 import srnet
-from srnet.cli.app import Data, Given, Json, Run, StoreFolder, app, out, runnable
 from srnet.cli.options import Choice, Command, Fields
+from srnet.cli.program import Data, Given, Json, Run, StoreFolder, app, out, runnable
 from srnet.config.fields import option
 from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED
@@ -38,7 +38,7 @@ Model = Annotated[str, typer.Argument(help="A key of the store, or the folder of
 ModelKey = Annotated[str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")]
 TrainedKey = Annotated[str | None, typer.Argument(help="Key of a model to train further; leave out for a backbone.")]
 Objective = Annotated[str, Choice("objective", "srnet.objectives.base:OBJECTIVES", "ce")]
-Needs = Annotated[Given, Fields("Objective", "srnet.experiment.objective:Needs")]
+Needs = Annotated[Given, Fields("Objective", "srnet.experiment.nodes.bias:Needs")]
 Bias = Annotated[Given, Fields("Bias model", "srnet.experiment.nodes.bias:BiasSpec")]
 TRAINING = "Training (defaults depend on task, backbone and pruner)"
 Training = Annotated[Given, Fields(TRAINING, "srnet.training.settings:TrainingSettings", show_defaults=False)]
@@ -54,11 +54,15 @@ QuietRun = Annotated[Given, Fields("Options", Run, only=("quiet",))]
 Key = Annotated[bool, typer.Option("--key", help="Print the key alone, for scripts.")]
 
 
-def model_arguments(new: Given, data: Given) -> Given:
-    """Task, backbone and label words, as `srnet.finetune` and `srnet.prune_backbone` take them."""
+def _start(model: str | None, new: Given, data: Given) -> Given:
+    """The model that is trained, as `srnet.finetune` and `srnet.prune` take it: a key, or a task with a backbone."""
+    if model is not None:
+        if new or data:
+            raise UserError("a stored model has its own task, data and backbone", "leave out those options or the key")
+        return {"model": model}
     chosen = NewModel(**new)
     task = srnet.DataOptions(**data).task(chosen.task)
-    return {"task": task, "backbone": chosen.backbone, "words": chosen.words}
+    return {"model": task, "backbone": chosen.backbone, "words": chosen.words}
 
 
 def task_spec(name: str | None, data: Given) -> Any:
@@ -128,19 +132,8 @@ def finetune(
     With a key: the weights of that model train further, under its mask if it has one. The default of --seed is then the
     seed of the model. --teacher and --distil add the imitation of a full model.
     """
-    engine = Run(**run).start()
-    if model is not None:
-        _check_own(new, data)
-        trained = srnet.train_on(model, objective, training=training, engine=engine, **needs)
-    else:
-        made = model_arguments(new, data)
-        trained = srnet.finetune(**made, objective=objective, training=training, engine=engine, **needs)
-    print_trained(trained, json, key)
-
-
-def _check_own(new: Given, data: Given) -> None:
-    if new or data:
-        raise UserError("a stored model has its own task, data and backbone", "leave out those options or the key")
+    how = {"objective": objective, "training": training, "engine": Run(**run).start(), **needs}
+    print_trained(srnet.finetune(**_start(model, new, data), **how), json, key)
 
 
 @app.command(cls=Command)
@@ -163,14 +156,8 @@ def prune(
     --backbone and --seed say which. Its head is the checkpoint's own classifier if that has the labels of the task,
     else a random one, or with --label-words its language-model head. The default of --seed is the seed of the model.
     """
-    engine = Run(**run).start()
-    how = {"pruner": pruner, "objective": objective, "training": training, "engine": engine, **needs}
-    if model is not None:
-        _check_own(new, data)
-        trained = srnet.prune(model, **how)
-    else:
-        trained = srnet.prune_backbone(**model_arguments(new, data), **how)
-    print_trained(trained, json, key)
+    how = {"pruner": pruner, "objective": objective, "training": training, "engine": Run(**run).start(), **needs}
+    print_trained(srnet.prune(**_start(model, new, data), **how), json, key)
 
 
 @app.command(cls=Command)

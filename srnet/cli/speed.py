@@ -9,8 +9,8 @@ import typer
 from rich.text import Text
 
 import srnet
-from srnet.cli.app import Given, Json, Run, StoreFolder, app, out
 from srnet.cli.options import Command, Fields
+from srnet.cli.program import Given, Json, Run, StoreFolder, app, out
 from srnet.core.progress import Terminal
 from srnet.core.tables import Table
 

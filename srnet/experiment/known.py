@@ -14,11 +14,10 @@ from srnet.evaluation import KEEPS_ID
 from srnet.evaluation.evidence import Evidence
 from srnet.evaluation.metrics import measure
 from srnet.evaluation.significance import spread
-from srnet.experiment.compute import read_logits
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.models import Evaluate, ModelNode
-from srnet.experiment.store import Store
+from srnet.experiment.store import Store, read_logits
 from srnet.models.formats.card import About, Scored
 from srnet.tasks.base import Task
 

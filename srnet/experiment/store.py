@@ -18,13 +18,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from srnet.core.errors import UserError
 from srnet.core.files import check_types, new_folder, read_json_object, sha256, write_json, writing
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from srnet.bias.model import BiasPredictions
 
 MANIFEST = "manifest.json"
 _MANIFEST_TYPES: dict[str, Any] = {
@@ -294,3 +299,29 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+# --- arrays of artifacts ---------------------------------------------------------------------------------------------
+
+TOKENS = "{} tokens"
+"""The name under which the logits of every token of a split are stored."""
+
+
+def read_logits(store: Store, key: str) -> dict[str, np.ndarray]:
+    """The logits of an evaluation, by split. They are checked again: a damaged model's would be non-finite."""
+    import numpy as np
+
+    from srnet.core.arrays import finite_logits  # not at the top: `srnet store ls` needs no numpy
+
+    with np.load(store.path(key) / "logits.npz", allow_pickle=False) as file:
+        return {name: finite_logits(file[name], f"the model of evaluation {key}") for name in file.files}
+
+
+def bias_predictions(store: Store, key: str, split: str) -> BiasPredictions:
+    """The predictions of a bias model on a split."""
+    import numpy as np
+
+    from srnet.bias.model import BiasPredictions  # not at the top: it imports scikit-learn
+
+    with np.load(store.path(key) / f"{split}.npz", allow_pickle=False) as file:
+        return BiasPredictions(tuple(file["ids"].tolist()), file["log_probs"])

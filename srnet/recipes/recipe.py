@@ -142,7 +142,7 @@ def _bias_models(node: Node) -> list[Bias]:
     return [node] if isinstance(node, Bias) else [bias for parent in node.parents for bias in _bias_models(parent)]
 
 
-# --- what recipes would compute, and how long it would take ---
+# --- plans ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,12 @@ from srnet.evaluation import MIN_SEEDS
 from srnet.evaluation.metrics import measure
 from srnet.evaluation.significance import Interval, Term, contrast, holm
 from srnet.evaluation.verdict import ALPHA
-from srnet.experiment.compute import bias_predictions
 from srnet.experiment.estimate import training_steps
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import ModelNode
 from srnet.experiment.nodes.objectives import Objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune
-from srnet.experiment.store import Store
+from srnet.experiment.store import Store, bias_predictions
 from srnet.recipes.paradigms import Point, Start, search_behind
 from srnet.recipes.recipe import Reference
 from srnet.report.evidence import Models, RecipeEvidence, Summary
@@ -273,7 +272,7 @@ def _follows_shortcut(evidence: RecipeEvidence, bias: Bias, models: Models) -> d
     for split in evidence.ood:
         labels = evidence.task.splits[split].labels
         # in the order of the split, as they were stored: ids of test examples need not be unique
-        logits = bias_predictions(evidence.store, bias, split).log_probs
+        logits = bias_predictions(evidence.store, bias.key, split).log_probs
         right = evidence.task.answer_kind.decode(evidence.task.splits[split], logits) == labels
         sides = {"shortcut right": (1.0, right), "shortcut wrong": (-1.0, ~right)}
         if right.any() and not right.all():

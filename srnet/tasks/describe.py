@@ -1,10 +1,11 @@
-"""From a user's files to the YAML that describes them."""
+"""Tasks as files: the YAML that describes a user's files, and the examples of a task as csv."""
 
 from __future__ import annotations
 
 import csv
 import io
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -18,8 +19,8 @@ from srnet.tasks.answers.base import get_answer
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.files import FilesTask
-from srnet.tasks.layout import label_counts
-from srnet.tasks.reading import HUB
+from srnet.tasks.layout import cell_of, columns_here, refuse_list
+from srnet.tasks.reading import read_rows
 from srnet.tasks.splits import Split
 
 
@@ -47,7 +48,7 @@ def describe_files(
     extra: dict[str, Any] = {} if ood_train is None else {"ood_train": str(ood_train)}
     spec = FilesTask(out.stem, found, str(train), str(dev), tuple(ood), **extra, **options)
     # a wrong column or a missing file is an error now; bad rows are reported by `srnet data check`
-    spec.check_groups({name: spec.read(name, []) for name in spec.files})
+    spec.check_groups({name: spec.read(name, collect=True) for name in spec.files})
     write_text(out, yaml.safe_dump(_description(spec, out.parent.resolve()), sort_keys=False, allow_unicode=True))
     return out
 
@@ -62,23 +63,40 @@ def _labels_of(train: str, options: Mapping[str, Any]) -> tuple[str, ...]:
 def _description(spec: FilesTask, folder: Path) -> dict[str, Any]:
     """The fields that differ from their defaults, in YAML's types."""
 
-    def near(source: Any) -> Any:
-        if isinstance(source, tuple):
-            return [near(each) for each in source]
-        return source if source.startswith(HUB) else os.path.relpath(Path(source).resolve(), folder)
-
+    spec = spec.with_paths(lambda path: os.path.relpath(Path(path).resolve(), folder))
     values = {f.name: getattr(spec, f.name) for f in fields(spec) if getattr(spec, f.name) != f.default}
     if get_answer(spec.answer).outputs:
         del values["labels"]  # they follow from the answer
-    values |= {name: near(values[name]) for name in ("train", "dev", "ood_train") if name in values}
-    values |= {
-        name: {test: near(path) for test, path in values[name]} for name in ("ood", "id_tests") if name in values
-    }
-    values |= {name: dict(values[name]) for name in ("spellings", "rows") if name in values}
+    values |= {name: dict(values[name]) for name in ("ood", "id_tests", "spellings", "rows") if name in values}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-# --- a task's examples as csv files ---
+def label_counts(
+    source: str,
+    column: str,
+    unlabelled: tuple[str, ...] = (),
+    columns: tuple[str, ...] = (),
+    declared: tuple[str, ...] = (),
+) -> Counter[str]:
+    """The values of a file's label column, and how often they occur. Labels that are declared may be any."""
+    found: Counter[str] = Counter()
+    row: Mapping[str, str] = {}
+    for line, row in read_rows(source, lambda *_: None, columns):
+        cell = cell_of(row, column)
+        label = (cell or "").strip()
+        if label not in declared:
+            refuse_list("label", cell, source, line, column)
+        found[label] += 1
+    for missing in ("", *unlabelled):
+        del found[missing]
+    if not found:
+        raise UserError(f"{source}: no column '{column}' with labels", columns_here(row))
+    if not declared and not 2 <= len(found) <= 100:
+        raise UserError(f"{source}: column '{column}' holds {len(found)} different values", "name the labels yourself")
+    return found
+
+
+# --- the examples of a task as csv files ---------------------------------------------------------------------------
 
 
 def write_csv(task: Task, folder: Path | str) -> list[Path]:

@@ -13,7 +13,9 @@ import psutil
 import pytest
 from processes import ALWAYS, Command, ForkServer, Observed, files, gone, small_recipe, until
 
-from srnet.experiment.engines.pool import attempt
+from srnet.experiment.compute import Outcome
+from srnet.experiment.nodes.base import Node
+from srnet.experiment.pool import picklable
 from srnet.experiment.store import Store
 
 NODES = 11  # for each of two seeds: the raw model, two trained ones, and their scores; and one bias model
@@ -152,11 +154,13 @@ def test_a_bug_in_a_worker_has_its_traceback_when_it_is_pickled() -> None:
     def crash() -> None:
         raise ValueError("nobody thought of this")
 
-    status, error = pickle.loads(pickle.dumps(attempt(crash)))
-    assert status == "failed"
-    assert isinstance(error, RuntimeError)
-    assert "ValueError: nobody thought of this" in str(error)
-    assert "in crash" in str(error), "where it happened"
+    with pytest.raises(ValueError, match="nobody") as crashed:
+        crash()
+    outcome = pickle.loads(pickle.dumps(picklable(Outcome(Node(), "failed", crashed.value))))
+    assert outcome.status == "failed"
+    assert isinstance(outcome.error, RuntimeError)
+    assert "ValueError: nobody thought of this" in str(outcome.error)
+    assert "in crash" in str(outcome.error), "where it happened"
 
 
 def test_interrupted_and_killed_it_goes_on_where_it_was(by_one_process: Grid, grid: Grid, observed: Observed) -> None:

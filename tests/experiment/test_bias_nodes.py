@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 
 from srnet import api
 from srnet.core.errors import UserError
-from srnet.experiment.compute import bias_predictions, logits_on
+from srnet.experiment.compute import _logits
 from srnet.experiment.engine import Engine
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import load_task
@@ -21,6 +21,7 @@ from srnet.experiment.nodes.models import Pretrained
 from srnet.experiment.nodes.objectives import CE, PoE
 from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.rebuild import rebuild
+from srnet.experiment.store import bias_predictions
 from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.files import FilesTask
@@ -58,8 +59,8 @@ def test_the_spec_follows_the_tasks_own_suspicion(tiny_task: SyntheticTask, tiny
         ),
         (
             "overlap",
-            {"vectors": "v.npy,w.txt", "extended": True},
-            "word overlap (7 features, word vectors of v.npy), cross-fitted in 5 folds",
+            {"vectors": "v.npz", "extended": True},
+            "word overlap (7 features, word vectors of v.npz), cross-fitted in 5 folds",
         ),
         ("claim", {}, "the second text alone (a bag of words, no word vectors), cross-fitted in 5 folds"),
         (
@@ -120,10 +121,10 @@ def test_every_training_example_is_judged_by_a_model_to_which_it_is_new(
     engine.execute([weak])
     task = load_task(tiny_task)
     first, second = (
-        logits_on(Subnetwork.load(engine.store.path(model.key)), {"train": task.train}, model.max_length)["train"]
+        _logits(Subnetwork.load(engine.store.path(model.key)), {"train": task.train}, model.max_length)["train"]
         for model in (weak.first, weak.second)
     )
-    found = bias_predictions(engine.store, weak, "train")
+    found = bias_predictions(engine.store, weak.key, "train")
     assert found.ids == task.train.ids
     seen = task.train.shuffled_rows(0, 40)
     expected = log_softmax(first, axis=1)
@@ -131,7 +132,7 @@ def test_every_training_example_is_judged_by_a_model_to_which_it_is_new(
     assert not np.allclose(first[seen], second[seen], atol=1e-3)
     np.testing.assert_allclose(found.log_probs, expected, atol=1e-5)
     for split in ("dev", "challenge"):
-        assert len(bias_predictions(engine.store, weak, split).ids) == len(task.splits[split])
+        assert len(bias_predictions(engine.store, weak.key, split).ids) == len(task.splits[split])
 
 
 def test_objectives_learn_from_it_like_from_any_other(
@@ -188,7 +189,7 @@ def test_a_bias_model_can_read_word_vectors_from_a_file(
     path.write_text("".join(f"{w} {' '.join(f'{x:.3f}' for x in rng.normal(size=4))}\n" for w in words))
     plain, similar = BiasModel(tiny_task), BiasModel(tiny_task, vectors=str(path))
     engine.execute([plain, similar])
-    one, other = (bias_predictions(engine.store, node, "train").log_probs for node in (plain, similar))
+    one, other = (bias_predictions(engine.store, node.key, "train").log_probs for node in (plain, similar))
     assert not np.allclose(one, other)
     assert CE().bias is None
 

@@ -13,9 +13,8 @@ from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import Node
 from srnet.experiment.nodes.bias import BiasModel, BiasSpec
 from srnet.experiment.nodes.models import Evaluate, Pretrained, Rewind
-from srnet.experiment.nodes.objectives import CE, ConfReg, Distilled, Objective, PoE
+from srnet.experiment.nodes.objectives import CE, ConfReg, Distilled, Objective, ObjectiveSources, PoE, make_objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
-from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.objectives.base import OBJECTIVES
 from srnet.pruners.base import PRUNERS
 from srnet.tasks.base import Task
@@ -66,7 +65,7 @@ def test_no_expression_reads_anything(unread: Pretrained) -> None:
 
 @pytest.mark.parametrize("name", sorted(OBJECTIVES))
 def test_no_objective_reads_anything(name: str, unread: Pretrained) -> None:
-    made = make_objective(name, ObjectiveSources(unread, lambda: FineTune(unread)))
+    made = make_objective(name, ObjectiveSources(lambda: BiasModel(unread.task), lambda: FineTune(unread)))
     assert FineTune(unread, made).label
     assert set(made.nodes) == set(made.needs) - {"group"}
 
@@ -78,7 +77,7 @@ def test_a_second_loss_with_bias_and_teacher_is_itself(raw: Pretrained, monkeypa
     monkeypatch.setitem(OBJECTIVES, "other", replace(OBJECTIVES["confreg"], name="other"))
     monkeypatch.setitem(OBJECTIVES, "taught", replace(OBJECTIVES["ce"], name="taught", needs=("teacher",)))
     full = FineTune(raw)
-    sources = ObjectiveSources(raw, lambda: full, teacher=FineTune(replace(raw, seed=1)))
+    sources = ObjectiveSources(lambda: BiasModel(raw.task), lambda: full, FineTune(replace(raw, seed=1)))
     bias, teacher = BiasModel(raw.task), Evaluate(FineTune(replace(raw, seed=1)), ("train",))
     assert make_objective("other", sources) == Objective("other", bias, teacher)
     assert make_objective("taught", sources) == Objective("taught", teacher=teacher)
@@ -96,7 +95,8 @@ def test_a_second_loss_with_bias_and_teacher_is_itself(raw: Pretrained, monkeypa
 def test_the_early_model_is_the_full_one_cut_short(
     training: TrainingSettings, early: TrainingSettings, raw: Pretrained
 ) -> None:
-    made = make_objective("jtt:early_share=0.5", ObjectiveSources(raw, lambda: FineTune(raw, training=training)))
+    sources = ObjectiveSources(pytest.fail, lambda: FineTune(raw, training=training))
+    made = make_objective("jtt:early_share=0.5", sources)
     assert made.nodes == {"early": Evaluate(FineTune(raw, training=early), ("train",))}
 
 

@@ -33,7 +33,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
         compute(node, *args)
         nodes.append(node)
 
-    monkeypatch.setattr("srnet.experiment.engines.local.compute", spy)
+    monkeypatch.setattr("srnet.experiment.compute.compute", spy)
     return nodes
 
 

@@ -16,12 +16,12 @@ from methods import METHODS, STEERED, TRAINING
 from scipy.special import log_softmax
 
 from srnet.core.progress import Reporter
-from srnet.experiment.compute import bias_predictions, load_logits
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.bias import BiasModel
 from srnet.experiment.nodes.models import Evaluate, Pretrained, Rewind
 from srnet.experiment.nodes.objectives import CE, ConfReg, Distilled, PoE
 from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.store import bias_predictions, read_logits
 from srnet.masks.mask import Mask
 from srnet.models.subnetwork import Subnetwork
 from srnet.objectives.base import OBJECTIVES
@@ -90,7 +90,7 @@ def test_pruning_with_poe_trains_with_poe(
     engine.execute([Prune(tuned, TRAINING[name], PoE(bias), replace(tiny_training, seed=77))])
     assert len(poe.calls) == {"imp": 18, "imp-rw": 16}.get(name, 20)
     assert ce.calls == []
-    assert poe.rows("bias") <= float_rows(bias_predictions(engine.store, bias, "train").log_probs)
+    assert poe.rows("bias") <= float_rows(bias_predictions(engine.store, bias.key, "train").log_probs)
 
 
 def test_poe_and_ce_find_different_subnetworks(
@@ -111,7 +111,7 @@ def test_the_students_see_the_stored_teacher(
     objective = ConfReg(bias, tuned)
     assert objective.teacher is not None
     engine.execute([Prune(tuned, MaskTraining(0.5), objective, tiny_training)])
-    teacher = log_softmax(load_logits(engine.store, objective.teacher)["train"], axis=1)
+    teacher = log_softmax(read_logits(engine.store, objective.teacher.key)["train"], axis=1)
     assert spy.rows("teacher") <= float_rows(teacher)
 
 
@@ -139,11 +139,11 @@ def test_distillation_goes_with_every_objective(
     Engine(made.store, Reporter(quiet=True)).execute([node])
     assert len(own.calls) == 3
     assert taught == [(0.25, 3.0)]
-    teacher = log_softmax(load_logits(made.store, objective.teacher)["train"], axis=1)
+    teacher = log_softmax(read_logits(made.store, objective.teacher.key)["train"], axis=1)
     if name == "confreg":
         assert own.rows("teacher") <= float_rows(teacher)
     if name != "ce":
-        assert own.rows("bias") <= float_rows(bias_predictions(made.store, bias, "train").log_probs)
+        assert own.rows("bias") <= float_rows(bias_predictions(made.store, bias.key, "train").log_probs)
 
 
 def test_a_distilled_run_is_another_run(made: Any, tuned: FineTune, tiny_training: TrainingSettings) -> None:
@@ -312,7 +312,7 @@ def test_paradigm_c_reloads_with_its_random_head(
     again = Subnetwork.load(made.store.path(node.key))
     base = again.base()
     logits = predict(again.model(base), encode(tiny_task.load().dev, base.tokenizer, 64))
-    np.testing.assert_array_equal(logits, load_logits(made.store, evaluation)["dev"])
+    np.testing.assert_array_equal(logits, read_logits(made.store, evaluation.key)["dev"])
 
 
 def test_another_seed_draws_another_head(made: Any, raw: Pretrained) -> None:

@@ -17,7 +17,6 @@ from transformers import AutoTokenizer
 
 from srnet.bias.model import BiasPredictions
 from srnet.core.errors import UserError
-from srnet.experiment.compute import bias_predictions
 from srnet.experiment.engine import Engine
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import load_task
@@ -26,6 +25,7 @@ from srnet.experiment.nodes.models import Pretrained
 from srnet.experiment.nodes.objectives import CE, ConfReg, PoE
 from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.rebuild import rebuild
+from srnet.experiment.store import bias_predictions
 from srnet.objectives.base import OBJECTIVES
 from srnet.pruners.imp import IMP
 from srnet.pruners.magnitude import OneShot
@@ -104,7 +104,7 @@ def expected_rows(engine: Engine, bias: BiasModel, task: FilesTask, *names: str)
     """(label, bias) of the rows of some splits, looked up one by one under the example's id."""
     rows: list[Row] = []
     for name in names:
-        split, predictions = load_task(task).splits[name], bias_predictions(engine.store, bias, name)
+        split, predictions = load_task(task).splits[name], bias_predictions(engine.store, bias.key, name)
         by_id = dict(zip(predictions.ids, predictions.log_probs.astype(np.float32).tolist(), strict=True))
         rows += [(label, tuple(by_id[id])) for id, label in zip(split.ids, split.labels.tolist(), strict=True)]
     return rows
@@ -164,7 +164,7 @@ def test_bias_is_found_by_id_not_by_place(
         found = bias_predictions(*args)
         return BiasPredictions(found.ids[::-1], found.log_probs[::-1])
 
-    monkeypatch.setattr("srnet.experiment.objective.bias_predictions", reversed_predictions)
+    monkeypatch.setattr("srnet.experiment.nodes.objectives.bias_predictions", reversed_predictions)
     engine.execute([replace(node, training=replace(ONE_PASS, learning_rate=2e-3))])
     one, other = (run.train.extras["bias"] for run in runs)
     assert len(one) == ID + COPIES * OOD

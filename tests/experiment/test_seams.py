@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.core.errors import UserError
 from srnet.core.progress import Reporter
 from srnet.experiment.compute import Context, compute
@@ -119,7 +119,7 @@ class Average(ModelNode):
 
 
 @compute.register
-def _(node: Average, context: Context, folder: Path) -> None:
+def average(node: Average, context: Context, folder: Path) -> None:
     one, other = context.subnetwork(node.first), context.subnetwork(node.second)
     states = [each.state(each.base()) for each in (one, other)]
     mean = {name: (t + states[1][name]) / 2 if t.is_floating_point() else t for name, t in states[0].items()}

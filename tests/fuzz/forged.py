@@ -161,7 +161,7 @@ def vectors(rng: random.Random, folder: Path) -> list[str]:
 
     path = write_task(folder)
     words = list(WORDS)
-    kind = rng.choice([".vec", ".txt", ".bin", ".npz", ".npy"])
+    kind = rng.choice([".vec", ".txt", ".npz", ".npz"])
     name = f"v{kind}"
     if kind in (".vec", ".txt"):
         head = rng.choice(
@@ -175,11 +175,6 @@ def vectors(rng: random.Random, folder: Path) -> list[str]:
             for w in words
         ]
         (folder / name).write_text("\n".join(([head] if kind == ".vec" else []) + lines))
-    elif kind == ".bin":
-        head = rng.choice(["5 3", "5 3", "5 2", "6 3", "-1 3", "5 -3", "5 99999999999", "99999999999 3", "x y"])
-        (folder / name).write_bytes(
-            head.encode() + b"\n" + b"".join(w.encode() + b" " + struct.pack("3f", 1, 2, 3) for w in words)
-        )
     else:
         array = rng.choice(
             [
@@ -192,23 +187,13 @@ def vectors(rng: random.Random, folder: Path) -> list[str]:
                 np.ones((5, 3), complex),
             ]
         )
-        if kind == ".npz":
-            np.savez(
-                folder / name,
-                **{
-                    rng.choice(["vectors", "vectors", "x"]): array,
-                    rng.choice(["words", "words", "y"]): np.array(words),
-                },
-            )
-        else:
-            np.save(folder / name, array)
-            (folder / "words.txt").write_text("\n".join(words[: rng.choice([5, 5, 4, 0])]))
-            name = f"{name},{rng.choice(['words.txt', 'words.txt', 'none.txt', ''])}"
+        keys = rng.choice(["vectors", "vectors", "x"]), rng.choice(["words", "words", "y"])
+        np.savez(folder / name, **dict(zip(keys, (array, np.array(words)), strict=True)))
     if rng.random() < 0.4:
-        rewrite(folder / name.split(",")[0], functools.partial(damage, rng))
+        rewrite(folder / name, functools.partial(damage, rng))
     if rng.random() < 0.2:
-        packed = folder / (name.split(",")[0] + ".gz")
-        packed.write_bytes(damage(rng, gzip.compress((folder / name.split(",")[0]).read_bytes())))
+        packed = folder / f"{name}.gz"
+        packed.write_bytes(damage(rng, gzip.compress((folder / name).read_bytes())))
         name = packed.name
     return ["bias", "--task", str(path), "--vectors", name, "--shortcut", rng.choice(["overlap", "claim"]), "-q"]
 

@@ -15,8 +15,6 @@ from typing import Any
 from .rubbish import damage, rewrite
 from .valid import BACKBONE, CODED, IMPORTED, SUBNETWORK, WORDS, csv_text, write_subnetwork, write_task
 
-RULES = "from srnet.audit.contrast import rule\n@rule('mine', 'says')\ndef mine(row):\n    return None\n"
-
 
 def special_files(rng: random.Random, folder: Path) -> list[str]:
     """Something else in the place of a file, wherever a command reads one."""
@@ -77,11 +75,6 @@ def _squad(folder: Path) -> tuple[str, list[str]]:
     return "train-v1.1.json", ["data", "check", "squad", "--data", "."]
 
 
-def _rules(folder: Path) -> tuple[str, list[str]]:
-    (folder / "rules.py").write_text(RULES)
-    return "rules.py", _audit(folder, "--rules", "rules.py")
-
-
 def _audit(folder: Path, *more: str, model: str = str(BACKBONE)) -> list[str]:
     return ["audit", model, "--task", str(write_task(folder)), "--out", "audit", "-q", *more]
 
@@ -118,7 +111,7 @@ def _subnetwork(name: str) -> Any:
 
 
 _READERS = (
-    _task, _recipe, _squad, _rules,
+    _task, _recipe, _squad,
     *(_data(name) for name in ("x.csv", "x.tsv", "x.jsonl", "x.csv.gz", "x.parquet")),
     *(_vectors(name) for name in ("v.npz", "v.vec")),
     _mask("smp", "mask.npy"), _mask("srnet-reference", "mask.pt"),

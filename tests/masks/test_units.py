@@ -7,11 +7,11 @@ import copy
 import pytest
 import torch
 import transformers as hf
-from small_models import VARIANTS, logits, tiny
+from small_models import VARIANTS, logits, tiny, unit_mask
 
 from srnet.core.errors import UserError
 from srnet.masks.targets import LAYERS
-from srnet.masks.units import Slice, blocks_of, unit_mask
+from srnet.masks.units import Slice, blocks_of
 
 every = pytest.mark.parametrize("variant", VARIANTS)
 

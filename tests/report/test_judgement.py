@@ -31,7 +31,7 @@ from srnet.report.masks import MaskPictures
 from srnet.report.page import Page, Section, render_markdown, render_page
 from srnet.report.results import Results
 from srnet.tasks.base import Metric, Task
-from srnet.tasks.splits import Coarse, Kind, Split
+from srnet.tasks.splits import Coarse, Split, SplitKind
 from srnet.training.settings import TrainingSettings
 
 pytestmark = pytest.mark.usefixtures("keys_are_cheap")
@@ -51,7 +51,7 @@ class MadeUpTask:
     name: str = "mine"
 
     def load(self) -> Task:
-        def split(name: str, kind: Kind) -> Split:
+        def split(name: str, kind: SplitKind) -> Split:
             size = self.examples
             ids, texts = tuple(map(str, range(size))), tuple(f"{name} {n}" for n in range(size))
             classes = Coarse(("yes", "no"), (0, 1, 1)) if self.coarse and kind == "OOD" else None
@@ -300,7 +300,7 @@ def test_ood_sets_are_not_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
         answers=lambda model, split: answers[split],
     )
     monkeypatch.setattr(notes, "bias_predictions", lambda store, bias, split: SimpleNamespace(log_probs=biased[split]))
-    model: Any = None
+    model: Any = SimpleNamespace(key="")
     found = notes._follows_shortcut(evidence, model, [model])
     assert {split: round(each.difference) for split, each in found.items()} == {"easy": 20, "difficult": 20}
     assert all(each.low > 0 for each in found.values())

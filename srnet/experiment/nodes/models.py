@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from srnet.core.errors import UserError
 from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, answer_of_spec, load_task
-from srnet.models.backbones import OwnClassifier, backbone_hash, find_own_classifier
+from srnet.models.backbones import LoadedBackbone, OwnClassifier, backbone_hash, find_own_classifier, load_backbone
 from srnet.models.heads import Head
 
 TRAIN = "train"
@@ -108,6 +108,15 @@ class Pretrained(ModelNode):
     @property
     def label(self) -> str:
         return f"{self.backbone} on {self.task.name}"
+
+
+@lru_cache(maxsize=1)
+def shared_backbone(name: str, labels: tuple[str, ...], head: Head) -> LoadedBackbone:
+    """A backbone as its checkpoint has it, with any head. All nodes of a process share it, so nothing may change it.
+
+    Only the latest one is kept: most nodes of an experiment have the same.
+    """
+    return load_backbone(name, labels, seed=0, head=head)
 
 
 @lru_cache(maxsize=32)
