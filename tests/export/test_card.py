@@ -15,13 +15,13 @@ from small_models import pruned
 import srnet
 from srnet.evaluation.significance import Interval, spread
 from srnet.evaluation.verdict import judge
-from srnet.experiment.compute import load_logits
 from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.models import Evaluate, Pretrained
 from srnet.experiment.nodes.objectives import CE
 from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.store import read_logits
 from srnet.masks.mask import Mask
 from srnet.models.formats.base import FORMATS, Source
 from srnet.models.formats.card import About, Scored, card_text
