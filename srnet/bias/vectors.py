@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from srnet.core.errors import UserError, reason
 from srnet.core.files import open_data, require_readable
+from srnet.core.lazy import torch
 from srnet.models.backbones import load_backbone
 
 _FORMATS = "a .vec or .txt file (also .gz), or .npz; a .bin or .npy file is converted first: docs/recipes.md"
