@@ -1,9 +1,8 @@
-"""Doors to binary files: masks, subnetwork folders, word vectors and the store."""
+"""Doors to binary files: masks, subnetwork folders and the store."""
 
 from __future__ import annotations
 
 import functools
-import gzip
 import hashlib
 import json
 import os
@@ -18,17 +17,21 @@ from .rubbish import TEXTS, changed, damage, rewrite, value
 from .valid import (
     BACKBONE,
     CODED,
+    EVALUATE,
     IMPORTED,
     QUERY,
     SMP_BYTES,
     SUBNETWORK,
-    WORDS,
     sign,
     stored,
     stored_key,
     write_subnetwork,
     write_task,
 )
+
+MANIFESTS = (
+    "[" * 100_000, "null", "[]", "{}", '{"files": null}', "9" * 10_000, '{"files": {"../../../../x": {}}}',
+)  # fmt: skip
 
 
 def mask_files(rng: random.Random, folder: Path) -> list[str]:
@@ -45,13 +48,7 @@ def mask_files(rng: random.Random, folder: Path) -> list[str]:
         return ["import", "smp", "mask.npy", *IMPORTED]
     name = rng.choice([QUERY, QUERY, QUERY, "classifier", "x", "../../../evil", "module.module."])
     tensor = rng.choice(
-        [
-            torch.ones(8, 8),
-            torch.full((8, 8), float("nan")),
-            torch.ones(8),
-            torch.ones(0),
-            torch.zeros(8, 8, dtype=torch.complex64),
-        ]
+        [torch.ones(8, 8), torch.full((8, 8), float("nan")), torch.ones(8), torch.ones(0), torch.zeros(8, 8).cfloat()]
     )
     held: Any = {f"{name}{rng.choice(['.weight', '.mask', ''])}": tensor, rng.choice(TEXTS): value(rng)}
     if rng.random() < 0.1:
@@ -99,10 +96,10 @@ def subnetworks(rng: random.Random, folder: Path) -> list[str]:
         }
     if kind != 3 or rng.random() < 0.5:
         sign(made / "subnetwork.json", card)
-    path = write_task(folder)
+    write_task(folder)
     command = rng.choice(["evaluate", "evaluate", "merged", "subnetwork", "smp"])
     if command == "evaluate":
-        return ["evaluate", "subnetwork", "--task", str(path)]
+        return list(EVALUATE)
     return ["export", "subnetwork", "--format", command, "--out", "made.npy" if command == "smp" else "made"]
 
 
@@ -155,49 +152,6 @@ def _forge_weights(rng: random.Random, path: Path) -> None:
     save_file({n: t.contiguous() for n, t in weights.items()}, path)
 
 
-def vectors(rng: random.Random, folder: Path) -> list[str]:
-    """Word vectors in every format."""
-    import numpy as np
-
-    path = write_task(folder)
-    words = list(WORDS)
-    kind = rng.choice([".vec", ".txt", ".npz", ".npz"])
-    name = f"v{kind}"
-    if kind in (".vec", ".txt"):
-        head = rng.choice(
-            ["5 3", "5 3", "5 2", "9 3", "-1 3", "5 -3", "5 99999999999", "99999999999 3", "x y", "", "5"]
-        )
-        lines = [
-            f"{w} "
-            + " ".join(
-                rng.choice(["0.5", "1e999", "nan", "x", "", "-1"] if rng.random() < 0.1 else ["0.1"]) for _ in range(3)
-            )
-            for w in words
-        ]
-        (folder / name).write_text("\n".join(([head] if kind == ".vec" else []) + lines))
-    else:
-        array = rng.choice(
-            [
-                np.ones((5, 3)),
-                np.ones((4, 3)),
-                np.ones(5),
-                np.ones((5, 0)),
-                np.full((5, 3), np.nan),
-                np.array(["x"] * 5),
-                np.ones((5, 3), complex),
-            ]
-        )
-        keys = rng.choice(["vectors", "vectors", "x"]), rng.choice(["words", "words", "y"])
-        np.savez(folder / name, **dict(zip(keys, (array, np.array(words)), strict=True)))
-    if rng.random() < 0.4:
-        rewrite(folder / name, functools.partial(damage, rng))
-    if rng.random() < 0.2:
-        packed = folder / f"{name}.gz"
-        packed.write_bytes(damage(rng, gzip.compress((folder / name).read_bytes())))
-        name = packed.name
-    return ["bias", "--task", str(path), "--vectors", name, "--shortcut", rng.choice(["overlap", "claim"]), "-q"]
-
-
 def stores(rng: random.Random, folder: Path) -> list[str]:
     """A store that a disk or a person damaged."""
     shutil.copytree(stored(), folder / "store")
@@ -207,13 +161,8 @@ def stores(rng: random.Random, folder: Path) -> list[str]:
         if artifact.is_dir():
             _damage_artifact(rng, artifact)
     (folder / "store" / "artifacts" / rng.choice([".new-x", "x", "[x]", "a b", ".old-y", "é"])).mkdir(exist_ok=True)
-    commands = [
-        ["store", "ls"],
-        ["store", "verify"],
-        ["store", "gc"],
-        ["store", "gc", "--older-than", rng.choice(["-1", "0", "nan", "1e308", "30"])],
-    ]
-    model = stored_key("Prune")
+    model, age = stored_key("Prune"), rng.choice(["-1", "0", "nan", "1e308", "30"])
+    commands = [["store", name] for name in ("ls", "verify", "gc")] + [["store", "gc", "--older-than", age]]
     commands += [["store", "show", model[: rng.choice([0, 3, 16])]], ["evaluate", model, "-q"]]
     commands += [["bias", "--task", str(path), "-q"], ["export", model, "--format", "merged", "--out", "made"]]
     return rng.choice(commands)
@@ -230,10 +179,6 @@ def _damage_artifact(rng: random.Random, artifact: Path) -> None:
         shutil.rmtree(artifact)
         artifact.write_text("a file")
     elif kind == 2:
-        manifest.write_text(
-            rng.choice(
-                ["[" * 100_000, "null", "[]", "{}", '{"files": null}', "9" * 10_000, '{"files": {"../../../../x": {}}}']
-            )
-        )
+        manifest.write_text(rng.choice(MANIFESTS))
     else:
         manifest.write_text(json.dumps(changed(rng, json.loads(manifest.read_text()))))

@@ -30,14 +30,14 @@ WORDS, LABELS = 101, 2
 @functools.cache
 def exported(kind: str) -> Path:
     """A model of the store in one format."""
-    from srnet import api
+    import srnet
     from srnet.core.progress import Reporter
     from srnet.experiment.engine import Engine
     from srnet.experiment.store import Store
 
     out = Path(tempfile.mkdtemp(prefix="srnet-fuzz-export-")) / kind
     engine = Engine(Store(stored()), Reporter(quiet=True))
-    return api.export_model(stored_key("Prune"), out, format=kind, engine=engine)
+    return srnet.export_model(stored_key("Prune"), out, format=kind, engine=engine)
 
 
 def command(name: str, folder: Path) -> list[str]:
