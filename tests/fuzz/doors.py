@@ -14,9 +14,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from .forged import mask_files, stores, subnetworks
+from .forged import mask_files, stores
 from .harness import Door, execute
-from .model_doors import MODEL_DOORS, VALID_MODELS
+from .model_doors import MODEL_DOORS, subnetworks
 from .page_door import honest_visits, page_requests
 from .rubbish import NAMES, TEXTS, changed, damage
 from .special_files import special_files
@@ -223,4 +223,4 @@ DOORS: dict[str, Door] = {
 }
 EVERY = dict.fromkeys(MODEL_DOORS, 20)
 """Doors whose cases are long have only every so many, unless they are asked for."""
-VALID |= {"page": [honest_visits], "special-files": [checked_task]} | VALID_MODELS
+VALID |= {"page": [honest_visits], "special-files": [checked_task]}

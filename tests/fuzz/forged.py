@@ -1,11 +1,10 @@
-"""Doors to binary files: masks, subnetwork folders and the store."""
+"""Doors to masks and to the store, and files of models that somebody forged."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import json
-import os
 import random
 import shutil
 import struct
@@ -14,20 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .rubbish import TEXTS, changed, damage, rewrite, value
-from .valid import (
-    BACKBONE,
-    CODED,
-    EVALUATE,
-    IMPORTED,
-    QUERY,
-    SMP_BYTES,
-    SUBNETWORK,
-    sign,
-    stored,
-    stored_key,
-    write_subnetwork,
-    write_task,
-)
+from .valid import IMPORTED, QUERY, SMP_BYTES, stored, stored_key, write_task
 
 MANIFESTS = (
     "[" * 100_000, "null", "[]", "{}", '{"files": null}', "9" * 10_000, '{"files": {"../../../../x": {}}}',
@@ -73,37 +59,8 @@ def _header(rng: random.Random) -> Any:
     return lambda data: b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header) % 65536) + header + data[128:]
 
 
-def subnetworks(rng: random.Random, folder: Path) -> list[str]:
-    """Folders of saved subnetworks, with checksums that fit what was forged."""
-    made = folder / "subnetwork"
-    source, mask, forge = rng.choice(
-        [(SUBNETWORK, "mask.bits", _forged_mask), (rng.choice(CODED), "mask.coded", _forged_coded_mask)]
-    )
-    card = {**write_subnetwork(folder, source), "backbone": str(BACKBONE)}
-    kind = rng.randrange(4)
-    if kind == 0:
-        forged = changed(rng, card)
-        card = forged if isinstance(forged, dict) else {"format": 1}
-    elif kind == 1:
-        (made / mask).write_bytes(forge(rng, (made / mask).read_bytes()))
-    elif kind == 2:
-        _forge_weights(rng, made / "weights.safetensors")
-    else:
-        rewrite(made / rng.choice([mask, "weights.safetensors", "subnetwork.json"]), functools.partial(damage, rng))
-    if rng.random() < 0.9 and isinstance(card.get("files"), dict):
-        card["files"] |= {
-            n: hashlib.sha256((made / n).read_bytes()).hexdigest() for n in card["files"] if n in os.listdir(made)
-        }
-    if kind != 3 or rng.random() < 0.5:
-        sign(made / "subnetwork.json", card)
-    write_task(folder)
-    command = rng.choice(["evaluate", "evaluate", "merged", "subnetwork", "smp"])
-    if command == "evaluate":
-        return list(EVALUATE)
-    return ["export", "subnetwork", "--format", command, "--out", "made.npy" if command == "smp" else "made"]
-
-
-def _forged_coded_mask(rng: random.Random, data: bytes) -> bytes:
+def forged_coded_mask(rng: random.Random, data: bytes) -> bytes:
+    """A coded mask with another header or another body, and the checksum that fits."""
     magic, backbone, body = data[:11], data[43:75], data[75:]
     size = int.from_bytes(body[:4], "little")
     header, rest = body[4 : 4 + size], body[4 + size :]
@@ -117,7 +74,8 @@ def _forged_coded_mask(rng: random.Random, data: bytes) -> bytes:
     return magic + hashlib.sha256(body).digest() + body
 
 
-def _forged_mask(rng: random.Random, data: bytes) -> bytes:
+def forged_mask(rng: random.Random, data: bytes) -> bytes:
+    """A mask with other shapes, and the checksum that fits."""
     magic, body = data[:11], data[43:]
     size = int.from_bytes(body[:8], "little")
     shapes = json.loads(body[8 : 8 + size])
@@ -132,7 +90,8 @@ def _forged_mask(rng: random.Random, data: bytes) -> bytes:
     return magic + hashlib.sha256(body).digest() + body
 
 
-def _forge_weights(rng: random.Random, path: Path) -> None:
+def forge_weights(rng: random.Random, path: Path) -> None:
+    """Tensors that are missing, unknown, of another shape or of another type."""
     import torch
     from safetensors.torch import load_file, save_file
 

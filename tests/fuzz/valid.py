@@ -176,15 +176,6 @@ def write_subnetwork(folder: Path, source: Path = SUBNETWORK) -> dict[str, Any]:
     return {key: value for key, value in card.items() if key != "sha256"}
 
 
-def _subnetwork(source: Path, *words: str) -> Maker:
-    def make(folder: Path) -> list[str]:
-        sign(folder / "subnetwork" / "subnetwork.json", {**write_subnetwork(folder, source), "backbone": str(BACKBONE)})
-        write_task(folder)
-        return list(words)
-
-    return make
-
-
 def sign(path: Path, card: dict[str, Any]) -> None:
     """Write a card with the checksum that fits it."""
     digest = hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
@@ -215,7 +206,6 @@ def _with_store(*words: str) -> Maker:
     return make
 
 
-EVALUATE = ("evaluate", "subnetwork", "--task", "task.yaml")
 VALID: dict[str, list[Maker]] = {
     "command-line": [written_task],
     "names": [written_task],
@@ -228,12 +218,7 @@ VALID: dict[str, list[Maker]] = {
         _checked_squad,
     ],
     "masks": [_smp_mask, _reference_mask],
-    "subnetworks": [
-        _subnetwork(SUBNETWORK, *EVALUATE),
-        _subnetwork(CODED[0], *EVALUATE),
-        _subnetwork(SUBNETWORK, "export", "subnetwork", "--format", "merged", "--out", "made"),
-    ],
     "vectors": [_text_vectors, _npz_vectors],
     "store": [_with_store("store", "ls"), _with_store("evaluate", "KEY")],
 }
-"""By door."""
+"""By door; those of models, pages and special files are added beside them."""
