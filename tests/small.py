@@ -24,7 +24,7 @@ def read_no_backbone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any name is a backbone without a classifier, with a hash made of the name."""
     nodes = "srnet.experiment.nodes.models"
     monkeypatch.setattr(f"{nodes}.backbone_hash", lambda name, head=None: f"hash of {name}")
-    monkeypatch.setattr(f"{nodes}.own_classifier_of", lambda name, labels, head: OwnClassifier("there is none"))
+    monkeypatch.setattr(f"{nodes}._own_classifier_of", lambda name, labels, head: OwnClassifier("there is none"))
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def test_the_demonstration_twice(
     assert steps["full model (CE), trained as long"] == steps["mask training (PoE)"] == "20"
     before = (out / "results.csv").read_bytes()
 
-    monkeypatch.setattr("srnet.experiment.engines.local.compute", refuse)
+    monkeypatch.setattr("srnet.experiment.compute.compute", refuse)
     assert run(monkeypatch, *command) == 0
     again = capsys.readouterr()
     assert again.err == "", "nothing was computed"
@@ -84,7 +84,7 @@ def test_the_demonstration_twice(
 def test_a_dry_run_does_nothing(
     tiny_demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("srnet.experiment.engines.local.compute", refuse)
+    monkeypatch.setattr("srnet.experiment.compute.compute", refuse)
     assert run(monkeypatch, "demo", "--measure", "--steps", "10", "--store", "store") == 0
     planned = capsys.readouterr().out.splitlines()
     # a seed: the full model and its control, a mask with CE, masks with PoE; their evaluations; raw; one bias model
@@ -152,7 +152,7 @@ def test_a_figure_of_the_paper_and_its_claim(
         finetuning + pruning
     }
 
-    monkeypatch.setattr("srnet.experiment.engines.local.compute", refuse)
+    monkeypatch.setattr("srnet.experiment.compute.compute", refuse)
     assert run(monkeypatch, *command, "--dry-run") == 0
     planned = capsys.readouterr().out.splitlines()
     assert all("  stored  " in line for line in planned[:-4])

@@ -19,7 +19,7 @@ from srnet.core.tables import Table
 
 
 @dataclass(frozen=True)
-class NewModel:
+class _NewModel:
     """A model that is not yet in the store."""
 
     task: str = "inference"
@@ -32,8 +32,8 @@ class NewModel:
     those of the task. Default: a classifier."""
 
 
-NewModelOptions = Annotated[Given, Fields("Without a key", NewModel)]
-TaskOption = Annotated[Given, Fields("Options", NewModel, only=("task",))]
+NewModelOptions = Annotated[Given, Fields("Without a key", _NewModel)]
+TaskOption = Annotated[Given, Fields("Options", _NewModel, only=("task",))]
 Model = Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")]
 ModelKey = Annotated[str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")]
 TrainedKey = Annotated[str | None, typer.Argument(help="Key of a model to train further; leave out for a backbone.")]
@@ -60,7 +60,7 @@ def _start(model: str | None, new: Given, data: Given) -> Given:
         if new or data:
             raise UserError("a stored model has its own task, data and backbone", "leave out those options or the key")
         return {"model": model}
-    chosen = NewModel(**new)
+    chosen = _NewModel(**new)
     task = srnet.DataOptions(**data).task(chosen.task)
     return {"model": task, "backbone": chosen.backbone, "words": chosen.words}
 
@@ -72,7 +72,7 @@ def task_spec(name: str | None, data: Given) -> Any:
     return None if name is None else srnet.DataOptions(**data).task(name)
 
 
-def print_trained(trained: Any, json: bool, key: bool = False) -> None:
+def _print_trained(trained: Any, json: bool, key: bool = False) -> None:
     if key:
         out.print(trained.key)
     elif json:
@@ -133,7 +133,7 @@ def finetune(
     seed of the model. --teacher and --distil add the imitation of a full model.
     """
     how = {"objective": objective, "training": training, "engine": Run(**run).start(), **needs}
-    print_trained(srnet.finetune(**_start(model, new, data), **how), json, key)
+    _print_trained(srnet.finetune(**_start(model, new, data), **how), json, key)
 
 
 @app.command(cls=Command)
@@ -157,7 +157,7 @@ def prune(
     else a random one, or with --label-words its language-model head. The default of --seed is the seed of the model.
     """
     how = {"pruner": pruner, "objective": objective, "training": training, "engine": Run(**run).start(), **needs}
-    print_trained(srnet.prune(**_start(model, new, data), **how), json, key)
+    _print_trained(srnet.prune(**_start(model, new, data), **how), json, key)
 
 
 @app.command(cls=Command)
@@ -166,7 +166,7 @@ def evaluate(
 ) -> None:
     """Score a model in and out of distribution."""
     trained = srnet.evaluate(model, task=task_spec(task, data), engine=Run(**run).start())
-    print_trained(trained, json)
+    _print_trained(trained, json)
     for split, report in _id_first(trained.scores):
         if subcases and report["groups"] and not json:
             out.print(_subcases_table(split, report["groups"]))
@@ -175,8 +175,8 @@ def evaluate(
 @app.command(cls=Command)
 def bias(*, new: TaskOption, bias: Bias, data: Data, run: ShortRun, json: Json = False) -> None:
     """Fit the bias model of a task and show how biased it is: high in distribution, poor out of it."""
-    task = srnet.DataOptions(**data).task(NewModel(**new).task)
-    print_trained(srnet.bias_model(task, srnet.BiasSpec(**bias), engine=Run(**run).start()), json)
+    task = srnet.DataOptions(**data).task(_NewModel(**new).task)
+    _print_trained(srnet.bias_model(task, srnet.BiasSpec(**bias), engine=Run(**run).start()), json)
 
 
 @dataclass(frozen=True)

@@ -104,28 +104,16 @@ class Engine:
 
     def plan(self, targets: Iterable[Node]) -> list[Node]:
         """The distinct nodes that have to be computed, in an order that respects their parents. Each is checked."""
-        ordered: dict[str, Node] = {}
-        seen: set[str] = set()
-
-        def visit(node: Node) -> None:
-            if node.key in seen:
-                return
-            seen.add(node.key)
-            if self.store.has(node.key):
-                return
-            if node.key in self.store.corrupt:
-                self.reporter.warn(
-                    f"artifact {node.key} ({node.label}) is damaged: {self.store.corrupt[node.key]}; computing it again"
-                )
-            for parent in node.parents:
-                visit(parent)
-            ordered[node.key] = node
-
-        for target in targets:
-            visit(target)
-        for node in ordered.values():
+        missing = list(every_node(targets, leave_out=self._is_stored).values())
+        for node in missing:
             node.check()
-        return list(ordered.values())
+        return missing
+
+    def _is_stored(self, node: Node) -> bool:
+        stored = self.store.has(node.key)
+        if not stored and (problem := self.store.corrupt.get(node.key)):
+            self.reporter.warn(f"artifact {node.key} ({node.label}) is damaged: {problem}; computing it again")
+        return stored
 
 
 # --- the schedule ----------------------------------------------------------------------------------------------------

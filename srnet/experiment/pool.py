@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
 import signal
 import time
 import traceback
@@ -18,7 +17,7 @@ from typing import Any
 
 from srnet.core.device import VISIBLE
 from srnet.core.errors import UserError
-from srnet.core.processes import run_with_parent
+from srnet.core.processes import environment, run_with_parent
 from srnet.core.progress import Watch
 from srnet.experiment.compute import Context, Outcome, compute_once
 from srnet.experiment.nodes.base import Node
@@ -76,9 +75,15 @@ class _Worker:
         arguments = (__name__, serve.__name__, theirs, self.root, self.report_to, self.threads)
         name = f"srnet-worker-{self.index}"
         self._process = SPAWN.Process(target=run_with_parent, args=arguments, daemon=True, name=name)
-        with _environment(self.threads, self.gpu), _sigint_blocked():
+        with environment(self._variables), _sigint_blocked():
             self._process.start()
         theirs.close()  # so that the end of the process is the end of the pipe
+
+    @property
+    def _variables(self) -> dict[str, str]:
+        """The variables that a worker needs before it imports torch: its share of the cores, and its GPU."""
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(self.threads))
+        return threads if self.gpu is None else {**threads, VISIBLE: self.gpu}
 
     def read(self) -> list[Outcome]:
         """Handle one message: an outcome, which is returned, a line for the user, or the progress."""
@@ -108,24 +113,6 @@ class _Worker:
         self._process.terminate()
         self._process.join()
         self.connection.close()
-
-
-@contextlib.contextmanager
-def _environment(threads: int, gpu: str | None) -> Iterator[None]:
-    """Set variables that a worker needs before it imports torch: its share of the cores, and its GPU."""
-    chosen = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    if gpu is not None:
-        chosen[VISIBLE] = gpu
-    before = {name: os.environ.get(name) for name in chosen}
-    os.environ.update(chosen)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from srnet.core.device import CPU_SWITCH, cpu_requested
 from srnet.core.errors import UserError
 from srnet.core.network import disable_telemetry
+from srnet.core.processes import environment
 from srnet.core.progress import Watch
 from srnet.experiment.compute import Context, Outcome, compute_once
 from srnet.experiment.nodes.base import Node
@@ -44,7 +45,7 @@ class RayExecutor:
 
     def __init__(self, workers: int | None, store: Store, report_to: tuple[str, ...]) -> None:
         self._ray = import_ray()
-        self._guard = None if self._ray.is_initialized() else start(self._ray, os.environ.get("RAY_ADDRESS"))
+        self._guard = None if self._ray.is_initialized() else _start(self._ray, os.environ.get("RAY_ADDRESS"))
         machines = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         share = _share_of(machines, workers, on_cpu=cpu_requested())
         self.size, self._threads = share.workers, max(1, share.cpus)
@@ -160,12 +161,12 @@ def import_ray() -> Any:
     return ray
 
 
-def start(ray: Any, address: str | None) -> ExitStack:
+def _start(ray: Any, address: str | None) -> ExitStack:
     """Start Ray or join a cluster. Closing what is returned ends every process of a Ray that was started."""
-    check_address(address)
+    _check_address(address)
     options = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.CRITICAL}
     with ExitStack() as stack:
-        marked = stack.enter_context(guarded())
+        marked = stack.enter_context(_guarded())
         try:
             with marked:
                 ray.init(address=address, **options)
@@ -175,7 +176,7 @@ def start(ray: Any, address: str | None) -> ExitStack:
         return stack.pop_all()
 
 
-def check_address(address: str | None) -> None:
+def _check_address(address: str | None) -> None:
     """Check that the address answers: Ray itself would wait without a limit."""
     place = re.fullmatch(r"(?:ray://)?\[?([^/\]]+)\]?:(\d{1,5})", address or "")
     if address in (None, "", "auto", "local"):
@@ -189,7 +190,7 @@ def check_address(address: str | None) -> None:
 
 
 @contextmanager
-def guarded() -> Iterator[AbstractContextManager[None]]:
+def _guarded() -> Iterator[AbstractContextManager[None]]:
     """Start a process that ends the processes of Ray after this block, also if this process is killed.
 
     Processes that are started inside the returned context manager have a mark, by which they are found.
@@ -201,13 +202,4 @@ def guarded() -> Iterator[AbstractContextManager[None]]:
         assert guard.stdout is not None
         if not guard.stdout.readline():
             raise UserError("engine 'ray' needs psutil", "pip install 'srnet[ray]', or choose --engine pool")
-        yield _marked(mark)
-
-
-@contextmanager
-def _marked(mark: str) -> Iterator[None]:
-    os.environ[MARK] = mark
-    try:
-        yield
-    finally:
-        os.environ.pop(MARK, None)
+        yield environment({MARK: mark})

@@ -40,10 +40,6 @@ _LARGEST = 2**63
 """Bytes or seconds."""
 
 
-def default_store() -> Path:
-    return Path(os.environ.get("SRNET_STORE") or user_cache_path("srnet") / "store")
-
-
 @dataclass(frozen=True)
 class Entry:
     key: str
@@ -60,7 +56,7 @@ class Busy(Exception):
 
 class Store:
     def __init__(self, root: Path | str | None = None) -> None:
-        self.root = Path(root) if root is not None else default_store()
+        self.root = Path(root or os.environ.get("SRNET_STORE") or user_cache_path("srnet") / "store")
         self._verified: set[str] = set()
         self.corrupt: dict[str, str] = {}
         """key -> problem, for damaged artifacts that this process found."""
@@ -70,8 +66,6 @@ class Store:
         with writing(self.root):
             for folder in (self.artifacts, self.root / "work", self.root / "locks"):
                 folder.mkdir(parents=True, exist_ok=True)
-            if not os.access(self.root / "locks", os.W_OK):
-                raise UserError(f"cannot write {self.root}: permission denied", "choose a folder you can write to")
             probe = self.root / "locks" / f".probe-{os.getpid()}"
             probe.write_text("")
             probe.unlink(missing_ok=True)  # another process may sweep
@@ -86,7 +80,7 @@ class Store:
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Mark the store as used by a run, so that `gc` does not remove its artifacts."""
-        with self._held(f"run-{os.getpid()}-{time.time_ns()}"):
+        with self.lock(f"run-{os.getpid()}-{time.time_ns()}"):
             yield
 
     @property
@@ -173,13 +167,8 @@ class Store:
     # --- writing ---------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def lock(self, key: str, on_wait: Callable[[], None] | None = None, *, wait: bool = True) -> Iterator[None]:
-        """Held by one process at a time. If another has it: wait for it, or raise `Busy`."""
-        with self._held(key, on_wait, wait=wait):
-            yield
-
-    @contextmanager
-    def _held(self, name: str, on_wait: Callable[[], None] | None = None, *, wait: bool = True) -> Iterator[None]:
+    def lock(self, name: str, on_wait: Callable[[], None] | None = None, *, wait: bool = True) -> Iterator[None]:
+        """A lock that one process holds at a time. If another has it: wait for it, or raise `Busy`."""
         with writing(self.root):
             (self.root / "locks").mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.root / "locks" / f"{name}.lock")

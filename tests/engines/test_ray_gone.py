@@ -15,7 +15,7 @@ from processes import Command, ForkServer, Observed, small_recipe
 from processes import gone as ended
 from refusals import refused
 
-from srnet.experiment.ray import check_address, guarded, start
+from srnet.experiment.ray import _check_address, _guarded, _start
 from srnet.experiment.store import Store
 
 pytest.importorskip("ray")
@@ -28,18 +28,18 @@ def test_an_address_that_does_not_answer_is_refused_at_once() -> None:
         port = taken.getsockname()[1]
         for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
             with refused(address, "RAY_ADDRESS"):
-                check_address(address)
+                _check_address(address)
 
 
 @pytest.mark.parametrize("address", ["nonsense", "host", "host:99999999", "host:port", "http://x/y:1/"])
 def test_what_is_no_address_is_refused(address: str) -> None:
     with refused(address, "host:port"):
-        check_address(address)
+        _check_address(address)
 
 
 @pytest.mark.parametrize("address", [None, "", "auto", "local"])
 def test_words_that_ray_knows_pass(address: str | None) -> None:
-    check_address(address)
+    _check_address(address)
 
 
 def test_ray_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,9 +48,9 @@ def test_ray_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
             raise RuntimeError("no room\nfor sockets")
 
     with refused("no room for sockets", "--engine pool"):
-        start(Broken(), None)
+        _start(Broken(), None)
     monkeypatch.setattr("sys.executable", "/bin/true")
-    with refused("psutil", "--engine pool"), guarded():
+    with refused("psutil", "--engine pool"), _guarded():
         pytest.fail("the guard is not ready")
 
 
@@ -59,7 +59,7 @@ def test_what_ray_started_ends_with_the_process_that_is_killed() -> None:
     reading, writing = os.pipe()
     if (killed := os.fork()) == 0:
         try:
-            with guarded() as marked:
+            with _guarded() as marked:
                 other = subprocess.Popen(wait)
                 with marked:
                     found = subprocess.Popen(wait)

@@ -132,7 +132,7 @@ def test_what_is_stored_can_be_read_where_nothing_can_be_written(
     def refuse(*args: object, **kwargs: object) -> Any:
         raise UserError("read-only file system")
 
-    for name in ("open", "_held", "writing"):
+    for name in ("open", "lock", "writing"):
         monkeypatch.setattr(Store, name, refuse)
     fresh = Engine(again(engine.store), Reporter(quiet=True))
     fresh.execute([raw, Evaluate(raw)])

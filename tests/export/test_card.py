@@ -15,13 +15,13 @@ from small_models import pruned
 import srnet
 from srnet.evaluation.significance import Interval, spread
 from srnet.evaluation.verdict import judge
-from srnet.experiment.compute import load_logits
 from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.models import Evaluate, Pretrained
 from srnet.experiment.nodes.objectives import CE
 from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.store import read_logits
 from srnet.masks.mask import Mask
 from srnet.models.formats.base import FORMATS, Source
 from srnet.models.formats.card import About, Scored, card_text
@@ -118,7 +118,7 @@ def test_what_the_store_knows(subnetworks: list[Prune], engine: Engine) -> None:
     task = load_task(subnetworks[0].task_spec)
 
     def accuracy(model: Any, split: str) -> float:
-        answers = load_logits(engine.store, Evaluate(model))[split].argmax(1)
+        answers = read_logits(engine.store, Evaluate(model).key)[split].argmax(1)
         return 100 * float((answers == task.splits[split].labels).mean())
 
     for scored in about.scores:

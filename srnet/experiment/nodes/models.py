@@ -15,6 +15,7 @@ from srnet.models.heads import Head
 
 TRAIN = "train"
 """The name of every task's training data."""
+_own_classifier_of = lru_cache(maxsize=32)(find_own_classifier)  # it loads the checkpoint
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Pretrained(ModelNode):
     @property
     def own_classifier(self) -> OwnClassifier:
         """The classifier of the checkpoint, if its labels are those of the task."""
-        return own_classifier_of(self.backbone, load_task(self.task).labels, self.head)
+        return _own_classifier_of(self.backbone, load_task(self.task).labels, self.head)
 
     @property
     def fine_tuned(self) -> bool:
@@ -117,12 +118,6 @@ def shared_backbone(name: str, labels: tuple[str, ...], head: Head) -> LoadedBac
     Only the latest one is kept: most nodes of an experiment have the same.
     """
     return load_backbone(name, labels, seed=0, head=head)
-
-
-@lru_cache(maxsize=32)
-def own_classifier_of(backbone: str, labels: tuple[str, ...], head: Head) -> OwnClassifier:
-    """`find_own_classifier`, which loads the checkpoint, once in a process."""
-    return find_own_classifier(backbone, labels, head)
 
 
 @dataclass(frozen=True)
