@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
+from refusals import refused
 
-from srnet.core.errors import UserError
 from srnet.core.progress import is_secondary_rank, world_size
 from srnet.training.hardware import ALONE, connect
 
@@ -23,24 +23,24 @@ def test_a_world_size_that_is_no_number_is_a_process_alone(value: str, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "named"),
     [
-        ({"RANK": "x"}, "RANK is 'x', not a whole number; start it with torchrun"),
-        ({"LOCAL_RANK": ""}, "LOCAL_RANK is '', not a whole number"),
-        ({}, "cannot join 2 processes: .*MASTER_ADDR.*start them with torchrun"),
-        ({"MASTER_ADDR": "localhost", "MASTER_PORT": "zz"}, "cannot join 2 processes: .*'zz'"),
+        ({"RANK": "x"}, "RANK is 'x'"),
+        ({"LOCAL_RANK": ""}, "LOCAL_RANK is ''"),
+        ({}, "MASTER_ADDR"),
+        ({"MASTER_ADDR": "localhost", "MASTER_PORT": "zz"}, "'zz'"),
     ],
     ids=str,
 )
 def test_a_launch_that_cannot_be_joined_is_one_line(
-    variables: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str], named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     for name, given in ({"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"} | variables).items():
         monkeypatch.setenv(name, given)
     assert not is_secondary_rank(), "the line would not be shown"
-    with pytest.raises(UserError, match=said):
+    with refused(named, "torchrun"):
         connect()
 
 
