@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from commands import run
-from series import recipe_of
 from small import small_defaults
 
 import srnet
 import srnet.models.checkpoints
 from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
-from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import Node
-from srnet.experiment.store import Store
 from srnet.models.backbones import backbone_hash
 from srnet.models.checkpoints import folder_or_name
 from srnet.pruners.magnitude import OneShot
 from srnet.recipes import profiles as toy
 from srnet.recipes.demo import DemoSettings
-from srnet.recipes.paradigms import Profile, Search, full, of_fine_tuned
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.settings import TrainingSettings
 
@@ -171,18 +166,6 @@ def test_a_figure_of_the_paper_and_its_claim(
     )
     said = capsys.readouterr()
     assert "one seed; at least 3 are needed" in " ".join(said.out.replace("│", " ").split())
-
-
-def test_a_recipe_without_ood_files(tiny_backbone: str, tmp_path: Path) -> None:
-    (tmp_path / "d.csv").write_text("text_a,text_b,label\n" + "the lawyer,the judge,yes\nthe doctor,a judge,no\n" * 4)
-    task = srnet.FilesTask("own", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv"), leaks="keep")
-    training = TrainingSettings(steps=2, eval_every=2, batch_size=4, max_length=32)
-    half = partial(of_fine_tuned, label="magnitude", search=Search("one-shot", sparsities=(0.5,)))
-    recipe = recipe_of(Profile(task, tiny_backbone, finetuning=training), partial(full, label="full"), half)
-    engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True))
-    results = srnet.run_recipe(recipe, tmp_path / "out", engine)
-    assert [summary.verdict for summary in results.summaries] == [None, None]
-    assert "No verdict" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_the_embedded_backbone(engine: Engine, tiny_task: SyntheticTask) -> None:

@@ -16,14 +16,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 from urllib.request import urlopen
 
 import pytest
 import typer
+from commands import every_command
 from processes import HERE, LIBRARIES, environment, small_recipe, started_fork_server
-
-from srnet.cli.program import app
 
 ROOT = HERE.parent
 
@@ -185,15 +183,7 @@ DOCUMENTS = (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" 
 HELP = (ROOT / "srnet" / "cli").glob("*.py")
 
 
-def commands_of(command: Any, *names: str) -> Iterator[tuple[str, Any]]:
-    """Every command by its name, "data check", with its options."""
-    for name, each in getattr(command, "commands", {}).items():
-        yield from commands_of(each, *names, name)
-    if not hasattr(command, "commands"):
-        yield " ".join(names), command
-
-
-COMMANDS = dict(commands_of(typer.main.get_command(app)))
+COMMANDS = {" ".join(words): command for words, command in every_command().items()}
 
 
 def options_in(text: str) -> dict[str, set[str]]:

@@ -37,7 +37,7 @@ def words(text: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Tokens:
+class _Tokens:
     """The words of some texts in one array, each as its index in `vocabulary`."""
 
     ids: np.ndarray
@@ -55,7 +55,7 @@ def _as_bytes(text: str) -> str:
     return " ".join(words(text)).encode().decode("latin-1")
 
 
-def tokenise(texts: Sequence[str]) -> Tokens:
+def tokenise(texts: Sequence[str]) -> _Tokens:
     """The same as `words` of each text, but fast: all texts are one array of bytes."""
     plain = [text if text.isascii() else _as_bytes(text) for text in texts]
     text_ends = np.cumsum(np.fromiter(map(len, plain), np.int64, len(plain)) + 1)
@@ -69,7 +69,7 @@ def tokenise(texts: Sequence[str]) -> Tokens:
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(raw.translate(_TO_LOWER, delete=_BETWEEN))]
     encoding = pa.Array.from_buffers(pa.string(), len(starts), buffers).dictionary_encode()
     counts = np.diff(np.searchsorted(starts, text_ends), prepend=0)
-    return Tokens(encoding.indices.to_numpy(), counts, encoding.dictionary.to_pylist())
+    return _Tokens(encoding.indices.to_numpy(), counts, encoding.dictionary.to_pylist())
 
 
 def chunks(size: int) -> Iterator[slice]:
@@ -135,7 +135,7 @@ def _columns(pairs: _Pairs, vectors: WordVectors | None, extended: bool) -> list
 class _Pairs:
     """The pairs with words on both sides, the longest premise first. A row is a pair's index in the chunk."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: _Tokens) -> None:
         """`tokens`: of all premises, then of all hypotheses."""
         self._tokens = tokens
         (premise_starts, starts), (premise_lengths, lengths) = (

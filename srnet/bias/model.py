@@ -76,7 +76,7 @@ def _predict(model: Pipeline, x: FeatureMatrix, classes: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class BiasScorer:
+class _BiasScorer:
     """The bias model for texts that it was not fitted on, such as dev and the OOD sets."""
 
     of_split: Callable[[Split], FeatureMatrix]
@@ -93,11 +93,11 @@ class BiasScorer:
 
 def fit_bias_scorer(
     task: Task, shortcut: Shortcut, vectors: WordVectors | None, *, extended: bool = False
-) -> BiasScorer:
+) -> _BiasScorer:
     """The bias model fitted on all training data."""
     of_split = _features_of(task, shortcut, vectors, extended)
     x, y = of_split(task.train), task.train.labels
-    return BiasScorer(of_split, _fit(x, y, _alike(x), np.arange(len(y))), len(task.labels))
+    return _BiasScorer(of_split, _fit(x, y, _alike(x), np.arange(len(y))), len(task.labels))
 
 
 def _features_of(

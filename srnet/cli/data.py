@@ -1,4 +1,4 @@
-"""Commands about data: look before you train, and describe your own files."""
+"""Commands about data (check, describe, write) and about the store of results (ls, show, verify, gc)."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def _lines(split: Any) -> list[str]:
     in_train = ", ".join(f"{what}: {share(count)}" for what, count in shared.items())
     ends = ", ".join(f"{label}: {percent:.0f} %" for label, percent in split.final_sign.items())
     facts = {"labels": labels, "scores": scores, "in train": "" if split.name == "train" else in_train}
-    return [f"{split.name}, {what}  {said}" for what, said in (facts | {"end in . ! ?": ends}).items() if said]
+    return [f"{split.name}, {what}  {text}" for what, text in (facts | {"end in . ! ?": ends}).items() if text]
 
 
 @dataclass(frozen=True)
-class Files:
+class _Files:
     """Files to describe besides the training and dev examples."""
 
     ood: tuple[tuple[str, str], ...] = ()
@@ -97,12 +97,12 @@ def describe(
     train: Annotated[Path, typer.Option(help="Training examples: csv, tsv, txt, jsonl (.gz) or parquet.")],
     dev: Annotated[Path, typer.Option(help="In-distribution examples that choose checkpoints.")],
     out_file: Annotated[Path, typer.Option("--out", help="The YAML file to write; its name is the task's.")],
-    files: Annotated[Given, Fields("Options", Files)],
+    files: Annotated[Given, Fields("Options", _Files)],
     layout: Annotated[Given, Fields("Columns and answers", "srnet.tasks.files:FilesTask", only=LAYOUT)],
 ) -> None:
     """Describe your own files once; every command then takes the YAML file as --task."""
     from srnet.tasks.answers.base import get_answer
-    from srnet.tasks.describe import label_counts
+    from srnet.tasks.layout import label_counts
 
     answer, named = get_answer(layout.get("answer", "class")), layout.get("labels") or ()
     written = srnet.describe_files(out_file, train, dev, **files, **layout)

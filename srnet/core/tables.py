@@ -13,7 +13,7 @@ from rich.text import Text
 from srnet.core.errors import printable
 
 UNFOLDED = 16
-"""Characters up to which a word of a column of text stays on one line of a terminal."""
+"""Characters up to which names in the first column, such as keys, stay on one line of a terminal."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,12 @@ class Table:
         title = _terminal_text(self.title) if self.title else None
         framed = Framed(title=title, title_justify="left", show_lines=several_lines)
         for number, name in enumerate(self.columns):
-            longest = max((len(word) for row in self.rows for word in row[number].split()), default=1)
+            cells = [row[number] for row in self.rows]
             if number in self.texts:
-                framed.add_column(_terminal_text(name), overflow="fold", min_width=min(longest, UNFOLDED))
+                short = number == 0 and max(map(len, cells), default=0) <= UNFOLDED
+                framed.add_column(_terminal_text(name), overflow="fold", no_wrap=short)
             else:  # a header may be folded, a number never
+                longest = max((len(word) for cell in cells for word in cell.split()), default=1)
                 framed.add_column(_terminal_text(name), overflow="fold", min_width=longest, justify="right")
         for number, row in enumerate(self.rows):
             framed.add_row(*map(_terminal_text, row), style="dim" if number in self.soft else None)

@@ -109,7 +109,7 @@ class _StaticShared(_Static):
         return shared_counts(scores, local, totals, self.pruner.smoothing(), least)
 
 
-def _kind_of(name: str) -> str:
+def matrix_kind(name: str) -> str:
     """The name of a matrix without its layer number, such as `encoder.layer.*.attention.self.query`."""
     return re.sub(r"(?<=\.)\d+(?=\.)", "*", name)
 
@@ -128,7 +128,7 @@ def shared_counts(
     """
     kinds: dict[str, list[str]] = {}
     for name in sorted(scores):
-        kinds.setdefault(_kind_of(name), []).append(name)
+        kinds.setdefault(matrix_kind(name), []).append(name)
     means = torch.stack([torch.sigmoid(each / temperature).mean() for each in scores.values()])
     shares = dict(zip(scores, means.tolist(), strict=True))  # at once: each `tolist` would wait for a GPU
     counts: dict[str, int] = {}

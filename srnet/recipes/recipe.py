@@ -45,8 +45,8 @@ class Recipe:
     title: str = ""
     """What the figure shows, in a few words."""
     control: bool = True
-    """Whether full CE models trained as long as the longest search are shown: without them, what a search finds cannot
-    be told from what longer training finds."""
+    """Whether full CE models trained as long as the longest search are shown: without them, the effect of a search
+    cannot be distinguished from that of longer training."""
     lines: tuple[str, ...] = ()
     """Only these lines of the figure, by their labels, and the full CE models; all if none is named."""
     keeps: float = KEEPS_ID

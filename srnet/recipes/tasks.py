@@ -11,7 +11,7 @@ from srnet.config.values import arguments_of, build, convert, located
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError, choose
 from srnet.experiment.nodes.base import TaskSpec
-from srnet.tasks.base import DATASETS, TASK_FAMILIES, known_tasks
+from srnet.tasks.base import DATASETS, TASK_FAMILIES
 from srnet.tasks.files import BadRows, Leaks, OfFiles
 from srnet.tasks.splits import Decision
 from srnet.tasks.synthetic import SyntheticTask
@@ -34,7 +34,7 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
             return _dataset(values, folder)
         families = TASK_FAMILIES.values() if isinstance(values, Mapping) else ()
         spec = next((family.spec for family in families if family.describes(values)), SyntheticTask)
-        task = build(spec, values)
+        task: Any = build(spec, values)
         return task.resolved(folder) if isinstance(task, OfFiles) else task
 
 
@@ -42,7 +42,7 @@ def _named(name: str) -> dict[str, str]:
     if Path(name).suffix:  # no name of a task has one
         fix = "describe your files first, `srnet data describe --train FILE ...`, and give its YAML file"
         raise UserError(f"'{name[:80]}' is not the YAML file of a task", fix)
-    choose("task", name, known_tasks())
+    choose("task", name, [*(each for family in TASK_FAMILIES.values() for each in family.names), *DATASETS])
     return {"dataset" if name in DATASETS else "name": name}
 
 

@@ -183,8 +183,3 @@ def register_task(**settings: Any) -> Callable[[T], T]:
         return spec
 
     return register
-
-
-def known_tasks() -> list[str]:
-    """The names of tasks that need no further description."""
-    return [*(name for family in TASK_FAMILIES.values() for name in family.names), *DATASETS]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -19,8 +18,7 @@ from srnet.tasks.answers.base import get_answer
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.files import FilesTask
-from srnet.tasks.layout import cell_of, columns_here, refuse_list
-from srnet.tasks.reading import read_rows
+from srnet.tasks.layout import label_counts
 from srnet.tasks.splits import Split
 
 
@@ -69,31 +67,6 @@ def _description(spec: FilesTask, folder: Path) -> dict[str, Any]:
         del values["labels"]  # they follow from the answer
     values |= {name: dict(values[name]) for name in ("ood", "id_tests", "spellings", "rows") if name in values}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-
-
-def label_counts(
-    source: str,
-    column: str,
-    unlabelled: tuple[str, ...] = (),
-    columns: tuple[str, ...] = (),
-    declared: tuple[str, ...] = (),
-) -> Counter[str]:
-    """The values of a file's label column, and how often they occur. Labels that are declared may be any."""
-    found: Counter[str] = Counter()
-    row: Mapping[str, str] = {}
-    for line, row in read_rows(source, lambda *_: None, columns):
-        cell = cell_of(row, column)
-        label = (cell or "").strip()
-        if label not in declared:
-            refuse_list("label", cell, source, line, column)
-        found[label] += 1
-    for missing in ("", *unlabelled):
-        del found[missing]
-    if not found:
-        raise UserError(f"{source}: no column '{column}' with labels", columns_here(row))
-    if not declared and not 2 <= len(found) <= 100:
-        raise UserError(f"{source}: column '{column}' holds {len(found)} different values", "name the labels yourself")
-    return found
 
 
 # --- the examples of a task as csv files ---------------------------------------------------------------------------

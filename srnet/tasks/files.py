@@ -15,7 +15,7 @@ from srnet.core.names import file_name
 from srnet.tasks.answers.base import ANSWERS, AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import SHORTCUTS, Metric, Shortcut, Task, check_label_words, register_task
-from srnet.tasks.layout import Layout, SplitFile, tidy_with
+from srnet.tasks.layout import Layout, SplitFile
 from srnet.tasks.leaks import TextKeys
 from srnet.tasks.reading import HUB, bad_row, is_table
 from srnet.tasks.splits import Coarse, Decision, Split, SplitKind, joined
@@ -341,11 +341,12 @@ def _layout(task: FilesTask, file: DataFile) -> Layout:
         labels=labels,
         names=names,
         unlabelled=task.unlabelled,
-        tidy=tidy_with(task.strip_final_punctuation, file.bytes_literals),
         coarse=coarse,
         answer=get_answer(task.answer),
         columns=file.columns or task.columns,
         needs_group=file.group is not None,
+        strip_final_punctuation=task.strip_final_punctuation,
+        bytes_literals=file.bytes_literals,
     )
 
 

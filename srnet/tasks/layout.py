@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -102,13 +103,26 @@ class Layout:
     """Every known spelling -> label."""
     names: tuple[str, ...]
     unlabelled: tuple[str, ...]
-    tidy: Callable[[str], str]
     coarse: Coarse | None
     answer: AnswerKind
     columns: tuple[str, ...] = ()
     """The names of the columns, where the file has no header."""
     needs_group: bool = False
     """Whether the file must have every column of `group`."""
+    strip_final_punctuation: bool = False
+    bytes_literals: bool = False
+
+    @cached_property
+    def _tidy(self) -> Callable[[str], str]:
+        """A function that strips a text, and whatever else the options say."""
+        if not self.strip_final_punctuation and not self.bytes_literals:
+            return str.strip  # the common case, at the speed of C
+
+        def tidy(text: str) -> str:
+            text = _from_bytes_literal(text.strip()).strip() if self.bytes_literals else text.strip()
+            return (text.rstrip(_FINAL_PUNCTUATION) or text) if self.strip_final_punctuation else text
+
+        return tidy
 
     def read(self, name: str, kind: SplitKind, *, collect: bool) -> SplitFile:
         """The file as a split. Bad rows are collected; without `collect` the first is an error."""
@@ -140,8 +154,8 @@ class Layout:
         return UserError(f"{self.path} holds no rows{labelled}", "give it a header and at least one example")
 
     def _add(self, columns: _Columns, line: int, row: Mapping[str, str], bad: Bad) -> None:
-        label, text_a = cell_of(row, self.label), cell_of(row, self.text_a)
-        text_b = "" if self.text_b is None else cell_of(row, self.text_b)
+        label, text_a = _cell(row, self.label), _cell(row, self.text_a)
+        text_b = "" if self.text_b is None else _cell(row, self.text_b)
         for cell in (label, text_a, text_b):
             # all checks in every row would take a third of the reading time
             if cell and cell.lstrip().startswith(("[", "{")):
@@ -152,7 +166,7 @@ class Layout:
             bad(line, self._missing(row))
         elif (value := self.answer.parse(label.strip(), self.labels)) is None:
             bad(line, self.answer.unreadable(shortened(label, 80), self.label, self.names))
-        elif not (text_a := self.tidy(text_a)) or (not (text_b := self.tidy(text_b)) and self.text_b is not None):
+        elif not (text_a := self._tidy(text_a)) or (not (text_b := self._tidy(text_b)) and self.text_b is not None):
             bad(line, f"an empty text under '{self.text_b if text_a else self.text_a}'")
         else:
             columns.add(text_a, text_b, value, self._group(columns, line, row))
@@ -161,7 +175,7 @@ class Layout:
         """The sub-case: the row's levels down to the last non-empty one."""
         if not self.group:
             return ""
-        levels = [(column, cell_of(row, column)) for column in self.group]
+        levels = [(column, _cell(row, column)) for column in self.group]
         for column, level in levels:
             refuse_list("sub-case", level, self.path, line, column)
         columns.grouped.update(column for column, level in levels if level is not None)
@@ -171,18 +185,18 @@ class Layout:
 
     def _refuse_lists(self, line: int, row: Mapping[str, str]) -> None:
         for column in filter(None, (self.text_a, self.text_b)):
-            refuse_list("text", cell_of(row, column), self.path, line, column)
-        label = cell_of(row, self.label)
+            refuse_list("text", _cell(row, column), self.path, line, column)
+        label = _cell(row, self.label)
         if label is not None and label.strip() not in self.labels:  # a declared label may look like a list
             refuse_list("label", label, self.path, line, self.label)
 
     def _missing(self, row: Mapping[str, str]) -> str:
         wanted = [self.label, self.text_a] + ([self.text_b] if self.text_b is not None else [])
-        names = " or ".join(f"'{name}'" for name in _alternatives(next(w for w in wanted if cell_of(row, w) is None)))
+        names = " or ".join(f"'{name}'" for name in _alternatives(next(w for w in wanted if _cell(row, w) is None)))
         return f"no column {names}; {columns_here(row)}"
 
 
-def cell_of(row: Mapping[str, str], column: str) -> str | None:
+def _cell(row: Mapping[str, str], column: str) -> str | None:
     """The cell of a row under a column, which may be given as alternatives: `evidence|evidence_sentence`."""
     found = row.get(column)  # nearly every column has one name
     return next((row[name] for name in _alternatives(column) if name in row), None) if found is None else found
@@ -221,18 +235,6 @@ def _is_list(cell: str, written: re.Pattern[str]) -> bool:
         return False
 
 
-def tidy_with(strip_final_punctuation: bool, bytes_literals: bool) -> Callable[[str], str]:
-    """A function that strips a text, and what else the options say."""
-    if not strip_final_punctuation and not bytes_literals:
-        return str.strip
-
-    def tidy(text: str) -> str:
-        text = _from_bytes_literal(text.strip()).strip() if bytes_literals else text.strip()
-        return (text.rstrip(_FINAL_PUNCTUATION) or text) if strip_final_punctuation else text
-
-    return tidy
-
-
 def _from_bytes_literal(text: str) -> str:
     if not _BYTES.fullmatch(text):
         return text
@@ -241,3 +243,28 @@ def _from_bytes_literal(text: str) -> str:
         return value.decode("utf-8") if isinstance(value, bytes) else text
     except ValueError:
         return text
+
+
+def label_counts(
+    source: str,
+    column: str,
+    unlabelled: tuple[str, ...] = (),
+    columns: tuple[str, ...] = (),
+    declared: tuple[str, ...] = (),
+) -> Counter[str]:
+    """The values of a file's label column, and how often they occur. Labels that are declared may be any."""
+    found: Counter[str] = Counter()
+    row: Mapping[str, str] = {}
+    for line, row in read_rows(source, lambda *_: None, columns):
+        cell = _cell(row, column)
+        label = (cell or "").strip()
+        if label not in declared:
+            refuse_list("label", cell, source, line, column)
+        found[label] += 1
+    for missing in ("", *unlabelled):
+        del found[missing]
+    if not found:
+        raise UserError(f"{source}: no column '{column}' with labels", columns_here(row))
+    if not declared and not 2 <= len(found) <= 100:
+        raise UserError(f"{source}: column '{column}' holds {len(found)} different values", "name the labels yourself")
+    return found

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -84,12 +84,21 @@ class SquadTask(OfFiles):
         )
 
     def _read(self, name: str, source: str, notes: list[str]) -> SpanSplit:
-        columns = _Columns(source, skip=self.bad_rows == "skip")
+        rows: list[_Row] = []
+        skipped: list[str] = []
+        contexts: dict[str, str] = {}  # one copy of each
         for question in _questions(source):
-            columns.add(question)
-        split = columns.split(name, self.kind_of(name))
-        notes += [f"{name}: {note}" for note in columns.notes()]
-        return self.sampled(split, notes)
+            row = _row(question, f"{source}, question '{shortened(question.id, 80)}'", contexts)
+            if isinstance(row, _Row):
+                rows.append(row)
+            elif self.bad_rows == "skip":
+                skipped.append(question.id)
+            else:
+                raise UserError(row, "correct it, or leave such questions out: bad_rows: skip (--bad-rows skip)")
+        if not rows:
+            raise UserError(f"{source} holds no questions with answers", "is it a file of SQuAD v1.1?")
+        notes += [f"{name}: {note}" for note in _notes(sum(not row.as_stated for row in rows), skipped)]
+        return self.sampled(_split(name, self.kind_of(name), rows), notes)
 
 
 def squad_task(folder: Path | None = None, ood: Mapping[str, str] | None = None, **options: Any) -> SquadTask:
@@ -114,69 +123,44 @@ class _Question:
     """(text, first character) of each."""
 
 
-class _Columns:
-    """The columns of one file."""
+class _Row(NamedTuple):
+    id: str
+    question: str
+    context: str
+    references: tuple[str, ...]
+    span: tuple[int, int]
+    as_stated: bool
+    """Whether the answer is at its stated position."""
 
-    def __init__(self, source: str, skip: bool) -> None:
-        self.source, self.skip = source, skip
-        self.ids: list[str] = []
-        self.questions: list[str] = []
-        self.contexts: list[str] = []
-        self.references: list[tuple[str, ...]] = []
-        self.spans: list[tuple[int, int]] = []
-        self.realigned = 0
-        self.skipped: list[str] = []
-        self._seen: dict[str, str] = {}
 
-    def add(self, question: _Question) -> None:
-        where = f"{self.source}, question '{shortened(question.id, 80)}'"
-        texts = tuple(text for text, _ in question.answers)
-        if not texts:
-            raise UserError(
-                f"{where} has no answer, as in SQuAD v2: unanswerable questions are not supported",
-                "give files of SQuAD v1.1",
-            )
-        if problem := _problem(question):
-            return self._bad(question, f"{where}: {problem}")
-        found = _answer_in(question)
-        if found is None:
-            return self._bad(question, f"{where}: the answer '{shortened(texts[0], 80)}' is not in the context")
-        span, as_stated = found
-        self.realigned += not as_stated
-        self.ids.append(question.id)
-        self.questions.append(question.text.strip())
-        self.contexts.append(self._seen.setdefault(question.context, question.context))
-        self.references.append(texts)
-        self.spans.append(span)
-        return None
-
-    def _bad(self, question: _Question, problem: str) -> None:
-        if not self.skip:
-            raise UserError(problem, "correct it, or leave such questions out: bad_rows: skip (--bad-rows skip)")
-        self.skipped.append(question.id)
-
-    def split(self, name: str, kind: SplitKind) -> SpanSplit:
-        if not self.ids:
-            raise UserError(f"{self.source} holds no questions with answers", "is it a file of SQuAD v1.1?")
-        return SpanSplit(
-            name=name,
-            kind=kind,
-            ids=tuple(self.ids),
-            text_a=tuple(self.questions),
-            text_b=tuple(self.contexts),
-            labels=np.array(self.spans, dtype=np.int64),
-            groups=("",) * len(self.ids),
-            references=tuple(self.references),
+def _row(question: _Question, where: str, contexts: dict[str, str]) -> _Row | str:
+    """The row of a question, or the problem with it."""
+    texts = tuple(text for text, _ in question.answers)
+    if not texts:
+        raise UserError(
+            f"{where} has no answer, as in SQuAD v2: unanswerable questions are not supported",
+            "give files of SQuAD v1.1",
         )
+    if problem := _problem(question):
+        return f"{where}: {problem}"
+    if (found := _answer_in(question)) is None:
+        return f"{where}: the answer '{shortened(texts[0], 80)}' is not in the context"
+    context = contexts.setdefault(question.context, question.context)
+    return _Row(question.id, question.text.strip(), context, texts, *found)
 
-    def notes(self) -> list[str]:
-        notes = []
-        if self.realigned:
-            notes.append(f"{self.realigned:,} answers are not at the stated position; found elsewhere")
-        if self.skipped:
-            ids = ", ".join(self.skipped[:5]) + (", ..." if len(self.skipped) > 5 else "")
-            notes.append(f"{len(self.skipped):,} questions that cannot be read were left out ({ids})")
-        return notes
+
+def _split(name: str, kind: SplitKind, rows: list[_Row]) -> SpanSplit:
+    ids, questions, contexts, references, spans, _ = zip(*rows, strict=True)
+    labels, groups = np.array(spans, dtype=np.int64), ("",) * len(rows)
+    return SpanSplit(name, kind, ids, questions, contexts, labels, groups, references=references)
+
+
+def _notes(realigned: int, skipped: list[str]) -> Iterator[str]:
+    if realigned:
+        yield f"{realigned:,} answers are not at the stated position; found elsewhere"
+    if skipped:
+        ids = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
+        yield f"{len(skipped):,} questions that cannot be read were left out ({ids})"
 
 
 def _problem(question: _Question) -> str | None:

@@ -95,6 +95,7 @@ def test_calibration_error_is_a_share_and_all_rows_are_in_a_bin(rows: list[tuple
 def test_deciles_by_hand() -> None:
     values = np.random.default_rng(0).permutation(20).astype(float)
     assert deciles(values).tolist() == (values // 2).tolist(), "two of twenty different values in each"
+    assert deciles(np.array([0.0, 0.0, 1.0])).tolist() == [0, 0, 1]
     assert deciles(np.array([1.0] * 15 + [2.0] * 5)).tolist() == [0] * 15 + [1] * 5
 
 

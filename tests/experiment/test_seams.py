@@ -40,6 +40,7 @@ from srnet.objectives.base import OBJECTIVES, StatefulLoss, objective
 from srnet.pruners.base import PRUNERS, Batches, Pruner, register
 from srnet.pruners.magnitude import OneShot
 from srnet.pruners.mask_training import MaskTraining
+from srnet.tasks.base import TASK_FAMILIES
 from srnet.training.settings import TrainingSettings
 from srnet.training.trainer import Result, Run, train
 
@@ -316,7 +317,8 @@ def test_from_yaml(shell: Shell) -> None:
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The names of the Python files in CONTRIBUTING.md, which are registered for one test."""
-    for name, registry in (("random", PRUNERS), ("focal", OBJECTIVES)):
+    registries: tuple[tuple[str, dict[str, Any]], ...] = (("random", PRUNERS), ("focal", OBJECTIVES))
+    for name, registry in (*registries, ("SumsTask", TASK_FAMILIES)):
         monkeypatch.setitem(registry, name, None)  # so that what is registered now is gone after the test
     guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
     names: dict[str, Any] = {}

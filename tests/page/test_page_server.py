@@ -68,17 +68,21 @@ def test_the_state_and_rows(page: Page) -> None:
     assert [each["class"] for each in found["answers"]] == ["entailment", "non-entailment"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "🙂 " * WORDS, "word " * WORDS, "<script>alert(1)</script>", "\ud800 lone", "\0", "İ" * 50, "a\r\nb"],
-    ids=lambda text: repr(text[:10]),
-)
-def test_any_text_has_answers(page: Page, text: str) -> None:
-    for body in ({"text_a": text, "text_b": text}, {"text_a": text, "text_b": "the doctor"}, {"text_a": text}):
-        status, found = ask(page, body)
-        assert status == 200
-        assert len(found["answers"]) == 2
-        assert all(sum(each["probabilities"]) == pytest.approx(1) for each in found["answers"])
+def test_any_text_has_answers(page: Page) -> None:
+    for text in (
+        "",
+        "🙂 " * WORDS,
+        "word " * WORDS,
+        "<script>alert(1)</script>",
+        "\ud800 lone",
+        "\0",
+        "İ" * 50,
+        "a\r\nb",
+    ):
+        for body in ({"text_a": text, "text_b": text}, {"text_a": text, "text_b": "the doctor"}, {"text_a": text}):
+            status, found = ask(page, body)
+            assert status == 200, text[:10]
+            assert [sum(each["probabilities"]) for each in found["answers"]] == pytest.approx([1, 1])
 
 
 # --- what it refuses -----------------------------------------------------------------------------------------------
@@ -125,20 +129,14 @@ def test_another_host_or_origin_is_refused(page: Page) -> None:
         assert ask(page, {"text_a": "a"}, Origin=origin.format(port=page.port))[0] == 403, origin
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1:{port}", "localhost:{port}", "LOCALHOST:{port}", "[::1]:{port}"])
-def test_its_own_names_are_allowed(page: Page, name: str) -> None:
-    host = name.format(port=page.port)
-    assert ask(page, {"text_a": "a"}, Host=host, Origin=f"http://{host}")[0] == 200
-
-
-def test_two_hosts_in_one_request_are_refused(page: Page) -> None:
+def test_only_one_of_its_own_names_is_allowed(page: Page) -> None:
+    for name in ("127.0.0.1", "localhost", "LOCALHOST", "[::1]"):
+        host = f"{name}:{page.port}"
+        assert ask(page, {"text_a": "a"}, Host=host, Origin=f"http://{host}")[0] == 200, host
     with socket.create_connection(("127.0.0.1", page.port), timeout=10) as wire:
         wire.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\nHost: evil.example\r\n\r\n".encode())
         assert wire.recv(100).split()[1] in (b"400", b"403")
-
-
-def test_browsers_leave_out_port_80() -> None:
-    assert "127.0.0.1" in _own_hosts(80)
+    assert "127.0.0.1" in _own_hosts(80), "browsers leave out the port"
     assert "127.0.0.1" not in _own_hosts(8000)
 
 

@@ -43,7 +43,7 @@ BAD_VALUES: dict[tuple[str, str], tuple[Any, ...]] = {  # (pruner, field): value
     ("mask", "alpha"): (0.5,),
     ("mask", "phi"): (0.0, -1.0),
     ("mask", "refresh_every"): (0,),
-    ("mask", "initial_sparsity"): (0.9, -0.1),
+    ("mask", "initial_sparsity"): (0.9,),
     ("mask", "ramp"): (0.0, *NO_SHARE),
     ("magnitude", "refresh_every"): (0,),
     ("magnitude", "begin"): (-0.1, 0.8),

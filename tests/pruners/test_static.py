@@ -16,7 +16,7 @@ from torch import nn
 from srnet.masks.parametrization import current_mask
 from srnet.models.backbones import load_backbone, load_language_model
 from srnet.models.heads import restrict_to
-from srnet.pruners.static import StaticLocal, StaticShared, shared_counts
+from srnet.pruners.static import StaticLocal, StaticShared, matrix_kind, shared_counts
 from srnet.training.method import Method, split_snapshot
 
 both = pytest.mark.parametrize("kind", [StaticLocal, StaticShared], ids=lambda kind: kind.name)
@@ -166,6 +166,13 @@ def test_a_tie_that_was_broken_is_no_lesson(kind: Any, toy: nn.Module) -> None:
 
 
 # --- SMP-S: layers share a budget ----------------------------------------------------------------------------------
+
+
+def test_kinds() -> None:
+    layers = {matrix_kind(f"bert.encoder.layer.{n}.attention.self.query.weight") for n in (0, 7, 11)}
+    assert layers == {"bert.encoder.layer.*.attention.self.query.weight"}
+    for one, other in (("output", "attention.output"), ("DenseReluDense.wi_0", "DenseReluDense.wi_1")):
+        assert matrix_kind(f"encoder.layer.1.{one}.weight") != matrix_kind(f"encoder.layer.1.{other}.weight")
 
 
 def in_stack(method: Method) -> dict[str, int]:

@@ -12,8 +12,9 @@ from commands import Shell
 from pyarrow import parquet
 from refusals import refused
 
-from srnet.tasks.describe import describe_files, label_counts
+from srnet.tasks.describe import describe_files
 from srnet.tasks.files import FilesTask
+from srnet.tasks.layout import label_counts
 from srnet.tasks.squad import SquadTask
 
 GOOD = {"text_a": "a", "text_b": "b", "label": "no", "case": "one"}
