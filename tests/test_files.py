@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from srnet.audit.classifiers import Source, load_classifier
-from srnet.bias.vectors import read_vectors
+from srnet.bias.vectors import WordVectors
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError
 from srnet.core.files import (
@@ -155,7 +155,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "data": open_data,
     "SMP mask": lambda path: read_smp(path, {}),
     "torch mask": lambda path: read_reference(path, {}),
-    "vectors": lambda path: read_vectors(str(path), None),
+    "vectors": lambda path: WordVectors.read(str(path)),
     "model": lambda path: read_config(str(path.parent)),
     "export": lambda path: read_sealed(path.parent, "card.json"),
     "classifier": lambda path: load_classifier(Source(str(path.parent), Store(path.parent / "store"))),

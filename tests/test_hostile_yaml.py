@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from commands import refused
 from fuzz.valid import BACKBONE, write_published, write_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import command_refused
 
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError
@@ -60,12 +60,12 @@ def test_hostile_yaml_is_refused_in_one_line(
 ) -> None:
     path = tmp_path / "hostile.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert said in refused(monkeypatch, capsys, *command, path)
+    assert said in command_refused(monkeypatch, capsys, *command, path)
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero")
 def test_a_device_that_never_ends_is_refused(monkeypatch: Any, capsys: Any) -> None:
-    assert "is a pipe or a device" in refused(monkeypatch, capsys, "run", "/dev/zero", "--dry-run")
+    assert "is a pipe or a device" in command_refused(monkeypatch, capsys, "run", "/dev/zero", "--dry-run")
 
 
 def test_what_looks_like_an_impossible_date_is_a_text(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_values_out_of_range(old: str, new: str, said: str, tmp_path: Path, monk
     (tmp_path / "r.yaml").write_text(RECIPE)
     load_recipe(tmp_path / "r.yaml")  # what is changed below is all that is wrong
     (tmp_path / "r.yaml").write_text(RECIPE.replace(old, new, 1))
-    assert said in refused(monkeypatch, capsys, "run", tmp_path / "r.yaml", "--dry-run")
+    assert said in command_refused(monkeypatch, capsys, "run", tmp_path / "r.yaml", "--dry-run")
 
 
 def test_a_message_repeats_no_more_than_a_line_of_what_was_written(tmp_path: Path) -> None:

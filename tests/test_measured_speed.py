@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from commands import refused
 from processes import ForkServer
+from refusals import command_refused
 from small_models import VARIANTS, pruned, tiny
 from torch import nn
 from transformers import T5Config, T5ForSequenceClassification
 
-from srnet import api
+import srnet
 from srnet.api.speeds import _drawn_length, _known_scores, by_score
 from srnet.cli.program import main
 from srnet.cli.speed import _table
@@ -66,7 +66,7 @@ def folders(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 def test_every_format_side_by_side(folders: Path, tiny_backbone: str) -> None:
     names = ("subnetwork", "merged", "shrunk", "uniform", "onnx", "int8")
-    found = api.speed(*(str(folders / name) for name in names), tiny_backbone, pace=QUICK)
+    found = srnet.speed(*(str(folders / name) for name in names), tiny_backbone, pace=QUICK)
     assert [each.name for each in found] == [*names, "tiny"]
     by_name = {each.name: each for each in found}
     assert by_name["shrunk"].parameters < by_name["uniform"].parameters < by_name["merged"].parameters
@@ -108,7 +108,7 @@ def test_memory_is_that_of_the_model(tmp_path: Path) -> None:
     from architectures import ARCHITECTURES, tokenizer_for
 
     tokenizer_for(ARCHITECTURES["bert"]).save_pretrained(tmp_path / "large")
-    (found,) = api.speed(str(tmp_path / "large"), pace=Pace(rounds=2, lengths=(4,), batch=2, threads=1))
+    (found,) = srnet.speed(str(tmp_path / "large"), pace=Pace(rounds=2, lengths=(4,), batch=2, threads=1))
     assert found.memory is not None
     assert found.memory > 4 * 16 * 600_000
     assert found.memory < 10**9
@@ -184,8 +184,8 @@ def scored(tmp_path: Path, tiny_backbone: str) -> tuple[Engine, str, Path]:
     engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True))
     task = SyntheticTask("inference", train_size=40, dev_size=8, ood_size=8)
     raw = Pretrained(tiny_backbone, task, 0)
-    key = api.prune(raw, OneShot(0.5, granularity=("head", "neuron")), engine=engine).key
-    return engine, key, api.export_model(key, tmp_path / "small", format="shrunk", engine=engine)
+    key = srnet.prune(raw, OneShot(0.5, granularity=("head", "neuron")), engine=engine).key
+    return engine, key, srnet.export_model(key, tmp_path / "small", format="shrunk", engine=engine)
 
 
 def test_a_picture_of_known_scores(scored: tuple[Engine, str, Path], tmp_path: Path, tiny_backbone: str) -> None:
@@ -197,7 +197,7 @@ def test_a_picture_of_known_scores(scored: tuple[Engine, str, Path], tmp_path: P
     about = known_about(engine.store, stored_model(engine.store, key))
     for own, score in zip(found.values(), about.scores, strict=True):
         assert own == {"key": round(score.score.mean, 2), "folder": round(score.score.mean, 2)}
-    api.speed(key[:8], str(folder), tiny_backbone, pace=QUICK, engine=engine, picture=tmp_path / "speed.png")
+    srnet.speed(key[:8], str(folder), tiny_backbone, pace=QUICK, engine=engine, picture=tmp_path / "speed.png")
     assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -255,7 +255,7 @@ def test_a_picture_is_refused_before_anything_is_measured(
     (tmp_path / "a-file").write_text("")
     for name, problem in cases.items():
         with pytest.raises(UserError, match=problem):
-            api.speed(tiny_backbone, engine=Engine(Store(tmp_path / "store")), picture=tmp_path / name)
+            srnet.speed(tiny_backbone, engine=Engine(Store(tmp_path / "store")), picture=tmp_path / name)
 
 
 # --- refused -------------------------------------------------------------------------------------------------------
@@ -279,11 +279,11 @@ def test_a_flipped_bit_in_any_file(name: str, folders: Path) -> None:
 
 def test_what_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be loaded"):
-        api.speed(str(tmp_path), pace=QUICK)
+        srnet.speed(str(tmp_path), pace=QUICK)
     with pytest.raises(UserError, match=r"backbone 'deadbeef' cannot be loaded"):
-        api.speed("deadbeef", pace=QUICK)
+        srnet.speed("deadbeef", pace=QUICK)
     with pytest.raises(UserError, match="no model to measure"):
-        api.speed(pace=QUICK)
+        srnet.speed(pace=QUICK)
     with pytest.raises(UserError, match="at least one token"):
         Pace(lengths=())
 
@@ -327,7 +327,7 @@ def test_a_damaged_graph_is_one_line(
     shutil.copytree(folders / "int8", tmp_path / "damaged")
     (tmp_path / "damaged" / "model.onnx").write_bytes((folders / "int8" / "model.onnx").read_bytes()[:-1])
     monkeypatch.chdir(tmp_path)
-    said = refused(monkeypatch, capsys, "speed", "damaged", *OPTIONS)
+    said = command_refused(monkeypatch, capsys, "speed", "damaged", *OPTIONS)
     assert said == "srnet: damaged/model.onnx is truncated or altered: its checksum does not match; restore the file"
 
 

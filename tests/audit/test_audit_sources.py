@@ -17,7 +17,6 @@ from audited import YES_NO, Scripted
 from safetensors.torch import load_file, save_file
 
 import srnet
-from srnet import api
 from srnet.audit.classifiers import Source, load_classifier
 from srnet.audit.options import AuditOptions
 from srnet.audit.rows import ROWS_AT_ONCE, collect_logits
@@ -34,13 +33,13 @@ LABELS = ("not_entailment", "entailment")
 @pytest.fixture
 def key(raw: Pretrained, engine: Engine) -> str:
     """A subnetwork in the store, found without training."""
-    return api.prune(raw, OneShot(sparsity=0.5), engine=engine).key
+    return srnet.prune(raw, OneShot(sparsity=0.5), engine=engine).key
 
 
 @pytest.fixture
 def merged(key: str, engine: Engine, tmp_path: Path) -> Path:
     """A plain Hugging Face folder."""
-    return api.export_model(key, tmp_path / "merged", format="merged", engine=engine)
+    return srnet.export_model(key, tmp_path / "merged", format="merged", engine=engine)
 
 
 def source(name: object, engine: Engine, **options: Any) -> Source:
@@ -94,7 +93,7 @@ def test_logits_that_are_none_are_refused(answer: Any, told: str) -> None:
 def test_a_key_its_folder_and_its_merged_checkpoint_are_one_model(
     key: str, merged: Path, engine: Engine, tiny_task: SyntheticTask, tmp_path: Path
 ) -> None:
-    folder = api.export_model(key, tmp_path / "subnetwork", format="subnetwork", engine=engine)
+    folder = srnet.export_model(key, tmp_path / "subnetwork", format="subnetwork", engine=engine)
     dev = tiny_task.load().dev
     models = [load_classifier(source(each, engine)) for each in (key, key[:8], folder, merged)]
     found = [collect_logits(each, dev.text_a, dev.text_b) for each in models]
@@ -109,7 +108,7 @@ def test_a_plain_folder_against_an_exported_subnetwork(
 ) -> None:
     """The folder names its outputs in another order and in capitals."""
     swap_outputs(merged, ["ENTAILMENT", "NOT ENTAILMENT"])
-    folder = api.export_model(key, tmp_path / "subnetwork", format="subnetwork", engine=engine)
+    folder = srnet.export_model(key, tmp_path / "subnetwork", format="subnetwork", engine=engine)
     options = AuditOptions(contrast=True, contrast_rows=20)
     audit = srnet.audit_models(merged, folder, task=tiny_task, options=options, out=tmp_path / "out", engine=engine)
     assert [each.label for each in audit.loyalty] == [1.0, 1.0]
@@ -194,8 +193,8 @@ def test_other_labels_are_refused(merged: Path, engine: Engine) -> None:
 
 def test_label_words_of_a_merged_model_are_read(raw: Pretrained, engine: Engine, tmp_path: Path) -> None:
     words = Pretrained(raw.backbone, raw.task, 0, ("perhaps", "truly"))
-    key = api.prune(words, OneShot(sparsity=0.5), engine=engine).key
-    folder = api.export_model(key, tmp_path / "merged", format="merged", engine=engine)
+    key = srnet.prune(words, OneShot(sparsity=0.5), engine=engine).key
+    folder = srnet.export_model(key, tmp_path / "merged", format="merged", engine=engine)
     one, other = (load_classifier(source(each, engine)) for each in (key, folder))
     texts = ["the doctor slept", "the pilot"], ["the doctor", "the singer slept"]
     np.testing.assert_allclose(one.logits(*texts), other.logits(*texts), atol=1e-5)

@@ -13,7 +13,7 @@ import torch
 from small_models import write_tuned
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
-from srnet import api
+import srnet
 from srnet.audit.classifiers import Source, load_classifier
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
@@ -193,7 +193,7 @@ def test_every_format_has_the_head(checkpoint: Tuned, tiny_task: SyntheticTask, 
     engine.execute([node])
     expected = load_classifier(Source(node.key, engine.store)).logits(*TEXTS)
     for format in ("merged", "subnetwork", "shrunk", "onnx"):
-        api.export_model(node.key, tmp_path / format, format=format, engine=engine)
+        srnet.export_model(node.key, tmp_path / format, format=format, engine=engine)
         found = load_classifier(Source(str(tmp_path / format), engine.store))
         assert found.labels == tiny_task.load().labels
         assert found.logits(*TEXTS) == pytest.approx(expected, abs=0.0 if format in ("merged", "subnetwork") else 1e-5)

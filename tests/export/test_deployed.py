@@ -10,7 +10,7 @@ import torch
 from gpus import Simulated
 from torch import nn
 
-from srnet import api
+import srnet
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Pretrained
 from srnet.models.formats.deployed import exported_scores
@@ -20,7 +20,7 @@ def test_an_exported_model_goes_to_the_gpu(
     raw: Pretrained, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.execute([raw])
-    folder = api.export_model(raw.key, tmp_path / "merged", format="merged", engine=engine)
+    folder = srnet.export_model(raw.key, tmp_path / "merged", format="merged", engine=engine)
     Simulated(monkeypatch, 1)
     moved: list[Any] = []
 

@@ -89,17 +89,17 @@ def run(code: str, *words: object, cwd: Path) -> str:
 
 
 def test_a_float_graph_scores_as_the_model_does(key: Prune, engine: Engine, tmp_path: Path) -> None:
-    from srnet import api
+    import srnet
     from srnet.core.errors import UserError
 
-    api.export_model(key.key, tmp_path / "onnx", format="onnx", engine=engine)
-    assert api.evaluate(tmp_path / "onnx", task=key.task_spec).scores == api.evaluate(key.key, engine=engine).scores
+    srnet.export_model(key.key, tmp_path / "onnx", format="onnx", engine=engine)
+    assert srnet.evaluate(tmp_path / "onnx", task=key.task_spec).scores == srnet.evaluate(key.key, engine=engine).scores
     with pytest.raises(UserError, match="knows the labels"):
-        api.evaluate(tmp_path / "onnx", task=SyntheticTask("paraphrase", train_size=60, dev_size=12, ood_size=12))
+        srnet.evaluate(tmp_path / "onnx", task=SyntheticTask("paraphrase", train_size=60, dev_size=12, ood_size=12))
 
 
 def test_every_format_is_audited_as_the_model_of_the_store(key: Prune, engine: Engine, tmp_path: Path) -> None:
-    from srnet import api
+    import srnet
     from srnet.core.errors import UserError
 
     short = Prune(FineTune(key.pretrained, training=TrainingSettings(steps=1, max_length=16)), key.pruner)
@@ -109,15 +109,15 @@ def test_every_format_is_audited_as_the_model_of_the_store(key: Prune, engine: E
     expected = load_classifier(Source(short.key, engine.store)).logits(*texts)
     for name, more in options.items():
         format = "shrunk" if name == "uniform" else name
-        api.export_model(short.key, tmp_path / name, format=format, engine=engine, **more)
+        srnet.export_model(short.key, tmp_path / name, format=format, engine=engine, **more)
         found = load_classifier(Source(str(tmp_path / name), engine.store)).logits(*texts)
         np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=name)
     for name in ("merged", "shrunk", "onnx"):  # from the folder, which says where texts are cut
-        api.export_model(tmp_path / "subnetwork", tmp_path / f"{name} again", format=name, engine=engine)
+        srnet.export_model(tmp_path / "subnetwork", tmp_path / f"{name} again", format=name, engine=engine)
         found = load_classifier(Source(str(tmp_path / f"{name} again"), engine.store)).logits(*texts)
         np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=f"{name} again")
     with pytest.raises(UserError, match="merged is an exported model already; give the key or the folder"):
-        api.export_model(tmp_path / "merged", tmp_path / "new", format="onnx", engine=engine)
+        srnet.export_model(tmp_path / "merged", tmp_path / "new", format="onnx", engine=engine)
     for name in ("merged", "shrunk", "shrunk again"):
         assert AutoTokenizer.from_pretrained(tmp_path / name).model_max_length == 16
     for name in ("onnx", "shrunk"):
@@ -136,12 +136,12 @@ def test_exports_are_compared_with_full_models_over_seeds(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Models against themselves: no difference, and with fewer than three seeds no verdict."""
-    from srnet import api
+    import srnet
 
     other = Prune(Pretrained(tiny_backbone, key.task_spec, 1), key.pruner)
     engine.execute([other])
     for node in (key, other):
-        api.export_model(node.key, tmp_path / node.key, format="merged", engine=engine)
+        srnet.export_model(node.key, tmp_path / node.key, format="merged", engine=engine)
 
     def compare(*keys: str) -> None:
         pairs = [f"{each}={next(tmp_path.glob(f'{each}*'))}" for each in keys]
@@ -158,21 +158,21 @@ def test_exports_are_compared_with_full_models_over_seeds(
 
 
 def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, tmp_path: Path) -> None:
-    from srnet import api
+    import srnet
 
     out, said = tmp_path / "out", []
     options = {"merged": {}, "subnetwork": {}, "shrunk": {}, "uniform": {"uniform": True}, "onnx": {"int8": True}}
     for name, more in options.items():
         format = "shrunk" if name == "uniform" else name
-        api.export_model(key.key, out / name, format=format, engine=engine, say=said.append, **more)
+        srnet.export_model(key.key, out / name, format=format, engine=engine, say=said.append, **more)
     assert any(line.startswith("int8, inference challenge (OOD), accuracy: ") for line in said)
     base = load_backbone(Subnetwork.load(engine.store.path(key.key)).backbone, ("0", "1"), 0)
     dev = load_task(key.task_spec).dev
     batch = encode(dev, base.tokenizer, base.max_length(128)).collate(range(len(dev)))
     np.savez(tmp_path / "ids.npz", **{name: each.numpy() for name, each in batch.items() if name != "labels"})
-    expected_scores = api.evaluate(key.key, engine=engine).scores
+    expected_scores = srnet.evaluate(key.key, engine=engine).scores
     for name in options:
-        again = api.evaluate(out / name, task=key.task_spec)
+        again = srnet.evaluate(out / name, task=key.task_spec)
         assert set(again.scores) == set(expected_scores)
         assert again.sparsity == pytest.approx(Subnetwork.load(engine.store.path(key.key)).sparsity)
         if name != "onnx":  # which has 8 bits
@@ -181,7 +181,7 @@ def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, 
     known = {name.split(" (")[0]: score for name, score in scores_of_folder(out / "onnx").items()}
     assert known == pytest.approx(rounded, abs=1e-3), "those of the graph"
     pace = Pace(rounds=2, lengths=(8,), batch=1, memory=False)
-    names = [each.name for each in api.speed(key.key[:8], str(out / "shrunk"), pace=pace, engine=engine)]
+    names = [each.name for each in srnet.speed(key.key[:8], str(out / "shrunk"), pace=pace, engine=engine)]
     assert names == [key.key[:8], "shrunk"]
     engine.store.root.rename(tmp_path / "gone")  # the folders need no store
     elsewhere = tmp_path / "elsewhere"

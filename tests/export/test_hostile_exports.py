@@ -13,12 +13,13 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from commands import refused, run
+from commands import run
 from fuzz.graphs import Made
 from fuzz.valid import BACKBONE, stored, stored_key, write_task
+from refusals import command_refused
 from safetensors.torch import load_file, save_file
 
-from srnet import api
+import srnet
 from srnet.core.errors import UserError
 from srnet.core.progress import Reporter
 from srnet.core.sealed import seal
@@ -36,7 +37,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported")
     engine = Engine(Store(stored()), Reporter(quiet=True))
     for kind in KINDS:
-        api.export_model(stored_key("Prune"), folder / kind, format=kind, engine=engine)
+        srnet.export_model(stored_key("Prune"), folder / kind, format=kind, engine=engine)
     write_task(folder)
     return folder
 
@@ -90,7 +91,7 @@ def test_a_configuration_of_no_model(
 ) -> None:
     with forged(folders / kind, change):
         for words in commands(folders / kind, tmp_path / "out"):
-            assert "cannot be loaded" in refused(monkeypatch, capfd, *words)
+            assert "cannot be loaded" in command_refused(monkeypatch, capfd, *words)
     assert not (tmp_path / "out").exists()
 
 
@@ -98,7 +99,7 @@ def test_a_configuration_of_no_model(
 def test_a_tokenizer_that_is_none(kind: str, folders: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     with forged(folders / kind, without_tokenizer):
         for words in commands(folders / kind, tmp_path / "out")[: 3 if kind == "onnx" else 2]:
-            assert "tokenizer" in refused(monkeypatch, capsys, *words)
+            assert "tokenizer" in command_refused(monkeypatch, capsys, *words)
     assert not (tmp_path / "out").exists()
 
 
@@ -109,12 +110,12 @@ def test_a_length_of_no_text(
 ) -> None:
     with forged(folders / kind, max_length=length):
         for words in commands(folders / kind, tmp_path / "out"):
-            assert "'max_length' is out of range" in refused(monkeypatch, capsys, *words)
+            assert "'max_length' is out of range" in command_refused(monkeypatch, capsys, *words)
 
 
 def test_a_graph_that_reads_what_its_card_does_not_name(folders: Path, monkeypatch: Any, capsys: Any) -> None:
     with forged(folders / "onnx", inputs=["input_ids"]):
-        said = refused(monkeypatch, capsys, "evaluate", folders / "onnx", "--task", folders / "task.yaml")
+        said = command_refused(monkeypatch, capsys, "evaluate", folders / "onnx", "--task", folders / "task.yaml")
     assert "needs the input 'token_type_ids'" in said
 
 
@@ -145,7 +146,7 @@ def test_logits_that_are_no_numbers(
     """They were scored, and ended with exit code 0."""
     with forged(folders / kind, with_weights(value, "classifier.bias")):
         for words in commands(folders / kind, tmp_path / "out"):
-            assert "non-finite" in refused(monkeypatch, capfd, *words)
+            assert "non-finite" in command_refused(monkeypatch, capfd, *words)
     assert not (tmp_path / "out").exists()
 
 
@@ -172,7 +173,7 @@ def test_a_vocabulary_of_another_model(
 ) -> None:
     with forged(folders / kind, vocabulary(words)):
         for command in commands(folders / kind, tmp_path / "out")[: 3 if kind == "onnx" else 2]:
-            assert str(folders / kind) in refused(monkeypatch, capfd, *command)
+            assert str(folders / kind) in command_refused(monkeypatch, capfd, *command)
 
 
 def rewritten(name: str, change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
@@ -214,13 +215,13 @@ def test_weights_that_are_missing_are_not_initialised(
 
     with forged(folders / "merged", change):
         for words in commands(folders / "merged", tmp_path / "out"):
-            assert name in refused(monkeypatch, capfd, *words)
+            assert name in command_refused(monkeypatch, capfd, *words)
 
 
 def test_a_graph_of_more_outputs_than_labels(folders: Path, monkeypatch: Any, capsys: Any) -> None:
     made = Made(np.ones((100, 3), dtype=np.float32), declared=None)
     with forged(folders / "onnx", lambda folder: made.write(folder / "model.onnx")):
-        said = refused(monkeypatch, capsys, "evaluate", folders / "onnx", "--task", folders / "task.yaml")
+        said = command_refused(monkeypatch, capsys, "evaluate", folders / "onnx", "--task", folders / "task.yaml")
     assert "2 labels for 3 outputs" in said
 
 
@@ -239,7 +240,7 @@ def test_a_backbone_of_no_model(
     change(checkpoint)
     words = ("--backbone", checkpoint, "--task", write_task(tmp_path), "--steps", 1, "--store", tmp_path / "store")
     for command in ("finetune", "prune"):
-        assert "cannot be loaded" in refused(monkeypatch, capfd, command, *words, "-q")
+        assert "cannot be loaded" in command_refused(monkeypatch, capfd, command, *words, "-q")
     with pytest.raises(UserError, match="cannot be loaded"):
         latency_of(str(checkpoint), Engine(Store(tmp_path / "store"), Reporter(quiet=True)))
 
@@ -247,4 +248,4 @@ def test_a_backbone_of_no_model(
 def test_a_backbone_without_positions(checkpoint: Path, tmp_path: Path, monkeypatch: Any, capfd: Any) -> None:
     configured(max_position_embeddings=0)(checkpoint)
     words = ("--backbone", checkpoint, "--task", write_task(tmp_path), "--steps", 1, "--store", tmp_path / "store")
-    assert "reads no tokens" in refused(monkeypatch, capfd, "finetune", *words, "-q")
+    assert "reads no tokens" in command_refused(monkeypatch, capfd, "finetune", *words, "-q")

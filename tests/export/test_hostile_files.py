@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from commands import refused
 from fuzz.valid import BACKBONE, IMPORTED, sign, write_subnetwork, write_task
+from refusals import command_refused
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
-from srnet import api
+import srnet
 from srnet.core.arrays import read_npy_header
 from srnet.core.errors import UserError
 from srnet.core.files import DiskFull
@@ -115,7 +115,7 @@ def test_forged_weights(change: Callable[..., None], folder: Path, monkeypatch: 
     task = write_task(folder)
     for command in (("evaluate", folder / "subnetwork", "--task", task),
                     ("export", folder / "subnetwork", "--format", "merged", "--out", folder / "out")):  # fmt: skip
-        refused(monkeypatch, capsys, *command)
+        command_refused(monkeypatch, capsys, *command)
     assert not (folder / "out").exists()
 
 
@@ -199,7 +199,7 @@ def test_a_torch_file_that_contains_itself_or_too_many_dicts(levels: int, tmp_pa
 
 def test_one_label_is_no_choice(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     np.save(tmp_path / "m.npy", np.zeros(96, np.uint8))
-    said = refused(
+    said = command_refused(
         monkeypatch, capsys, "import", "smp", tmp_path / "m.npy", *IMPORTED[:2], "--labels", "one",
         "--out", tmp_path / "out",
     )  # fmt: skip
@@ -234,13 +234,13 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_is_computed(
         ("export", stored[0], "--format", "subnetwork"),
         ("data", "write", task),
     ):
-        assert "cannot write" in refused(monkeypatch, capsys, *words, *out)
+        assert "cannot write" in command_refused(monkeypatch, capsys, *words, *out)
 
 
 def test_links_that_lead_in_a_circle(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     words = ("data", "write", write_task(tmp_path), "--out", tmp_path / "loop")
-    assert "its symbolic links form a loop" in refused(monkeypatch, capsys, *words)
+    assert "its symbolic links form a loop" in command_refused(monkeypatch, capsys, *words)
 
 
 @pytest.mark.parametrize("command", [("reproduce", "fig2"), ("demo",), ("run", "RECIPE")], ids=lambda words: words[0])
@@ -255,13 +255,13 @@ def test_a_report_that_cannot_be_written_is_said_before_anything_is_computed(
     monkeypatch.setattr("srnet.experiment.engine.Engine.execute", pytest.fail)
     words = [tmp_path / "r.yaml" if word == "RECIPE" else word for word in command]
     out = ("--out", tmp_path / place if place else "", "--store", tmp_path / "store")
-    assert said in refused(monkeypatch, capsys, *words, *out)
+    assert said in command_refused(monkeypatch, capsys, *words, *out)
 
 
 def test_a_description_that_cannot_be_written(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     write_task(tmp_path)
     files = ("--train", tmp_path / "train.csv", "--dev", tmp_path / "dev.csv")
-    said = refused(monkeypatch, capsys, "data", "describe", *files, "--out", tmp_path / "dev.csv" / "mine.yaml")
+    said = command_refused(monkeypatch, capsys, "data", "describe", *files, "--out", tmp_path / "dev.csv" / "mine.yaml")
     assert "there is a file where a folder is needed" in said
 
 
@@ -272,7 +272,7 @@ def test_a_full_disk_while_a_pre_trained_model_is_saved(tmp_path: Path, monkeypa
     monkeypatch.setattr(PreTrainedModel, "save_pretrained", full)
     settings = PretrainSettings(1, 1, 1, batch_size=2, hidden_size=8, layers=1, heads=1, warmup=1)
     with pytest.raises(DiskFull, match="no space left; free some space"):
-        api.pretrain(tmp_path / "made", settings, Reporter(quiet=True))
+        srnet.pretrain(tmp_path / "made", settings, Reporter(quiet=True))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from foreign import LABELS, TWO, WORDS, saved
 
-from srnet import api
+import srnet
 from srnet.cli.program import main
 from srnet.core.errors import UserError
 from srnet.models.backbones import load_backbone
@@ -52,7 +52,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_said_before_labels_are_asked_for(deep: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nothing\.npy does not exist"):
-        api.import_mask(tmp_path / "nothing.npy", tmp_path / "sub", format="smp", backbone=deep)
+        srnet.import_mask(tmp_path / "nothing.npy", tmp_path / "sub", format="smp", backbone=deep)
 
 
 def test_a_published_task_brings_labels_and_words_without_its_data() -> None:
@@ -76,7 +76,7 @@ def test_what_the_file_does_not_say_must_be_said(
     options: dict[str, Any], said: str, deep: str, released: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=said):
-        api.import_mask(released, tmp_path / "sub", backbone=deep, **{"format": "smp", **options})
+        srnet.import_mask(released, tmp_path / "sub", backbone=deep, **{"format": "smp", **options})
 
 
 # --- the command line ----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from fuzz.valid import sign
 from transformers import AutoTokenizer
 
-from srnet import api
+import srnet
 from srnet.core.errors import UserError
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Pretrained
@@ -31,12 +31,12 @@ def key(engine: Engine, raw: Pretrained, tiny_training: TrainingSettings) -> str
 
 
 def test_every_exported_folder_records_it(key: str, engine: Engine, tmp_path: Path) -> None:
-    once = api.export_model(key, tmp_path / "once", format="subnetwork", engine=engine)
+    once = srnet.export_model(key, tmp_path / "once", format="subnetwork", engine=engine)
     assert json.loads((once / "subnetwork.json").read_text())["max_length"] == LENGTH
-    again = api.export_model(once, tmp_path / "again", format="subnetwork", engine=engine)
+    again = srnet.export_model(once, tmp_path / "again", format="subnetwork", engine=engine)
     assert Subnetwork.load(again).max_length == LENGTH
     for source in (key, once):
-        merged = api.export_model(source, tmp_path / f"merged-{Path(source).name}", format="merged", engine=engine)
+        merged = srnet.export_model(source, tmp_path / f"merged-{Path(source).name}", format="merged", engine=engine)
         tokenizer = AutoTokenizer.from_pretrained(merged)
         assert tokenizer.model_max_length == LENGTH
         assert len(tokenizer("the doctor saw " * 9, truncation=True)["input_ids"]) == LENGTH
@@ -45,23 +45,23 @@ def test_every_exported_folder_records_it(key: str, engine: Engine, tmp_path: Pa
 def test_a_folder_is_scored_as_the_model_was(
     key: str, engine: Engine, tiny_task: SyntheticTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = api.export_model(key, tmp_path / "sub", format="subnetwork", engine=engine)
+    folder = srnet.export_model(key, tmp_path / "sub", format="subnetwork", engine=engine)
     lengths = []
-    usual = api.models.score_splits
+    usual = srnet.api.models.score_splits
 
     def score(subnetwork: object, task: object, names: object, max_length: int) -> object:
         lengths.append(max_length)
         return usual(subnetwork, task, names, max_length)  # type: ignore[arg-type]
 
     monkeypatch.setattr("srnet.api.models.score_splits", score)
-    scores = api.evaluate(folder, task=tiny_task, engine=engine).scores
+    scores = srnet.evaluate(folder, task=tiny_task, engine=engine).scores
     assert lengths == [LENGTH]
-    assert scores["dev"] == api.evaluate(key, engine=engine).scores["dev"]
+    assert scores["dev"] == srnet.evaluate(key, engine=engine).scores["dev"]
 
 
 @pytest.mark.parametrize("length", [0, -1, 2**30, "7", 7.5])
 def test_a_length_that_is_none(length: object, key: str, engine: Engine, tmp_path: Path) -> None:
-    folder = api.export_model(key, tmp_path / "sub", format="subnetwork", engine=engine)
+    folder = srnet.export_model(key, tmp_path / "sub", format="subnetwork", engine=engine)
     card = json.loads((folder / "subnetwork.json").read_text())
     del card["sha256"]
     sign(folder / "subnetwork.json", {**card, "max_length": length})

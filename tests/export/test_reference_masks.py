@@ -14,7 +14,7 @@ from foreign import GOOD_NPY, LABELS, TWO, Exploit, saved
 from small_models import write_tuned
 from transformers import AutoModelForSequenceClassification
 
-from srnet import api
+import srnet
 from srnet.core.errors import UserError
 from srnet.masks.mask import Mask
 from srnet.models.backbones import keep_own_classifier, load_backbone
@@ -99,14 +99,14 @@ def test_a_reference_mask_also_covers_pooler_and_classifier(deep: str, tmp_path:
     written = {name: (torch.rand(shape, generator=generator) < 0.5).float() for name, shape in shapes.items()}
     assert {"bert.pooler.dense.weight", "classifier.weight"} <= set(written)
     file = saved({"mask": written, "sparsity": 0.5}, tmp_path)
-    made = api.import_mask(file, tmp_path / "sub", format="srnet-reference", backbone=deep, labels=LABELS)
+    made = srnet.import_mask(file, tmp_path / "sub", format="srnet-reference", backbone=deep, labels=LABELS)
     assert Subnetwork.load(tmp_path / "sub").mask == Mask({name: each.bool() for name, each in written.items()})
     ignored, whole, head = made.remarks
     assert ignored.endswith("because it is no tensor: sparsity")
     assert whole.startswith("6 matrices of the layers have no mask and stay whole, bert.encoder.layer.11.")
     assert "scores mean nothing" in head
     with pytest.raises(UserError, match=r"mask 'classifier\.weight' is 2 x 8, the backbone's matrix 3 x 8"):
-        api.import_mask(file, tmp_path / "3", format="srnet-reference", backbone=deep, labels=("a", "b", "c"))
+        srnet.import_mask(file, tmp_path / "3", format="srnet-reference", backbone=deep, labels=("a", "b", "c"))
 
 
 # --- the checkpoint's own classifier -------------------------------------------------------------------------------
@@ -160,14 +160,14 @@ def test_a_mask_of_a_fine_tuned_model_is_imported_with_its_head(
     state = original.state_dict()
     original.load_state_dict({name: t * written[name] if name in written else t for name, t in state.items()})
     expected = logits_of(original)[:, list(order)]
-    made = api.import_mask(
+    made = srnet.import_mask(
         saved(written, tmp_path), tmp_path / "sub", format="srnet-reference", backbone=folder, labels=NLI
     )
     assert made.remarks[-1] == f"the checkpoint's own classifier was kept for {', '.join(NLI)}: {said}"
     for _ in range(2):  # every load draws a head first, and must then forget it
         assert torch.allclose(logits_of(load_subnetwork(tmp_path / "sub")), expected, atol=1e-6)
     assert made.mask.kept == sum(int(each.sum()) for each in written.values())
-    api.export_model(tmp_path / "sub", tmp_path / "merged", format="merged")
+    srnet.export_model(tmp_path / "sub", tmp_path / "merged", format="merged")
     merged = AutoModelForSequenceClassification.from_pretrained(tmp_path / "merged")
     assert torch.allclose(logits_of(merged), expected, atol=1e-6)
     assert tuple(merged.config.id2label.values()) == NLI
@@ -186,7 +186,7 @@ def test_a_head_for_other_labels_is_not_kept(
 ) -> None:
     folder = tuned(names)
     written = {name: each for name, each in reference_mask(folder, NLI).items() if name != "classifier.weight"}
-    made = api.import_mask(
+    made = srnet.import_mask(
         saved(written, tmp_path), tmp_path / "sub", format="srnet-reference", backbone=folder, labels=NLI
     )
     assert made.remarks[-1] == f"the head is randomly initialised, for {why}: scores mean nothing until it is trained"

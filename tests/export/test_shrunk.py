@@ -15,7 +15,7 @@ from architectures import write_backbone
 from small_models import LABELS, pruned
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from srnet import api
+import srnet
 from srnet.core.errors import UserError
 from srnet.core.sealed import seal
 from srnet.models.backbones import load_backbone
@@ -177,9 +177,9 @@ def test_a_forged_card_is_refused(forged: dict[str, Any], tiny_backbone: str, tm
 def test_the_backbone_is_needed_for_the_export_alone(tiny_backbone: str, tmp_path: Path) -> None:
     pruned(tiny_backbone).save(tmp_path / "sub")
     said: list[str] = []
-    api.export_model(tmp_path / "sub", tmp_path / "shrunk", format="shrunk", say=said.append)
+    srnet.export_model(tmp_path / "sub", tmp_path / "shrunk", format="shrunk", say=said.append)
     assert "parameters" in said[0]
     with pytest.raises(UserError, match="exists already"):
-        api.export_model(tmp_path / "sub", tmp_path / "shrunk", format="shrunk")
+        srnet.export_model(tmp_path / "sub", tmp_path / "shrunk", format="shrunk")
     with pytest.raises(UserError, match="shrunk is an exported model already"):
-        api.export_model(tmp_path / "shrunk", tmp_path / "again", format="merged")
+        srnet.export_model(tmp_path / "shrunk", tmp_path / "again", format="merged")

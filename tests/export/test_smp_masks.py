@@ -14,7 +14,7 @@ from foreign import GOOD_NPY, LABELS, TWO, WORDS, Exploit, npy, random_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srnet import api
+import srnet
 from srnet.core.errors import UserError
 from srnet.masks.mask import Mask
 from srnet.models.backbones import load_backbone
@@ -113,18 +113,18 @@ def test_objects_in_an_npy_stay_pickled(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [(), WORDS])
 def test_smp_in_and_out_bit_for_bit(words: tuple[str, ...], deep: str, released: Path, tmp_path: Path) -> None:
-    made = api.import_mask(released, tmp_path / "sub", format="smp", backbone=deep, labels=LABELS, label_words=words)
+    made = srnet.import_mask(released, tmp_path / "sub", format="smp", backbone=deep, labels=LABELS, label_words=words)
     kept = int(np.unpackbits(np.load(released)).sum())
     assert (made.mask.kept, made.mask.total) == (kept, 9216)
     assert any("scores mean nothing" in remark for remark in made.remarks) == (not words)
     subnetwork = Subnetwork.load(tmp_path / "sub")
     assert (subnetwork.mask, subnetwork.labels, subnetwork.head) == (made.mask, LABELS, Head(words))
-    out = api.export_model(tmp_path / "sub", tmp_path / "again.npy", format="smp")
+    out = srnet.export_model(tmp_path / "sub", tmp_path / "again.npy", format="smp")
     assert out.read_bytes() == released.read_bytes()
 
 
 def test_the_weights_are_the_backbones_own_but_for_the_mask(deep: str, released: Path, tmp_path: Path) -> None:
-    made = api.import_mask(released, tmp_path / "sub", format="smp", backbone=deep, labels=LABELS)
+    made = srnet.import_mask(released, tmp_path / "sub", format="smp", backbone=deep, labels=LABELS)
     model, base = load_subnetwork(tmp_path / "sub").state_dict(), load_backbone(deep, LABELS, 0).pretrained()
     for name, tensor in base.items():
         assert torch.equal(model[name], tensor * made.mask[name] if name in made.mask else tensor)
@@ -135,10 +135,10 @@ def test_a_mask_of_ours_out_and_in(deep: str, tmp_path: Path) -> None:
     mask = Mask({name: base.model.state_dict()[name] > 0.01 for name in stack_shapes(base.model)})
     Subnetwork.of(base, LABELS, base.model.state_dict(), mask).save(tmp_path / "ours")
     said: list[str] = []
-    api.export_model(tmp_path / "ours", tmp_path / "ours.npy", format="smp", say=said.append)
+    srnet.export_model(tmp_path / "ours", tmp_path / "ours.npy", format="smp", say=said.append)
     assert said == ["2 trained tensors, such as classifier.bias, are not in the file: SMP's format has a mask only"]
     assert (
-        api.import_mask(tmp_path / "ours.npy", tmp_path / "theirs", format="smp", backbone=deep, labels=LABELS).mask
+        srnet.import_mask(tmp_path / "ours.npy", tmp_path / "theirs", format="smp", backbone=deep, labels=LABELS).mask
         == mask
     )
 
@@ -152,7 +152,7 @@ def test_smp_has_no_place_for_other_masks(deep: str, tmp_path: Path) -> None:
     def refused(mask: Mask | None, name: str) -> str:
         Subnetwork.of(base, LABELS, base.model.state_dict(), mask).save(tmp_path / name)
         with pytest.raises(UserError) as error:
-            api.export_model(tmp_path / name, tmp_path / "m.npy", format="smp")
+            srnet.export_model(tmp_path / name, tmp_path / "m.npy", format="smp")
         assert not (tmp_path / "m.npy").exists()
         return str(error.value)
 
@@ -163,14 +163,14 @@ def test_smp_has_no_place_for_other_masks(deep: str, tmp_path: Path) -> None:
 
 
 def test_an_existing_file_is_not_overwritten(deep: str, released: Path, tmp_path: Path) -> None:
-    api.import_mask(released, tmp_path / "sub", format="smp", backbone=deep, labels=LABELS)
+    srnet.import_mask(released, tmp_path / "sub", format="smp", backbone=deep, labels=LABELS)
     with pytest.raises(UserError, match=r"released\.npy exists already; choose a new file"):
-        api.export_model(tmp_path / "sub", released, format="smp")
+        srnet.export_model(tmp_path / "sub", released, format="smp")
 
 
 def test_a_failed_import_leaves_nothing(deep: str, released: Path, tmp_path: Path) -> None:
     released.write_bytes(released.read_bytes()[:-1])
     said = r"holds 1,151 bytes; 1,152 are needed for the 72 matrices \(9,216 weights\)"
     with pytest.raises(UserError, match=said):
-        api.import_mask(released, tmp_path / "sub", format="smp", backbone=deep, labels=LABELS)
+        srnet.import_mask(released, tmp_path / "sub", format="smp", backbone=deep, labels=LABELS)
     assert [path.name for path in tmp_path.iterdir()] == ["released.npy"]
