@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
+from srnet.config.fields import Described
+from srnet.config.values import Count
 from srnet.core.device import visible_gpus
 from srnet.core.errors import UserError, choose
 from srnet.core.progress import Reporter
@@ -15,20 +18,12 @@ from srnet.experiment.nodes.models import Pretrained
 from srnet.experiment.store import Store
 from srnet.training.hardware import Ranks, connect
 
-ENGINES = ("local", "pool", "ray")
+EngineName = Literal["local", "pool", "ray"]
 
 
 def cores() -> int:
     """The cores that this process may use, fewer than the machine's in a container or a batch job."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def check(name: str, workers: int | None) -> None:
-    choose("engine", name, ENGINES)
-    if workers is not None and workers < 1:
-        raise UserError(f"the number of workers is {workers}", "give at least 1")
-    if name == "local" and workers not in (None, 1):
-        raise UserError("engine 'local' has one process", "choose --engine pool or ray for several workers")
 
 
 def make_executor(name: str, workers: int | None, store: Store, report_to: tuple[str, ...], ranks: Ranks) -> Executor:
@@ -56,7 +51,7 @@ def make_executor(name: str, workers: int | None, store: Store, report_to: tuple
 
 
 @dataclass
-class Engine:
+class Engine(Described):
     """`name` is the executor: this process (local), a pool of processes, or Ray.
 
     A script that uses `pool` must be importable: keep its calls under `if __name__ == "__main__":`.
@@ -66,19 +61,21 @@ class Engine:
     reporter: Reporter = field(default_factory=Reporter)
     report_to: tuple[str, ...] = ()
     """Trackers for the trainings, as in `transformers.TrainingArguments`: tensorboard, wandb, ..."""
-    name: str = "local"
-    workers: int | None = None
+    name: EngineName = "local"
+    workers: Count | None = None
     """How many trainings at once, for pool and ray; by default one per GPU, or per core without GPUs."""
     _heads: set[str] = field(default_factory=set, init=False, repr=False)
     """What was said about heads, each once however many trainings start from it."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.name == "local" and self.workers not in (None, 1):
+            raise UserError("engine 'local' has one process", "choose --engine pool or ray for several workers")
         if self.report_to:
             from transformers.integrations import get_available_reporting_integrations  # not at the top: it is slow
 
             for tracker in self.report_to:
                 choose("tracker", tracker, get_available_reporting_integrations())
-        check(self.name, self.workers)
 
     def execute(self, targets: Iterable[Node]) -> None:
         """Compute the targets and all nodes that they need."""

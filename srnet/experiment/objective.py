@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from srnet.config.fields import option
+from srnet.config.fields import Described, option
+from srnet.config.values import Share
 from srnet.core.errors import UserError
 from srnet.experiment.compute import TOKENS, bias_predictions, load_logits
 from srnet.experiment.nodes.base import Node
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained, answers_of
-from srnet.experiment.nodes.objectives import NEEDS, Need, Objective
+from srnet.experiment.nodes.objectives import NEEDS, Need, Objective, Temperature
 from srnet.experiment.nodes.training import FineTune
 from srnet.experiment.store import Store
 from srnet.objectives.base import parse_objective
@@ -23,14 +24,14 @@ from srnet.tasks.splits import Split
 
 
 @dataclass(frozen=True)
-class Needs:
+class Needs(Described):
     """What an objective learns from beside the data: keyword arguments of `finetune` and `prune`."""
 
     teacher: str | None = None
     """Key of a full model: for objective confreg one trained with CE, for --distil any model."""
-    distil: float | None = None
+    distil: Share | None = None
     """Share of the loss that imitates --teacher, e.g. 0.5."""
-    temperature: float = option(2.0, name="--distil-temperature")
+    temperature: Temperature = option(2.0, name="--distil-temperature")
     """Temperature of the distillation."""
     bias: BiasSpec = option(BiasSpec(), heading="Bias model")
     """How the shortcut is measured."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from srnet.core.errors import UserError, choose
+from srnet.core.errors import UserError
 from srnet.core.lazy import nn, no_grad, torch
 from srnet.masks.budget import Scope, divide_budget, keep_largest, kept_counts, meet_budget
 from srnet.masks.mask import Mask
@@ -38,8 +38,6 @@ ROUNDING = 1e-9
 
 def check_granularity(granularity: Granularity) -> Granularity:
     """The same in the order that a result's identity has."""
-    for unit in granularity:
-        choose("granularity", unit, ("weight", *KINDS, "layer"))
     if sorted(granularity) not in (["weight"], ["head"], ["neuron"], ["layer"], ["head", "neuron"]):
         raise UserError(
             f"granularity {','.join(granularity) or 'none'} is not possible",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from srnet.config.fields import option
+from srnet.config.fields import Described, option
 from srnet.core.errors import UserError
 from srnet.core.lazy import nn
 from srnet.masks.parametrization import raw_weights
@@ -46,7 +46,7 @@ BEYOND_REACH = 0.1
 
 
 @dataclass(frozen=True)
-class Targets:
+class Targets(Described):
     """`modules`: "all-linear", a regular expression that a full module name must match, or a tuple of name endings.
 
     `exclude` has the same syntax and takes precedence. The default "outside-layers" is found by structure: everything

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
+from srnet.config.fields import Described
+from srnet.config.values import NotNegative
 from srnet.core.errors import UserError
 from srnet.core.lazy import nn, torch
 from srnet.masks.granularity import ROUNDING, STACK, Granularity, Group, Groups, Units, groups_of
@@ -18,23 +20,17 @@ DIGITS = 3
 
 
 @dataclass(frozen=True)
-class Latency:
+class Latency(Described):
     """Milliseconds of a forward pass that each unit takes, and those that no unit can save."""
 
-    head: float
-    neuron: float
-    attention: float
+    head: NotNegative
+    neuron: NotNegative
+    attention: NotNegative
     """Of a whole attention part."""
-    feed_forward: float
+    feed_forward: NotNegative
     """Of a whole feed-forward part."""
-    rest: float
+    rest: NotNegative
     """Embeddings, norms and residual connections."""
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0.0 <= value < math.inf:
-                raise UserError(f"latency: {each.name} is {value!r:.80}", "give milliseconds, 0 or more")
 
     def unit(self, kind: Kind) -> float:
         return self.head if kind == "attention" else self.neuron

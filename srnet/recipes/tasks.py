@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from srnet.config.values import arguments_of, build, convert, located
+from srnet.config.fields import Described
+from srnet.config.values import TEXT, Count, arguments_of, build, located
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError, choose
 from srnet.experiment.nodes.base import TaskSpec
@@ -49,8 +50,8 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
 
 def _dataset(values: Mapping[str, Any], folder: Path) -> FilesTask | SquadTask:
     """A published dataset: from the folder `data`, or from the Hub, with OOD files by name, and with changes."""
-    name, data = convert(values["dataset"], str), convert(values.get("data"), str | None)
-    source = None if data is None else (folder / data).resolve()
+    name, data = TEXT.convert(values["dataset"]), values.get("data")
+    source = None if data is None else (folder / TEXT.convert(data)).resolve()
     make, keys = (squad_task, ("ood",)) if name == SQUAD else (published_task, ("ood", "ood_train"))
     files = arguments_of(make, {key: values[key] for key in keys if values.get(key) is not None})
     task = (make if name == SQUAD else partial(make, name))(folder=source, **files).resolved(folder)
@@ -71,7 +72,7 @@ def _is_task_file(values: Any) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class DataOptions:
+class DataOptions(Described):
     """Options about data: where a published dataset is, and how files are read."""
 
     data: str | None = None
@@ -80,7 +81,7 @@ class DataOptions:
     """An OOD test file for a published dataset, e.g. hans=FILE. Repeatable."""
     ood_train: tuple[tuple[str, str], ...] = ()
     """OOD training data for the upper bounds, e.g. hans=FILE. Repeatable."""
-    rows: tuple[tuple[str, int], ...] = ()
+    rows: tuple[tuple[str, Count], ...] = ()
     """At most so many rows of a split: train=50000,dev=3000."""
     leaks: Leaks | None = None
     """Test rows that are also in train: check (an error beyond 1 %), drop or keep. Default: check."""

@@ -11,11 +11,13 @@ from typing import Literal
 
 import numpy as np
 
+from srnet.config.fields import Described
+from srnet.config.values import Count
 from srnet.core.errors import UserError, choose
 from srnet.core.names import file_name
 from srnet.tasks.answers.base import ANSWERS, AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
-from srnet.tasks.base import SHORTCUTS, Metric, Shortcut, Task, check_label_words
+from srnet.tasks.base import Metric, Shortcut, Task, check_label_words
 from srnet.tasks.layout import Columns, Layout, tidy_with
 from srnet.tasks.leaks import TextKeys, leaked, shared_with, text_keys
 from srnet.tasks.reading import HUB, is_table, read_rows
@@ -30,7 +32,7 @@ _RESERVED = re.compile(r"train|dev|ood_train\d*")
 
 
 @dataclass(frozen=True)
-class DataFile:
+class DataFile(Described):
     """One file, or one split of a Hub dataset, where its columns or labels differ from the task's.
 
     A column may be given as alternatives, `evidence|evidence_sentence`: the first that a row has is read.
@@ -55,7 +57,7 @@ Source = str | DataFile
 
 
 @dataclass(frozen=True)
-class FilesTask:
+class FilesTask(Described):
     """Files with one example per row. Everything under `ood` is scored, and never used for training or selection."""
 
     name: str
@@ -67,7 +69,7 @@ class FilesTask:
     """(name, file) of each out-of-distribution test set."""
     ood_train: Source | tuple[Source, ...] | None = None
     """Out-of-distribution examples to train on, used only for an upper bound."""
-    ood_copies: int = 1
+    ood_copies: Count = 1
     """How often they are repeated."""
     text_a: str = "text_a"
     """Column of the first text."""
@@ -89,7 +91,7 @@ class FilesTask:
     """Values of the label column for rows without a label. They are left out, and counted."""
     decision: Decision = "argmax"
     """How answers are counted on a test set with fewer classes."""
-    rows: tuple[tuple[str, int], ...] = ()
+    rows: tuple[tuple[str, Count], ...] = ()
     """At most so many rows of a split, always the same ones: {"train": 50000, "dev": 3000}."""
     leaks: Leaks = "check"
     bad_rows: BadRows = "refuse"
@@ -108,6 +110,7 @@ class FilesTask:
     """Further notes for reports on these data."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         file_name("a task", self.name)
         object.__setattr__(self, "text_b", self.text_b or None)
         choose("answer", self.answer, [name for name, each in ANSWERS.items() if each.in_cells])
@@ -120,10 +123,6 @@ class FilesTask:
             self._refuse_labels(kind)
             object.__setattr__(self, "labels", kind.outputs)
         kind.check_metric(self.name, self.metric, self.labels)
-        choose("shortcut", self.shortcut, SHORTCUTS)
-        choose("decision", self.decision, ("argmax", "sum"))
-        choose("value for leaks", self.leaks, ("check", "drop", "keep"))
-        choose("value for bad_rows", self.bad_rows, ("refuse", "skip"))
         if len(set(self.labels)) != len(self.labels) or (len(self.labels) < 2 and not kind.outputs):
             raise UserError(
                 f"task '{self.name}' needs at least two different labels, not {list(self.labels)}",
@@ -133,10 +132,8 @@ class FilesTask:
         taken = [name for n, name in enumerate(tests) if name in tests[:n] or _RESERVED.fullmatch(name)]
         if taken:
             raise UserError(f"a test file cannot be called '{taken[0]}': the name is taken", "choose another name")
-        for name, count in self.rows:
+        for name, _ in self.rows:
             choose("split under rows", name, ("train", "dev", *(["ood_train"] if self.ood_train else []), *tests))
-            if count < 1:
-                raise UserError(f"task '{self.name}': {count} rows of '{name}'", "give at least 1")
         _check_spellings(self.spellings, self.labels)
         check_label_words(self.name, self.label_words, self.labels)
         for name, file in self.files.items():

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 
+from srnet.config.fields import Described
+from srnet.config.values import Count, OneOf
 from srnet.core.errors import UserError, choose
 from srnet.core.files import open_data
 from srnet.core.names import file_name
@@ -34,7 +36,7 @@ _Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
-class SquadTask:
+class SquadTask(Described):
     """Questions answered by a span of their context. Everything under `ood` is scored, and never trained on."""
 
     answer: ClassVar = SPANS.name
@@ -47,24 +49,21 @@ class SquadTask:
     ood: tuple[tuple[str, str], ...] = ()
     """(name, file) of each out-of-distribution test set, in the same format."""
     name: str = SQUAD
-    metric: Metric = "span_f1"
-    rows: tuple[tuple[str, int], ...] = ()
+    metric: Annotated[Metric, OneOf(SPANS.metrics)] = "span_f1"
+    rows: tuple[tuple[str, Count], ...] = ()
     """At most so many questions of a split, always the same ones: {"train": 20000}."""
     bad_rows: BadRows = "refuse"
     """`skip` leaves out questions whose answer is not in their context, and counts them."""
 
     def __post_init__(self) -> None:
-        choose("metric", self.metric, SPANS.metrics)
-        choose("value for bad_rows", self.bad_rows, ("refuse", "skip"))
+        super().__post_init__()
         file_name("a task", self.name)
         tests = [file_name("a test set", name) for name, _ in self.ood]
         taken = [name for n, name in enumerate(tests) if name in ("train", "dev", *tests[:n])]
         if taken:
             raise UserError(f"a test file cannot be called '{taken[0]}': the name is taken", "choose another name")
-        for name, count in self.rows:
+        for name, _ in self.rows:
             choose("split under rows", name, ("train", "dev", *tests))
-            if count < 1:
-                raise UserError(f"task '{self.name}': {count} rows of '{name}'", "give at least 1")
 
     @property
     def shortcut(self) -> Shortcut:
