@@ -244,11 +244,11 @@ def test_every_command_is_listed() -> None:
     assert {call.command for call in CALLS} == commands().keys()
 
 
-def test_the_readme_lists_every_function() -> None:
-    (listed,) = re.findall(r"All are also functions(.*?)Results are stored", (ROOT / "README.md").read_text(), re.S)
+def test_the_documentation_lists_every_function() -> None:
+    (listed,) = re.findall(r"All are also functions(.*?)Results are stored", (ROOT / "docs" / "commands.md").read_text(), re.S)
     named = set(re.findall(r"`srnet\.(\w+)`", listed))
     called = {call.function.split(".")[0] for call in CALLS}
-    assert called - named == set(), "not in the README"
+    assert called - named == set(), "not in docs/commands.md"
     assert not [name for name in named if not hasattr(srnet, name)]
 
 

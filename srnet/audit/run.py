@@ -36,8 +36,8 @@ def audit_models(
 ) -> Audit:
     """Audit a model, or compare two, on all scored splits of a task.
 
-    They are keys of the store, folders, hub names, or any `srnet.audit.classifiers.Classifier`. Without `task`, the task is that
-    of A, a key. With `out`, the folder gets `audit.json`, `examples.csv` and `audit.html`.
+    They are keys of the store, folders, hub names, or any `srnet.audit.classifiers.Classifier`. Without `task`,
+    the task is that of A, a key. With `out`, the folder gets `audit.json`, `examples.csv` and `audit.html`.
     """
     engine, options = engine or Engine(), options or AuditOptions()
     if out is not None:

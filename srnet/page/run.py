@@ -97,8 +97,8 @@ def open_page(
 ) -> None:
     """Serve a local page with two models side by side until Ctrl-C.
 
-    A and B are keys of the store, folders, hub names, or any `srnet.audit.classifiers.Classifier`. Without `task`, the page is
-    about that of A, a key. `ready` is called with the address once the page can be opened.
+    A and B are keys of the store, folders, hub names, or any `srnet.audit.classifiers.Classifier`. Without `task`,
+    the page is about that of A, a key. `ready` is called with the address once the page can be opened.
     """
     check_extra()
     from srnet.page.app import allowed_hosts, is_loopback, make_app

@@ -18,13 +18,12 @@ from srnet import __version__
 from srnet.core.errors import shortened
 from srnet.core.files import write_bytes
 from srnet.experiment.identity import describe
+from srnet.report import pictures as panels
 from srnet.report import tables
-from srnet.report.claims import CLAIMS, Finding, answer_claims
-from srnet.report.evidence import Evidence
-from srnet.report.masks import MaskPictures, mask_pictures
+from srnet.report.claims import Finding
+from srnet.report.masks import MaskPictures
 from srnet.report.pictures import Picture, draw_curves
 from srnet.report.results import Results, csv_text
-from srnet.report.tables import findings_table, results_table, verdict_line
 from srnet.tasks.splits import LEVELS
 
 SPEED = "speed.png"
@@ -80,7 +79,7 @@ def render_page(page: Page) -> str:
     environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
     return environment.from_string(template.read_text(encoding="utf-8")).render(
         page=page,
-        panels=pictures,
+        panels=panels,
         tables=tables,
         place=place,
         published=json.loads(published.read_text(encoding="utf-8")),
@@ -138,23 +137,6 @@ def _section(section: Section) -> list[str]:
 
 
 # --- reports on results: tables, curves, the paper's claims, one page ---
-
-__all__ = [
-    "CLAIMS",
-    "Evidence",
-    "Finding",
-    "Page",
-    "Results",
-    "Section",
-    "answer_claims",
-    "findings_table",
-    "mask_pictures",
-    "report_files",
-    "results_table",
-    "section_id",
-    "verdict_line",
-    "write_report",
-]
 
 
 def report_files(*sections: str) -> list[str]:
