@@ -14,26 +14,20 @@ from srnet.core.files import open_file
 
 LARGEST = 2**20
 """Bytes of a file."""
+MOST = 50_000
+"""Values of a file."""
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader. It refuses what would be lost silently or has no limits: duplicate keys, and aliases."""
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            _refuse(f"an alias, *{self.peek_event().anchor}: write its value again", self.peek_event())
-        return super().compose_node(parent, index)
+    """The safe loader. It refuses duplicate keys: the first value would be lost silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         for number, key in enumerate(keys):
             if key.value in [before.value for before in keys[:number]]:
-                _refuse(f"the key '{key.value}' occurs twice", key)
+                problem = f"the key '{key.value}' occurs twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
         return super().construct_mapping(node, deep)
-
-
-def _refuse(what: str, where: Any) -> None:
-    raise yaml.constructor.ConstructorError(None, None, what, where.start_mark)
 
 
 _Loader.yaml_implicit_resolvers = {  # dates are not used: they are read as text
@@ -51,10 +45,23 @@ def read_yaml(path: Path) -> Any:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
             raise UserError(f"{path} has more than {LARGEST:,} bytes", "is it a YAML file?")
-        return yaml.load(data.decode(), _Loader)
+        content = yaml.load(data.decode(), _Loader)
+        _check_size(content)
+        return content
     except yaml.YAMLError as error:
         raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     except (OSError, ValueError, RecursionError) as error:  # a number of too many digits is a ValueError
         raise UserError(
             f"{path} cannot be read: {getattr(error, 'strerror', None) or error}", "check the path and the file"
         ) from None
+
+
+def _check_size(content: Any) -> None:
+    """Refuse too many values: aliases can multiply them, and an alias that contains itself has no end."""
+    count, rest = 0, [content]
+    while rest:
+        each = rest.pop()
+        count += 1
+        if count > MOST:
+            raise yaml.YAMLError(f"more than {MOST:,} values")
+        rest += each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
