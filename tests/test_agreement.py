@@ -16,8 +16,8 @@ import pytest
 import typer
 
 import srnet
-from srnet.cli.app import app
 from srnet.cli.options import Choice, Fields
+from srnet.cli.program import app
 from srnet.config.fields import options_of
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
@@ -245,7 +245,9 @@ def test_every_command_is_listed() -> None:
 
 
 def test_the_documentation_lists_every_function() -> None:
-    (listed,) = re.findall(r"All are also functions(.*?)Results are stored", (ROOT / "docs" / "commands.md").read_text(), re.S)
+    (listed,) = re.findall(
+        r"All are also functions(.*?)Results are stored", (ROOT / "docs" / "commands.md").read_text(), re.S
+    )
     named = set(re.findall(r"`srnet\.(\w+)`", listed))
     called = {call.function.split(".")[0] for call in CALLS}
     assert called - named == set(), "not in docs/commands.md"
