@@ -153,11 +153,8 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
         ({"labels": ("one",)}, "at least two different labels"),
         ({"labels": ("one", "one")}, "at least two different labels"),
         ({"metric": "bleu"}, "metric 'bleu' is unknown"),
-        ({"shortcut": "length"}, "unknown shortcut 'length'"),
         ({"ood": (("dev", "x.csv"),)}, "a test file cannot be called 'dev'"),
         ({"id_tests": (("one", "x.csv"),), "ood": (("one", "y.csv"),)}, "a test file cannot be called 'one'"),
-        ({"leaks": "some"}, "unknown value for leaks 'some'"),
-        ({"bad_rows": "mend"}, "unknown value for bad_rows 'mend'"),
         ({"spellings": (("1", "maybe"),)}, "'1' is a spelling of 'maybe', which is not a label"),
     ],
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import srnet.experiment.nodes.bias
+import srnet.tasks.squad  # noqa: F401  with what they import, these define every type that is stored
 from srnet.config.fields import DESCRIBED
 from srnet.core.errors import UserError
 from srnet.experiment.nodes.base import Node

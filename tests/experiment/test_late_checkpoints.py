@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from srnet.core.errors import UserError
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.bias import BiasModel
@@ -131,8 +130,3 @@ def test_the_rule_is_part_of_the_key(raw: Pretrained, bias: BiasModel, training:
     )
     assert usual.key != published.key
     assert usual.key == FineTune(raw, PoE(bias), training).key
-
-
-def test_another_rule_is_refused() -> None:
-    with pytest.raises(UserError, match="unknown selection 'early'; choose one of: late, published"):
-        TrainingSettings(selection="early")  # type: ignore[arg-type]

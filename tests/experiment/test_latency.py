@@ -276,7 +276,7 @@ def test_a_recipe_may_bring_its_table(engine: Engine, measured: list[str], tiny_
         ({"speedups": [2], "sparsities": [0.5]}, "needs sparsities, or else speedups"),
         ({}, "needs sparsities, or else speedups"),
         ({"speedups": [2]}, "single weights give no speed-up"),
-        ({"speedups": [0], "options": {"granularity": ["head"]}}, "speed-up 0 is out of range"),
+        ({"speedups": [0], "options": {"granularity": ["head"]}}, "speedups: 0 is out of range"),
         ({"speedups": [2], "pruner": "l0", "prune": "ce"}, "pruner 'l0' prunes no units"),
         ({"sparsities": [0.5], "options": {"speedup": 2}}, "unknown key 'speedup'"),
         ({"speedups": [2], "options": {"granularity": ["head"], "latency": {"head": 1}}}, "key 'neuron' is missing"),

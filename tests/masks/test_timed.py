@@ -76,12 +76,6 @@ def test_units_save_no_more_than_their_part_and_never_less_than_nothing() -> Non
     assert latency_table(20.0, times, blocks_of(bert())) == Latency(1.0, 0.0, 4.0, 0.0, 12.0)
 
 
-@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "1", True, None])
-def test_a_table_holds_milliseconds(value: Any) -> None:
-    with pytest.raises(UserError, match="latency: neuron is"):
-        replace(TABLE, neuron=value)
-
-
 # --- budgets -------------------------------------------------------------------------------------------------------
 
 
@@ -213,9 +207,6 @@ def test_imp_prunes_in_steps_up_to_the_speedup() -> None:
     ("options", "problem"),
     [
         ({"speedup": 2.0}, "single weights give no speed-up.*--granularity head,neuron"),
-        ({"speedup": 1.0, "granularity": BOTH}, "speed-up 1 is out of range"),
-        ({"speedup": float("nan"), "granularity": BOTH}, "speed-up nan is out of range"),
-        ({"speedup": float("inf"), "granularity": BOTH}, "speed-up inf is out of range"),
         ({"speedup": 2.0, "granularity": BOTH, "sparsity": 0.7}, "exclude each other"),
         ({"latency": TABLE, "granularity": BOTH}, "a latency table without a speed-up"),
     ],

@@ -37,12 +37,6 @@ def test_impossible_sparsities_are_refused(name: str, sparsity: float) -> None:
         PRUNERS[name](sparsity=sparsity)
 
 
-@pytest.mark.parametrize("name", [name for name, pruner in METHODS.items() if hasattr(pruner, "scope")])
-def test_an_unknown_scope_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match="unknown scope 'everywhere'"):
-        PRUNERS[name](scope="everywhere")  # type: ignore[call-arg]
-
-
 @every_pruner
 def test_equal_descriptions_are_equal(name: str) -> None:
     # a description is part of an experiment's identity

@@ -12,12 +12,10 @@ import torch
 import transformers as hf
 from torch import nn
 
-from srnet.core.errors import UserError
 from srnet.masks.modules import ScoreMask
 from srnet.masks.parametrization import attached, current_mask
 from srnet.models.backbones import load_backbone, load_language_model
 from srnet.models.heads import restrict_to
-from srnet.pruners.base import PRUNERS
 from srnet.pruners.scored import Budgeted
 from srnet.pruners.static import StaticLocal, StaticShared, kind_of, shared_counts
 from srnet.training.method import Method, split_snapshot
@@ -357,23 +355,3 @@ def test_the_penalty_is_scaled_and_can_be_left_out(kind: Any, toy: nn.Module) ->
     free = prepared(nn.Sequential(nn.Linear(10, 10)), kind(0.9, penalty=0.0))
     assert "mask/penalty" not in free.after_step(100)
     assert free.penalty(100) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong", "message"),
-    [
-        ("smp-l", {"penalty": -1.0}, "penalty"),
-        ("smp-l", {"penalty_until": "never"}, "unknown value for penalty_until 'never'; choose one of: end, ramp"),
-        ("smp-l", {"penalty": math.nan}, "penalty"),
-        ("smp-s", {"penalty": math.inf}, "penalty"),
-        ("smp-l", {"ramp": 0.0}, "ramp"),
-        ("smp-s", {"ramp": 1.5}, "ramp"),
-        ("smp-s", {"temperature": 0.0}, "temperature"),
-        ("smp-s", {"temperature": -4.0}, "temperature"),
-        ("smp-s", {"temperature": math.nan}, "temperature"),
-    ],
-    ids=str,
-)
-def test_nonsense_is_refused(name: str, wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        PRUNERS[name](sparsity=0.9, **wrong)

@@ -97,8 +97,6 @@ def test_the_model_is_left_as_it_was() -> None:
 def test_a_layer_without_inputs_is_refused() -> None:
     with pytest.raises(UserError, match="no input of layer"):
         Wanda(0.5).mask(OneLayer(WEIGHT))
-    with pytest.raises(UserError, match="calibration must be at least 1"):
-        Wanda(0.5, calibration=0)
 
 
 # --- in the engine -------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from small import read_no_backbone
 
-from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.experiment.engine import Engine
 from srnet.experiment.estimate import planned_steps
@@ -33,7 +32,6 @@ from srnet.recipes.figures import (
     ISOLATED_MASK_POE,
     START,
 )
-from srnet.recipes.order import Order
 from srnet.recipes.paradigms import Profile, Search, labels_of
 from srnet.recipes.profiles import FINETUNING, PRUNING, PRUNING_WEIGHTS, toy_profile, toy_smp
 from srnet.recipes.recipe import Recipe
@@ -321,11 +319,6 @@ def test_without_a_start_by_itself_there_is_no_such_line() -> None:
 
 def test_the_user_may_choose_the_sparsities() -> None:
     assert {point.place.sparsity for point in FIGURES["fig5"].recipe(toy(), (0.1,)).points} == {0.0, 0.1}
-
-
-def test_unknown_figures_list_the_known_ones() -> None:
-    with pytest.raises(UserError, match=r"unknown recipe 'fig9'.*tab6"):
-        Order(("fig9",))
 
 
 # --- all of them ---------------------------------------------------------------------------------------------------

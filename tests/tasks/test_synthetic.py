@@ -383,24 +383,13 @@ def test_the_hash_seed_of_the_process_does_not_matter() -> None:
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
-def test_an_unknown_task_lists_the_known_ones() -> None:
-    with pytest.raises(UserError, match=r"unknown task 'mnli'.*inference, paraphrase, verification"):
-        SyntheticTask("mnli")
-
-
-@pytest.mark.parametrize("noise", [-0.1, 0.5, math.nan])
-def test_noise_is_a_share_below_a_half(noise: float) -> None:
-    with pytest.raises(UserError, match="is out of range"):
-        SyntheticTask(noise=noise)
-
-
-@pytest.mark.parametrize("strengths", [(0.0, 3.0), (1.0, 3.0, 4.0), (0.0, -1.0, 4.0), (0.0, 3.0, math.inf)])
+@pytest.mark.parametrize("strengths", [(0.0, 3.0), (1.0, 3.0, 4.0)])
 def test_strengths_start_from_no_cue(strengths: tuple[float, ...]) -> None:
     with pytest.raises(UserError, match="strengths"):
         SyntheticTask(strengths=strengths)
 
 
-@pytest.mark.parametrize("frequencies", [(0.0, 1.0), (0.0, 0.0, 0.0), (0.0, -1.0, 1.0), (0.0, math.nan, 1.0)])
+@pytest.mark.parametrize("frequencies", [(0.0, 1.0), (0.0, 0.0, 0.0)])
 def test_frequencies_are_counts(frequencies: tuple[float, ...]) -> None:
     with pytest.raises(UserError, match="frequencies"):
         SyntheticTask(frequencies=frequencies)
@@ -410,10 +399,3 @@ def test_two_texts_always_share_some_number_of_words() -> None:
     with pytest.raises(UserError, match="begin frequencies with 0"):
         SyntheticTask("paraphrase", frequencies=(1.0, 1.0, 1.0))
     assert SyntheticTask("verification", frequencies=(1.0, 0.0, 0.0)).evidence.frequencies == (1.0, 0.0, 0.0)
-
-
-@pytest.mark.parametrize("size", [0, -1, 10**12])
-def test_sizes_have_limits(size: int) -> None:
-    for name in ("train_size", "dev_size", "ood_size"):
-        with pytest.raises(UserError, match=f"{name} {size} is out of range"):
-            SyntheticTask(**{name: size})  # type: ignore[arg-type]

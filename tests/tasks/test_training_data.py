@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
 from srnet.core.errors import UserError
 from srnet.recipes.tasks import load_task_file, task_from
@@ -88,7 +89,7 @@ def test_copies_count_and_cannot_be_none() -> None:
     assert task(1, extra).fingerprint != task(2, extra).fingerprint
     assert task(1, extra).fingerprint != task(1, split_of("ood_train", 3)).fingerprint
     for copies in (0, -1):
-        with pytest.raises(UserError, match="ood_copies must be at least 1"):
+        with refused("ood_copies", copies):
             task(copies, extra)
 
 
