@@ -34,8 +34,19 @@ _Loader.yaml_implicit_resolvers = {  # dates are not used: they are read as text
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-# 5e-5 is a number, though it has no dot
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), [*"+-0123456789"])
+
+
+class _Dumper(yaml.SafeDumper):
+    """The safe dumper, which quotes the texts that `_Loader` would read as numbers."""
+
+
+for _each in (_Loader, _Dumper):  # 5e-5 is a number, though it has no dot
+    _each.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), [*"+-0123456789"])
+
+
+def yaml_text(value: Any) -> str:
+    """The text of plain data, which `read_yaml` gives again."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 def read_yaml(path: Path) -> Any:
