@@ -222,8 +222,7 @@ def test_claims_as_json(shell: Shell) -> None:
 
 def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None:
     line = shell.fails("reproduce", "fig9")
-    assert "unknown recipe 'fig9'; choose one of: all, fig2, fig3" in line
-    assert all(name in line for name in FIGURES)
+    assert all(name in line for name in ("fig9", *FIGURES))
 
 
 def test_help_lists_every_command_under_a_heading(shell: Shell) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import srnet.experiment.nodes.bias
-import srnet.tasks.squad  # noqa: F401  with what they import, these define every type that is stored
+import srnet.tasks.squad  # noqa: F401  it and the nodes define, with what they import, every type that is stored
 from srnet.config.fields import DESCRIBED
 from srnet.core.errors import UserError
 from srnet.experiment.nodes.base import Node
