@@ -76,7 +76,7 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
         "sparsities": ((1.0,), (NAN,)), "speedups": ((1.0,),), "lengths": ((0.0,), (-1.0,), (INF,)),
         "lengths_at": ({0.5: -2.0},), "data": NAME,
     },
-    "RecipeFile": {"seeds": SEEDS, "axis": NAME},
+    "_RecipeFile": {"seeds": SEEDS, "axis": NAME},
     "Engine": {"name": NAME, "workers": COUNT},
     "SyntheticTask": {
         "name": NAME, "noise": (-0.1, 0.5, NAN), "strengths": ((0.0, 1.0, 21.0), (0.0, -1.0, 2.0)),
@@ -103,7 +103,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "Schedule": {"initial": 0.0, "final": 0.5},
     "Objective": {"name": "ce"},
     "Search": {"pruner": "mask"},
-    "RecipeFile": {"task": "inference", "lines": ()},
+    "_RecipeFile": {"task": "inference", "lines": ()},
     "FilesTask": {"name": "mine", "labels": ("no", "yes"), "train": "a.csv", "dev": "b.csv"},
     "SquadTask": {"train": "a.json", "dev": "b.json"},
 }

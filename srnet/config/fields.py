@@ -21,8 +21,8 @@ from srnet.core.errors import UserError
 T = TypeVar("T")
 Values = Mapping[tuple[str, ...], Any]
 """Values of fields by their path: ("sparsity",), or ("targets", "modules") for a field of a field."""
-DESCRIBED: dict[str, type[Described]] = {}
-"""Every class of described fields by its name, from which stored descriptions are rebuilt."""
+DESCRIBED: dict[str, type] = {}
+"""The dataclasses that can be rebuilt from a stored description, by name."""
 
 
 class Described:

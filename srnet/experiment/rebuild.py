@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import srnet.tasks.squad  # noqa: F401  it and the nodes define, with what they import, every type that is stored
 from srnet.config.fields import DESCRIBED
 from srnet.core.errors import UserError
 from srnet.experiment.nodes.base import Node

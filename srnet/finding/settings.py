@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from srnet.config.fields import option
 from srnet.config.values import SeedCount, Share
 from srnet.core.errors import UserError
+from srnet.evaluation import KEEPS_ID
 from srnet.masks.budget import Sparsity
 from srnet.masks.granularity import WEIGHT, Granularity
 from srnet.pruners.base import Speedup, speedup_text
@@ -17,8 +18,8 @@ from srnet.recipes.order import TrainingOptions
 class FindSettings(TrainingOptions):
     """What is searched for, and how far."""
 
-    keep_id: Share = 0.95
-    """Share of the full model's ID score that the subnetwork must keep."""
+    keep_id: Share = KEEPS_ID
+    """Share of the full model's ID score that the subnetwork must keep, in the search and for the verdict."""
     sparsities: tuple[Sparsity, ...] = (0.3, 0.5, 0.7, 0.9)
     """Shares of the weights to prune. They are tried from dense to sparse."""
     speedups: tuple[Speedup, ...] = option((), name="--speedup", instead_of="sparsities")

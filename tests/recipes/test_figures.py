@@ -33,7 +33,7 @@ from srnet.recipes.figures import (
     START,
 )
 from srnet.recipes.paradigms import Profile, Search, labels_of
-from srnet.recipes.profiles import FINETUNING, PRUNING, PRUNING_WEIGHTS, toy_profile, toy_smp
+from srnet.recipes.profiles import FINETUNING, PROFILES, PRUNING, PRUNING_WEIGHTS, toy_profile
 from srnet.recipes.recipe import Recipe
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.settings import TrainingSettings
@@ -380,7 +380,7 @@ COSTS = {
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_costs_what_it_did(name: str) -> None:
-    profile = toy() if FIGURES[name].family == "srnet" else replace(toy_smp(TASK), words=())
+    profile = toy() if FIGURES[name].family == "srnet" else replace(PROFILES["smp"]["toy"](TASK), words=())
     recipe = FIGURES[name].recipe(profile)
     trainings: list[Any] = [node for node in every_node(recipe.nodes()).values() if node.trains]
     assert (len(recipe.points), len(trainings), sum(node.planned_steps for node in trainings)) == COSTS[name]
