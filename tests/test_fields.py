@@ -91,7 +91,7 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
         "shortcut": NAME, "decision": NAME, "leaks": NAME, "bad_rows": NAME, "ood_copies": COUNT,
         "rows": ((("train", 0),), (("dev", -1),)),
     },
-    "SquadTask": {"metric": NAME, "bad_rows": NAME, "rows": ((("train", 0),),)},
+    "SquadTask": {"answer": NAME, "metric": NAME, "bad_rows": NAME, "rows": ((("train", 0),),)},
     "DataOptions": {"leaks": NAME, "bad_rows": NAME, "decision": NAME, "rows": ((("train", 0),),)},
     "Pace": {"rounds": (1, 10**7), "lengths": ((0,), (32, 2**21)), "batch": (0, 2**21), "threads": (0, 1025)},
     "PageOptions": {"port": (-1, 65536), "max_length": MAX_LENGTH},

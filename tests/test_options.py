@@ -44,8 +44,8 @@ def called(function: str, *words: str) -> Any:
 
 
 def pruner_of(*words: str) -> Pruner:
-    (_, pruner, *_), _ = called("prune", "prune", *words)
-    return pruner  # type: ignore[no-any-return]
+    _, given = called("prune", "prune", *words)
+    return given["pruner"]  # type: ignore[no-any-return]
 
 
 def error_of(*words: str, names: Iterable[str] = ()) -> str:
