@@ -15,7 +15,8 @@ from typing import Annotated, Any, get_args
 import typer
 from typer.core import TyperCommand
 
-from srnet.config.fields import EMPTY_PATH, FLAG, TEXT, Option, Values, arguments, options_of
+from srnet.config.fields import Option, Values, arguments, options_of
+from srnet.config.values import EMPTY_PATH, FLAG, TEXT
 from srnet.core.errors import UserError, choose
 
 LINE = "srnet.line"
