@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from audited import NLI, Scripted, split_of
 
-from srnet.audit.classifiers import match
 from srnet.audit.rows import word_overlap
 from srnet.bias.model import fit_bias_scorer
+from srnet.models.model import match
 from srnet.page.app import allowed_hosts, make_app
 from srnet.page.comparison import Comparison, ModelThread
 from srnet.page.pair import PairView, Shortcut, TrainingRows

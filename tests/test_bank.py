@@ -23,7 +23,8 @@ from srnet.masks.targets import LAYERS
 from srnet.models.backbones import load_backbone
 from srnet.models.bank import MaskBank, _zero_pruned
 from srnet.models.heads import Head
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.open import load_subnetwork
+from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.magnitude import OneShot
 
 TWO, THREE = ("no", "yes"), ("no", "yes", "maybe")

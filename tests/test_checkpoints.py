@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import transformers
-
 from srnet.audit.classifiers import Source, load_classifier
+
 from srnet.core.errors import UserError
 from srnet.experiment.store import Store
 from srnet.models.backbones import load_backbone

@@ -11,7 +11,7 @@ from commands import Shell
 
 import srnet
 from srnet.experiment.store import Store
-from srnet.models.subnetwork import load_subnetwork
+from srnet.models.open import load_subnetwork
 from srnet.recipes.figures import FIGURES
 from srnet.report.claims import CLAIMS
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from srnet.audit.classifiers import Source, load_classifier
 from srnet.audit.contrast import load_rules
 from srnet.bias.vectors import read_vectors
 from srnet.config.yaml_files import read_yaml
@@ -25,11 +24,11 @@ from srnet.core.files import (
     spreadsheet_cell,
     writing,
 )
-from srnet.core.sealed import read_sealed
-from srnet.experiment.store import Store
 from srnet.models.checkpoints import read_config
+from srnet.models.exported import EXPORT
 from srnet.models.formats.imports import read_reference
 from srnet.models.formats.smp import read_smp
+from srnet.models.open import open_classifier
 
 
 def test_a_folder_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
@@ -107,8 +106,8 @@ READERS: dict[str, Callable[[Path], object]] = {
     "torch mask": lambda path: read_reference(path, {}),
     "vectors": lambda path: read_vectors(str(path), None),
     "model": lambda path: read_config(str(path.parent)),
-    "export": lambda path: read_sealed(path.parent, "card.json"),
-    "classifier": lambda path: load_classifier(Source(str(path.parent), Store(path.parent / "store"))),
+    "export": lambda path: EXPORT.read(path.parent),
+    "classifier": lambda path: open_classifier(path.parent),
 }
 
 

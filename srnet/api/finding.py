@@ -7,7 +7,7 @@ from pathlib import Path
 
 from srnet.api.experiments import run_recipe
 from srnet.api.models import export_model
-from srnet.api.speeds import Comparison, by_score, compare_speed
+from srnet.api.speeds import by_score, speed_picture
 from srnet.audit.run import audit_models
 from srnet.audit.writing import check_writable
 from srnet.core.errors import UserError
@@ -26,6 +26,7 @@ from srnet.models.formats.base import FORMATS, Format, get_format
 from srnet.models.formats.card import score_name, scores_of_graph
 from srnet.recipes.recipe import Plan, plan
 from srnet.report.page import report_files, section_id
+from srnet.timing.measuring import measure_speed
 from srnet.timing.pace import Pace
 
 PACE = Pace(rounds=15, lengths=(8, 32, 128), batch=8, threads=1, memory=False)
@@ -75,12 +76,13 @@ def find(
     try:
         if not folder.exists():  # otherwise an earlier run of the same search wrote it
             export_model(model.key, folder, format=deployed, engine=engine)
-        compared = _compared(full, model, folder, engine.store)
-        speed = compared.drawn()
+        models: dict[str, str | Path] = {"full model": full.key, "to deploy": folder}
+        measured = measure_speed(models, PACE, store=engine.models)
+        speed = speed_picture(measured, _scores_to_draw(full, model, folder, engine.store), PACE)
     except UserError:
         write_pages(None)  # the search is not lost
         raise
-    found = replace(found, warnings=tuple(write_pages(speed)), folder=folder, measured=tuple(compared.measured))
+    found = replace(found, warnings=tuple(write_pages(speed)), folder=folder, measured=tuple(measured))
     write_json(out / "find.json", found.to_json())
     return found
 
@@ -119,11 +121,10 @@ def _name(format: Format) -> str:
     return "-".join([format.name, *(name if value is True else str(value) for name, value in changed.items())])
 
 
-def _compared(full: ModelNode, model: ModelNode, folder: Path, store: Store) -> Comparison:
-    """Speed and scores of the full model and of the folder, which have the same seed."""
-    models = {"full model": full.key, "to deploy": str(folder)}
-    scores = {"full model": _scores(full, store), "to deploy": scores_of_graph(folder) or _scores(model, store)}
-    return compare_speed(models, by_score(scores), PACE, store)
+def _scores_to_draw(full: ModelNode, model: ModelNode, folder: Path, store: Store) -> dict[str, dict[str, float]]:
+    """The scores of the full model and of the folder, which have the same seed."""
+    deployed = scores_of_graph(folder) or _scores(model, store)
+    return by_score({"full model": _scores(full, store), "to deploy": deployed})
 
 
 def _scores(model: ModelNode, store: Store) -> dict[str, float]:

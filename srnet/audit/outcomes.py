@@ -9,11 +9,11 @@ from itertools import islice
 
 import numpy as np
 
-from srnet.audit.classifiers import Classifier
 from srnet.audit.contrast import FLIP, SAME, Changed, Expected, Row, Rule, told
 from srnet.audit.rows import ROWS_AT_ONCE, collect_logits
 from srnet.core.errors import UserError
 from srnet.evaluation.significance import Interval, paired_bootstrap
+from srnet.models.model import Classifier
 from srnet.tasks.splits import Split
 
 EXAMPLES = 20

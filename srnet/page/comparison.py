@@ -13,9 +13,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from srnet.audit.classifiers import Classifier, Matched
 from srnet.audit.rows import Judged, collect_logits, disagreements, judge_split
 from srnet.core.errors import UserError
+from srnet.models.model import Classifier, Matched
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split
 

@@ -12,7 +12,6 @@ from scipy.sparse import csr_matrix, vstack
 from scipy.special import log_softmax, softmax
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from srnet.audit.classifiers import Matched, Source, load_classifier, match
 from srnet.audit.rows import collect_logits, word_overlap
 from srnet.audit.run import find_shortcut
 from srnet.bias.features import chunks, tokenise, words
@@ -21,6 +20,8 @@ from srnet.experiment.compute import word_vectors
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import Bias, BiasModel, BiasSpec, WeakModel
+from srnet.models.model import Matched, match
+from srnet.models.open import open_model
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 
@@ -96,7 +97,7 @@ def _scorer(node: Bias, spec: TaskSpec, engine: Engine) -> Shortcut:
 def _weak_model(node: WeakModel, spec: TaskSpec, engine: Engine) -> Shortcut:
     """Of the two weak models the one that also scores dev and the OOD sets."""
     task = load_task(spec)
-    model = match(load_classifier(Source(node.first.key, engine.store, any(task.train.text_b))), task.labels)
+    model = match(open_model(node.first.key, engine.models, pairs=any(task.train.text_b)), task.labels)
     start, end = node.first.part or (0, 0)
     about = f"no features, but a model of {node.first.pretrained.backbone} trained on {end - start:,} examples"
     return Shortcut(about, lambda text_a, text_b: log_softmax(model.logits(text_a, text_b), axis=1))

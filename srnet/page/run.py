@@ -13,12 +13,12 @@ from typing import Any
 
 import uvicorn
 
-from srnet.audit.classifiers import Classifier, task_of
-from srnet.audit.run import load_models
+from srnet.audit.run import load_models, task_of
 from srnet.core.errors import UserError
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
+from srnet.models.model import Classifier
 from srnet.page.app import bracketed
 from srnet.page.comparison import Comparison, ModelThread
 from srnet.page.options import PageOptions
@@ -97,14 +97,14 @@ def open_page(
 ) -> None:
     """Serve a local page with two models side by side until Ctrl-C.
 
-    A and B are keys of the store, folders, hub names, or any `srnet.audit.classifiers.Classifier`. Without `task`,
+    A and B are keys of the store, folders, hub names, or any `srnet.models.model.Classifier`. Without `task`,
     the page is about that of A, a key. `ready` is called with the address once the page can be opened.
     """
     check_extra()
     from srnet.page.app import allowed_hosts, is_loopback, make_app
 
     engine, options = engine or Engine(), options or PageOptions()
-    task = task or task_of(a, engine.store)
+    task = task or task_of(a, engine)
     with bind(options.host, options.port) as listener:
         view = load_view([a, b], task, engine, options.max_length, bias)
         thread = ModelThread()

@@ -7,8 +7,8 @@ import pytest
 from audited import NLI, Scripted
 from hypothesis import given
 from hypothesis import strategies as st
-
 from srnet.audit.classifiers import match, match_labels
+
 from srnet.core.errors import UserError
 
 

@@ -15,10 +15,10 @@ import pytest
 import torch
 from audited import YES_NO, Scripted
 from safetensors.torch import load_file, save_file
+from srnet.audit.classifiers import Source, load_classifier
 
 import srnet
 from srnet import api
-from srnet.audit.classifiers import Source, load_classifier
 from srnet.audit.options import AuditOptions
 from srnet.audit.rows import ROWS_AT_ONCE, collect_logits
 from srnet.core.errors import UserError

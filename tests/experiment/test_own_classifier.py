@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 from small_models import write_tuned
+from srnet.audit.classifiers import Source, load_classifier
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from srnet import api
-from srnet.audit.classifiers import Source, load_classifier
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import ModelNode, Pretrained
@@ -24,7 +24,8 @@ from srnet.masks.granularity import check_granularity
 from srnet.models.backbones import find_own_classifier, load_backbone
 from srnet.models.checkpoints import SHIPPED, read_model
 from srnet.models.heads import CLASSIFIER, Head
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.open import load_subnetwork
+from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.magnitude import OneShot
 from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.synthetic import SyntheticTask

@@ -22,7 +22,8 @@ from srnet.models.backbones import LoadedBackbone, load_backbone
 from srnet.models.formats.base import Source
 from srnet.models.formats.subnetwork import SubnetworkFolder, logits_moved, sample_of
 from srnet.models.heads import Head
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.open import load_subnetwork
+from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.magnitude import OneShot
 
 LABELS = ("no", "yes", "maybe")

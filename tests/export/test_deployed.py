@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 from gpus import Simulated
+from srnet.models.formats.deployed import exported_scores
 from torch import nn
 
 from srnet import api
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Pretrained
-from srnet.models.formats.deployed import exported_scores
 
 
 def test_an_exported_model_goes_to_the_gpu(

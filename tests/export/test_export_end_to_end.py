@@ -13,10 +13,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from small_models import random_units
+from srnet.audit.classifiers import Source, load_classifier
 from torch import nn
 from transformers import AutoTokenizer
 
-from srnet.audit.classifiers import Source, load_classifier
 from srnet.experiment.compute import load_logits
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import load_task

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.open import load_subnetwork
+from srnet.models.subnetwork import Subnetwork
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "format-1"
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.open import load_subnetwork
+from srnet.models.subnetwork import Subnetwork
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 FOLDER, BACKBONE = FIXTURES / "format-2", str(FIXTURES / "format-1" / "backbone")

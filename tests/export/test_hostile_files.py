@@ -25,7 +25,7 @@ from srnet.core.progress import Reporter
 from srnet.masks.mask import Mask
 from srnet.models.formats.imports import read_reference
 from srnet.models.formats.smp import read_smp
-from srnet.models.subnetwork import load_subnetwork
+from srnet.models.open import load_subnetwork
 from srnet.tasks.synthetic.pretrain_settings import PretrainSettings
 
 SHAPES = {"a.weight": (4, 8)}

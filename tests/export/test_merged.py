@@ -9,7 +9,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from srnet.models.backbones import load_backbone
 from srnet.models.formats.merged import save_merged
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.open import load_subnetwork
+from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.magnitude import OneShot
 
 

@@ -30,7 +30,8 @@ from srnet.models.formats.card import About, Scored, score_name, scores_of_graph
 from srnet.models.formats.graphs import graph_logits
 from srnet.models.formats.onnx import Onnx
 from srnet.models.formats.subnetwork import SubnetworkFolder
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.open import load_subnetwork
+from srnet.models.subnetwork import Subnetwork
 from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.data import encode

@@ -21,7 +21,8 @@ from srnet.models.backbones import keep_own_classifier, load_backbone
 from srnet.models.formats.imports import read_reference
 from srnet.models.formats.smp import linear_shapes
 from srnet.models.heads import Head
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.open import load_subnetwork
+from srnet.models.subnetwork import Subnetwork
 
 # --- mask.pt -------------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,8 @@ from srnet.models.exported import CARD, WEIGHTS, load_exported
 from srnet.models.formats.base import Source
 from srnet.models.formats.shrunk import Shrunk
 from srnet.models.heads import Head
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.open import load_subnetwork
+from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.magnitude import OneShot
 
 NAMES = (

@@ -20,7 +20,8 @@ from srnet.masks.mask import Mask
 from srnet.models.backbones import load_backbone
 from srnet.models.formats.smp import read_smp, stack_shapes, to_npy, unpack
 from srnet.models.heads import Head
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.open import load_subnetwork
+from srnet.models.subnetwork import Subnetwork
 
 KINDS = {
     "attention.self.query": (768, 768),

@@ -14,7 +14,8 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 from srnet.core.errors import UserError
 from srnet.models.backbones import load_backbone
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.open import load_subnetwork
+from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.magnitude import OneShot
 
 LABELS = ("no", "yes", "maybe")

@@ -16,7 +16,7 @@ from srnet.core.sealed import README
 from srnet.evaluation.significance import Interval, Spread
 from srnet.evaluation.verdict import MIN_SEEDS, Verdict, seeds_in_words
 from srnet.models.checkpoints import SHIPPED
-from srnet.models.exported import Exported, is_exported
+from srnet.models.exported import EXPORT, Exported
 
 if TYPE_CHECKING:
     from srnet.models.subnetwork import Subnetwork
@@ -98,15 +98,23 @@ def card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> s
 
 
 def scores_of_folder(folder: Path) -> dict[str, float]:
-    """What is known of an exported model, by data and metric: measured on its graph, or else named on its card."""
-    own = scores_of_graph(folder)
-    rounded = is_exported(folder) and Exported.read(folder).more.get("int8")
-    return own if own or rounded else scores_on_card(folder)  # a card without own scores has those from before rounding
+    """The scores of an exported model, by data and metric: measured on its graph, or else named on its card."""
+    measured = _measured(folder)
+    own = _numbers(measured.get(SCORES))
+    # a card without own scores has those from before rounding
+    return own if own or measured.get("int8") else scores_on_card(folder)
 
 
 def scores_of_graph(folder: Path) -> dict[str, float]:
-    """What the export measured on an ONNX graph; nothing for other folders."""
-    own = Exported.read(folder).more.get(SCORES) if is_exported(folder) else None
+    """The scores that the export measured on an ONNX graph; none for other folders."""
+    return _numbers(_measured(folder).get(SCORES))
+
+
+def _measured(folder: Path) -> dict[str, Any]:
+    return Exported.read(folder).more if EXPORT.is_in(folder) else {}
+
+
+def _numbers(own: object) -> dict[str, float]:
     numbers = own.items() if isinstance(own, dict) else ()
     return {name: value for name, value in numbers if isinstance(value, int | float) and math.isfinite(value)}
 
