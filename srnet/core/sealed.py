@@ -31,11 +31,10 @@ class Manifest:
     what: str
     """What lies in such a folder, for messages."""
     fields: Mapping[str, FieldType]
+    """`files` are the checksums of the folder's files."""
     formats: tuple[int, ...] = (1,)
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Fields that may be left out."""
-    lists_files: bool = True
-    """Whether it has the checksums of the folder's files."""
 
     def is_in(self, folder: Path | str) -> bool:
         return (Path(folder) / self.file).is_file()
@@ -43,7 +42,7 @@ class Manifest:
     def write(self, folder: Path, facts: Mapping[str, Any], files: Iterable[str] | None = None) -> None:
         """Write the manifest beside the files, which are all there. By default all of them get a checksum."""
         sealed = {"format": self.formats[0], **facts}
-        if self.lists_files:
+        if "files" in self.fields:
             names = self._others_in(folder) if files is None else files
             sealed["files"] = {name: sha256(folder / name) for name in names}
         write_json(folder / self.file, {**sealed, "sha256": _checksum(sealed)})
@@ -60,8 +59,8 @@ class Manifest:
         if facts.pop("sha256", None) != _checksum(facts):
             raise UserError(f"{path} does not match its checksum", _RESTORE)
         facts = {**self.defaults, **facts}
-        check_types(path, facts, **self.fields, **({"files": dict} if self.lists_files else {}))
-        check_files(folder, facts["files"] if self.lists_files else {})
+        check_types(path, facts, **self.fields)
+        check_files(folder, facts.get("files", {}))
         return facts
 
     def unknown(self, folder: Path) -> UserError:

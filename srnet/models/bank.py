@@ -36,7 +36,7 @@ def _are_tasks(value: object) -> bool:
     )
 
 
-BANK = Manifest("bank.json", "a saved bank", {"backbone": str, "tasks": _are_tasks}, lists_files=False)
+BANK = Manifest("bank.json", "a saved bank", {"backbone": str, "tasks": _are_tasks})
 _CHUNK = 1 << 15
 """Times eight weights are masked at a time: they stay in the processor's cache."""
 _PATTERNS = -np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int32)

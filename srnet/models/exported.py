@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srnet.core.errors import UserError, reason
+from srnet.core.files import FieldType
 from srnet.core.lazy import transformers
 from srnet.core.sealed import Manifest, are_indices, are_texts, is_length
 from srnet.models.checkpoints import read_pretrained, reading
 from srnet.models.heads import Head, use_words
-from srnet.models.model import Opening, TorchModel
+from srnet.models.model import TorchModel
 
 if TYPE_CHECKING:
     from srnet.masks.shrink import Units
@@ -31,12 +32,11 @@ def _are_units(value: object) -> bool:
     return isinstance(value, dict) and all(map(are_indices, value.values()))
 
 
-EXPORT = Manifest(
-    "srnet.json",
-    "an exported model",
-    {"kind": str, "max_length": is_length, "sparsity": float, "units": _are_units, "more": dict, "per_token": bool}
-    | {"labels": are_texts, "label_words": are_texts, "inputs": are_texts, "label_word_ids": are_indices},
-)
+_FIELDS: dict[str, FieldType] = {
+    "kind": str, "max_length": is_length, "sparsity": float, "units": _are_units, "more": dict, "per_token": bool,
+    "labels": are_texts, "label_words": are_texts, "inputs": are_texts, "label_word_ids": are_indices, "files": dict,
+}  # fmt: skip
+EXPORT = Manifest("srnet.json", "an exported model", _FIELDS)
 
 
 @dataclass(frozen=True)
@@ -74,30 +74,18 @@ class Exported:
     def read(cls, folder: Path) -> Exported:
         """The facts, after all checksums were found to match."""
         facts = EXPORT.read(folder)
-        values = {each.name: facts[each.name] for each in fields(cls)}
-        return cls(**{name: tuple(each) if isinstance(each, list) else each for name, each in values.items()})
+        values: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in facts.items()}
+        return cls(**{each.name: values[each.name] for each in fields(cls)})
 
-    def use_words(self, model: Any) -> Any:
-        """The model, restricted to the logits of the label words if it has any."""
-        if self.label_words:
-            use_words(model, list(self.label_word_ids), per_token=self.per_token)
-        return model
-
-    def facts_for(self, folder: Path, opening: Opening) -> dict[str, Any]:
+    def known(self, folder: Path) -> dict[str, Any]:
         """The fields of an `OpenModel` that the manifest has."""
-        if opening.backbone is not None:
-            raise UserError(f"{folder} is a complete model and needs no backbone", "leave the backbone out")
         facts = {name: getattr(self, name) for name in ("kind", "labels", "per_token", "sparsity")}
-        return facts | {"opening": opening, "folder": folder, "known_length": self.max_length}
+        return facts | {"name": str(folder), "folder": folder, "length": self.max_length}
 
 
-Load = Callable[[Path, Exported], Any]
-
-
-def open_export(load: Load, folder: Path, opening: Opening) -> TorchModel:
-    """A model of an exported folder that `load` reads, as an ordinary Hugging Face model."""
+def open_export(folder: Path, load: Callable[[Path, Exported], Any]) -> TorchModel:
+    """The model of an exported folder, which `load` reads."""
     exported = Exported.read(folder)
-    facts = exported.facts_for(folder, opening)
     try:
         with reading(folder):
             module = load(folder, exported).eval()
@@ -105,7 +93,15 @@ def open_export(load: Load, folder: Path, opening: Opening) -> TorchModel:
         raise
     except Exception as error:  # a damaged config.json raises almost anything
         raise UserError(f"{folder} cannot be loaded ({reason(error)})", _AGAIN) from error
-    return TorchModel(**facts, load_tokenizer=partial(_load_tokenizer, folder, exported), module=module)
+    tokenizer = partial(_load_tokenizer, folder, exported)
+    return TorchModel(**exported.known(folder), load_tokenizer=tokenizer, module=module)
+
+
+def restricted(model: Any, exported: Exported) -> Any:
+    """The model, which gives the logits of the label words if there are any."""
+    if exported.label_words:
+        use_words(model, list(exported.label_word_ids), per_token=exported.per_token)
+    return model
 
 
 def _load_tokenizer(folder: Path, exported: Exported) -> Any:

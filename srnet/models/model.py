@@ -42,37 +42,20 @@ class Classifier(Protocol):
     def logits(self, text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray: ...
 
 
-@dataclass(frozen=True)
-class Opening:
-    """How a model is opened: its name in messages, and how it reads texts."""
-
-    name: str
-    pairs: bool = True
-    """Whether there is a second text, even where it is empty."""
-    max_length: int | None = None
-    """None: as many tokens as the model was made for where that is known, else the default."""
-    default_length: int = CLASSES.max_length
-    backbone: str | None = None
-    """Where the backbone of a subnetwork lies, if not where its manifest says."""
-
-    def length(self, known: int | None) -> int:
-        if self.max_length is not None:
-            return self.max_length
-        return self.default_length if known is None else known
-
-
 @dataclass(frozen=True, kw_only=True)
 class OpenModel(ABC):
-    """A model in memory. The tokenizer and the size are read when they are needed."""
+    """A model in memory. The tokenizer is loaded when it is needed."""
 
-    opening: Opening
+    name: str
     kind: str
     """checkpoint, shrunk, onnx, subnetwork."""
     labels: tuple[str, ...]
     load_tokenizer: Callable[[], Any]
     folder: Path | None = None
-    known_length: int | None = None
-    """Tokens at which texts were cut in training."""
+    length: int | None = None
+    """Tokens at which texts are cut, where that is known."""
+    pairs: bool = True
+    """Whether there is a second text, even where it is empty."""
     per_token: bool = False
     """Whether it gives logits for every token, not for the text."""
     sparsity: float = 0.0
@@ -80,55 +63,35 @@ class OpenModel(ABC):
     not_classifier: str = ""
     """Why it is no classifier, where it is none."""
 
-    @property
-    def name(self) -> str:
-        return self.opening.name
-
-    @property
-    def place(self) -> str:
-        """What another process opens it by."""
-        return str(self.folder or self.name)
-
     @cached_property
     def tokenizer(self) -> Any:
         return self.load_tokenizer()
 
     @property
+    def bytes(self) -> int:
+        """The size of all files in the folder."""
+        files = self.folder.rglob("*") if self.folder else ()
+        return sum(path.stat().st_size for path in files if path.is_file())
+
+    @property
     @abstractmethod
     def max_length(self) -> int:
-        """Tokens at which texts are cut."""
+        """Tokens at which texts are cut: `length`, or fewer if the model reads fewer."""
 
     @property
     @abstractmethod
-    def words(self) -> int:
-        """The size of the vocabulary."""
-
-    @property
-    @abstractmethod
-    def bytes(self) -> int:
-        """The size on disk."""
-
-    @property
-    def segments(self) -> bool:
-        """Whether it requires token_type_ids."""
-        return False
-
-    @property
-    def end(self) -> int | None:
-        """The token at which T5 and BART read the label: each text needs it once."""
-        return None
-
-    @abstractmethod
-    def count_parameters(self) -> int: ...
-
-    @abstractmethod
-    def runner(self) -> Runner: ...
+    def run(self) -> Runner: ...
 
     @abstractmethod
     def predict(self, data: Encoded) -> np.ndarray:
         """The logits of every row, or of every token."""
 
-    # --- of texts --------------------------------------------------------------------------------------------------
+    @abstractmethod
+    def random_batch(self, rows: int, length: int) -> Batch:
+        """Random tokens that the model can read."""
+
+    @abstractmethod
+    def count_parameters(self) -> int: ...
 
     def require_labels(self) -> Self:
         """The model itself if its outputs stand for labels and it has a tokenizer, else an error."""
@@ -138,17 +101,13 @@ class OpenModel(ABC):
         self.tokenizer  # noqa: B018  a damaged one is an error before anything is computed
         return self
 
-    def require_classifier(self) -> Self:
-        """The model itself if it classifies texts, else an error."""
-        if self.per_token:
-            raise UserError(f"{self.name} marks spans of a text", "an audit needs a classifier of texts")
-        return self.require_labels()
-
     def logits(self, text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
         """A row for each pair and a column for each label."""
         if not text_a:
             return np.empty((0, len(self.labels)), dtype=np.float32)
-        data = encode_pairs(text_a, text_b, self.tokenizer, self.max_length, self.opening.pairs)
+        from srnet.training.data import encode
+
+        data = encode(_split_of(text_a, text_b, self.pairs), self.tokenizer, self.max_length)
         return self.predict(data)[: len(text_a)]
 
     def outputs(self, task: Task, split: Split, order: Sequence[int]) -> np.ndarray:
@@ -171,29 +130,16 @@ class TorchModel(OpenModel):
     module: PreTrainedModel
 
     @property
-    def max_length(self) -> int:
-        return readable_length(self.name, self.module, self.tokenizer, self.opening.length(self.known_length))
-
-    @property
-    def words(self) -> int:
-        embeddings: Any = self.module.get_input_embeddings()
-        return int(embeddings.num_embeddings)
-
-    @property
     def bytes(self) -> int:
-        if self.folder is not None:
-            return folder_bytes(self.folder)
-        return sum(parameter.numel() * parameter.element_size() for parameter in self.module.parameters())
+        tensors = (parameter.numel() * parameter.element_size() for parameter in self.module.parameters())
+        return super().bytes or sum(tensors)
 
     @property
-    def end(self) -> int | None:
-        config: Any = self.module.config
-        return config.eos_token_id if config.is_encoder_decoder else None
+    def max_length(self) -> int:
+        return readable_length(self.name, self.module, self.tokenizer, self.length or CLASSES.max_length)
 
-    def count_parameters(self) -> int:
-        return sum(parameter.numel() for parameter in self.module.parameters())
-
-    def runner(self) -> Runner:
+    @cached_property
+    def run(self) -> Runner:
         model: Any = self.module.eval()
         device = model.device
 
@@ -211,34 +157,44 @@ class TorchModel(OpenModel):
         with running(self.name):
             return predict(module.to(current_device()), data, name=self.name)
 
+    def random_batch(self, rows: int, length: int) -> Batch:
+        """T5 and BART read the label at the token that ends a text: each text has it once."""
+        module: Any = self.module
+        words = module.get_input_embeddings().num_embeddings
+        batch = random_batch(words, rows, length)
+        if module.config.is_encoder_decoder:
+            ids, end = batch["input_ids"], module.config.eos_token_id
+            ids[ids == end] = (end + 1) % words
+            ids[:, -1] = end
+        return batch
+
+    def count_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.module.parameters())
+
 
 def in_memory(name: str, module: PreTrainedModel, tokenizer: Any = None) -> TorchModel:
     """A model that was made or loaded elsewhere."""
     labels = output_names(module.config.num_labels, module.config.id2label)
-    return TorchModel(
-        opening=Opening(name), kind="torch", labels=labels, load_tokenizer=lambda: tokenizer, module=module
-    )
+    return TorchModel(name=name, kind="torch", labels=labels, load_tokenizer=lambda: tokenizer, module=module)
 
 
-def folder_bytes(folder: Path) -> int:
-    """The size of all files in a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def random_batch(words: int, rows: int, length: int) -> dict[str, torch.Tensor]:
+    """Random tokens of a vocabulary of `words`, always the same."""
+    ids = torch.randint(0, words, (rows, length), generator=torch.Generator().manual_seed(0))
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
-def encode_pairs(text_a: Sequence[str], text_b: Sequence[str], tokenizer: Any, max_length: int, pairs: bool) -> Encoded:
-    """Tokens of each pair, as in training. With `pairs` a last row is added, which belongs to no text.
+def _split_of(text_a: Sequence[str], text_b: Sequence[str], pairs: bool) -> Split:
+    """The texts as a split. With `pairs` a last row is added, which belongs to no text.
 
     `encode` reads a split without any second text as single texts. With the added row, a pair whose second text is
     empty is encoded the same way whichever rows come with it.
     """
-    from srnet.training.data import encode
-
     first, second = ((*map(_encodable, texts), ".") for texts in (text_a, text_b))
     if not pairs:
         first, second = first[:-1], ("",) * len(text_a)
     ids = tuple(map(str, range(len(first))))
-    labels = np.zeros(len(first), dtype=np.int64)
-    return encode(Split("rows", "ID", ids, first, second, labels, ("",) * len(first)), tokenizer, max_length)
+    return Split("rows", "ID", ids, first, second, np.zeros(len(first), dtype=np.int64), ("",) * len(first))
 
 
 def _encodable(text: str) -> str:

@@ -16,7 +16,7 @@ from srnet.models.formats.base import FORMATS
 from srnet.models.formats.foreign import CHECKPOINTS, open_checkpoint, open_foreign_graph
 from srnet.models.formats.graphs import GRAPH
 from srnet.models.formats.subnetwork import SubnetworkFolder
-from srnet.models.model import Classifier, Opening, OpenModel, TorchModel
+from srnet.models.model import Classifier, OpenModel, TorchModel
 from srnet.models.subnetwork_files import SUBNETWORK
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
@@ -28,19 +28,6 @@ _KEY = re.compile(r"[0-9a-f]{4,}")
 """What the beginning of a key looks like."""
 
 
-class StoredModel(Protocol):
-    """What is known about a model of a store."""
-
-    @property
-    def key(self) -> str: ...
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def max_length(self) -> int: ...
-
-
 class ModelStore(Protocol):
     """A store that has models by key."""
 
@@ -48,8 +35,8 @@ class ModelStore(Protocol):
 
     def path(self, key: str) -> Path: ...
 
-    def find(self, prefix: str) -> StoredModel:
-        """The model whose key begins with `prefix`; an error if there is not exactly one."""
+    def find(self, prefix: str) -> Any:
+        """The model whose key begins with `prefix`: its `key`, `label` and `max_length`."""
 
 
 Reference = str | Path
@@ -76,29 +63,38 @@ def open_model(
     `task` decides whether texts are read in pairs, unless `pairs` does, and where they are cut if the model does not
     know that. `max_length` cuts them there instead.
     """
-    name, folder = str(ref), Path(ref)
+    opened = _open(str(ref), Path(ref), store)
+    default = CLASSES.max_length if task is None else task.answer_kind.max_length
+    reads_pairs = pairs if pairs is not None else task is None or task.has_pairs
+    length = max_length if max_length is not None else opened.length or default
+    return replace(opened, length=length, pairs=reads_pairs)
+
+
+def _open(name: str, folder: Path, store: ModelStore | None) -> OpenModel:
     if not name.strip():
         raise UserError("a model has no name", "give a key, a folder or a hub name")
-    reads_pairs = pairs if pairs is not None else task is None or task.has_pairs
-    length = CLASSES.max_length if task is None else task.answer_kind.max_length
-    opening = Opening(name, reads_pairs, max_length, length)
     if folder.is_dir():
-        return open_folder(folder, opening)
+        return open_folder(folder)
     if folder.exists() or name.startswith((".", "/", "~")):
         raise UserError(f"{name} is not a folder", "give the folder of a model")
-    if store is not None and is_key(ref, store):
-        found = store.find(name)
-        label = f"{found.label} ({found.key[:8]})"
-        return open_folder(store.path(found.key), replace(opening, name=label, default_length=found.max_length))
-    return open_checkpoint(name, opening)
+    if store is None or not is_key(name, store):
+        return open_checkpoint(name)
+    found = store.find(name)
+    label = f"{found.label} ({found.key[:8]})"
+    return replace(open_folder(store.path(found.key)), name=label, length=found.max_length)
 
 
 def open_classifier(ref: Reference | Classifier, store: ModelStore | None = None, **options: Any) -> Classifier:
-    """A classifier of texts: an object of the user's own as it is, or what `open_model` finds."""
-    return open_model(ref, store, **options).require_classifier() if isinstance(ref, str | Path) else ref
+    """A classifier of texts: an object of the user's own as it is, or what `open_model` opens."""
+    if not isinstance(ref, str | Path):
+        return ref
+    opened = open_model(ref, store, **options)
+    if opened.per_token:
+        raise UserError(f"{opened.name} marks spans of a text", "give a classifier of texts")
+    return opened.require_labels()
 
 
-def open_folder(folder: Path, opening: Opening) -> OpenModel:
+def open_folder(folder: Path) -> OpenModel:
     """The model in a folder of any format."""
     require_readable_in(folder)
     check_no_adapter(folder)
@@ -106,11 +102,11 @@ def open_folder(folder: Path, opening: Opening) -> OpenModel:
         format = next((each for each in FORMATS.values() if each.kind == kind), None)
         if format is None:
             raise EXPORT.unknown(folder)
-        return format.read(folder, opening)
+        return format.read(folder)
     if any((folder / name).is_file() for name in CHECKPOINTS):
-        return open_checkpoint(str(folder), opening)
+        return open_checkpoint(str(folder))
     if (folder / GRAPH).is_file():
-        return open_foreign_graph(folder, opening)
+        return open_foreign_graph(folder)
     files = ", ".join((SUBNETWORK.file, EXPORT.file, *CHECKPOINTS))
     raise UserError(f"{folder} holds no {files} or {GRAPH}", "give the folder of a model")
 
@@ -128,7 +124,10 @@ def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrain
 
     `backbone` replaces the backbone's location in the subnetwork's manifest; its hash must match in any case.
     """
-    model = open_folder(Path(folder), Opening(str(folder), backbone=backbone))
+    folder = Path(folder)
+    if backbone is not None and EXPORT.is_in(folder):
+        raise UserError(f"{folder} is a complete model and needs no backbone", "leave the backbone out")
+    model = open_folder(folder) if backbone is None else SubnetworkFolder.read(folder, backbone)
     if not isinstance(model, TorchModel):
         raise UserError(f"{folder} is an ONNX model", "onnxruntime runs it: see examples/onnx_classify.py")
     return model.module

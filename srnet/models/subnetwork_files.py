@@ -32,6 +32,7 @@ SUBNETWORK = Manifest(
         "labels": are_texts,
         "label_words": are_texts,
         "per_token": bool,
+        "files": dict,
         "max_length": lambda value: value is None or is_length(value),
     },
     formats=tuple(MASKS),

@@ -21,7 +21,7 @@ import torch
 
 from srnet.core.arrays import finite_logits
 from srnet.core.errors import running
-from srnet.models.model import Batch, OpenModel, Runner
+from srnet.models.model import OpenModel
 from srnet.models.open import ModelStore, Reference, open_model
 from srnet.timing.pace import Pace
 
@@ -73,31 +73,6 @@ class Measured:
 # --- measuring -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Measurable:
-    """A model that is ready to run, with the name that it has in the results."""
-
-    name: str
-    model: OpenModel
-    run: Runner
-    words: int
-    """The size of the vocabulary."""
-
-    @classmethod
-    def of(cls, model: OpenModel, name: str | None = None) -> Measurable:
-        return cls(name or model.name, model, model.runner(), model.words)
-
-    def inputs(self, rows: int, length: int) -> Batch:
-        """Random tokens that the model can read."""
-        words, end = self.words, self.model.end
-        ids = torch.randint(0, words, (rows, length), generator=torch.Generator().manual_seed(0))
-        if end is not None:
-            ids[ids == end] = (end + 1) % words
-            ids[:, -1] = end
-        batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        return batch | ({"token_type_ids": torch.zeros_like(ids)} if self.model.segments else {})
-
-
 def measure_speed(
     models: Mapping[str, Reference],
     pace: Pace | None = None,
@@ -109,17 +84,17 @@ def measure_speed(
     before, threads = torch.get_num_threads(), threads_of(pace)
     torch.set_num_threads(threads)
     try:
-        opened = [Measurable.of(open_model(ref, store), name) for name, ref in models.items()]
-        for each in opened:
-            _check(each, min(pace.lengths))
+        opened = {name: open_model(ref, store) for name, ref in models.items()}
+        for name, model in opened.items():
+            _check(name, model, min(pace.lengths))
         timings = time_models(opened, pace, on_step)
     finally:
         torch.set_num_threads(before)
     on_step("memory")
-    memory = [_memory_of(each.model.place, pace, threads) if pace.memory else None for each in opened]
+    memory = [_memory_of(model, pace, threads) if pace.memory else None for model in opened.values()]
     return [
-        Measured(each.name, each.model.kind, each.model.count_parameters(), each.model.bytes, peak, tuple(found))
-        for each, peak, found in zip(opened, memory, timings, strict=True)
+        Measured(name, model.kind, model.count_parameters(), model.bytes, peak, tuple(found))
+        for (name, model), peak, found in zip(opened.items(), memory, timings, strict=True)
     ]
 
 
@@ -129,14 +104,15 @@ def threads_of(pace: Pace) -> int:
 
 
 def time_models(
-    models: Sequence[Measurable], pace: Pace, on_step: Callable[[str], None] = lambda what: None
+    models: Mapping[str, OpenModel], pace: Pace, on_step: Callable[[str], None] = lambda what: None
 ) -> list[list[Timing]]:
     """For each model its timings: one text, then a batch, of each length."""
     found: list[list[Timing]] = [[] for _ in models]
     for rows, rounds in ((1, pace.rounds), (pace.batch, max(pace.rounds // 3, 2))):
         for length in pace.lengths:
             on_step(f"{rows} x {length} tokens")
-            seconds = interleaved([_call(each, rows, length) for each in models], rounds)
+            calls = [_call(name, model, rows, length) for name, model in models.items()]
+            seconds = interleaved(calls, rounds)
             for timings, own in zip(found, seconds, strict=True):
                 if own is not None:
                     timings.append(_timing(rows, length, own, seconds[0]))
@@ -164,21 +140,20 @@ def interleaved(calls: Sequence[Callable[[], Any] | None], rounds: int) -> list[
     return seconds
 
 
-def _check(model: Measurable, length: int) -> None:
+def _check(name: str, model: OpenModel, length: int) -> None:
     """Refuse a model that cannot read even the shortest texts: it would only seem to be one for shorter ones."""
-    with running(f"{model.name}, on {length} tokens,"):
-        model.run(model.inputs(1, length))
+    with running(f"{name}, on {length} tokens,"):
+        model.run(model.random_batch(1, length))
 
 
-def _call(model: Measurable, rows: int, length: int) -> Callable[[], Any] | None:
+def _call(name: str, model: OpenModel, rows: int, length: int) -> Callable[[], Any] | None:
     """A call that runs one batch; None where the model cannot read so many tokens."""
-    batch = model.inputs(rows, length)
-    run = model.run
+    run, batch = model.run, model.random_batch(rows, length)
     try:
         logits = run(batch)
     except Exception:  # torch and onnxruntime have many names for an index without a position
         return None
-    finite_logits(np.asarray(logits), model.name)
+    finite_logits(np.asarray(logits), name)
     return lambda: run(batch)
 
 
@@ -196,12 +171,12 @@ _TELL_PEAK = (
 )
 
 
-def _memory_of(place: str, pace: Pace, threads: int) -> int | None:
+def _memory_of(model: OpenModel, pace: Pace, threads: int) -> int | None:
     """What a model adds to a process at the peak; None if the process died, possibly because memory ran out.
 
     It is a plain process: one started by `multiprocessing` would run the caller's script again.
     """
-    given = json.dumps([place, pace.batch, max(pace.lengths), threads])
+    given = json.dumps([str(model.folder or model.name), pace.batch, max(pace.lengths), threads])
     paths = [os.path.abspath(each) for each in sys.path if isinstance(each, str)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-P", "-c", _TELL_PEAK, given]
@@ -219,8 +194,7 @@ def _peak(place: str, rows: int, length: int, threads: int) -> int | None:
     before = _reset_peak()
     if before is None:
         return None
-    model = Measurable.of(open_model(place))
-    if (call := _call(model, rows, length)) is not None:
+    if (call := _call(place, open_model(place), rows, length)) is not None:
         call()
     return max(_status("VmHWM") - before, 0)
 

@@ -16,7 +16,7 @@ from srnet.masks.granularity import Granularity
 from srnet.models.exported import Exported
 from srnet.models.formats.card import About
 from srnet.models.heads import token_ids
-from srnet.models.model import Opening, OpenModel
+from srnet.models.model import OpenModel
 from srnet.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Format(ABC):
         """Write what is new, whole or not at all, and return remarks on it."""
 
     @classmethod
-    def read(cls, folder: Path, opening: Opening) -> OpenModel:
+    def read(cls, folder: Path) -> OpenModel:
         """The model of a folder of this kind."""
         raise NotImplementedError
 

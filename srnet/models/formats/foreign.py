@@ -16,7 +16,7 @@ from srnet.models.checkpoints import LARGEST_COUNT, folder_or_name, read_config,
 from srnet.models.exported import EXPORT, TOKENIZER, reading_tokenizer
 from srnet.models.formats.graphs import GRAPH, SEGMENTS, Graph, GraphModel, check_width, open_graph
 from srnet.models.heads import use_words
-from srnet.models.model import Opening, TorchModel
+from srnet.models.model import TorchModel
 from srnet.tasks.answers.classes import CLASSES
 
 CHECKPOINTS = ("model.safetensors", "model.safetensors.index.json")
@@ -24,7 +24,7 @@ _FIX = f"give a key of the store, a folder or a hub name; {DOWNLOAD_VARIABLE}=1 
 _CONFIG = "config.json"
 
 
-def open_checkpoint(name: str, opening: Opening) -> TorchModel:
+def open_checkpoint(name: str) -> TorchModel:
     """A shipped backbone, a folder or a name on the Hub. It may have a classifier of its own, or label words."""
     config = read_config(name, "model", _FIX)
     labels = output_names(config.num_labels, config.id2label)
@@ -39,7 +39,7 @@ def open_checkpoint(name: str, opening: Opening) -> TorchModel:
         use_words(model, _checked_words(name, words, labels, model), per_token=False)
     folder = Path(folder_or_name(name))
     return TorchModel(
-        opening=opening,
+        name=name,
         kind="checkpoint",
         labels=labels,
         load_tokenizer=lambda: tokenizer,
@@ -60,19 +60,19 @@ def _checked_words(name: str, ids: Any, labels: tuple[str, ...], model: Any) -> 
 # --- ONNX ----------------------------------------------------------------------------------------------------------
 
 
-def open_foreign_graph(folder: Path, opening: Opening) -> GraphModel:
+def open_foreign_graph(folder: Path) -> GraphModel:
     """A folder with a graph, its tokenizer, and config.json, or an srnet.json that was written by hand."""
     config = _configuration(folder)
     graph = open_graph(folder / GRAPH)
     labels = _labels(config, graph, folder)
     length = _number(config, "max_length", CLASSES.max_length)
     model = GraphModel(
-        opening=opening,
+        name=str(folder),
         kind="onnx",
         labels=labels,
         load_tokenizer=lambda: _tokenizer(folder, graph, _number(config, "pad_token_id", 0)),
         folder=folder,
-        known_length=min(length, _number(config, "max_position_embeddings", length)),
+        length=min(length, _number(config, "max_position_embeddings", length)),
         graph=check_width(graph, labels),
         count_words=lambda: len(model.tokenizer),
     )

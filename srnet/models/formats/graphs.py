@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ from srnet.core.errors import UserError, reason, running
 from srnet.core.lazy import torch
 from srnet.core.network import disable_telemetry
 from srnet.models.exported import TOKENIZER, reading_tokenizer
-from srnet.models.model import OpenModel, Runner, folder_bytes
+from srnet.models.model import Batch, OpenModel, Runner, random_batch
+from srnet.tasks.answers.classes import CLASSES
 
 if TYPE_CHECKING:
     from srnet.training.data import Encoded
@@ -212,39 +214,36 @@ class GraphModel(OpenModel):
 
     graph: Graph
     count_words: Callable[[], int]
+    """Reads the size of the vocabulary, without transformers where that is possible."""
 
     @property
     def max_length(self) -> int:
-        return self.graph.max_length(self.opening.length(self.known_length))
+        return self.graph.max_length(self.length or CLASSES.max_length)
 
-    @property
-    def words(self) -> int:
-        size = self.count_words()
-        if not size:
-            raise UserError(f"the tokenizer in {self.folder} has an empty vocabulary", "export the model again")
-        return size
-
-    @property
-    def bytes(self) -> int:
-        return folder_bytes(self.graph.path.parent)
-
-    @property
-    def segments(self) -> bool:
-        return SEGMENTS in self.graph.inputs
-
-    def count_parameters(self) -> int:
-        """The numbers in all tensors; single numbers are settings of operators. It takes memory, running does not."""
-        import onnx
-
-        tensors = onnx.load(self.graph.path, load_external_data=False).graph.initializer
-        return sum(math.prod(each.dims) for each in tensors if len(each.dims))
-
-    def runner(self) -> Runner:
-        require_onnx()
+    @cached_property
+    def run(self) -> Runner:
         return self.graph.run
 
     def predict(self, data: Encoded) -> np.ndarray:
         return graph_logits(self.graph, data)
+
+    @cached_property
+    def words(self) -> int:
+        if not (size := self.count_words()):
+            raise UserError(f"the tokenizer in {self.folder} has an empty vocabulary", "export the model again")
+        return size
+
+    def random_batch(self, rows: int, length: int) -> Batch:
+        batch = random_batch(self.words, rows, length)
+        return batch | ({SEGMENTS: torch.zeros_like(batch[IDS])} if SEGMENTS in self.graph.inputs else {})
+
+    def count_parameters(self) -> int:
+        """The numbers in all tensors; single numbers are settings of operators. It takes memory, running does not."""
+        require_onnx()
+        import onnx
+
+        tensors = onnx.load(self.graph.path, load_external_data=False).graph.initializer
+        return sum(math.prod(each.dims) for each in tensors if len(each.dims))
 
 
 def read_backend(folder: Path) -> Any:

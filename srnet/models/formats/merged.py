@@ -11,11 +11,11 @@ from srnet.core.files import new_folder, require_new
 from srnet.core.lazy import torch
 from srnet.models.backbones import LoadedBackbone, load_language_model
 from srnet.models.checkpoints import read_pretrained
-from srnet.models.exported import Exported, open_export
+from srnet.models.exported import Exported, open_export, restricted
 from srnet.models.formats.base import Format, Source, register
 from srnet.models.formats.card import write_card
 from srnet.models.heads import Head, token_ids
-from srnet.models.model import Opening, OpenModel
+from srnet.models.model import OpenModel
 
 if TYPE_CHECKING:
     from srnet.models.subnetwork import Subnetwork
@@ -39,8 +39,8 @@ class Merged(Format):
         return []
 
     @classmethod
-    def read(cls, folder: Path, opening: Opening) -> OpenModel:
-        return open_export(_load, folder, opening)
+    def read(cls, folder: Path) -> OpenModel:
+        return open_export(folder, _load)
 
 
 def _load(folder: Path, exported: Exported) -> Any:
@@ -48,7 +48,7 @@ def _load(folder: Path, exported: Exported) -> Any:
     model, info = read_pretrained(exported.head.loader(), folder, **options)
     if info["missing_keys"]:
         raise UserError(f"{folder} has no '{min(info['missing_keys'])}'", "export the model again")
-    return exported.use_words(model)
+    return restricted(model, exported)
 
 
 def save_merged(subnetwork: Subnetwork, folder: Path, backbone: str | None = None) -> None:

@@ -36,7 +36,7 @@ from srnet.models.formats.graphs import (
     require_onnx,
 )
 from srnet.models.formats.subnetwork import sample_of
-from srnet.models.model import Opening, OpenModel
+from srnet.models.model import OpenModel
 
 OPSET = 17
 """The first with layer normalisation as one operator."""
@@ -88,10 +88,10 @@ class Onnx(Format):
         return remarks
 
     @classmethod
-    def read(cls, folder: Path, opening: Opening) -> OpenModel:
+    def read(cls, folder: Path) -> OpenModel:
         exported = Exported.read(folder)
         return GraphModel(
-            **exported.facts_for(folder, opening),
+            **exported.known(folder),
             load_tokenizer=partial(_load_tokenizer, folder, exported),
             graph=check_width(open_graph(folder / GRAPH), exported.labels),
             count_words=lambda: read_backend(folder).get_vocab_size(),

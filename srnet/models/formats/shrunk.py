@@ -12,11 +12,11 @@ from srnet.core.lazy import transformers
 from srnet.masks.granularity import WEIGHT, Granularity
 from srnet.masks.units import blocks_of
 from srnet.models.checkpoints import read_pretrained
-from srnet.models.exported import EXPORT, WEIGHTS, Exported, open_export
+from srnet.models.exported import EXPORT, WEIGHTS, Exported, open_export, restricted
 from srnet.models.formats.base import Format, Source, register
 from srnet.models.formats.card import write_card
 from srnet.models.formats.merged import whole_model, write_checkpoint
-from srnet.models.model import Opening, OpenModel
+from srnet.models.model import OpenModel
 
 if TYPE_CHECKING:
     from srnet.masks.shrink import Units
@@ -65,8 +65,8 @@ class Shrunk(Format):
         return remarks
 
     @classmethod
-    def read(cls, folder: Path, opening: Opening) -> OpenModel:
-        return open_export(_load, folder, opening)
+    def read(cls, folder: Path) -> OpenModel:
+        return open_export(folder, _load)
 
 
 def _write(source: Source, model: Any, left: Units, out: Path) -> None:
@@ -91,7 +91,7 @@ def _load(folder: Path, exported: Exported) -> Any:
 
     config = read_pretrained(transformers.AutoConfig, folder)
     with no_init_weights():
-        model = exported.use_words(exported.head.loader().from_config(config))
+        model = restricted(exported.head.loader().from_config(config), exported)
     sizes = {block.name: block.size for block in blocks_of(model)}
     for name, units in exported.units.items():
         if name not in sizes or any(unit >= sizes[name] for unit in units):

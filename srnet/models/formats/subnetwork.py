@@ -14,7 +14,7 @@ from srnet.core.files import new_folder
 from srnet.core.lazy import no_grad
 from srnet.models.formats.base import Format, Source, register
 from srnet.models.formats.card import write_card
-from srnet.models.model import Opening, OpenModel, TorchModel
+from srnet.models.model import TorchModel
 from srnet.tasks.splits import Example, Split
 
 if TYPE_CHECKING:
@@ -109,18 +109,18 @@ class SubnetworkFolder(Format):
         return lines
 
     @classmethod
-    def read(cls, folder: Path, opening: Opening) -> OpenModel:
-        """Also folders of the store, which have the mask as plain bits."""
+    def read(cls, folder: Path, backbone: str | None = None) -> TorchModel:
+        """Also folders of the store, which have the mask as plain bits. `backbone`: its location if it has moved."""
         from srnet.models.subnetwork import Subnetwork
 
-        subnetwork, base = Subnetwork.open(folder, opening.backbone)
+        subnetwork, base = Subnetwork.open(folder, backbone)
         return TorchModel(
-            opening=opening,
+            name=str(folder),
             kind=cls.kind,
             labels=subnetwork.labels,
             load_tokenizer=lambda: base.tokenizer,
             folder=folder,
-            known_length=subnetwork.max_length,
+            length=subnetwork.max_length,
             per_token=subnetwork.head.per_token,
             sparsity=subnetwork.sparsity,
             module=subnetwork.model(base),
