@@ -8,7 +8,7 @@ from srnet.core.network import isolate_process
 def main() -> None:
     isolate_process()
     try:
-        from srnet.cli.app import main as run  # takes a while, in which Ctrl-C is no reason for a traceback
+        from srnet.cli.program import main as run  # takes a while, in which Ctrl-C is no reason for a traceback
 
         run()
     except KeyboardInterrupt:

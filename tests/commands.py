@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from processes import PROGRESS
 
-from srnet.cli.app import main
+from srnet.cli.program import main
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:

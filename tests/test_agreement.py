@@ -16,8 +16,8 @@ import pytest
 import typer
 
 import srnet
-from srnet.cli.app import app
 from srnet.cli.options import Choice, Fields
+from srnet.cli.program import app
 from srnet.config.fields import options_of
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
@@ -244,11 +244,13 @@ def test_every_command_is_listed() -> None:
     assert {call.command for call in CALLS} == commands().keys()
 
 
-def test_the_readme_lists_every_function() -> None:
-    (listed,) = re.findall(r"All are also functions(.*?)Results are stored", (ROOT / "README.md").read_text(), re.S)
+def test_the_documentation_lists_every_function() -> None:
+    (listed,) = re.findall(
+        r"All are also functions(.*?)Results are stored", (ROOT / "docs" / "commands.md").read_text(), re.S
+    )
     named = set(re.findall(r"`srnet\.(\w+)`", listed))
     called = {call.function.split(".")[0] for call in CALLS}
-    assert called - named == set(), "not in the README"
+    assert called - named == set(), "not in docs/commands.md"
     assert not [name for name in named if not hasattr(srnet, name)]
 
 

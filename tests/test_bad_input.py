@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from srnet import api
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.core.errors import UserError
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine

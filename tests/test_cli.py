@@ -7,9 +7,11 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from commands import Shell
 
 import srnet
+from srnet.cli.program import COMMANDS, app
 from srnet.experiment.store import Store
 from srnet.models.open import load_subnetwork
 from srnet.recipes.figures import FIGURES
@@ -222,3 +224,10 @@ def test_an_unknown_figure_is_answered_with_the_known_ones(shell: Shell) -> None
     line = shell.fails("reproduce", "fig9")
     assert "unknown recipe 'fig9'; choose one of: all, fig2, fig3" in line
     assert all(name in line for name in FIGURES)
+
+
+def test_help_lists_every_command_under_a_heading(shell: Shell) -> None:
+    listed = shell("--help").out
+    assert sorted(sum(COMMANDS.values(), ())) == sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    assert [heading for heading in COMMANDS if f"\n{heading}:\n" in listed] == ["Start", "Build", "Deploy", "Paper"]
+    assert "..." not in listed.replace("[ARGS]...", ""), "no text is cut"

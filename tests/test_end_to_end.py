@@ -15,7 +15,7 @@ from small import small_defaults
 
 import srnet
 import srnet.models.checkpoints
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine

@@ -23,7 +23,7 @@ import pytest
 import typer
 from processes import HERE, LIBRARIES, environment, small_recipe, started_fork_server
 
-from srnet.cli.app import app
+from srnet.cli.program import app
 
 ROOT = HERE.parent
 

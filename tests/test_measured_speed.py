@@ -21,7 +21,7 @@ from transformers import T5Config, T5ForSequenceClassification
 
 from srnet import api
 from srnet.api.speeds import _drawn_length, _known_scores, by_score
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.cli.speed import _table
 from srnet.core.errors import UserError
 from srnet.core.progress import Reporter

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import srnet
-from srnet.cli.app import app
+from srnet.cli.program import app
 from srnet.config.fields import FLAG, Option, as_cli_args, docs_of, kind_of, option, options_of
 from srnet.core.errors import UserError
 from srnet.experiment.nodes.bias import BiasSpec

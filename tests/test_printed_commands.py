@@ -10,7 +10,7 @@ import pytest
 from commands import Shell
 
 import srnet
-from srnet.cli.app import program, runnable
+from srnet.cli.program import program, runnable
 
 
 @pytest.fixture
@@ -73,6 +73,6 @@ def test_every_command_of_a_text_and_nothing_else_is_adapted(here: Path, monkeyp
 
 
 def test_hints_of_errors_are_adapted(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.cli.app.program", lambda: ".venv/bin/srnet")
+    monkeypatch.setattr("srnet.cli.program.program", lambda: ".venv/bin/srnet")
     assert "see `.venv/bin/srnet data check --help`" in shell.fails("data", "check", "--nonsense")
     assert "`.venv/bin/srnet store ls`" in shell.fails("evaluate", "0123456789")

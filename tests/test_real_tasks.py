@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from srnet.cli.app import app
+from srnet.cli.program import app
 from srnet.core.errors import UserError
 from srnet.experiment.nodes.bias import BiasModel, BiasSpec
 from srnet.recipes.order import Order

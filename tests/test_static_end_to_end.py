@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from srnet import api
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.core.errors import UserError
 from srnet.experiment.compute import TOKENS, load_logits
 from srnet.experiment.engine import Engine

@@ -11,9 +11,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 import srnet
-from srnet.cli.app import Data, Given, Json, Run, app, out
 from srnet.cli.models import Bias, ShortRun, task_spec
 from srnet.cli.options import Command, Fields
+from srnet.cli.program import Data, Given, Json, Run, app, out
 from srnet.core.errors import shortened
 
 SHOWN = 5

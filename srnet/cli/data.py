@@ -11,8 +11,8 @@ import typer
 from rich.table import Column, Table
 
 import srnet
-from srnet.cli.app import Data, Given, Json, StoreFolder, app, out, runnable
 from srnet.cli.options import Command, Fields
+from srnet.cli.program import Data, Given, Json, StoreFolder, app, out, runnable
 from srnet.core.errors import UserError
 
 data_commands = typer.Typer(help="Look at data before you train on them.", no_args_is_help=True, rich_markup_mode=None)

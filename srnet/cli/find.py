@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 import srnet
-from srnet.cli.app import Data, Given, Json, Run, app, out
 from srnet.cli.models import Bias
 from srnet.cli.options import LINE, Choice, Command, Fields
+from srnet.cli.program import Data, Given, Json, Run, app, out
 from srnet.cli.recipes import DryRun, Measure, print_plan
 from srnet.cli.speed import times_text
 from srnet.core.names import EMBEDDED

@@ -10,8 +10,8 @@ import typer
 from rich.table import Column, Table
 
 import srnet
-from srnet.cli.app import Data, Given, Json, Run, StoreFolder, app, out, runnable
 from srnet.cli.options import Choice, Command, Fields
+from srnet.cli.program import Data, Given, Json, Run, StoreFolder, app, out, runnable
 from srnet.config.fields import option
 from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 import srnet
-from srnet.cli.app import Given, Json, Run, app, out, runnable
 from srnet.cli.options import Command, Fields
+from srnet.cli.program import Given, Json, Run, app, out, runnable
 from srnet.config.fields import option
 from srnet.core.errors import UserError
 

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 import srnet
-from srnet.cli.app import Given, Json, Run, StoreFolder, app, out
 from srnet.cli.options import Command, Fields
+from srnet.cli.program import Given, Json, Run, StoreFolder, app, out
 from srnet.core.progress import Terminal
 
 Models = Annotated[list[str], typer.Argument(help="Keys, folders of any exported format, backbones, names on the Hub.")]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from srnet import api
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Pretrained
 from srnet.pruners.magnitude import OneShot

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.core.errors import UserError
 from srnet.core.progress import Reporter
 from srnet.experiment.compute import Context, compute

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.core.errors import UserError
 from srnet.masks.mask import Mask
 from srnet.models.backbones import LoadedBackbone, load_backbone

@@ -14,7 +14,7 @@ import torch
 from foreign import LABELS, TWO, WORDS, saved
 
 from srnet import api
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.core.errors import UserError
 from srnet.models.backbones import load_backbone
 from srnet.models.formats.imports import outputs_of, read_reference

@@ -95,7 +95,7 @@ def _commands() -> list[tuple[tuple[str, ...], list[tuple[str, bool]], int]]:
     """(command, its options and whether they take a value, number of arguments)"""
     import typer.main
 
-    from srnet.cli.app import app
+    from srnet.cli.program import app
 
     found = []
 

@@ -62,7 +62,7 @@ def execute(command: Command) -> None:
     if callable(command):
         command()
         return
-    from srnet.cli.app import main
+    from srnet.cli.program import main
 
     sys.argv = ["srnet", *command]
     main()

@@ -13,7 +13,7 @@ from processes import ForkServer, until
 from served import page_of, serving
 
 from srnet import api
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Pretrained
 from srnet.pruners.magnitude import OneShot

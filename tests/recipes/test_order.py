@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from small import read_no_backbone, small_defaults
 
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.core.errors import UserError
 from srnet.core.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
 from srnet.experiment.estimate import planned_steps

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.core.errors import UserError
 from srnet.evaluation.significance import paired_bootstrap
 from srnet.experiment.engine import Engine

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from small_files import DEV, LEAKING, TRAIN, many, spec, tsv
 
-from srnet.cli.app import main
+from srnet.cli.program import main
 from srnet.core.errors import UserError
 from srnet.recipes.tasks import load_task_file
 from srnet.tasks.check import SplitCheck, check_data

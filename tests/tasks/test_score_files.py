@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from srnet.cli.app import app
+from srnet.cli.program import app
 from srnet.core.errors import UserError
 from srnet.recipes.tasks import load_task_file, task_from
 from srnet.tasks.base import Task

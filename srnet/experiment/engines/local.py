@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 from srnet import __version__
 from srnet.core.progress import Watch
+from srnet.experiment import objective  # noqa: F401  it registers the needs of objectives
 from srnet.experiment.compute import Context, SecondaryRankDone, compute
 from srnet.experiment.engines.scheduler import Outcome
 from srnet.experiment.identity import describe

@@ -1,4 +1,4 @@
-"""How the user starts this program, for commands that are printed to be run next."""
+"""The application: its entry point, the parameters that several commands share, and how the user starts the program."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 import srnet
 from srnet.cli.options import Fields, names_of
@@ -56,13 +57,32 @@ def _typed(path: Path) -> str:
     return shlex.quote(min(paths, key=len))
 
 
-# --- the application: its entry point, and the parameters that several commands share ---
+# --- the application ---
 
 INTERRUPTED = 130
 # transformers and torch take seconds to import, so commands use names like `srnet.Engine`, imported when first used
 
+COMMANDS = {
+    "Start": ("demo", "find", "audit", "page"),
+    "Build": ("data", "bias", "finetune", "prune", "evaluate", "store"),
+    "Deploy": ("export", "speed", "import"),
+    "Paper": ("reproduce", "claims", "run", "pretrain"),
+}
+"""The commands in the order of `srnet --help`, by heading."""
+
+
+class _Program(TyperGroup):
+    """The commands under headings, each with the whole first line of its help."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for heading, names in COMMANDS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, (self.commands[name].help or "").partition("\n")[0]) for name in names])
+
+
 app = typer.Typer(
     name="srnet",
+    cls=_Program,
     help="Find, train, check and deliver sparse and robust subnetworks inside pre-trained language models.",
     no_args_is_help=True,
     add_completion=False,
