@@ -26,9 +26,9 @@ from srnet.core.files import (
 )
 from srnet.models.checkpoints import read_config
 from srnet.models.exported import EXPORT
-from srnet.models.formats.imports import read_reference
 from srnet.models.formats.smp import read_smp
 from srnet.models.open import open_classifier
+from srnet.models.published import read_reference
 
 
 def test_a_folder_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:

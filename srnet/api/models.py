@@ -26,10 +26,10 @@ from srnet.masks.mask import Mask
 from srnet.masks.timed import Latency
 from srnet.models.exported import EXPORT
 from srnet.models.formats.base import Format, Source, get_format
-from srnet.models.formats.imports import IMPORTED, outputs_of, read_published
 from srnet.models.model import match
 from srnet.models.open import is_key, open_model
 from srnet.models.pretraining import pretrain as pretrain_backbone
+from srnet.models.published import IMPORTED, outputs_of, read_published
 from srnet.models.subnetwork import Subnetwork
 from srnet.objectives.base import get_objective
 from srnet.pruners.base import OfUnits, Pruner, speedup_text

@@ -75,8 +75,9 @@ class Manifest:
 def check_files(folder: Path, checksums: Mapping[str, str]) -> None:
     """Refuse a folder in which a file is missing or has another checksum."""
     for name, checksum in checksums.items():
-        problem = problem_with(folder / name, checksum) if is_inside(name) else f"{folder / name} is not in the folder"
-        if problem:
+        if not is_inside(name):
+            raise UserError(f"{folder}: '{name}' is not a file of this folder", _RESTORE)
+        if problem := problem_with(folder / name, checksum):
             raise UserError(problem, _RESTORE)
 
 

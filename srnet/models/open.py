@@ -116,7 +116,7 @@ def _kind_of(folder: Path) -> str:
     if SUBNETWORK.is_in(folder):
         return SubnetworkFolder.kind
     facts = read_json_object(folder / EXPORT.file) if EXPORT.is_in(folder) else {}
-    return str(facts.get("kind", "unknown")) if "sha256" in facts else ""
+    return str(facts.get("kind") or "unknown") if "sha256" in facts else ""
 
 
 def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrainedModel:
