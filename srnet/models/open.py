@@ -74,14 +74,14 @@ def _open(name: str, folder: Path, store: ModelStore | None) -> OpenModel:
     if not name.strip():
         raise UserError("a model has no name", "give a key, a folder or a hub name")
     if folder.is_dir():
-        return open_folder(folder)
+        return _open_folder(folder)
     if folder.exists() or name.startswith((".", "/", "~")):
         raise UserError(f"{name} is not a folder", "give the folder of a model")
     if store is None or not is_key(name, store):
         return open_checkpoint(name)
     found = store.find(name)
     label = f"{found.label} ({found.key[:8]})"
-    return replace(open_folder(store.path(found.key)), name=label, length=found.max_length)
+    return replace(_open_folder(store.path(found.key)), name=label, length=found.max_length)
 
 
 def open_classifier(ref: Reference | Classifier, store: ModelStore | None = None, **options: Any) -> Classifier:
@@ -94,7 +94,7 @@ def open_classifier(ref: Reference | Classifier, store: ModelStore | None = None
     return opened.require_labels()
 
 
-def open_folder(folder: Path) -> OpenModel:
+def _open_folder(folder: Path) -> OpenModel:
     """The model in a folder of any format."""
     require_readable_in(folder)
     check_no_adapter(folder)
@@ -127,7 +127,7 @@ def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrain
     folder = Path(folder)
     if backbone is not None and EXPORT.is_in(folder):
         raise UserError(f"{folder} is a complete model and needs no backbone", "leave the backbone out")
-    model = open_folder(folder) if backbone is None else SubnetworkFolder.read(folder, backbone)
+    model = _open_folder(folder) if backbone is None else SubnetworkFolder.read(folder, backbone)
     if not isinstance(model, TorchModel):
         raise UserError(f"{folder} is an ONNX model", "onnxruntime runs it: see examples/onnx_classify.py")
     return model.module

@@ -82,18 +82,18 @@ def read_plain(folder: Path, *, masked: bool) -> tuple[Mask | None, Tensors]:
 
 def _with_zeros(path: Path, mask: Mapping[str, torch.Tensor]) -> Tensors:
     """The tensors; masked ones with zeros where they are pruned."""
-    weights = read_tensors(path)
+    weights = _read_tensors(path)
     for name, tensor in weights.items():
         check_finite(path, name, tensor)
     for name in weights.keys() & mask.keys():
-        check_size(path, name, weights[name], (int(mask[name].sum()),))
+        _check_size(path, name, weights[name], (int(mask[name].sum()),))
         dense = torch.zeros(mask[name].shape, dtype=weights[name].dtype)
         dense[mask[name]] = weights[name]
         weights[name] = dense
     return weights
 
 
-def read_tensors(path: Path) -> Tensors:
+def _read_tensors(path: Path) -> Tensors:
     try:
         tensors: Tensors = load(read_bytes(path))
     except SafetensorError as error:
@@ -106,7 +106,7 @@ def check_finite(path: Path, name: str, tensor: torch.Tensor) -> None:
         raise UserError(f"{path}: '{name}' holds non-finite values", "restore the file")
 
 
-def check_size(path: Path, name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> None:
+def _check_size(path: Path, name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> None:
     if tensor.shape != shape:
         raise UserError(f"{path}: '{name}' has another number of values than its mask keeps", "restore the file")
 
@@ -128,7 +128,7 @@ def read_coded(folder: Path, base: LoadedBackbone, *, masked: bool) -> tuple[Mas
     mask, path = None, folder / CODED_MASK
     if masked:
         mask = decode_mask(read_bytes(path), _known_to_receiver(base), base.sha256, str(path))
-    return mask, unpack(read_tensors(folder / WEIGHTS), mask or {}, base, folder / WEIGHTS)
+    return mask, unpack(_read_tensors(folder / WEIGHTS), mask or {}, base, folder / WEIGHTS)
 
 
 def _known_to_receiver(base: LoadedBackbone) -> Tensors:
@@ -166,7 +166,7 @@ def unpack(packed: Tensors, mask: Mapping[str, torch.Tensor], base: LoadedBackbo
         check_finite(path, name, values)
         whole = original.get(name) if name not in mask else None
         where, size = _where(packed, name, mask, whole, places[name].shape, path)
-        check_size(path, name, values, size)
+        _check_size(path, name, values, size)
         if values.dtype != torch.float32 and name in original:
             values = original[name][where] + values.float()
         dense = torch.zeros(places[name].shape) if whole is None else whole.clone()

@@ -167,7 +167,7 @@ def _timing(rows: int, length: int, own: np.ndarray, first: np.ndarray | None) -
 
 
 _TELL_PEAK = (
-    "import json, sys; from srnet.timing import measuring; print(json.dumps(timing._peak(*json.loads(sys.argv[1]))))"
+    "import json, sys; from srnet.timing import measuring; print(json.dumps(measuring._peak(*json.loads(sys.argv[1]))))"
 )
 
 

@@ -88,7 +88,7 @@ def write_card(folder: Path, subnetwork: Subnetwork, about: About, format: str, 
 
 
 def card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> str:
-    title = f"{public_name(subnetwork.backbone)} on {about.task}" if about.task else public_name(subnetwork.backbone)
+    title = f"{_public_name(subnetwork.backbone)} on {about.task}" if about.task else _public_name(subnetwork.backbone)
     header = yaml.safe_dump(metadata(title, subnetwork, about, format), sort_keys=False, allow_unicode=True)
     parts = [f"---\n{header}---\n", f"# {title}\n", _what(subnetwork, about, format), _scores(about)]
     parts += ["## The shortcut\n", SHORTCUTS.get(about.shortcut, "No shortcut is on record for this model."), ""]
@@ -171,7 +171,7 @@ def _result(scored: Scored, about: About) -> dict[str, Any]:
     return {"task": {"type": "text-classification"}, "dataset": dataset, "metrics": [metric]}
 
 
-def public_name(backbone: str) -> str:
+def _public_name(backbone: str) -> str:
     """A path of this machine says nothing to others."""
     return backbone if _HUB_NAME.fullmatch(backbone) else Path(backbone).name or "a local model"
 
@@ -188,7 +188,7 @@ def _what(subnetwork: Subnetwork, about: About, format: str) -> str:
         else f"{100 * mask.sparsity:.2f} % of {mask.total:,} weights in {len(mask)} matrices, counted on the mask"
     )
     facts = {
-        "Backbone": f"{public_name(subnetwork.backbone)} (sha256 {subnetwork.backbone_sha256[:16]})",
+        "Backbone": f"{_public_name(subnetwork.backbone)} (sha256 {subnetwork.backbone_sha256[:16]})",
         "Task": about.task or "not on record",
         "Labels": ", ".join(subnetwork.labels),
         "Sparsity": sparsity,
