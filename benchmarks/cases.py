@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from benchmarks import static
 from benchmarks.models import batch_of, bert, encoded
 from benchmarks.timing import Ratio, compare
-from srnet.masks.budget import magnitudes, meet_budget
+from srnet.masks.budget import meet_budget
 from srnet.masks.modules import ScoreMask
 from srnet.masks.parametrization import attach
 from srnet.masks.scores import initial_scores
@@ -28,7 +28,7 @@ def masked_linear() -> Iterator[Ratio]:
         for tokens in (4096, 128):
             plain = nn.Linear(768, outputs)
             masked = copy.deepcopy(plain)
-            keep = meet_budget(magnitudes({"weight": masked.weight}), 0.5)["weight"]
+            keep = meet_budget({"weight": masked.weight.detach().abs()}, 0.5)["weight"]
             scores = initial_scores(masked.weight, keep, "hard", 0.01, 2.0)
             for parameter in masked.parameters():
                 parameter.requires_grad = False

@@ -19,8 +19,10 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from benchmarks.models import batch_of
 from srnet.core.files import write_json
+from srnet.masks.granularity import groups_of
 from srnet.masks.shrink import shrink
-from srnet.masks.units import blocks_of, unit_mask
+from srnet.masks.targets import LAYERS
+from srnet.masks.units import blocks_of
 from srnet.models.formats.graphs import GRAPH, GraphModel, open_graph
 from srnet.models.formats.onnx import quantise, write_graph
 from srnet.models.model import OpenModel, in_memory
@@ -37,7 +39,7 @@ def masked() -> tuple[Any, float]:
     model = BertForSequenceClassification(BertConfig()).eval()
     keeps = {"attention": HEADS, "feed-forward": NEURONS}
     units = {block.name: torch.randperm(block.size) < keeps[block.kind] for block in blocks_of(model)}
-    mask = unit_mask(model, units)
+    mask = groups_of(model, LAYERS.find(model), ("head", "neuron")).expand(units)
     model.load_state_dict(mask.apply(model.state_dict()))
     return model, mask.sparsity
 

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils.parametrize import remove_parametrizations
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.models import batch_of, bert, encoded
 from benchmarks.timing import Ratio, compare
-from srnet.masks.parametrization import detach
 from srnet.masks.targets import LAYERS, Targets
 from srnet.pruners.static import StaticLocal, StaticShared
 from srnet.training.method import Method
@@ -70,7 +70,8 @@ def evaluation() -> Iterator[Ratio]:
         method = StaticShared(sparsity=0.9).method(fine_tuned=False, eval_every=100)
         method.prepare(model, total_steps=100)
         method.after_step(100)
-    detach(LAYERS.find(saved), bake=True)
+    for layer in LAYERS.find(saved).values():
+        remove_parametrizations(layer, "weight")
     data = encoded([28] * 512)  # as many rows as a checkpoint is judged on
 
     def theirs() -> None:

@@ -40,8 +40,7 @@ _NAMES = {
     "recipes.recipe": "plan",
     "recipes.demo": "demo_recipe",
     "recipes.files": "load_recipe",
-    "api.models": "finetune train_on prune prune_backbone evaluate bias_model latency pretrain "
-    "export_model import_mask",
+    "api.models": "finetune prune evaluate bias_model latency pretrain export_model import_mask",
     "masks.timed": "Latency",
     "api.speeds": "speed",
     "timing.pace": "Pace",

@@ -12,7 +12,10 @@ import torch
 import transformers as hf
 from torch import nn
 
-from srnet.masks.units import blocks_of, unit_mask
+from srnet.masks.granularity import groups_of
+from srnet.masks.mask import Mask
+from srnet.masks.targets import LAYERS
+from srnet.masks.units import blocks_of
 from srnet.models.backbones import load_backbone
 from srnet.models.heads import CLASSIFIER, Head
 from srnet.models.subnetwork import Subnetwork
@@ -72,6 +75,13 @@ def random_units(model: nn.Module, share: float, seed: int) -> dict[str, torch.T
     """Each unit is kept with probability `1 - share`."""
     generator = torch.Generator().manual_seed(seed)
     return {block.name: torch.rand(block.size, generator=generator) >= share for block in blocks_of(model)}
+
+
+def unit_mask(model: nn.Module, keep: dict[str, torch.Tensor]) -> Mask:
+    """The mask over the matrices of all blocks; units of blocks without an entry are kept."""
+    sizes = {block.name: block.size for block in blocks_of(model)}
+    whole = {name: torch.ones(size, dtype=torch.bool) for name, size in sizes.items()}
+    return groups_of(model, LAYERS.find(model), ("head", "neuron")).expand(whole | keep)
 
 
 def batch(rows: int = 3, length: int = 9) -> dict[str, torch.Tensor]:

@@ -90,7 +90,7 @@ def test_ctrl_c_says_how_to_go_on(tiny_backbone: str, tmp_path: Path, monkeypatc
     def interrupt(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("srnet.experiment.engines.local.compute", interrupt)
+    monkeypatch.setattr("srnet.experiment.compute.compute", interrupt)
     (tmp_path / "t.yaml").write_text("{name: inference, train_size: 50, dev_size: 20, ood_size: 20}")
     words = ("finetune", "--task", tmp_path / "t.yaml", "--backbone", tiny_backbone, "--store", tmp_path / "s")
     assert run(monkeypatch, *words) == 130

@@ -16,13 +16,12 @@ from srnet.masks.granularity import WEIGHT, Granularity
 from srnet.masks.mask import Mask
 from srnet.masks.shrink import shrink
 from srnet.masks.timed import Latency
-from srnet.masks.units import unit_mask
 from srnet.objectives.base import OBJECTIVES
 from srnet.pruners.base import Pruner
 from srnet.training.method import split_snapshot
 from tests.devices import counted_device, second_device
 from tests.methods import METHODS, TRAINING
-from tests.small_models import batch, random_units, tiny
+from tests.small_models import batch, random_units, tiny, unit_mask
 
 BOTH: Granularity = ("head", "neuron")
 STEPS, TAKEN = 10, 4

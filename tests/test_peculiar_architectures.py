@@ -9,9 +9,9 @@ import pytest
 import torch
 import transformers as hf
 from architectures import ARCHITECTURES, SMALL, TASK, Runs, write_backbone
+from refusals import refused
 from torch import nn
 
-from srnet.core.errors import UserError
 from srnet.experiment.nodes.base import load_task
 from srnet.masks.targets import Targets
 from srnet.models.backbones import load_backbone
@@ -29,13 +29,6 @@ def test_layers_that_share_their_weights_share_a_mask(runs: Runs) -> None:
     assert len({layer.weight.data_ptr() for layer in found.values()}) == len(found)
 
 
-def test_two_layers_with_one_tensor_are_refused() -> None:
-    model = nn.ModuleDict({"one": nn.Linear(2, 2), "other": nn.Linear(2, 2)})
-    model["other"].weight = model["one"].weight
-    with pytest.raises(UserError, match="one and other share one matrix"):
-        Targets().find(model)
-
-
 def test_a_decoder_after_an_encoder_is_masked_on_demand(runs: Runs) -> None:
     model = runs.loaded("t5").model
     usual, everything = set(Targets().find(model)), set(Targets(exclude=("dense",)).find(model))
@@ -45,7 +38,7 @@ def test_a_decoder_after_an_encoder_is_masked_on_demand(runs: Runs) -> None:
 def test_a_mixture_of_experts_is_no_sparsity_of_ours() -> None:
     config = hf.MixtralConfig(vocab_size=20, num_local_experts=2, num_key_value_heads=1, **SMALL)
     model = hf.MixtralForSequenceClassification(config)
-    with pytest.raises(UserError, match=r"MixtralForSequenceClassification.*experts.*target_modules"):
+    with refused("MixtralForSequenceClassification", "experts", "target_modules"):
         Targets().find(model)
     assert len(Targets(("q_proj", "k_proj")).find(model)) == 4
 
@@ -109,7 +102,7 @@ def test_nothing_to_pad_with_is_an_error_of_the_user(tmp_path: Path) -> None:
     tokenizer = hf.AutoTokenizer.from_pretrained(folder)
     tokenizer.eos_token = tokenizer.unk_token = None
     tokenizer.save_pretrained(folder)
-    with pytest.raises(UserError, match="no token to pad with"):
+    with refused("pad"):
         load_backbone(folder, ("a", "b"), seed=0)
 
 
@@ -160,7 +153,7 @@ def test_a_pickle_is_never_read(runs: Runs, tmp_path: Path) -> None:
     model = runs.loaded("gpt2").model
     model.config.save_pretrained(tmp_path)
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
-    with pytest.raises(UserError, match="safetensors"):
+    with refused("safetensors"):
         load_backbone(str(tmp_path), ("a", "b"), seed=0)
 
 

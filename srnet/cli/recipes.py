@@ -131,7 +131,6 @@ def claims(*, order: ClaimOptions, limits: LimitOptions, run: ClaimRun, json: Js
     divided by the number of planned looks (max seeds - seeds + 1). Whatever was computed stays in the store.
     """
     from srnet.experiment.estimate import seconds_of
-    from srnet.report.claims import plain_finding
     from srnet.report.tables import findings_table
 
     until_answered = limits.pop("until_answered", False)
@@ -144,7 +143,7 @@ def claims(*, order: ClaimOptions, limits: LimitOptions, run: ClaimRun, json: Js
     compute = srnet.claims_until_answered if until_answered else srnet.claims
     found = compute(srnet.Order(**order), engine=engine, **limits)
     if json:
-        out.print_json(data=[plain_finding(finding) for finding in found])
+        out.print_json(data=[finding.to_json() for finding in found])
     else:
         out.print(findings_table(found))
 

@@ -1,4 +1,4 @@
-"""The device on which models run: the only place that asks for a GPU."""
+"""The device on which models run. No other module queries GPUs."""
 
 from __future__ import annotations
 

@@ -14,17 +14,16 @@ from srnet.experiment.store import Store
 from srnet.masks.targets import Targets
 from srnet.masks.timed import Latency
 from srnet.pruners.base import PRUNERS
-from srnet.tasks.files import DataFile, FilesTask
-from srnet.tasks.squad import SquadTask
-from srnet.tasks.synthetic import SyntheticTask
+from srnet.tasks.base import TASK_FAMILIES
 from srnet.training.settings import TrainingSettings
 
-_VALUES = (Objective, Latency, Targets, DataFile, FilesTask, SquadTask, SyntheticTask, TrainingSettings)
+_VALUES = (Objective, Latency, Targets, TrainingSettings)
 
 
 def _types() -> dict[str, Any]:
-    """The types that can be rebuilt, by name; nodes and pruners may be registered at any time."""
-    return NODES | {each.__name__: each for each in (*PRUNERS.values(), *_VALUES)}
+    """The types that can be rebuilt, by name; nodes, pruners and tasks may be registered at any time."""
+    tasks = (each for family in TASK_FAMILIES.values() for each in (family.spec, *family.parts))
+    return NODES | {each.__name__: each for each in (*PRUNERS.values(), *tasks, *_VALUES)}
 
 
 def rebuild(description: Any) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from srnet.config.fields import check_seed_count, option
 from srnet.core.errors import UserError
+from srnet.evaluation import KEEPS_ID
 from srnet.masks.granularity import WEIGHT, Granularity
 from srnet.pruners.base import speedup_text
 from srnet.recipes.order import TrainingOptions
@@ -15,8 +16,8 @@ from srnet.recipes.order import TrainingOptions
 class FindSettings(TrainingOptions):
     """What is searched for, and how far."""
 
-    keep_id: float = 0.95
-    """Share of the full model's ID score that the subnetwork must keep."""
+    keep_id: float = KEEPS_ID
+    """Share of the full model's ID score that the subnetwork must keep, in the search and for the verdict."""
     sparsities: tuple[float, ...] = (0.3, 0.5, 0.7, 0.9)
     """Shares of the weights to prune. They are tried from dense to sparse."""
     speedups: tuple[float, ...] = option((), name="--speedup", instead_of="sparsities")

@@ -65,11 +65,6 @@ def _keep(scores: torch.Tensor, sparsity: float, tiebreak: torch.Tensor | None) 
     return keep_largest(scores, prune_count(sparsity, scores.numel()), tiebreak)
 
 
-def kept_counts(totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
-    """How many weights each matrix keeps where every one of them meets the sparsity."""
-    return {name: total - prune_count(sparsity, total) for name, total in totals.items()}
-
-
 def divide_budget(budget: int, totals: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, int]:
     """`budget` weights among matrices, in proportion to share times size; none gets more than it has.
 
@@ -102,7 +97,3 @@ def divide_budget(budget: int, totals: Mapping[str, int], shares: Mapping[str, f
     for name in takers[:missing]:
         counts[name] += 1
     return counts
-
-
-def magnitudes(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name: weight.detach().abs() for name, weight in weights.items()}

@@ -1,4 +1,4 @@
-"""A mask as few bytes, for a receiver who has the backbone: its bits are coded given the backbone's own magnitudes.
+"""A compressed mask file for a receiver who has the backbone: its bits are coded given the backbone's magnitudes.
 
 Mask training moves few weights across the cut, so that the magnitude of a weight largely determines its bit. Of each
 matrix the weights are put into bins of about equally many, by magnitude. The header has, for every bin, how many of its
@@ -13,7 +13,6 @@ from whole numbers.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import zlib
@@ -26,7 +25,7 @@ import numpy as np
 import torch
 
 from srnet.core.errors import UserError
-from srnet.masks.mask import Mask
+from srnet.masks.mask import Mask, with_checksum, without_checksum
 
 _MAGIC = b"SRNETMASK2\n"
 _DIGEST = 32
@@ -47,7 +46,7 @@ Weights = Mapping[str, torch.Tensor]
 
 
 def encode_mask(mask: Mask, weights: Weights, backbone_sha256: str) -> bytes:
-    """The file for receivers who have `weights`."""
+    """The content of a mask file for receivers who have `weights`."""
     layouts = {name: _layout(keep) for name, keep in mask.items()}
     matrices = {name: _Matrix.of(keep, weights[name], layouts[name]) for name, keep in mask.items()}
     depths = {name: matrix.depth if layouts[name] is None else layouts[name] for name, matrix in matrices.items()}
@@ -55,11 +54,11 @@ def encode_mask(mask: Mask, weights: Weights, backbone_sha256: str) -> bytes:
     counts = b"".join(matrix.counts_as_bytes() for matrix in matrices.values())
     content = bytes.fromhex(backbone_sha256) + len(header).to_bytes(4, "little") + header + counts
     content += _encoded([block for matrix in matrices.values() for block in matrix.blocks()])
-    return _MAGIC + hashlib.sha256(content).digest() + content
+    return with_checksum(_MAGIC, content)
 
 
 def decode_mask(data: bytes, weights: Weights, backbone_sha256: str, source: str = "mask") -> Mask:
-    """The mask in a file. Nothing is allocated that `weights` do not ask for."""
+    """The mask in a file. Memory is allocated by the shapes of `weights`, not by the file."""
     depths, rest = _opened(data, weights, backbone_sha256, source)
     matrices = []
     for name, depth in depths.items():
@@ -186,14 +185,13 @@ class _Matrix:
         return cls(depth, bins, sizes, np.array(kept)), data[start:]
 
     def counts_as_bytes(self) -> bytes:
-        pairs = zip(map(int, self.sizes), map(int, self.kept), strict=True)
-        return b"".join(kept.to_bytes(_width(size), "little") for size, kept in pairs)
+        return b"".join(kept.to_bytes(_width(size), "little") for size, kept in self._by_bin())
 
     def blocks(self) -> Iterator[tuple[np.ndarray, Any]]:
         """What is coded, bin by bin: symbols and their model."""
         assert self.bits is not None
         ordered, start = self.bits[self._order()], 0
-        for size, kept in zip(map(int, self.sizes), map(int, self.kept), strict=True):
+        for size, kept in self._by_bin():
             bits, start = ordered[start : start + size], start + size
             whole = 8 * _bytes_in(size, kept)
             if whole:
@@ -202,16 +200,19 @@ class _Matrix:
                 yield bits[whole:].astype(np.int32), _bit_model(size, kept)
 
     def decoded(self, coder: Any, source: str) -> torch.Tensor:
-        pairs = zip(map(int, self.sizes), map(int, self.kept), strict=True)
-        parts = [_decoded_bin(coder, size, kept) for size, kept in pairs]
+        parts = [_decoded_bin(coder, size, kept) for size, kept in self._by_bin()]
         if any(int(part.sum()) != kept for part, kept in zip(parts, self.kept, strict=True)):
             raise _damaged(source, "has other bits than it counts")
         bits = np.empty(len(self.bins), dtype=bool)
         bits[self._order()] = np.concatenate(parts)
         return torch.from_numpy(bits)
 
+    def _by_bin(self) -> Iterator[tuple[int, int]]:
+        """The size of each bin, and how many of its weights are kept."""
+        return zip(map(int, self.sizes), map(int, self.kept), strict=True)
+
     def _order(self) -> Any:
-        """Weights bin by bin, each in its order."""
+        """The weights bin by bin, each in its order."""
         return slice(None) if self.depth == 0 else np.argsort(self.bins, kind="stable")
 
 
@@ -269,12 +270,7 @@ def _decoder(data: bytes, source: str) -> Any:
 
 def _opened(data: bytes, weights: Weights, backbone_sha256: str, source: str) -> tuple[dict[str, int], bytes]:
     """How fine the bins of each matrix are, or its layout, and what follows the header."""
-    if not data.startswith(_MAGIC):
-        raise UserError(f"{source} is not a coded mask", "restore the file")
-    start = len(_MAGIC) + _DIGEST
-    content = data[start:]
-    if hashlib.sha256(content).digest() != data[len(_MAGIC) : start]:
-        raise UserError(f"{source} is truncated or altered: its checksum does not match", "restore the file")
+    content = without_checksum(_MAGIC, data, source)
     needed = content[:_DIGEST].hex()
     if needed != backbone_sha256:
         raise UserError(

@@ -1,8 +1,8 @@
-"""What a mask decides about: single weights, or units that are pruned as a whole: heads, neurons, layers.
+"""Granularity: scores and budgets of single weights, or of units that are pruned as a whole (heads, neurons, layers).
 
 Scores are kept in groups. With single weights a group is a matrix, and each weight has a score. With units a group is
 an attention block with a score for each head, a feed-forward block with a score for each neuron, or the stack of layers
-with a score for each of its blocks. Budgets count weights, through the units; `srnet.masks.timed` counts time instead.
+with a score for each of its blocks. The budget of units counts their weights or, with a latency table, their time.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Literal
 
 from srnet.core.errors import UserError, choose
 from srnet.core.lazy import nn, no_grad, torch
-from srnet.masks.budget import Scope, divide_budget, keep_largest, kept_counts, meet_budget
+from srnet.masks.budget import Scope, divide_budget, keep_largest, meet_budget, prune_count
 from srnet.masks.mask import Mask
 from srnet.masks.parametrization import attach, raw_weights, weight_name
+from srnet.masks.timed import Latency
 from srnet.masks.units import Block, blocks_of
 
 if TYPE_CHECKING:
@@ -29,17 +30,17 @@ Values = Mapping[str, "torch.Tensor"]
 """By the name of a group, or of a weight."""
 
 WEIGHT: Granularity = ("weight",)
-KINDS = {"head": "attention", "neuron": "feed-forward"}
 STACK = "stack"
-"""The group whose units are whole blocks."""
-ROUNDING = 1e-9
-"""Of a number of units: what floating-point error may add to a whole number."""
+"""The name of the group whose units are whole blocks."""
+_KINDS = {"head": "attention", "neuron": "feed-forward"}
+_ROUNDING = 1e-9
+"""The floating-point error of a number of units."""
 
 
 def check_granularity(granularity: Granularity) -> Granularity:
-    """The same in the order that a result's identity has."""
+    """The granularity with its units in alphabetical order, as in a result's identity."""
     for unit in granularity:
-        choose("granularity", unit, ("weight", *KINDS, "layer"))
+        choose("granularity", unit, ("weight", *_KINDS, "layer"))
     if sorted(granularity) not in (["weight"], ["head"], ["neuron"], ["layer"], ["head", "neuron"]):
         raise UserError(
             f"granularity {','.join(granularity) or 'none'} is not possible",
@@ -49,7 +50,7 @@ def check_granularity(granularity: Granularity) -> Granularity:
 
 
 @dataclass(frozen=True)
-class Part:
+class _GroupMatrix:
     """One matrix of a group: the unit that each index of dimension `dim` belongs to."""
 
     weight: str
@@ -64,13 +65,13 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Group:
+class _Group:
     """Units that are ranked together."""
 
     name: str
     kind: str
     size: int
-    parts: tuple[Part, ...]
+    matrices: tuple[_GroupMatrix, ...]
 
 
 class Groups(ABC):
@@ -88,52 +89,48 @@ class Groups(ABC):
 
     @abstractmethod
     def pooled(self, name: str, values: Values) -> torch.Tensor:
-        """From a value for each weight to one for each score of a group: the root mean square over a unit."""
+        """A value for each score of a group, from a value for each weight: the root mean square over a unit."""
 
     def pool(self, values: Values) -> dict[str, torch.Tensor]:
         return {name: self.pooled(name, values) for name in self}
 
     @abstractmethod
     def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
-        """How many of each group's `totals` scores stay where every group meets the sparsity by itself."""
+        """The number of kept scores of each group, out of `totals`, where every group meets the sparsity by itself."""
 
     @abstractmethod
     def keep(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> Values:
-        """What stays of each group so that the share `sparsity` of the weights is pruned, the lowest scores first."""
+        """True for the scores of each group that are kept: the share `sparsity` is pruned, the lowest scores first."""
 
     def check_removes(self, sparsity: float, scope: Scope) -> None:
-        """Refuse a share so small that some scores would leave everything, so that no training ends in it."""
+        """Refuse a share so small that, with some scores, every unit would be kept. Called before any training."""
         return
 
     @abstractmethod
     def expand(self, keep: Values) -> Mask:
         """The mask over weights, from a decision about each score."""
 
+    @abstractmethod
     def attach(self, masks: dict[str, ScoreMask]) -> None:
         """Put the trainable mask of each group on the weights that it decides about."""
-        self.masks = masks
-        self._attach()
-
-    @abstractmethod
-    def _attach(self) -> None: ...
 
     def magnitudes(self) -> dict[str, torch.Tensor]:
         return {name: self.magnitude(name) for name in self}
 
     def magnitude(self, name: str) -> torch.Tensor:
-        """Of each weight or unit of a group."""
+        """The magnitude of each weight or unit of a group."""
         return self.pooled(name, raw_weights(self.layers)).detach().abs()
 
     def scores(self) -> dict[str, torch.Tensor]:
         return {name: mask.scores.detach() for name, mask in self.masks.items()}
 
     def mask(self) -> Mask:
-        """What the attached masks keep right now."""
+        """The mask that the attached modules apply."""
         return self.expand({name: mask.binary() for name, mask in self.masks.items()})
 
 
-class Weights(Groups):
-    """Each weight has a score; a group is a matrix."""
+class _WeightGroups(Groups):
+    """Groups of single weights: each weight has a score, and a group is a matrix."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(map(weight_name, self.layers))
@@ -142,7 +139,7 @@ class Weights(Groups):
         return values[name]
 
     def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
-        return kept_counts(totals, sparsity)
+        return {name: total - prune_count(sparsity, total) for name, total in totals.items()}
 
     def keep(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> Values:
         return meet_budget(scores, sparsity, scope, ties)
@@ -150,23 +147,24 @@ class Weights(Groups):
     def expand(self, keep: Values) -> Mask:
         return Mask(keep)
 
-    def _attach(self) -> None:
-        attach(self.layers, self.masks)
+    def attach(self, masks: dict[str, ScoreMask]) -> None:
+        self.masks = masks
+        attach(self.layers, masks)
 
 
-class Units(Groups):
-    """Each head, neuron or block has a score. At least one unit of every group stays."""
+class _UnitGroups(Groups):
+    """Groups of heads, neurons or blocks, each with a score. At least one unit of every group is kept."""
 
-    def __init__(self, layers: dict[str, nn.Module], groups: Iterable[Group]) -> None:
+    def __init__(self, layers: dict[str, nn.Module], groups: Iterable[_Group]) -> None:
         super().__init__(layers)
         weights = raw_weights(layers)
         self.groups = {group.name: group for group in groups}
         self.total: float = sum(weight.numel() for weight in weights.values())
-        """What the share of a budget refers to."""
+        """The amount of which a budget is a share: weights."""
         self.sizes = {name: _sizes(group, weights) for name, group in self.groups.items()}
-        """How many weights each unit has, by group. On the CPU, wherever the model is: budgets are computed there."""
+        """The number of weights of each unit, by group. Budgets are computed on the CPU, wherever the model is."""
         self.costs = self.sizes
-        """What each unit takes of the budget."""
+        """The part of `total` that each unit has."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.groups)
@@ -181,32 +179,32 @@ class Units(Groups):
     def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
         """About the same share of every kind. Blocks of one kind differ by one unit at most.
 
-        The kind with the cheapest units makes up for what the others rounded, so that the budget is missed by half of
-        such a unit at most. Only where these are too few for it, it is missed by more: as little as units allow.
+        The kind with the cheapest units makes up for the rounding of the others, so that the budget is missed by half
+        of such a unit at most. It is missed by more, as little as possible, only where there are too few of these.
         """
-        self.check_reach(sparsity)
+        self._check_reach(sparsity)
         counts: dict[str, int] = {}
-        wanted, kinds = sparsity * self.total, self.kinds()
+        wanted, kinds = sparsity * self.total, self._kinds()
         for place, names in enumerate(kinds):
-            gone = self._gone(wanted, names, [name for kind in kinds[place + 1 :] for name in kind])
-            wanted -= gone * float(self.costs[names[0]][0])
+            pruned = self._pruned_units(wanted, names, [name for kind in kinds[place + 1 :] for name in kind])
+            wanted -= pruned * float(self.costs[names[0]][0])
             free = {name: self.groups[name].size - 1 for name in names}
-            for name, lost in divide_budget(gone, free, dict.fromkeys(names, 1.0)).items():
+            for name, lost in divide_budget(pruned, free, dict.fromkeys(names, 1.0)).items():
                 size = self.groups[name].size
                 counts[name] = max(1, round(totals[name] * (size - lost) / size))  # `totals` may be those of a sample
         return counts
 
-    def _gone(self, wanted: float, names: list[str], cheaper: list[str]) -> int:
-        """How many units of one kind go: the same share as of the others, if those can make up for the rounding.
+    def _pruned_units(self, wanted: float, names: list[str], cheaper: list[str]) -> int:
+        """The number of units of one kind to prune: the same share as of the others, if those can absorb the rounding.
 
-        They cannot give back what is too much, nor lose more than they have.
+        They can neither restore an excess nor lose more than they have.
         """
         cost, sizes = float(self.costs[names[0]][0]), [self.groups[name].size for name in names]
         if cost == 0.0 or wanted <= 0.0:
             return 0
         share = wanted / float(sum(self.costs[name].sum() for name in (*names, *cheaper)))
         least, most = (wanted - sum(map(self._free, cheaper))) / cost, wanted / cost
-        low, high = max(0, math.ceil(least - ROUNDING)), math.floor(most + ROUNDING)
+        low, high = max(0, math.ceil(least - _ROUNDING)), math.floor(most + _ROUNDING)
         even = sum(round(share * size) for size in sizes)
         found = max(low, min(high, even)) if low <= high else self._rounded(least, most)
         return min(found, sum(sizes) - len(sizes))
@@ -216,7 +214,7 @@ class Units(Groups):
         low, high = math.ceil(least), math.floor(most)
         return low if low - most < least - high else high
 
-    def kinds(self) -> list[list[str]]:
+    def _kinds(self) -> list[list[str]]:
         """The groups by kind, the most expensive units first."""
         kinds: dict[str, list[str]] = {}
         for name, group in sorted(self.groups.items(), key=lambda item: -float(self.costs[item[0]][0])):
@@ -224,17 +222,16 @@ class Units(Groups):
         return list(kinds.values())
 
     def _free(self, name: str) -> float:
-        """What can go of a group whatever the scores are: one unit stays, in the worst case the most expensive."""
+        """The cost that can be pruned from a group with any scores: all but one unit, at worst the most expensive."""
         return float(self.costs[name].sum() - self.costs[name].max())
 
-    def check_reach(self, sparsity: float) -> None:
-        """Refuse what some scores could not reach, so that no training ends in it."""
+    def _check_reach(self, sparsity: float) -> None:
+        """Refuse a share that is impossible with some scores. Called before any training."""
         most = sum(map(self._free, self.groups)) / self.total
-        if sparsity > most + ROUNDING:
-            raise self.out_of_reach(sparsity, most)
+        if sparsity > most + _ROUNDING:
+            raise self._out_of_reach(sparsity, most)
 
     def check_removes(self, sparsity: float, scope: Scope) -> None:
-        """Refuse a share so small that some scores would leave every unit, so that no training ends in it."""
         sizes = {name: group.size for name, group in self.groups.items()}
         if scope == "global" or STACK in self.groups:
             costs, _ = torch.cat(list(self.costs.values())).sort(descending=True)
@@ -245,10 +242,10 @@ class Units(Groups):
             units = "block" if STACK in self.groups else "unit"
             raise UserError(f"sparsity {sparsity:g} rounds to no {units}", "give a larger one, or prune weights")
 
-    def out_of_reach(self, sparsity: float, most: float) -> UserError:
+    def _out_of_reach(self, sparsity: float, most: float) -> UserError:
         what = "block" if STACK in self.groups else "unit of a block"
         is_one_kind = STACK not in self.groups and len({group.kind for group in self.groups.values()}) == 1
-        largest = math.floor(1000.0 * most + ROUNDING) / 1000.0
+        largest = math.floor(1000.0 * most + _ROUNDING) / 1000.0
         fix = f"give at most {largest:g}" + (", or prune other units too" if is_one_kind else "")
         return UserError(f"sparsity {sparsity:g} would remove every {what}", fix if largest else "prune other units")
 
@@ -262,7 +259,7 @@ class Units(Groups):
         }
 
     def _keep_globally(self, scores: Values, sparsity: float) -> dict[str, torch.Tensor]:
-        """The lowest scores of all groups go until the budget is met as nearly as units allow."""
+        """The lowest scores of all groups are pruned until the budget is met as nearly as units allow."""
         names = sorted(scores)
         flat = torch.cat([_best_protected(scores[name]) for name in names])
         costs = torch.cat([self.costs[name] for name in names])
@@ -270,12 +267,11 @@ class Units(Groups):
         pruned = self._number_pruned(costs[order.to(costs.device)], int((flat < torch.inf).sum()), sparsity)
         keep = torch.ones_like(flat, dtype=torch.bool)
         keep[order[:pruned]] = False
-        parts = torch.split(keep, [scores[name].numel() for name in names])
-        return dict(zip(names, parts, strict=True))
+        return dict(zip(names, torch.split(keep, [scores[name].numel() for name in names]), strict=True))
 
     def _number_pruned(self, costs: torch.Tensor, free: int, sparsity: float) -> int:
-        """How many go, given their costs from the lowest score to the highest, of which the first `free` may go."""
-        self.check_reach(sparsity)
+        """The number of units to prune, by their costs in the order of their scores; the first `free` may be pruned."""
+        self._check_reach(sparsity)
         removed = torch.cat([costs.new_zeros(1), costs.cumsum(0)])
         return min(free, int((removed - sparsity * self.total).abs().argmin()))
 
@@ -286,72 +282,110 @@ class Units(Groups):
         weights = raw_weights(self.layers)
         masks = dict(Mask.ones_like(weights))
         for name, group in self.groups.items():
-            for part in group.parts:
-                masks[part.weight] = part.along(keep[name].cpu()).expand(weights[part.weight].shape)
+            for matrix in group.matrices:
+                masks[matrix.weight] = matrix.along(keep[name].cpu()).expand(weights[matrix.weight].shape)
         return Mask(masks)
 
-    def _attach(self) -> None:
-        """On the matrix that writes alone: a unit that writes nothing is pruned, and it still has a gradient.
+    def attach(self, masks: dict[str, ScoreMask]) -> None:
+        """Only the matrix that writes is masked: a unit that writes nothing is pruned, and it still has a gradient.
 
         If its other matrices were masked as well, all of its gradients would be zero, and it could never return.
         """
         from srnet.masks.modules import UnitMask  # not at the top: it imports torch
 
+        self.masks = masks
         on_weight = {
-            part.weight: UnitMask(self.masks[name], part.unit_of.to(self.masks[name].scores.device), part.dim)
+            matrix.weight: UnitMask(masks[name], matrix.unit_of.to(masks[name].scores.device), matrix.dim)
             for name, group in self.groups.items()
-            for part in group.parts
-            if part.writes
+            for matrix in group.matrices
+            if matrix.writes
         }
         attach({n: layer for n, layer in self.layers.items() if weight_name(n) in on_weight}, on_weight)
 
 
+class _TimedUnitGroups(_UnitGroups):
+    """Groups of units whose budget is time: at least the share `sparsity` of the measured time is saved."""
+
+    def __init__(
+        self, layers: dict[str, nn.Module], groups: Iterable[_Group], latency: Latency, blocks: list[Block]
+    ) -> None:
+        super().__init__(layers, groups)
+        self.total = latency.total(blocks)
+        kinds = {each.name: block.kind for block in blocks for each in block.weights}
+        self.costs = {name: torch.zeros(group.size, dtype=torch.float64) for name, group in self.groups.items()}
+        for name, group in self.groups.items():
+            cost = latency.whole if name == STACK else latency.unit
+            for matrix in group.matrices:
+                self.costs[name][matrix.unit_of] = cost(kinds[matrix.weight])
+
+    def _rounded(self, least: float, most: float) -> int:
+        """Enough to save the time."""
+        return math.ceil(least)
+
+    def _out_of_reach(self, sparsity: float, most: float) -> UserError:
+        largest = math.floor(100.0 / (1.0 - most) + _ROUNDING) / 100.0
+        fix = f"give at most {largest:g}, or prune other units too" if largest > 1.0 else "prune other units"
+        return UserError(f"a speed-up of {1.0 / (1.0 - sparsity):g} cannot be reached with these units", fix)
+
+    def _number_pruned(self, costs: torch.Tensor, free: int, sparsity: float) -> int:
+        """The smallest number that saves the time."""
+        self._check_reach(sparsity)
+        short = costs.cumsum(0) < sparsity * self.total * (1.0 - _ROUNDING)
+        return min(free, int(short.sum()) + 1) if sparsity > 0.0 else 0
+
+
 def _best_protected(scores: torch.Tensor) -> torch.Tensor:
-    """The highest score of a group becomes infinite, so that one unit stays."""
+    """The scores of a group with the highest one infinite, so that one unit is kept."""
     protected = scores.detach().clone()
     protected[protected.argmax()] = torch.inf
     return protected
 
 
-def _sizes(group: Group, weights: Values) -> torch.Tensor:
-    """How many weights each unit has."""
+def _sizes(group: _Group, weights: Values) -> torch.Tensor:
+    """The number of weights of each unit."""
     total = torch.zeros(group.size)
-    for part in group.parts:
-        total += part.unit_of.bincount(minlength=group.size) * weights[part.weight].shape[1 - part.dim]
+    for matrix in group.matrices:
+        total += matrix.unit_of.bincount(minlength=group.size) * weights[matrix.weight].shape[1 - matrix.dim]
     return total
 
 
-def _sums_of_squares(group: Group, values: Values) -> torch.Tensor:
-    """Over the weights of each unit."""
-    total = torch.zeros(group.size, device=values[group.parts[0].weight].device)
-    for part in group.parts:
-        sums = values[part.weight].detach().square().sum(1 - part.dim, dtype=torch.float32)
-        total.index_add_(0, part.unit_of.to(total.device), sums)
+def _sums_of_squares(group: _Group, values: Values) -> torch.Tensor:
+    """The sum of squares over the weights of each unit."""
+    total = torch.zeros(group.size, device=values[group.matrices[0].weight].device)
+    for matrix in group.matrices:
+        sums = values[matrix.weight].detach().square().sum(1 - matrix.dim, dtype=torch.float32)
+        total.index_add_(0, matrix.unit_of.to(total.device), sums)
     return total
 
 
 # --- the groups of a model -----------------------------------------------------------------------------------------
 
 
-def groups_of(model: nn.Module, layers: dict[str, nn.Module], granularity: Granularity) -> Groups:
-    """The groups of scores of `model`, of which `layers` are to be masked."""
+def groups_of(
+    model: nn.Module, layers: dict[str, nn.Module], granularity: Granularity = WEIGHT, latency: Latency | None = None
+) -> Groups:
+    """The groups of scores of `model`, of which `layers` are to be masked.
+
+    With a latency table the budget of units is in time, otherwise in weights.
+    """
     if granularity == WEIGHT:
-        return Weights(layers)
-    blocks = _masked_blocks(blocks_of(model), layers)
-    weights = raw_weights(layers)
-    covered = {each.name: weights[each.name].shape for block in blocks for each in block.weights}
-    chosen = {name: layer for name, layer in layers.items() if weight_name(name) in covered}
+        return _WeightGroups(layers)
+    blocks, weights = blocks_of(model), raw_weights(layers)
+    masked = _masked_blocks(blocks, layers)
+    shapes = {each.name: weights[each.name].shape for block in masked for each in block.weights}
+    covered = {name: layer for name, layer in layers.items() if weight_name(name) in shapes}
     if granularity == ("layer",):
-        return Units(chosen, [_stack(blocks, covered)])
-    kinds = {KINDS[unit] for unit in granularity}
-    found = [_group(block, covered) for block in blocks if block.kind in kinds]
-    if not found:
-        raise UserError(f"no {' or '.join(sorted(kinds))} block is masked", "choose other target modules")
-    return Units(chosen, found)
+        groups = [_stack(masked, shapes)]
+    else:
+        kinds = {_KINDS[unit] for unit in granularity}
+        groups = [_group(block, shapes) for block in masked if block.kind in kinds]
+        if not groups:
+            raise UserError(f"no {' or '.join(sorted(kinds))} block is masked", "choose other target modules")
+    return _UnitGroups(covered, groups) if latency is None else _TimedUnitGroups(covered, groups, latency, blocks)
 
 
 def _masked_blocks(blocks: list[Block], layers: dict[str, nn.Module]) -> list[Block]:
-    """Blocks of which every matrix is to be masked: units of the others would lose only some of their weights."""
+    """The blocks of which every matrix is to be masked: units of others would lose only some of their weights."""
     found = []
     for block in blocks:
         masked = {each.name.removesuffix(".weight") in layers for each in block.weights}
@@ -361,21 +395,21 @@ def _masked_blocks(blocks: list[Block], layers: dict[str, nn.Module]) -> list[Bl
     return found
 
 
-def _group(block: Block, shapes: Mapping[str, torch.Size]) -> Group:
-    """A matrix that holds several roles (query, key and value in one) is one part."""
-    units, parts = torch.arange(block.size), dict[str, Part]()
+def _group(block: Block, shapes: Mapping[str, torch.Size]) -> _Group:
+    """The units of a block. A matrix with several roles (query, key and value in one) is listed once."""
+    units, matrices = torch.arange(block.size), dict[str, _GroupMatrix]()
     for each in block.weights:
-        length = shapes[each.name][each.dim]
-        empty = torch.zeros(length, dtype=torch.long)
-        part = parts.setdefault(each.name, Part(each.name, each.dim, empty, each.role == "output"))
-        part.unit_of[each.indices(units)] = units.repeat_interleave(each.width)
-    return Group(block.name, block.kind, block.size, tuple(parts.values()))
+        empty = torch.zeros(shapes[each.name][each.dim], dtype=torch.long)
+        matrix = matrices.setdefault(each.name, _GroupMatrix(each.name, each.dim, empty, each.role == "output"))
+        matrix.unit_of[each.indices(units)] = units.repeat_interleave(each.width)
+    return _Group(block.name, block.kind, block.size, tuple(matrices.values()))
 
 
-def _stack(blocks: list[Block], shapes: Mapping[str, torch.Size]) -> Group:
-    parts = {
-        each.name: Part(each.name, 0, torch.full((shapes[each.name][0],), number), each.role == "output")
+def _stack(blocks: list[Block], shapes: Mapping[str, torch.Size]) -> _Group:
+    """All blocks as the units of one group."""
+    matrices = {
+        each.name: _GroupMatrix(each.name, 0, torch.full((shapes[each.name][0],), number), each.role == "output")
         for number, block in enumerate(blocks)
         for each in block.weights
     }
-    return Group(STACK, "layer", len(blocks), tuple(parts.values()))
+    return _Group(STACK, "layer", len(blocks), tuple(matrices.values()))

@@ -96,17 +96,11 @@ class Mask(Mapping[str, "torch.Tensor"]):
         header = json.dumps({name: list(tensor.shape) for name, tensor in self.items()}).encode()
         flat = [tensor.numpy().reshape(-1) for tensor in self.values()]
         bits = np.packbits(np.concatenate(flat)).tobytes() if flat else b""
-        body = len(header).to_bytes(8, "little") + header + bits
-        return _MAGIC + hashlib.sha256(body).digest() + body
+        return with_checksum(_MAGIC, len(header).to_bytes(8, "little") + header + bits)
 
     @classmethod
     def from_bytes(cls, data: bytes, source: str = "mask") -> Mask:
-        body = data[len(_MAGIC) + 32 :]
-        if not data.startswith(_MAGIC):
-            raise UserError(f"{source} is not a mask file")
-        if hashlib.sha256(body).digest() != data[len(_MAGIC) : len(_MAGIC) + 32]:
-            raise UserError(f"{source} is truncated or altered: its checksum does not match", "restore the file")
-        shapes, packed = _unpacked(body, source)
+        shapes, packed = _unpacked(without_checksum(_MAGIC, data, source), source)
         counts = {name: math.prod(shape) for name, shape in shapes.items()}
         bits = np.unpackbits(packed, count=sum(counts.values()))
         tensors, start = {}, 0
@@ -114,6 +108,21 @@ class Mask(Mapping[str, "torch.Tensor"]):
             flat = torch.from_numpy(bits[start : start + counts[name]].astype(bool))
             tensors[name], start = flat.reshape(shape), start + counts[name]
         return cls(tensors)
+
+
+def with_checksum(magic: bytes, body: bytes) -> bytes:
+    """The content of a mask file: its magic number, a checksum, the body."""
+    return magic + hashlib.sha256(body).digest() + body
+
+
+def without_checksum(magic: bytes, data: bytes, source: str) -> bytes:
+    """The body of a mask file, checked."""
+    checksum, body = data[len(magic) : len(magic) + 32], data[len(magic) + 32 :]
+    if not data.startswith(magic):
+        raise UserError(f"{source} is not a mask file, or one of another format", "restore the file")
+    if hashlib.sha256(body).digest() != checksum:
+        raise UserError(f"{source} is truncated or altered: its checksum does not match", "restore the file")
+    return body
 
 
 def _unpacked(body: bytes, source: str) -> tuple[dict[str, list[int]], np.ndarray]:

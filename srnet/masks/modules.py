@@ -1,13 +1,18 @@
-"""Masks as modules that are put on a weight (`srnet.masks.parametrization`), and the penalty on their scores."""
+"""Masks as modules that are attached to a weight (`srnet.masks.parametrization`), and the penalty on their scores."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
 from torch import nn
 
-from srnet.masks.scores import BETA, HIGH, LOW, Cut, cut_between
+from srnet.masks.scores import BETA, HIGH, LOW, Cut
+
+SAMPLE = 32_768
+"""Scores from which a threshold is estimated: the error of the share above it is then a few thousandths."""
 
 
 def _kept(values: torch.Tensor, scores: torch.Tensor, cut: float | torch.Tensor) -> torch.Tensor:
@@ -44,14 +49,29 @@ class _StraightThrough(torch.autograd.Function):
         return gradient.mul_(weight), of_weight, None
 
 
-class ScoreMask(nn.Module):
+class _Scores(nn.Module):
+    """A mask with a trainable score for each weight or unit."""
+
+    def __init__(self, scores: torch.Tensor) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(scores)
+
+    def sample(self, turn: int) -> torch.Tensor:
+        """Every n-th score, others each turn. n is coprime to a row's length, or it would miss columns."""
+        flat = self.scores.detach().reshape(-1)
+        stride = max(1, flat.numel() // SAMPLE)
+        while math.gcd(stride, self.scores.shape[-1]) > 1:
+            stride += 1
+        return flat[turn % stride :: stride]
+
+
+class ScoreMask(_Scores):
     """A trainable mask: the weight, which may be frozen, is kept where score >= phi."""
 
     phi: torch.Tensor
 
     def __init__(self, scores: torch.Tensor, phi: float) -> None:
-        super().__init__()
-        self.scores = nn.Parameter(scores)
+        super().__init__(scores)
         self.register_buffer("phi", torch.tensor(phi, dtype=scores.dtype, device=scores.device))
         self._cut: tuple[torch.Tensor | None, int, float] = (None, 0, 0.0)
 
@@ -89,14 +109,68 @@ class ScoreMask(nn.Module):
     @torch.no_grad()
     def set_cut(self, keep: torch.Tensor, cut: Cut = "middle") -> None:
         """Set phi (and move tied scores by one unit in the last place) so that exactly `keep` stays."""
-        self.phi.copy_(cut_between(self.scores, keep.to(self.scores.device), cut))
+        self.phi.copy_(_cut_between(self.scores, keep.to(self.scores.device), cut))
+
+    @torch.no_grad()
+    def estimate_cut(self, sample: torch.Tensor, kept: float) -> None:
+        """Set phi so that about the share `kept` of the scores stays. Where scores are tied, more stay."""
+        pruned = round((1.0 - kept) * sample.numel())
+        if pruned <= 0:  # keep every score, also those outside the sample
+            self.phi.fill_(-torch.inf)
+        elif pruned >= sample.numel():
+            self.phi.fill_(torch.inf)
+        else:
+            self.phi.copy_(sample.kthvalue(pruned + 1).values)
+
+
+def _cut_between(scores: torch.Tensor, keep: torch.Tensor, cut: Cut) -> torch.Tensor:
+    """The threshold phi that separates `keep` from the rest, as `scores >= phi`.
+
+    `middle` lies halfway between the two, so that small updates flip neither side; for the initial scores of Eq. 1 with
+    alpha = 2 that is phi itself. `kth` is the published rule, `scores > k-th value` for k pruned weights: the next
+    float above the highest pruned score, which any increase of that score crosses. Pruned entries tied with the lowest
+    kept one are lowered in place by one unit in the last place: the comparison in the forward pass then gives the exact
+    budget.
+    """
+    infinity = torch.full((), torch.inf, dtype=scores.dtype, device=scores.device)
+    if not bool(keep.any()):
+        return infinity
+    if bool(keep.all()):
+        return -infinity
+    lowest_kept = scores[keep].min()
+    scores[(scores >= lowest_kept) & ~keep] = torch.nextafter(lowest_kept, -infinity)
+    highest_pruned = scores[~keep].max()
+    if cut == "kth":
+        return torch.nextafter(highest_pruned, infinity)
+    middle = highest_pruned + (lowest_kept - highest_pruned) / 2
+    return torch.where(middle > highest_pruned, middle, lowest_kept)  # adjacent floats have no middle
+
+
+@torch.no_grad()
+def set_shared_cut(masks: Mapping[str, ScoreMask], keep: Mapping[str, torch.Tensor]) -> None:
+    """Set the thresholds of all groups by the published rule for a global budget: the k-th value of all scores.
+
+    It is one number, the next float above the highest pruned score, also for groups of which everything or nothing
+    stays. Kept scores that are tied with that score are raised to it in place. Only a group whose best unit lies below
+    it, and is kept all the same, has a threshold of its own.
+    """
+    kept = {name: keep[name].to(mask.scores.device) for name, mask in masks.items()}
+    pruned = [mask.scores.masked_fill(kept[name], -torch.inf).max() for name, mask in masks.items()]
+    highest = torch.stack(pruned).max()
+    shared = torch.nextafter(highest, torch.full_like(highest, torch.inf))
+    for name, mask in masks.items():
+        if bool((mask.scores[kept[name]] < highest).any()):
+            mask.set_cut(kept[name], "kth")
+        else:
+            mask.scores[kept[name] & (mask.scores == highest)] = shared
+            mask.phi.copy_(shared)
 
 
 class UnitMask(nn.Module):
-    """A trainable mask over whole units, such as heads: the scores of `units` decide, one score a unit.
+    """A trainable mask over whole units, such as heads, each with a score in `units`.
 
-    Each index of dimension `dim` belongs to the unit that `unit_of` names. A unit's gradient is the sum over its
-    weights in this matrix.
+    Each index of dimension `dim` belongs to the unit `unit_of[index]`. A unit's gradient is the sum over its weights in
+    this matrix.
     """
 
     unit_of: torch.Tensor
@@ -107,22 +181,15 @@ class UnitMask(nn.Module):
         self.register_buffer("unit_of", unit_of)
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
-        gates = self.units(torch.ones_like(self.units.scores))
-        return weight * self._along(gates.to(weight.dtype))
-
-    def _along(self, values: torch.Tensor) -> torch.Tensor:
-        return values[self.unit_of].unsqueeze(1 - self.dim)
+        gates = self.units(torch.ones_like(self.units.scores)).to(weight.dtype)
+        return weight * gates[self.unit_of].unsqueeze(1 - self.dim)
 
 
-class GateMask(nn.Module):
+class GateMask(_Scores):
     """Hard concrete gates (Louizos et al. 2018): noisy while they train, fixed in evaluation; the gate may be partial.
 
     gate = clamp(sigmoid((log u - log(1 - u) + score) / beta) (r - l) + l, 0, 1), without noise and beta in evaluation.
     """
-
-    def __init__(self, scores: torch.Tensor) -> None:
-        super().__init__()
-        self.scores = nn.Parameter(scores)
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         return weight * self.gate().to(weight.dtype)
@@ -161,7 +228,7 @@ class FixedMask(nn.Module):
         return self.keep.bool()
 
 
-class MeanSigmoid(torch.autograd.Function):
+class _MeanSigmoid(torch.autograd.Function):
     """mean(sigmoid(x + shift)). Nothing as large as x is kept for the backward pass."""
 
     @staticmethod
@@ -175,3 +242,9 @@ class MeanSigmoid(torch.autograd.Function):
         (x,), gradient = ctx.saved_tensors, grads[0]
         share = torch.sigmoid(x + ctx.shift if ctx.shift else x)
         return torch.addcmul(share, share, share, value=-1.0).mul_(gradient / x.numel()), None  # s - s^2
+
+
+def mean_sigmoid(scores: list[torch.Tensor], shift: float = 0.0) -> torch.Tensor:
+    """The mean over matrices of the mean of sigmoid(S + shift)."""
+    means = [cast(torch.Tensor, _MeanSigmoid.apply(each, shift)) for each in scores]  # type: ignore[no-untyped-call]
+    return torch.stack(means).mean()

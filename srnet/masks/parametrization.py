@@ -14,23 +14,10 @@ def weight_name(module_name: str) -> str:
 
 
 def attach(layers: Mapping[str, nn.Module], masks: Mapping[str, nn.Module]) -> None:
-    """Put each layer's mask (by weight name) on its weight."""
+    """Attach each layer's mask (by weight name) to its weight."""
     for name, layer in layers.items():
         # unsafe: skips a check that would run the mask on the weight once more; shapes are equal by construction
         parametrize.register_parametrization(layer, "weight", masks[weight_name(name)], unsafe=True)
-
-
-def set_fixed(layers: Mapping[str, nn.Module], keep: Mapping[str, torch.Tensor]) -> None:
-    """Replace the values of attached `FixedMask`s."""
-    for name, module in attached(layers).items():
-        cast(Any, module).keep.copy_(keep[name])
-
-
-def detach(layers: Mapping[str, nn.Module], *, bake: bool) -> None:
-    """Remove the masks. With `bake` the weight is then m * W, otherwise the original W."""
-    for layer in layers.values():
-        if parametrize.is_parametrized(layer, "weight"):
-            parametrize.remove_parametrizations(layer, "weight", leave_parametrized=bake)
 
 
 def attached(layers: Mapping[str, nn.Module]) -> dict[str, nn.Module]:

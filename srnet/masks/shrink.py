@@ -1,9 +1,9 @@
-"""Removing units physically: smaller matrices with the logits of the masked model.
+"""Physical removal of pruned units: smaller matrices with the logits of the masked model.
 
-A unit can go if its output is multiplied with nothing but zeros, or if its output is a constant: then the constant is
-added to the bias that follows. A head whose value rows are zero gives its value bias wherever it looks, for attention
-sums to one; a neuron whose input row is zero gives `act(bias)`. Where no bias follows (Llama) a unit stays unless its
-constant is zero.
+A unit is removable if its output is multiplied by zeros only, or if its output is a constant, which is then added to
+the bias that follows. A head whose value rows are zero outputs its value bias for every input, because attention sums
+to one; a neuron whose input row is zero outputs `act(bias)`. Where no bias follows (Llama) only units with a constant
+of zero are removable.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from transformers.pytorch_utils import Conv1D
 from srnet.masks.units import FAMILIES, Block, Family, Role, blocks_of
 
 Units = dict[str, list[int]]
-"""Block name -> the units that are left, for blocks that have lost some."""
+"""Block name -> the units that are left, for blocks without some of theirs."""
 
 
 @torch.no_grad()
 def shrink(model: nn.Module, *, uniform: bool = False) -> Units:
-    """Remove, in place, every unit that can go without a change of logits, and say which are left.
+    """The units that are left after all removable ones were removed, in place.
 
-    `uniform` leaves the same number in every layer, as far as the configuration can say that number, and writes it
-    there. Layers that have fewer to keep keep some that are zero.
+    `uniform` leaves the same number of units in every layer, where the configuration has a field for that number, and
+    sets the field. Layers that need fewer then keep some pruned ones.
     """
     idle = {block: _idle(model, block) for block in blocks_of(model)}
-    gone = {block: units for block, (units, _) in idle.items()}
+    removed = {block: units for block, (units, _) in idle.items()}
     if uniform:
-        gone = _evenly(model, gone)
+        removed = _evenly(model, removed)
     left: Units = {}
-    for block, units in gone.items():
+    for block, units in removed.items():
         if units.any():
             _add_to_bias(model, block, idle[block][1][units].sum(0))
             left[block.name] = (~units).nonzero().flatten().tolist()
-            cut(model, block, left[block.name])
+            _cut(model, block, left[block.name])
     if uniform:
         _configure(model)
     return left
 
 
 def cut_blocks(model: nn.Module, left: Mapping[str, list[int]]) -> None:
-    """Leave these units of these blocks, whatever the others do: the shapes of a shrunken model."""
+    """Remove all other units of these blocks, so that the model has the shapes of a shrunken one."""
     blocks = {block.name: block for block in blocks_of(model)}
     for name, units in left.items():
-        cut(model, blocks[name], units)
+        _cut(model, blocks[name], units)
 
 
-# --- which units can go --------------------------------------------------------------------------------------------
+# --- removable units -----------------------------------------------------------------------------------------------
 
 
 def _idle(model: nn.Module, block: Block) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which units can go (size,), and what each of them adds to the hidden states (size, hidden)."""
+    """Which units are removable (size,), and what each of them adds to the hidden states (size, hidden)."""
     columns = _by_unit(model, block, "output")
     value, constant = _constants(model, block)
     value = value.repeat(1, columns.shape[1] // value.shape[1])  # every query head of a group gets the same value
@@ -75,12 +75,12 @@ def _constants(model: nn.Module, block: Block) -> tuple[torch.Tensor, torch.Tens
         return act(_bias(model, block, "input")), _is_zero(model, block, "input")
     gate, up = act(_bias(model, block, "gate")), _bias(model, block, "up")
     gated, raised = _is_zero(model, block, "gate"), _is_zero(model, block, "up")
-    never = gated & (gate[:, 0] == 0) | raised & (up[:, 0] == 0)  # a factor that is zero is enough
+    never = gated & (gate[:, 0] == 0) | raised & (up[:, 0] == 0)  # one factor of zero is enough
     return torch.where(never[:, None], 0, gate * up), gated & raised | never
 
 
 def _by_unit(model: nn.Module, block: Block, role: Role) -> torch.Tensor:
-    """Float64, so that what is folded is as exact as its sum."""
+    """The weights of a role by unit; float64, so that the constants are as exact as their sum."""
     (each,) = block.slices(role)
     return each.by_unit(model.get_parameter(each.name), block.size).double()
 
@@ -90,7 +90,7 @@ def _is_zero(model: nn.Module, block: Block, role: Role) -> torch.Tensor:
 
 
 def _bias(model: nn.Module, block: Block, role: Role) -> torch.Tensor:
-    """(size, width); zero where there is none."""
+    """The biases of a role by unit (size, width); zero where there is none."""
     found = [each.by_unit(model.get_parameter(each.name), block.size) for each in block.biases if each.role == role]
     return found[0].double() if found else torch.zeros_like(_by_unit(model, block, role)[..., 0])
 
@@ -104,29 +104,29 @@ def _add_to_bias(model: nn.Module, block: Block, constant: torch.Tensor) -> None
 # --- the same number in every layer --------------------------------------------------------------------------------
 
 
-def _evenly(model: Any, gone: dict[Block, torch.Tensor]) -> dict[Block, torch.Tensor]:
-    """Of the units that can go, those that can go from every layer alike."""
-    family, result = family_of(model), {}
-    for block, units in gone.items():
-        least = max(int((~other).sum()) for each, other in gone.items() if each.kind == block.kind)
-        stays = _possible(model, family, block, max(least, 1))
-        result[block] = units & (units.cumsum(0) <= block.size - stays)
+def _evenly(model: Any, removable: dict[Block, torch.Tensor]) -> dict[Block, torch.Tensor]:
+    """Of the removable units, the same number in every layer."""
+    result = {}
+    for block, units in removable.items():
+        least = max(int((~other).sum()) for each, other in removable.items() if each.kind == block.kind)
+        result[block] = units & (units.cumsum(0) <= block.size - _possible(model, block, max(least, 1)))
     return result
 
 
-def _possible(model: Any, family: Family, block: Block, least: int) -> int:
-    """The smallest number of units, at least `least`, that the configuration can say."""
+def _possible(model: Any, block: Block, least: int) -> int:
+    """The smallest number of units, at least `least`, that the configuration can express."""
     if block.kind == "feed-forward":
         return least
-    if not family.heads:
+    if not family_of(model).heads:
         return block.size
     group = int(model.get_submodule(block.name).num_key_value_groups)
-    # the configuration of Llama insists on a hidden size that is a multiple of the number of heads
+    # the configuration of Llama requires a hidden size that is a multiple of the number of heads
     numbers = (number for number in range(least, block.size) if model.config.hidden_size % (number * group) == 0)
     return next(numbers, block.size)
 
 
 def _configure(model: Any) -> None:
+    """Write the number of units to the configuration."""
     family, config = family_of(model), model.config
     for block in blocks_of(model):
         if block.kind == "feed-forward":
@@ -137,19 +137,15 @@ def _configure(model: Any) -> None:
             config.num_attention_heads, config.num_key_value_heads = block.size * groups, block.size
 
 
-def family_of(model: nn.Module) -> Family:
-    return FAMILIES[_model_type(model)]
-
-
-def _model_type(model: Any) -> str:
-    return str(model.config.model_type)
+def family_of(model: Any) -> Family:
+    return FAMILIES[model.config.model_type]
 
 
 # --- the cut -------------------------------------------------------------------------------------------------------
 
 
-def cut(model: nn.Module, block: Block, units: list[int]) -> None:
-    """Leave these units of a block, in their order."""
+def _cut(model: Any, block: Block, units: list[int]) -> None:
+    """Remove all other units of a block."""
     if not units:
         _bypass(model, block)
         return
@@ -162,7 +158,7 @@ def cut(model: nn.Module, block: Block, units: list[int]) -> None:
     module = model.get_submodule(block.name)
     if block.kind == "attention":
         _count_heads(module, block, len(units))
-        if _model_type(model) == "mpnet":
+        if model.config.model_type == "mpnet":
             module.register_buffer("heads_left", left, persistent=False)
             module.register_forward_pre_hook(_choose_position_bias)
 
@@ -179,7 +175,7 @@ def _replace(model: nn.Module, name: str, tensor: torch.Tensor) -> None:
 
 
 def _count_heads(module: Any, block: Block, left: int) -> None:
-    """What attention modules remember of their size: each has some of these."""
+    """Set the sizes that attention modules store: each has some of these."""
     width = block.slices("value")[0].width
     sizes = dict.fromkeys(("num_attention_heads", "n_heads", "num_heads"), left)
     for name, size in (sizes | dict.fromkeys(("all_head_size", "split_size"), left * width)).items():
@@ -188,13 +184,13 @@ def _count_heads(module: Any, block: Block, left: int) -> None:
 
 
 def _choose_position_bias(module: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """MPNet computes one bias for each head and pair of positions, for all layers: a layer takes those of its heads."""
+    """The arguments with the position biases of the remaining heads: MPNet computes those of all heads once."""
     hidden, mask, bias, *rest = args
     return hidden, mask, bias.index_select(1, module.heads_left), *rest
 
 
-class OnlyBias(nn.Module):
-    """What is left of the last layer of a block without units."""
+class _OnlyBias(nn.Module):
+    """The last layer of a block without units: its bias."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__()
@@ -205,10 +201,10 @@ class OnlyBias(nn.Module):
         return zeros if self.bias is None else zeros + self.bias
 
 
-class NoUnits(nn.Module):
-    """What is left of a block without units: the bias of its last layer, if that is a part of it."""
+class _NoUnits(nn.Module):
+    """A block without units: the bias of its last layer, if the block contains that layer."""
 
-    def __init__(self, last: str, layer: OnlyBias | None, attends: bool) -> None:
+    def __init__(self, last: str, layer: _OnlyBias | None, attends: bool) -> None:
         super().__init__()
         self.last, self.attends = last, attends
         if layer is not None:
@@ -221,10 +217,10 @@ class NoUnits(nn.Module):
 
 
 def _bypass(model: nn.Module, block: Block) -> None:
-    """Put a constant in the place of a whole block; residual and norm around it stay."""
-    last = OnlyBias(model.get_submodule(block.output))
+    """Replace a whole block by a constant; residual and norm around it stay."""
+    last = _OnlyBias(model.get_submodule(block.output))
     inside = block.output.startswith(f"{block.name}.")
     if not inside:
         model.set_submodule(block.output, last)
     name = block.output.removeprefix(f"{block.name}.") if inside else ""
-    model.set_submodule(block.name, NoUnits(name, last if inside else None, block.kind == "attention"))
+    model.set_submodule(block.name, _NoUnits(name, last if inside else None, block.kind == "attention"))

@@ -1,4 +1,4 @@
-"""Which matrices of a model are masked, found by structure (the same for every architecture) and chosen as in PEFT."""
+"""The layers of a model that are masked: found by structure, in the same way for every architecture, or chosen."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from srnet.config.fields import option
 from srnet.core.errors import UserError
 from srnet.core.lazy import nn
 from srnet.masks.parametrization import raw_weights
+
+Selector = str | tuple[str, ...]
+ALL, OUTSIDE, STACK_ONLY = "all-linear", "outside-layers", "outside-stack"
+BEYOND_REACH = 0.1
+"""The largest share of the layers' weights that may lie outside linear layers, where no mask can be attached."""
 
 
 def linear_layers(model: nn.Module) -> dict[str, nn.Module]:
@@ -31,23 +36,11 @@ def classifier_of(model: nn.Module) -> str | None:
     return head[-1] if head else None
 
 
-def uses_label_words(model: nn.Module) -> bool:
-    """Whether the logits come from a pre-trained language-model head, with no randomly initialised part."""
-    return bool(getattr(model, "label_words", False))
-
-
-# --- which matrices are masked, chosen as in PEFT ---
-
-Selector = str | tuple[str, ...]
-
-ALL, OUTSIDE, STACK_ONLY = "all-linear", "outside-layers", "outside-stack"
-BEYOND_REACH = 0.1
-"""The largest share of the layers' weights that may lie outside linear layers, where no mask can be put."""
-
-
 @dataclass(frozen=True)
 class Targets:
-    """`modules`: "all-linear", a regular expression that a full module name must match, or a tuple of name endings.
+    """Selection of the masked layers, as in PEFT.
+
+    `modules` is "all-linear", a regular expression that a full module name must match, or a tuple of name endings.
 
     `exclude` has the same syntax and takes precedence. The default "outside-layers" is found by structure: everything
     except the stack of attention and feed-forward layers and the layer that gives the logits. So the pooler is not
@@ -103,8 +96,9 @@ class Targets:
         classifier = classifier_of(model)
         if classifier is None and not _decodes(model):  # not a transformers classifier: its structure is unknown
             return set()
-        stays = self.exclude == STACK_ONLY or uses_label_words(model)
-        return {name for name in layers if (stays or name != classifier) and not _in_stack(model, name)}
+        # a head with label words is pre-trained, so no part of it needs a mask
+        excludes_head = self.exclude == STACK_ONLY or getattr(model, "label_words", False)
+        return {name for name in layers if (excludes_head or name != classifier) and not _in_stack(model, name)}
 
 
 LAYERS = Targets(exclude=STACK_ONLY)
@@ -172,7 +166,7 @@ def _check_reach(model: nn.Module, found: dict[str, nn.Module]) -> None:
     reached = sum(parameter.numel() for name, parameter in stack.items() if name not in missed)
     if sum(missed.values()) > BEYOND_REACH * (reached + sum(missed.values())):
         raise UserError(
-            f"the layers of a {type(model).__name__} keep weights where no mask can be put, such as "
+            f"the layers of a {type(model).__name__} have weights where no mask can be attached, such as "
             f"{max(missed, key=lambda name: missed[name])}",
             "name the layers to mask with target_modules; the sparsity then refers to these layers only",
         )

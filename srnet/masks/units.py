@@ -1,4 +1,4 @@
-"""The units of a model: attention heads and feed-forward neurons, and where each lies in the model's tensors.
+"""The units of a model: attention heads and feed-forward neurons, and their positions in the model's tensors.
 
 A block is the attention or the feed-forward part of one layer. Its units are heads (with grouped queries: a key/value
 head with its query heads) or neurons. A unit owns rows of the matrices that read the hidden states and columns of the
@@ -7,13 +7,12 @@ matrix that writes them back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from srnet.core.errors import UserError
 from srnet.core.lazy import nn, torch
-from srnet.masks.mask import Mask
 
 Kind = Literal["attention", "feed-forward"]
 Role = Literal["query", "key", "value", "position", "input", "gate", "up", "output"]
@@ -21,14 +20,14 @@ Role = Literal["query", "key", "value", "position", "input", "gate", "up", "outp
 
 @dataclass(frozen=True)
 class Slice:
-    """Where the units of a block lie in one tensor: unit `u` has `width` indices of `dim`, from `offset + u * stride`.
+    """The positions of a block's units in one tensor: `width` indices of `dim`, from `offset + unit * stride`.
 
     `role` is `output` for the columns that write the hidden states. Attention reads with query, key, value and, in
     DeBERTa, position; a feed-forward part with `input`, or with `gate` (before the activation) and `up`.
     """
 
     name: str
-    """Of the tensor, as in the state dict."""
+    """The tensor's name in the state dict."""
     role: Role
     dim: int
     width: int
@@ -40,7 +39,7 @@ class Slice:
         return (self.offset + units[:, None] * self.stride + torch.arange(self.width, device=units.device)).reshape(-1)
 
     def by_unit(self, tensor: torch.Tensor, size: int) -> torch.Tensor:
-        """The tensor with a row a unit: (size, width, ...)."""
+        """The tensor by unit: (size, width, ...)."""
         indices = self.indices(torch.arange(size, device=tensor.device))
         found = tensor.index_select(self.dim, indices).movedim(self.dim, 0)
         return found.reshape(size, self.width, *found.shape[1:])
@@ -55,11 +54,11 @@ class Block:
     kind: Kind
     layer: int
     size: int
-    """How many units it has."""
+    """The number of units."""
     weights: tuple[Slice, ...]
-    """Of the matrices, which a mask may cover."""
+    """The slices of the matrices, which a mask may cover."""
     biases: tuple[Slice, ...]
-    """Of the units' own biases, which no mask covers."""
+    """The slices of the units' own biases, which no mask covers."""
     output: str
     """The layer that writes the hidden states. Its bias belongs to no unit."""
     activation: str = ""
@@ -68,26 +67,9 @@ class Block:
     def slices(self, role: Role) -> tuple[Slice, ...]:
         return tuple(each for each in self.weights if each.role == role)
 
-    def mask(self, keep: torch.Tensor, shapes: Mapping[str, torch.Size]) -> dict[str, torch.Tensor]:
-        """Weight name -> mask in which units that are not kept have lost all of their weights."""
-        masks = {each.name: torch.ones(shapes[each.name], dtype=torch.bool) for each in self.weights}
-        gone = (~keep.cpu()).nonzero().flatten()
-        for each in self.weights:
-            masks[each.name].index_fill_(each.dim, each.indices(gone), False)
-        return masks
-
-
-def unit_mask(model: nn.Module, keep: Mapping[str, torch.Tensor]) -> Mask:
-    """The mask over the matrices of all blocks, given which units are kept: block name -> bool tensor, default all."""
-    masks: dict[str, torch.Tensor] = {}
-    for block in blocks_of(model):
-        shapes = {each.name: _weight_shape(model, each.name) for each in block.weights}
-        masks |= block.mask(keep.get(block.name, torch.ones(block.size, dtype=torch.bool)), shapes)
-    return Mask(masks)
-
 
 def blocks_of(model: nn.Module) -> list[Block]:
-    """The blocks of a model, layer by layer, attention first. A part that was removed whole is no block."""
+    """The blocks of a model, layer by layer, attention first, without those that were removed."""
     config: Any = getattr(model, "config", None)
     family = FAMILIES.get(getattr(config, "model_type", ""))
     if family is None:
@@ -100,12 +82,12 @@ def blocks_of(model: nn.Module) -> list[Block]:
     return list(_blocks(model, family))
 
 
-# --- where architectures keep them ---------------------------------------------------------------------------------
+# --- the names in each architecture --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Names of a block, relative to its layer. Readers are relative to `module`: layer -> the roles of its rows."""
+class _BlockNames:
+    """The names of a block, relative to its layer. Readers are relative to `module`: layer -> the roles of its rows."""
 
     module: str
     readers: dict[str, tuple[Role, ...]]
@@ -119,15 +101,15 @@ class _Part:
 
 @dataclass(frozen=True)
 class Family:
-    """Where an architecture keeps its units, and how its configuration names their number."""
+    """The names of an architecture's units, and of their numbers in its configuration."""
 
     layers: str
-    attention: _Part
-    feed_forward: _Part
+    attention: _BlockNames
+    feed_forward: _BlockNames
     neurons: str = "intermediate_size"
     """The configuration's name for the number of neurons in every layer."""
     heads: tuple[str, ...] = ()
-    """Its names for the number of heads, if other numbers are possible with the same head size."""
+    """The configuration's names for the number of heads, if other numbers are possible with the same head size."""
 
 
 def _apart(query: str, key: str, value: str) -> dict[str, tuple[Role, ...]]:
@@ -136,8 +118,10 @@ def _apart(query: str, key: str, value: str) -> dict[str, tuple[Role, ...]]:
 
 _ATTENTION_OUTPUT = "attention.output.dense"
 _FUSED: tuple[Role, ...] = ("query", "key", "value")
-_BERT_MLP = _Part("intermediate", {"dense": ("input",)}, "output.dense", "intermediate_act_fn")
-_BERT = Family("encoder.layer", _Part("attention.self", _apart("query", "key", "value"), _ATTENTION_OUTPUT), _BERT_MLP)
+_BERT_MLP = _BlockNames("intermediate", {"dense": ("input",)}, "output.dense", "intermediate_act_fn")
+_BERT = Family(
+    "encoder.layer", _BlockNames("attention.self", _apart("query", "key", "value"), _ATTENTION_OUTPUT), _BERT_MLP
+)
 _POSITIONS: dict[str, tuple[Role, ...]] = {"pos_key_proj": ("position",), "pos_query_proj": ("position",)}
 
 FAMILIES: dict[str, Family] = {
@@ -147,14 +131,16 @@ FAMILIES: dict[str, Family] = {
     "electra": _BERT,
     "distilbert": Family(
         "transformer.layer",
-        _Part("attention", _apart("q_lin", "k_lin", "v_lin"), "attention.out_lin"),
-        _Part("ffn", {"lin1": ("input",)}, "ffn.lin2", "activation"),
+        _BlockNames("attention", _apart("q_lin", "k_lin", "v_lin"), "attention.out_lin"),
+        _BlockNames("ffn", {"lin1": ("input",)}, "ffn.lin2", "activation"),
         neurons="hidden_dim",
     ),
-    "mpnet": Family("encoder.layer", _Part("attention.attn", _apart("q", "k", "v"), "attention.attn.o"), _BERT_MLP),
+    "mpnet": Family(
+        "encoder.layer", _BlockNames("attention.attn", _apart("q", "k", "v"), "attention.attn.o"), _BERT_MLP
+    ),
     "deberta": Family(
         "encoder.layer",
-        _Part(
+        _BlockNames(
             "attention.self",
             {"in_proj": _FUSED, "pos_proj": ("position",), "pos_q_proj": ("position",)},
             _ATTENTION_OUTPUT,
@@ -165,26 +151,28 @@ FAMILIES: dict[str, Family] = {
     ),
     "deberta-v2": Family(
         "encoder.layer",
-        _Part("attention.self", _apart("query_proj", "key_proj", "value_proj") | _POSITIONS, _ATTENTION_OUTPUT),
+        _BlockNames("attention.self", _apart("query_proj", "key_proj", "value_proj") | _POSITIONS, _ATTENTION_OUTPUT),
         _BERT_MLP,
     ),
     "modernbert": Family(
-        "layers", _Part("attn", {"Wqkv": _FUSED}, "attn.Wo"), _Part("mlp", {"Wi": ("gate", "up")}, "mlp.Wo", "act")
+        "layers",
+        _BlockNames("attn", {"Wqkv": _FUSED}, "attn.Wo"),
+        _BlockNames("mlp", {"Wi": ("gate", "up")}, "mlp.Wo", "act"),
     ),
     "gpt2": Family(
         "h",
-        _Part("attn", {"c_attn": _FUSED}, "attn.c_proj"),
-        _Part("mlp", {"c_fc": ("input",)}, "mlp.c_proj", "act"),
+        _BlockNames("attn", {"c_attn": _FUSED}, "attn.c_proj"),
+        _BlockNames("mlp", {"c_fc": ("input",)}, "mlp.c_proj", "act"),
         neurons="n_inner",
     ),
     "llama": Family(
         "layers",
-        _Part("self_attn", _apart("q_proj", "k_proj", "v_proj"), "self_attn.o_proj"),
-        _Part("mlp", {"gate_proj": ("gate",), "up_proj": ("up",)}, "mlp.down_proj", "act_fn"),
+        _BlockNames("self_attn", _apart("q_proj", "k_proj", "v_proj"), "self_attn.o_proj"),
+        _BlockNames("mlp", {"gate_proj": ("gate",), "up_proj": ("up",)}, "mlp.down_proj", "act_fn"),
         heads=("num_attention_heads", "num_key_value_heads"),
     ),
 }
-"""By the type that a configuration names."""
+"""Architectures by the `model_type` of their configuration."""
 
 
 def _blocks(model: nn.Module, family: Family) -> Iterator[Block]:
@@ -197,14 +185,14 @@ def _blocks(model: nn.Module, family: Family) -> Iterator[Block]:
                 yield block
 
 
-def _block(model: nn.Module, layer: str, number: int, kind: Kind, part: _Part) -> Block | None:
+def _block(model: nn.Module, layer: str, number: int, kind: Kind, part: _BlockNames) -> Block | None:
     name, output = f"{layer}.{part.module}", f"{layer}.{part.output}"
     writer, module = model.get_submodule(output), model.get_submodule(name)
-    if not hasattr(writer, "weight"):  # nothing is left of the block but a bias
+    if not hasattr(writer, "weight"):  # removed: only a bias is left
         return None
     head, group = _head_size(module, kind), getattr(module, "num_key_value_groups", 1)
     across = inputs_dim(writer)
-    size = _features(writer)[0] // (head * group)
+    size = _inputs(writer) // (head * group)
     weights, biases = [], []
     for reader, roles in part.readers.items():
         if not hasattr(module, reader):  # DeBERTa has projections of positions on demand
@@ -223,7 +211,7 @@ def _block(model: nn.Module, layer: str, number: int, kind: Kind, part: _Part) -
 
 
 def _head_size(module: Any, kind: Kind) -> int:
-    """How many rows of the value matrix a unit has."""
+    """The number of rows of the value matrix that a unit has."""
     if kind == "feed-forward":
         return 1
     return int(module.head_dim if hasattr(module, "head_dim") else module.attention_head_size)
@@ -234,12 +222,6 @@ def inputs_dim(layer: nn.Module) -> int:
     return 1 if isinstance(layer, nn.Linear) else 0
 
 
-def _features(layer: Any) -> tuple[int, int]:
-    """Inputs and outputs, without a look at the weight: under a mask that would be computed."""
-    return (layer.in_features, layer.out_features) if isinstance(layer, nn.Linear) else (layer.nx, layer.nf)
-
-
-def _weight_shape(model: nn.Module, name: str) -> torch.Size:
-    layer = model.get_submodule(name.removesuffix(".weight"))
-    inputs, outputs = _features(layer)
-    return torch.Size((outputs, inputs) if isinstance(layer, nn.Linear) else (inputs, outputs))
+def _inputs(layer: Any) -> int:
+    """The number of inputs, without reading the weight, which a mask would compute."""
+    return int(layer.in_features if isinstance(layer, nn.Linear) else layer.nx)

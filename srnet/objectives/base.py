@@ -1,4 +1,4 @@
-"""The protocol of a loss, and the registry of losses."""
+"""The base classes of losses, and their registry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from srnet.core.errors import UserError, choose
-from srnet.core.lazy import dist, torch
+from srnet.core.lazy import torch
 from srnet.tasks.answers.base import AnswerKind
 from srnet.tasks.answers.classes import CLASSES
 
@@ -48,6 +48,8 @@ class StatefulLoss(ABC):
 
 @dataclass(frozen=True)
 class RegisteredLoss:
+    """A loss with its name and properties."""
+
     name: str
     loss: Any
     """A function, or a subclass of `StatefulLoss`."""
@@ -55,7 +57,6 @@ class RegisteredLoss:
     """Its inputs besides logits and labels."""
     debiases: bool = False
     """Whether it counteracts a shortcut. Then early checkpoints, which are still biased, are not selected."""
-
     any_answer: bool = False
     """Whether it supports every kind of answer, and is called with `answer`. Other losses are for classes."""
 
@@ -101,7 +102,7 @@ L = TypeVar("L", bound=Callable[..., Any])
 def objective(
     name: str, *, needs: tuple[str, ...] = (), debiases: bool = False, any_answer: bool = False
 ) -> Callable[[L], L]:
-    """Register a loss under its name on the command line."""
+    """A decorator that registers a loss under its name on the command line."""
 
     def register(loss: L) -> L:
         OBJECTIVES[name] = RegisteredLoss(name, loss, needs, debiases, any_answer)
@@ -125,12 +126,3 @@ def get_objective(text: str) -> RegisteredLoss:
 def bias_degree(bias: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """beta: the bias model's probability of the true class."""
     return bias.gather(1, labels[:, None]).squeeze(1).exp()
-
-
-def over_ranks(values: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """The sum over the processes that share a batch, and their number. It carries no gradient."""
-    values = values.detach().clone()
-    if not (dist.is_available() and dist.is_initialized()):
-        return values, 1
-    dist.all_reduce(values)
-    return values, dist.get_world_size()

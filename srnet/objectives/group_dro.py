@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from srnet.core.errors import UserError
-from srnet.core.lazy import F, torch
-from srnet.objectives.base import StatefulLoss, objective, over_ranks
+from srnet.core.lazy import F, dist, torch
+from srnet.objectives.base import StatefulLoss, objective
 
 
 @objective("group-dro", needs=("group",), debiases=True)
@@ -35,7 +35,7 @@ class GroupDRO(StatefulLoss):
         member = F.one_hot(needs["group"].long(), len(log_q)).to(logits.dtype)
         sums = F.cross_entropy(logits, labels, reduction="none") @ member
         # groups are counted over all processes that share the batch
-        (totals, counts), processes = over_ranks(torch.stack([sums, member.sum(0)]))
+        (totals, counts), processes = _over_ranks(torch.stack([sums, member.sum(0)]))
         counts = counts.clamp_min(1.0)  # the loss of a group without examples is 0
         self.log_q = F.log_softmax(log_q + self.eta * totals / counts, dim=0)
         return torch.mul((self.log_q.exp() * sums / counts).sum(), processes)
@@ -45,3 +45,12 @@ class GroupDRO(StatefulLoss):
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         self.log_q = state["log_q"]
+
+
+def _over_ranks(values: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """The sum over the processes that share a batch, and their number. It carries no gradient."""
+    values = values.detach().clone()
+    if not (dist.is_available() and dist.is_initialized()):
+        return values, 1
+    dist.all_reduce(values)
+    return values, dist.get_world_size()

@@ -1,4 +1,4 @@
-"""The protocol of a pruner, and the one place where pruners are registered.
+"""The base classes of pruners, and their registry.
 
 A `Pruner` is a frozen description, part of an experiment's identity. Its `method` acts during one training run.
 """
@@ -14,20 +14,20 @@ from srnet.config.fields import option
 from srnet.core.errors import UserError, choose
 from srnet.core.lazy import nn, torch
 from srnet.masks.budget import check_sparsity
-from srnet.masks.granularity import WEIGHT, Granularity, Groups, check_granularity
+from srnet.masks.granularity import WEIGHT, Granularity, Groups, check_granularity, groups_of
 from srnet.masks.mask import Mask
 from srnet.masks.scores import Schedule
 from srnet.masks.targets import LAYERS, Targets
-from srnet.masks.timed import Latency, budgeted_groups
+from srnet.masks.timed import Latency
 from srnet.training.method import Method
 
 Batches = Iterable[Mapping[str, "torch.Tensor"]]
-"""A model's inputs, and `labels`."""
+"""Batches of a model's inputs, with `labels`."""
 
 
 @dataclass(frozen=True)
 class Pruner:
-    """What to prune and how. Subclasses register themselves under `name`."""
+    """A description of what to prune and how. Subclasses are registered under `name`."""
 
     name: ClassVar[str]
     trains: ClassVar[bool] = True
@@ -41,7 +41,7 @@ class Pruner:
 
     @property
     def share(self) -> float:
-        """How much is pruned of what the budget counts."""
+        """The share of the budget's total (weights or time) that is pruned."""
         return self.sparsity
 
     @property
@@ -49,13 +49,21 @@ class Pruner:
         """The target in a few characters."""
         return f"{100 * self.sparsity:g} %"
 
+    def schedule(self) -> Schedule:
+        """The sparsity over time; by default it is fixed."""
+        return Schedule(self.share, self.share)
+
+    def groups(self, model: nn.Module) -> Groups:
+        """The weights or units that are ranked, in groups."""
+        raise TypeError(f"{self.name} ranks nothing")
+
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
-        """What acts during training; `fine_tuned`: whether the model was trained on the task before."""
+        """The training method; `fine_tuned`: whether the model was trained on the task before."""
         raise TypeError(f"{self.name} does not train")
 
     @property
     def rows(self) -> int:
-        """How many rows of the ID training data `mask` needs."""
+        """The number of rows of the ID training data that `mask` needs."""
         return 0
 
     def mask(self, model: nn.Module, batches: Batches = ()) -> Mask:
@@ -72,7 +80,7 @@ class Pruner:
 
     @property
     def needs_latency(self) -> bool:
-        """Whether its budget is in time and no latency table is given."""
+        """Whether its budget is in time and it has no latency table."""
         return False
 
     def check_model(self, model: nn.Module) -> None:
@@ -162,14 +170,10 @@ class OfUnits(Pruner):
         aim = super().aim if self.speedup is None else speedup_text(self.speedup)
         return aim + (f" by {', '.join(self.granularity)}" if self.needs_units else "")
 
-    def measured(self) -> Latency | None:
-        """The latency table; None where the budget is in weights."""
+    def groups(self, model: nn.Module) -> Groups:
         if self.needs_latency:
             raise UserError("a speed-up needs a latency table", "give latency=srnet.latency(backbone)")
-        return self.latency
-
-    def groups(self, model: nn.Module) -> Groups:
-        return budgeted_groups(model, self.targets.find(model), self.granularity, self.measured())
+        return groups_of(model, self.targets.find(model), self.granularity, self.latency)
 
     def check_model(self, model: nn.Module) -> None:
         groups = self.groups(model)

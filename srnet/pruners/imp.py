@@ -9,16 +9,14 @@ from typing import ClassVar
 from srnet.core.errors import UserError, choose
 from srnet.core.lazy import nn
 from srnet.masks.budget import Scope
-from srnet.masks.granularity import Groups
 from srnet.masks.mask import Mask
-from srnet.masks.parametrization import current_mask, set_fixed
 from srnet.pruners.base import OfUnits, register, speedup_text
 from srnet.training.method import Method, plain_state, snapshot_of
 
 LEVEL_DIGITS, LEVEL_ERROR = 6, 1e-6
 
 
-def floored(value: float) -> int:
+def _floored(value: float) -> int:
     """Rounded down, with a tolerance for floating-point error."""
     return int(value + 1e-9)
 
@@ -60,7 +58,7 @@ class IMP(OfUnits):
         Units end at what is requested: a block cannot lose all of its units, so later levels may be out of reach.
         """
         steps = math.ceil(1.0 / self.step_sparsity - 1e-9) if self.needs_units else round(1.0 / self.step_sparsity)
-        count = min(steps, floored(1.0 / self.interval))
+        count = min(steps, _floored(1.0 / self.interval))
         levels = tuple(round(n * self.step_sparsity, LEVEL_DIGITS) for n in range(1, count + 1))
         if not self.needs_units:
             return tuple(level for level in levels if level < 1.0)
@@ -68,7 +66,7 @@ class IMP(OfUnits):
         return before if len(before) == len(levels) else (*before, self.share)
 
     def check_steps(self, total_steps: int) -> None:
-        if floored(self.interval * total_steps) < 1:
+        if _floored(self.interval * total_steps) < 1:
             least = math.ceil(1.0 / self.interval - 1e-9)
             raise UserError(
                 f"{total_steps} steps are too few for {self.name}", f"give at least {least}, one for each level"
@@ -99,9 +97,9 @@ class _Iterations(Method):
         self.pruner = pruner
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
-        self.model, self.total_steps = model, total_steps
+        super().prepare(model, total_steps)
         self.pruner.check_steps(total_steps)
-        self.interval = floored(self.pruner.interval * total_steps)
+        self.interval = _floored(self.pruner.interval * total_steps)
         self.original = {name: t.detach().clone() for name, t in plain_state(model).items()}
         self.groups = self.pruner.groups(model)
         self.attach_fixed(self.groups.layers)
@@ -119,24 +117,23 @@ class _Iterations(Method):
             self.emit(self.pruner.levels()[done - 1], self.snapshot())
         if done < len(self.pruner.levels()):
             self._prune(done)
-        return {"mask/sparsity": current_mask(self.layers).sparsity}
+        return {"mask/sparsity": self.current_mask().sparsity}
 
     def _prune(self, index: int) -> None:
         level = self.pruner.levels()[index]
-        keep = smallest_remaining(self.groups, current_mask(self.layers), level, self.pruner.scope)
-        set_fixed(self.layers, keep)
+        keep = self._smallest_pruned(level)
+        self.set_fixed(keep)
         if self.pruner.rewinds:
             self.emit(level, snapshot_of(self.original, keep))
 
+    def _smallest_pruned(self, sparsity: float) -> Mask:
+        """The mask at `sparsity`, without the smallest of the remaining weights or units; pruned ones stay pruned."""
+        remaining = self.groups.pool({name: keep.float() for name, keep in self.current_mask().items()})
+        scores = {
+            name: each.masked_fill(remaining[name].to(each.device) == 0.0, -1.0)
+            for name, each in self.groups.magnitudes().items()
+        }
+        return self.groups.expand(self.groups.keep(scores, sparsity, self.pruner.scope))
+
     def may_select(self, step: int) -> bool:
         return False  # Algorithm 1 returns each level at a fixed step: there is nothing to select
-
-
-def smallest_remaining(groups: Groups, mask: Mask, sparsity: float, scope: Scope) -> Mask:
-    """Prune the smallest of the remaining weights or units until `sparsity` is met; pruned ones stay pruned."""
-    remaining = groups.pool({name: keep.float() for name, keep in mask.items()})
-    scores = {
-        name: each.masked_fill(remaining[name].to(each.device) == 0.0, -1.0)
-        for name, each in groups.magnitudes().items()
-    }
-    return groups.expand(groups.keep(scores, sparsity, scope))

@@ -52,16 +52,12 @@ class _Gates(PenalisedMethod):
         start = math.log(self.pruner.open_at_first / (1.0 - self.pruner.open_at_first))
         return {name: GateMask(torch.full_like(weight, start)) for name, weight in raw_weights(self.layers).items()}
 
-    def gates(self) -> dict[str, GateMask]:
-        return cast("dict[str, GateMask]", self.masks())
-
     def cut(self) -> float:
         return math.log(CLOSED / (1.0 - CLOSED))
 
     @no_grad
     def snapshot(self) -> Snapshot:
         """Weights are multiplied by their gates: the saved model is the evaluated one."""
-        state = plain_state(self.model)
-        weights = raw_weights(self.layers)
-        gated = {name: weights[name] * gate.without_noise() for name, gate in self.gates().items()}
-        return snapshot_of({**state, **gated}, self.current_mask())
+        weights, gates = raw_weights(self.layers), cast("dict[str, GateMask]", self.masks())
+        gated = {name: weights[name] * gate.without_noise() for name, gate in gates.items()}
+        return snapshot_of({**plain_state(self.model), **gated}, self.current_mask())

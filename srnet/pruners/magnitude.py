@@ -9,7 +9,6 @@ from srnet.core.errors import UserError, choose
 from srnet.core.lazy import nn
 from srnet.masks.budget import Scope
 from srnet.masks.mask import Mask
-from srnet.masks.parametrization import set_fixed
 from srnet.pruners.base import Batches, OfUnits, Ramped, register
 from srnet.training.method import Method
 
@@ -63,17 +62,17 @@ class _Gradual(Method):
         self.pruner, self.schedule, self.eval_every = pruner, pruner.schedule(), eval_every
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
-        self.model, self.total_steps = model, total_steps
+        super().prepare(model, total_steps)
         self.groups = self.pruner.groups(model)
         self.attach_fixed(self.groups.layers)
 
     def after_step(self, step: int) -> dict[str, float]:
         if step % self.pruner.refresh_every and step % self.eval_every and step != self.total_steps:
             return {}
-        sparsity = self.schedule.at(step / self.total_steps)
+        sparsity = self.schedule.at(self.progress(step))
         keep = self.groups.expand(self.groups.keep(self.groups.magnitudes(), sparsity, self.pruner.scope))
-        set_fixed(self.layers, keep)
+        self.set_fixed(keep)
         return {"mask/sparsity": keep.sparsity}
 
     def may_select(self, step: int) -> bool:
-        return self.schedule.reached(step / self.total_steps)
+        return self.schedule.reached(self.progress(step))

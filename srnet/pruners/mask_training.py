@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from srnet.core.errors import UserError, choose
-from srnet.core.lazy import nn, no_grad, torch
+from srnet.core.lazy import nn, torch
 from srnet.masks.budget import Scope
 from srnet.masks.granularity import Values
 from srnet.masks.mask import Mask
-from srnet.masks.scores import Cut, Init, Schedule, initial_scores, kth_of_all
+from srnet.masks.scores import Cut, Init, Schedule, initial_scores
 from srnet.pruners.base import OfUnits, register
 from srnet.pruners.scored import Scored
 from srnet.training.method import LATE, Method
@@ -66,9 +66,11 @@ class MaskTraining(OfUnits):
 
 
 class _Training(Scored):
+    pruner: MaskTraining
+
     def __init__(self, pruner: MaskTraining, select_after: float, eval_every: int) -> None:
-        super().__init__(pruner.targets, pruner.schedule(), eval_every, pruner.granularity, pruner.measured())
-        self.pruner, self.select_after = pruner, select_after
+        super().__init__(pruner, eval_every)
+        self.select_after = select_after
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         super().prepare(model, total_steps)
@@ -88,23 +90,21 @@ class _Training(Scored):
 
     def _refresh(self, step: int) -> Mask:
         """Set the thresholds so that the sparsity scheduled for `step` is met to the weight."""
-        sparsity = self.schedule.at(step / self.total_steps)
+        sparsity = self.schedule.at(self.progress(step))
         keep = self.groups.keep(self.groups.scores(), sparsity, self.pruner.scope, self.groups.magnitudes())
         if step or self.pruner.init == "soft" or self.pruner.cut == "middle":
             self._set_thresholds(keep)
         # else: Eq. 1 puts all scores well away from phi, and the published code first moves phi at an evaluation
         return self.groups.expand(keep)
 
-    @no_grad
     def _set_thresholds(self, keep: Values) -> None:
+        from srnet.masks.modules import set_shared_cut  # not at the top: it imports torch
+
         if self.pruner.cut == "kth" and self.pruner.scope == "global":
-            scores = self.groups.scores()
-            cuts = kth_of_all(scores, {name: keep[name].to(each.device) for name, each in scores.items()})
+            set_shared_cut(self.masks(), keep)
+        else:
             for name, mask in self.masks().items():
-                mask.phi.copy_(cuts[name])
-            return
-        for name, mask in self.masks().items():
-            mask.set_cut(keep[name], self.pruner.cut)
+                mask.set_cut(keep[name], self.pruner.cut)
 
     def after_step(self, step: int) -> dict[str, float]:
         if step % self.pruner.refresh_every and not self.is_due(step):
@@ -120,4 +120,4 @@ class _Training(Scored):
         return sum(int((keep[name] != before[name]).sum()) for name in keep)
 
     def may_select(self, step: int) -> bool:
-        return step / self.total_steps >= self.select_after and super().may_select(step)
+        return self.progress(step) >= self.select_after and super().may_select(step)

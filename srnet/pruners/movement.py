@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from srnet.core.lazy import nn
 from srnet.pruners.base import OfUnits, Ramped, register
 from srnet.pruners.scored import Budgeted
 from srnet.training.method import Method
@@ -21,11 +20,8 @@ class Movement(Ramped, OfUnits):
     counts_units: ClassVar[bool] = True
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
-        return _Movement(
-            self.targets, self.schedule(), eval_every, granularity=self.granularity, latency=self.measured()
-        )
+        return _Movement(self, eval_every)
 
 
 class _Movement(Budgeted):
-    def freeze(self, model: nn.Module) -> None:
-        """Nothing is frozen."""
+    trains_weights = True

@@ -1,4 +1,4 @@
-"""Common parts of soft movement pruning and L0: a penalty, not a budget, determines how many weights stay."""
+"""Common parts of soft movement pruning and L0: a penalty, not a budget, determines how many weights are kept."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import ClassVar, cast
 
 from srnet.core.errors import UserError
 from srnet.core.lazy import nn, torch
-from srnet.masks.scores import sampled
+from srnet.masks.granularity import Groups, groups_of
 from srnet.pruners.base import Ramped
-from srnet.pruners.scored import Scored, mean_sigmoid
+from srnet.pruners.scored import Scored
 
 FIRST_STEERED, GAIN, LIMIT = 10.0, 0.1, 1e4
-"""Where a steered penalty starts, how fast it follows, and where it ends."""
+"""The first value of a steered penalty, its gain, and its largest value."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,16 @@ class Penalised(Ramped):
     def aim(self) -> str:
         return super().aim if self.penalty is None else f"lambda {self.penalty:g}"
 
+    def groups(self, model: nn.Module) -> Groups:
+        return groups_of(model, self.targets.find(model))
+
 
 class PenalisedMethod(Scored):
-    """Subclasses define the mask and the probability that a weight stays."""
+    """Training of weights and scores under a penalty. Subclasses define the masks and the cut."""
 
-    shift: float = 0.0
-    """The penalty is on sigmoid(S + shift)."""
-
-    def __init__(self, pruner: Penalised, eval_every: int) -> None:
-        super().__init__(pruner.targets, pruner.schedule(), eval_every)
-        self.pruner = pruner
-        self._measured: tuple[int, float] = (-1, 0.0)
+    pruner: Penalised
+    trains_weights = True
+    _measured: tuple[int, float] = (-1, 0.0)
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         super().prepare(model, total_steps)
@@ -64,19 +63,16 @@ class PenalisedMethod(Scored):
         # not cached: moving a model to another device replaces its tensors
         return cast(torch.Tensor, self._first_mask.steered)
 
-    def freeze(self, model: nn.Module) -> None:
-        """Nothing is frozen."""
-
     @abstractmethod
     def cut(self) -> float:
-        """The score above which a weight stays."""
+        """The score above which a weight is kept."""
 
     def kept_share(self, step: int) -> float:
-        """The share of weights that stay after `step`, by a sample of each matrix; cached, as it is used repeatedly."""
+        """The share of weights that are kept after `step`, by a sample of each matrix; cached, as it is used often."""
         if self._measured[0] != step:
-            scores = [mask.scores for mask in self.masks().values()]
-            shares = torch.stack([(sampled(each, step) > self.cut()).float().mean() for each in scores])
-            sizes = torch.tensor([each.numel() for each in scores], dtype=shares.dtype, device=shares.device)
+            masks = self.masks().values()
+            shares = torch.stack([(mask.sample(step) > self.cut()).float().mean() for mask in masks])
+            sizes = torch.tensor([mask.scores.numel() for mask in masks], dtype=shares.dtype, device=shares.device)
             self._measured = step, float((shares * sizes).sum() / sizes.sum())
         return self._measured[1]
 
@@ -84,12 +80,6 @@ class PenalisedMethod(Scored):
         if self.pruner.penalty is not None:
             return self.pruner.penalty * self.schedule.growth(self.progress(step))
         return float(self._steered) if self._excess(step) > 0.0 else 0.0
-
-    def penalty(self, done: int) -> torch.Tensor | None:
-        strength = self.strength(done)
-        if strength == 0.0:
-            return None
-        return strength * mean_sigmoid([mask.scores for mask in self.masks().values()], self.shift)
 
     def after_step(self, step: int) -> dict[str, float]:
         if self.pruner.penalty is None:
@@ -99,7 +89,7 @@ class PenalisedMethod(Scored):
         return figures | ({"mask/sparsity": self.current_mask().sparsity} if self.is_due(step) else {})
 
     def _excess(self, step: int) -> float:
-        """log(kept / target): above 0 while too many weights stay. Then the penalty acts, and grows."""
+        """log(kept / target): above 0 while too many weights are kept. Then the penalty acts, and grows."""
         if self.schedule.ramp_progress(self.progress(step)) == 0.0:
             return 0.0
         target = 1.0 - self.schedule.at(self.progress(step))

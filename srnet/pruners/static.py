@@ -13,8 +13,9 @@ from srnet.masks.budget import divide_budget
 from srnet.masks.granularity import WEIGHT
 from srnet.masks.scores import Schedule
 from srnet.masks.targets import LAYERS, Targets
+from srnet.models.backbones import newly_initialised
 from srnet.pruners.base import OfUnits, register
-from srnet.pruners.scored import Budgeted, train_new_parameters
+from srnet.pruners.scored import Budgeted
 from srnet.training.method import Method
 
 LOW_SPARSITY, LOW_SPARSITY_TEMPERATURE = 0.3, 4.0
@@ -66,7 +67,7 @@ class StaticShared(StaticLocal):
 
     name: ClassVar[str] = "smp-s"
     temperature: float | None = None
-    """p, by which scores are divide_budget to share the budget. Default 1, and 4 for a sparsity of 0.3 or less."""
+    """p, by which scores are divided to share the budget. Default 1, and 4 for a sparsity of 0.3 or less."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -83,14 +84,20 @@ class StaticShared(StaticLocal):
 
 
 class _Static(Budgeted):
-    def __init__(self, pruner: StaticLocal, eval_every: int) -> None:
-        penalty, units = (pruner.penalty, pruner.penalty_schedule()), (pruner.granularity, pruner.measured())
-        super().__init__(pruner.targets, pruner.schedule(), eval_every, *penalty, *units)
-        self.pruner = pruner
+    pruner: StaticLocal
 
     def freeze(self, model: nn.Module) -> None:
-        super().freeze(model)
-        train_new_parameters(model)
+        """Exclude everything but scores and randomly initialised parameters, such as a classifier or a pooler."""
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad = name in newly_initialised(model)
+
+    def after_step(self, step: int) -> dict[str, float]:
+        figures = super().after_step(step)
+        return figures | {"mask/penalty": self.strength(step)} if self.pruner.penalty else figures
+
+    def strength(self, step: int) -> float:
+        """lambda(t) = lambda (1 - (1 - t/T)^3), T being the end of the ramp or of the run."""
+        return self.pruner.penalty * self.pruner.penalty_schedule().growth(self.progress(step))
 
 
 class _StaticShared(_Static):
@@ -102,8 +109,8 @@ class _StaticShared(_Static):
         return shared_counts(scores, local, totals, self.pruner.smoothing(), least)
 
 
-def kind_of(name: str) -> str:
-    """The name of a matrix without its layer number: `encoder.layer.7.attention.self.query` without the 7."""
+def matrix_kind(name: str) -> str:
+    """The name of a matrix without its layer number, such as `encoder.layer.*.attention.self.query`."""
     return re.sub(r"(?<=\.)\d+(?=\.)", "*", name)
 
 
@@ -114,14 +121,14 @@ def shared_counts(
     temperature: float,
     least: int = 0,
 ) -> dict[str, int]:
-    """Layer l keeps the share v L m_l / sum m of its matrix, with m_l = mean(sigmoid(S_l / p)), and at most all of it.
+    """The number of weights that each matrix keeps, at least `least`.
 
-    The excess of a clipped layer goes to the others, so that each kind keeps as many weights as `local` gives it.
-    Each layer keeps at least `least`.
+    Layer l keeps the share v L m_l / sum m of its matrix, with m_l = mean(sigmoid(S_l / p)), and at most all of it. The
+    excess of a clipped layer goes to the others, so that each kind keeps as many weights as in `local`.
     """
     kinds: dict[str, list[str]] = {}
     for name in sorted(scores):
-        kinds.setdefault(kind_of(name), []).append(name)
+        kinds.setdefault(matrix_kind(name), []).append(name)
     means = torch.stack([torch.sigmoid(each / temperature).mean() for each in scores.values()])
     shares = dict(zip(scores, means.tolist(), strict=True))  # at once: each `tolist` would wait for a GPU
     counts: dict[str, int] = {}

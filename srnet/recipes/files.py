@@ -27,7 +27,7 @@ Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class RecipeFile:
+class _RecipeFile:
     """The keys of a recipe."""
 
     task: Any
@@ -53,7 +53,7 @@ def load_recipe(path: Path | str) -> Recipe:
     path = Path(path)
     values = read_yaml(path)
     with located(path):
-        file = build(RecipeFile, values)
+        file = build(_RecipeFile, values)
         name, profile = str(file.name) or path.stem, _profile(file, path.parent)
         recipe = Recipe(name, profile, partial(_points, file.lines), file.axis, file.title, file.control)
         if len(labels_of(recipe.shown)) != len(file.lines):  # reading them also finds what expressions refuse
@@ -61,7 +61,7 @@ def load_recipe(path: Path | str) -> Recipe:
     return recipe
 
 
-def _profile(file: RecipeFile, folder: Path) -> Profile:
+def _profile(file: _RecipeFile, folder: Path) -> Profile:
     task = task_from(file.task, "task", folder)
     finetuning = _changed(finetuning_for(file.backbone, task), "finetuning", file.finetuning)
     trained = [name for name, pruner in PRUNERS.items() if pruner.trains]
@@ -107,8 +107,6 @@ def _points(lines: tuple[dict[str, Any], ...], profile: Profile) -> list[Point]:
 
 def _series(profile: Profile, line: dict[str, Any]) -> list[Point]:
     """A line is a call of its paradigm: some keys are the function's own parameters, the others are of its search."""
-    if "as_long" in line:
-        raise UserError("'as_long' is gone: every recipe has controls", "control: false leaves them out")
     paradigm = choose("paradigm", line.pop("paradigm"), PARADIGMS)
     make = PARADIGMS[paradigm]
     own = [name for name in inspect.signature(make).parameters if name not in ("profile", "search")]

@@ -1,9 +1,8 @@
-"""How the trainings of a profile are changed from a command line."""
+"""An order: which figures to reproduce, at what scale, on which tasks, and with which changes of the trainings."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -14,38 +13,30 @@ from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.recipes.figures import FIGURES, Figure
 from srnet.recipes.paradigms import OF_SCORES, OF_WEIGHTS, Options, Profile, Search
-from srnet.recipes.profiles import (
-    PUBLISHED,
-    STATIC,
-    cpu_profile,
-    cpu_smp,
-    paper_profile,
-    paper_smp,
-    toy_profile,
-    toy_smp,
-)
+from srnet.recipes.profiles import PROFILES, PUBLISHED, STATIC
 from srnet.recipes.recipe import Recipe
-from srnet.recipes.tasks import DATASETS, DataOptions
-from srnet.tasks.synthetic import FAMILIES
+from srnet.recipes.tasks import DataOptions
+from srnet.tasks.base import DATASETS
+from srnet.tasks.synthetic.families import EMBEDDED_TASKS
 from srnet.training.settings import Precision
 
-HEADING = "Training"
+_HEADING = "Training"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
     """Changes of every training."""
 
-    scale: float = option(1.0, heading=HEADING)
+    scale: float = option(1.0, heading=_HEADING)
     """Multiply the length of every training but that of bias models, e.g. 0.1 for a trial."""
-    learning_rate: float | None = option(None, heading=HEADING)
+    learning_rate: float | None = option(None, heading=_HEADING)
     """Of the weights, instead of the profile's, in fine-tuning and for pruners that train them: smaller backbones take
     larger ones."""
-    score_rate: float | None = option(None, heading=HEADING)
+    score_rate: float | None = option(None, heading=_HEADING)
     """Of the mask's scores, instead of the profile's, in mask training: shorter runs take larger ones."""
-    precision: Precision = option("float32", heading=HEADING)
+    precision: Precision = option("float32", heading=_HEADING)
     """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
-    compile: bool = option(False, heading=HEADING)
+    compile: bool = option(False, heading=_HEADING)
     """Use torch.compile: faster steps after minutes of compilation."""
 
     def __post_init__(self) -> None:
@@ -60,23 +51,16 @@ class TrainingOptions:
         return profile.each_training(scale=self.scale, precision=self.precision, compile=self.compile)
 
 
-# --- what to reproduce, at one of three scales: the embedded benchmark, a small real backbone, the paper's own ---
-
-PROFILES: dict[str, dict[str, Callable[..., Profile]]] = {
-    "srnet": {"toy": toy_profile, "cpu": cpu_profile, "paper": paper_profile},
-    "smp": {"toy": toy_smp, "cpu": cpu_smp, "paper": paper_smp},
-}
-"""By the family of a figure."""
-SMP_TASKS = {"smp": ("mnli", "qqp", "squad"), "robust-smp": ("mnli", "qqp")}
+_SMP_TASKS = {"smp": ("mnli", "qqp", "squad"), "robust-smp": ("mnli", "qqp")}
 """Where the authors compare the methods, and where there is an OOD set for it."""
-ALL = "all"
+_ALL = "all"
 
 
 @dataclass(frozen=True)
 class Order(TrainingOptions):
     """What to reproduce, and at what scale."""
 
-    figures: tuple[str, ...] = option((ALL,), name=None)
+    figures: tuple[str, ...] = option((_ALL,), name=None)
     """Which figures and tables; a command's argument."""
     profile: Literal["toy", "cpu", "paper"] = option("toy", always=True)
     """toy: the embedded benchmark. cpu: your data, a small backbone. paper: the published settings."""
@@ -112,7 +96,7 @@ class Order(TrainingOptions):
         super().__post_init__()
         choose("profile", self.profile, PROFILES["srnet"])
         for name in self.figures:
-            choose("recipe", name, (ALL, *FIGURES))
+            choose("recipe", name, (_ALL, *FIGURES))
         if self.profile == "cpu" and not (self.backbone and self.tasks):
             fix = f"give --backbone with a folder or a hub name, and --tasks with {', '.join(DATASETS)} or a YAML file"
             raise UserError("profile 'cpu' needs a backbone and data", fix)
@@ -138,7 +122,7 @@ class Order(TrainingOptions):
     def recipes(self) -> list[Recipe]:
         """Every figure on every task it is shown on, figures in the paper's order."""
         paper = [name for name, figure in FIGURES.items() if figure.family == "srnet"]
-        names = paper if ALL in self.figures else dict.fromkeys(self.figures)
+        names = paper if _ALL in self.figures else dict.fromkeys(self.figures)
         shown = [(FIGURES[name], task) for name in names for task in self._tasks(FIGURES[name])]
         made = [figure.recipe(self._profile(figure, task), self.sparsities, self.lines) for figure, task in shown]
         recipes = [recipe for recipe in made if recipe.name != "tab6" or recipe.profile.other_backbones]
@@ -149,9 +133,9 @@ class Order(TrainingOptions):
 
     def _tasks(self, figure: Figure) -> list[TaskSpec]:
         """Those that the user names; otherwise those on which the paper shows the figure."""
-        paper = tuple(FAMILIES) if self.profile == "toy" else tuple(PUBLISHED)
+        paper = tuple(EMBEDDED_TASKS) if self.profile == "toy" else tuple(PUBLISHED)
         shown = {"all": paper, "main": paper[:1], "others": paper[1:]}[figure.tasks]
-        names = self.tasks or (self.profile == "paper" and SMP_TASKS.get(figure.name)) or shown
+        names = self.tasks or (self.profile == "paper" and _SMP_TASKS.get(figure.name)) or shown
         tasks = [self.data.task(name, alone=len(names) == 1) for name in names]
         no_ood = [task.name for task in tasks if figure.needs_ood and not load_task(task).ood]
         if no_ood:

@@ -1,4 +1,4 @@
-"""What a figure is made of: models, each with its label, its place on the axis and its seed."""
+"""Profiles and paradigms: from the settings of all trainings to the models of a figure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from srnet.core.names import EMBEDDED
 from srnet.experiment.nodes.base import TaskSpec
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import ModelNode, Pretrained, Rewind
-from srnet.experiment.nodes.objectives import Distilled, Objective
+from srnet.experiment.nodes.objectives import Distilled, Objective, ObjectiveSources, make_objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
-from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.masks.timed import Latency
 from srnet.objectives.base import get_objective
 from srnet.pruners.base import OfUnits, Pruner, get_pruner, speedup_text
 from srnet.tasks.base import TrainingData
 from srnet.training.settings import TrainingSettings
+
+# --- points --------------------------------------------------------------------------------------------------------
 
 Axis = Literal["sparsity", "kept", "start", "length"]
 """What a figure varies. `kept` is 100 % minus the sparsity, on a logarithmic scale."""
@@ -93,7 +94,7 @@ def labels_of(points: Iterable[Point]) -> list[str]:
     return list(dict.fromkeys(point.label for point in points))
 
 
-# --- a profile, with every setting, and the series of points that it makes: full models, the three paradigms ---
+# --- searches and profiles -----------------------------------------------------------------------------------------
 
 Options = dict[str, Any]
 """Fields of a pruner with their values."""
@@ -158,6 +159,8 @@ class Search:
 
 @dataclass(frozen=True)
 class Profile:
+    """All settings of a figure: task, backbone, seeds, trainings, and what the figures vary."""
+
     task: TaskSpec
     backbone: str = EMBEDDED
     seeds: tuple[int, ...] = (0,)
@@ -253,7 +256,10 @@ class Profile:
 
     def objective(self, name: str, model: ModelNode) -> Objective:
         raw = model.pretrained
-        sources = ObjectiveSources(raw, lambda: self.full(raw.seed, backbone=raw.backbone), self.bias)
+        sources = ObjectiveSources(
+            bias=lambda: self.bias.node(raw.task, raw.backbone),
+            full=lambda: self.full(raw.seed, backbone=raw.backbone),
+        )
         return make_objective(name, sources)
 
 
@@ -261,6 +267,9 @@ def _of_run(settings: TrainingSettings, objective: str, model: ModelNode) -> Tra
     """With the model's seed, and with the default `selection` where it has no effect: the same training has one key."""
     selection = settings.selection if get_objective(objective).debiases else TrainingSettings.selection
     return replace(settings, seed=model.pretrained.seed, selection=selection)
+
+
+# --- series of points: full models, and the three paradigms --------------------------------------------------------
 
 
 def full(profile: Profile, label: str, *, finetune: str = "ce", backbone: str | None = None) -> list[Point]:

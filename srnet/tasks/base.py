@@ -1,12 +1,12 @@
-"""A task: examples in named splits, their labels, the metric and the presumed shortcut."""
+"""A task: examples in named splits, their labels, the metric and the presumed shortcut. Families of tasks."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -144,3 +144,42 @@ class Task:
         for split in self.splits.values():
             digest.update(split.fingerprint().encode())
         return digest.hexdigest()
+
+
+# --- families of tasks ---------------------------------------------------------------------------------------------
+
+T = TypeVar("T", bound=type[Any])
+
+
+@dataclass(frozen=True)
+class TaskFamily:
+    """The tasks that are described by one type, `spec`: a frozen dataclass with `name` and `load()`."""
+
+    spec: type[Any]
+    names: Collection[str] = ()
+    """The tasks that a name alone describes."""
+    reads: Callable[[Mapping[str, Any]], bool] | None = None
+    """Whether a mapping, such as `task` in a recipe, describes a task of the family. Default: it has one of `names`."""
+    changeable: tuple[str, ...] = ()
+    """The fields that options of the command line may change."""
+    parts: tuple[type[Any], ...] = ()
+    """The types of its fields, where they are dataclasses."""
+
+    def describes(self, values: Mapping[str, Any]) -> bool:
+        return values.get("name") in list(self.names) if self.reads is None else self.reads(values)
+
+
+TASK_FAMILIES: dict[str, TaskFamily] = {}
+"""By the name of the type, under which the store keeps a description."""
+DATASETS: dict[str, Callable[..., Any]] = {}
+"""Published datasets by name: functions of a `folder` (None: the Hub) and of OOD files that return a description."""
+
+
+def register_task(**settings: Any) -> Callable[[T], T]:
+    """A decorator that makes a type of descriptions known; `settings` are fields of `TaskFamily`."""
+
+    def register(spec: T) -> T:
+        TASK_FAMILIES[spec.__name__] = TaskFamily(spec, **settings)
+        return spec
+
+    return register

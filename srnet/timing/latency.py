@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from srnet.core.errors import UserError
 from srnet.core.files import check_types, read_json_object, write_json
 from srnet.core.lazy import torch, transformers
-from srnet.masks.timed import Latency, latency_table
+from srnet.masks.timed import Latency
 from srnet.masks.units import Block, Kind, blocks_of
 from srnet.models.checkpoints import loading, max_positions, read_config
 from srnet.pruners.base import Pruner
@@ -119,7 +119,7 @@ def measure_latency(model: Any) -> Latency:
     times: dict[Kind, dict[int, float]] = {kind: {} for kind in kinds}
     for (kind, width), time in zip(shapes, others, strict=True):
         times[kind][width] = time
-    return latency_table(dense, times, blocks)
+    return Latency.fitted(dense, times, blocks)
 
 
 def _widths(blocks: list[Block], kind: Kind) -> list[int]:
@@ -129,14 +129,12 @@ def _widths(blocks: list[Block], kind: Kind) -> list[int]:
 
 def _narrowed(model: Any, kind: Kind, width: int) -> Any:
     """A copy with `width` units in every block of a kind. It shares the tensors that stay as they are."""
-    from srnet.masks.shrink import cut  # not at the top: it imports torch
+    from srnet.masks.shrink import cut_blocks  # not at the top: it imports torch
 
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     copy = deepcopy(model, shared)
     with torch.no_grad():
-        for block in blocks_of(copy):
-            if block.kind == kind:
-                cut(copy, block, list(range(width)))
+        cut_blocks(copy, {block.name: list(range(width)) for block in blocks_of(copy) if block.kind == kind})
     return copy
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from safetensors.torch import load_file, save
 
 from srnet.core.device import on_cpu
 from srnet.core.errors import UserError
-from srnet.core.files import new_folder, read_json, require_readable_in, write_bytes, write_json
+from srnet.core.files import new_folder, read_json, recover_folder, require_readable_in, write_bytes, write_json
+from srnet.training.hardware import ALONE, Ranks
 
+TRAINER_STATE = "trainer_state.json"
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
 
 
@@ -30,7 +33,7 @@ def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tens
     return {f"{index}.{name}": value for index, slots in state.items() for name, value in slots.items()}
 
 
-def random_state() -> dict[str, torch.Tensor]:
+def _random_state() -> dict[str, torch.Tensor]:
     """The state of this process's random number generators."""
     state = {"torch": torch.random.get_rng_state()}
     if not on_cpu():
@@ -51,25 +54,28 @@ def write_checkpoint(
     trainer_state: str,
     best: dict[str, torch.Tensor],
     notes: dict[str, Any],
-    randoms: Sequence[dict[str, torch.Tensor]] | None = None,
     loss: Mapping[str, torch.Tensor] | None = None,
+    ranks: Ranks = ALONE,
 ) -> None:
-    """Write a checkpoint. `best` is the result so far, `notes` are small values for JSON.
+    """Write a checkpoint, with the random states of all ranks.
 
-    `randoms` are the random states of all ranks of the run, by default of this process. `loss` is the state of the
-    loss, if it has one.
+    `best` is the result so far, `notes` are small values for JSON, `loss` is the state of the loss, if it has one.
     """
     tensors = {f"model/{name}": t for name, t in trained_tensors(model).items()}
     tensors |= {f"optimizer/{name}": t for name, t in _optimizer_tensors(optimizer).items()}
     tensors |= {f"best/{name}": t for name, t in best.items()}
     tensors |= {f"loss/{name}": t for name, t in (loss or {}).items()}
-    for rank, random in enumerate([random_state()] if randoms is None else randoms):
+    for rank, random in enumerate(ranks.gather([_random_state()])):
         tensors |= {_random_names(rank) + name: t for name, t in random.items()}
     state = {"notes": notes, "scheduler": {k: v for k, v in scheduler.state_dict().items() if _is_plain(v)}}
-    with new_folder(folder, replace=True) as staging:
-        write_bytes(staging / _TENSORS, save({k: t.detach().cpu().contiguous() for k, t in tensors.items()}))
-        write_json(staging / _STATE, state)
-        write_bytes(staging / "trainer_state.json", trainer_state.encode())
+
+    def write() -> None:
+        with new_folder(folder, replace=True) as staging:
+            write_bytes(staging / _TENSORS, save({k: t.detach().cpu().contiguous() for k, t in tensors.items()}))
+            write_json(staging / _STATE, state)
+            write_bytes(staging / TRAINER_STATE, trainer_state.encode())
+
+    ranks.on_main(write)
 
 
 def _is_plain(value: Any) -> bool:
@@ -80,20 +86,22 @@ def _is_plain(value: Any) -> bool:
     return True
 
 
-def readable(folder: Path) -> bool:
-    """Whether there is a complete checkpoint; otherwise the run starts from the beginning."""
+def has_checkpoint(folder: Path) -> bool:
+    """Whether there is a complete checkpoint to resume from; an incomplete one is removed."""
+    recover_folder(folder)
     try:
         require_readable_in(folder)
         load_file(folder / _TENSORS)
         read_json(folder / _STATE)
-        read_json(folder / "trainer_state.json")
+        read_json(folder / TRAINER_STATE)
     except (OSError, SafetensorError, UserError):
+        shutil.rmtree(folder, ignore_errors=True)
         return False
     return True
 
 
 class Checkpoint:
-    """A checkpoint that was read, to be restored part by part."""
+    """The content of a checkpoint, to be restored part by part."""
 
     def __init__(self, folder: Path) -> None:
         self._tensors = load_file(folder / _TENSORS)

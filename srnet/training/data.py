@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 from srnet.core.errors import UserError, running
 from srnet.tasks.splits import Split
 
-_AT_ONCE = 1_000
+AT_ONCE = 1_000
 """Texts that are tokenised at a time: Python lists of numbers need far more memory than arrays."""
 _LONG = 4
 """Characters per token above which a text is cut before it is paired."""
@@ -84,8 +84,8 @@ def encode(split: Split, tokenizer: Any, max_length: int, extras: dict[str, np.n
         texts = (split.text_a, tuple(f"\n{text}" for text in split.text_b))
     parts: dict[str, list[np.ndarray]] = {}
     lengths: list[int] = []
-    for start in range(0, len(split), _AT_ONCE):
-        some = tuple(list(column[start : start + _AT_ONCE]) for column in texts)
+    for start in range(0, len(split), AT_ONCE):
+        some = tuple(list(column[start : start + AT_ONCE]) for column in texts)
         with running(name_of(tokenizer)):
             tokens = tokenizer(
                 *_cut(some, tokenizer, max_length), truncation=True, max_length=max_length, return_attention_mask=False
@@ -136,7 +136,7 @@ def _cut(texts: tuple[list[str], ...], tokenizer: Any, max_length: int) -> tuple
 
 
 def separates(tokenizer: Any) -> bool:
-    """Whether the tokenizer separates the two texts. Those of GPT-2 and Llama concatenate them."""
+    """Whether the tokenizer separates the two texts of a pair. Those of GPT-2 and Llama merge them."""
     alone, together = (tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
     return bool(together > alone)
 

@@ -1,4 +1,4 @@
-"""Faster training where the hardware supports it: bf16 and `torch.compile`."""
+"""The hardware of a training: device, bf16 and `torch.compile`, and the processes that share one run."""
 
 from __future__ import annotations
 
@@ -18,30 +18,32 @@ from srnet.core.lazy import dist, no_grad, torch
 from srnet.core.progress import world_size
 from srnet.training.settings import TrainingSettings
 
+T = TypeVar("T")
+_TIMEOUT = timedelta(hours=2)
+"""The longest wait for a slow rank. The launcher notices at once if a rank dies."""
 
-def speed_arguments(settings: TrainingSettings) -> dict[str, Any]:
-    """The arguments of transformers for a run's precision and compilation; none for a plain run."""
-    arguments: dict[str, Any] = {}
+
+def hardware_arguments(settings: TrainingSettings, world: int = 1) -> dict[str, Any]:
+    """The arguments of transformers for a run's device, precision, compilation and processes."""
+    # `use_cpu`: without it transformers would move the model to a GPU that is turned off, report that a machine
+    # without GPUs lacks bf16, and ignore other ranks there
+    arguments: dict[str, Any] = {"use_cpu": on_cpu()}
     if settings.precision == "bf16":
-        _check_bf16()
-        # `use_cpu`: without it transformers reports that a machine without GPUs lacks bf16
-        arguments |= {"bf16": True, "use_cpu": on_cpu()}
+        if not on_cpu() and not torch.cuda.is_bf16_supported(including_emulation=False):
+            raise UserError(f"{torch.cuda.get_device_name()} cannot compute in bf16", "train with precision float32")
+        arguments["bf16"] = True
     if settings.compile:
-        _check_compiler()
+        missing = _missing_tool()
+        if missing is not None:
+            raise UserError(f"compile needs {missing}, which is not installed", "install it, or train with compile off")
         # `tf32`: transformers would enable it with the compiler, and float32 would no longer be full precision
         arguments |= {"torch_compile": True, "tf32": False}
+    if world > 1:
+        # `find_unused`: a parameter that no output depends on (an unused pooler) must not end the run. This also keeps
+        # the gradients' buckets, and so the order of summation, when a run is resumed.
+        # `broadcast_buffers`: they are masks and thresholds, as large as the model, which each rank computes itself
+        arguments |= {"ddp_backend": _backend(), "ddp_find_unused_parameters": True, "ddp_broadcast_buffers": False}
     return arguments
-
-
-def _check_bf16() -> None:
-    if not on_cpu() and not torch.cuda.is_bf16_supported(including_emulation=False):
-        raise UserError(f"{torch.cuda.get_device_name()} cannot compute in bf16", "train with precision float32")
-
-
-def _check_compiler() -> None:
-    missing = _missing_tool()
-    if missing is not None:
-        raise UserError(f"compile needs {missing}, which is not installed", "install it, or train with compile off")
 
 
 def _missing_tool() -> str | None:
@@ -60,21 +62,16 @@ def _missing_tool() -> str | None:
     return None
 
 
-# --- the processes that share one training, started by `torchrun` or `accelerate launch` ---
-
-T = TypeVar("T")
-
-TIMEOUT = timedelta(hours=2)
-"""How long a rank waits for a slow one. The launcher notices at once if a rank dies."""
+# --- the processes of a run, started by `torchrun` or `accelerate launch` ------------------------------------------
 
 
-def backend() -> str:
+def _backend() -> str:
     return "gloo" if on_cpu() else "nccl"
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those of a run. Every method but `is_main` and `share` must be called by all of them."""
+    """The position of this process in a run. All ranks must call each method except `is_main` and `share`."""
 
     rank: int = 0
     world: int = 1
@@ -84,7 +81,7 @@ class Ranks:
         return self.rank == 0
 
     def share(self, batch_size: int) -> int:
-        """A rank's part of a batch. All are equal, or the mean of their gradients would not be the batch's."""
+        """A rank's part of a batch, the same for all: the mean of their gradients must be that of the batch."""
         if batch_size % self.world:
             raise UserError(
                 f"a batch of {batch_size} cannot be divided equally among {self.world} processes",
@@ -101,7 +98,7 @@ class Ranks:
         return [each for part in parts for each in part]
 
     def on_main(self, act: Callable[[], T]) -> T:
-        """Call `act` on the main process only. All ranks wait and get its value, or raise its error."""
+        """The value of `act`, which only the main process calls. All ranks wait for it, and raise its error if any."""
         if self.world == 1:
             return act()
         outcome: list[Any] = [None, None]
@@ -150,12 +147,12 @@ ALONE = Ranks()
 
 
 def connect() -> Ranks:
-    """Join the processes this one was launched with, once; `ALONE` if it was started by itself."""
+    """The ranks of the processes that were launched with this one, joined once; `ALONE` without a launcher."""
     if dist.is_available() and not dist.is_initialized() and _launched():
         if not on_cpu():
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         try:
-            dist.init_process_group(backend(), timeout=TIMEOUT)
+            dist.init_process_group(_backend(), timeout=_TIMEOUT)
         except (ValueError, RuntimeError) as error:  # no MASTER_ADDR, a RANK beyond WORLD_SIZE, no answer
             raise UserError(f"cannot join {world_size()} processes: {error}", "start them with torchrun") from error
         atexit.register(dist.destroy_process_group)

@@ -1,13 +1,14 @@
-"""What acts during one training run: plain training here, a pruner's own in `srnet.pruners`."""
+"""Training methods: the actions of one run before, between and after its steps. Those of pruners subclass `Method`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from srnet.core.errors import UserError
 from srnet.core.lazy import nn, torch
 from srnet.masks.mask import Mask
-from srnet.masks.parametrization import attach, current_mask, raw_weights, weight_name
+from srnet.masks.parametrization import attach, attached, current_mask, raw_weights, weight_name
 
 Snapshot = dict[str, "torch.Tensor"]
 """The state of a run at one step: weights by name, masks by name with the prefix `mask:`."""
@@ -61,12 +62,25 @@ class Method:
             self.attach_fixed({name: model.get_submodule(name) for name in names}, self._mask)
 
     def attach_fixed(self, layers: dict[str, nn.Module], mask: Mapping[str, torch.Tensor] | None = None) -> None:
-        """Put a mask that does not train on each of `layers`; by default one that keeps every weight."""
+        """Attach a mask that does not train to each of `layers`; by default one that keeps every weight."""
         from srnet.masks.modules import FixedMask  # not at the top: it imports torch
 
         self.layers, weights = layers, raw_weights(layers)
         mask = Mask.ones_like(weights) if mask is None else mask
         attach(layers, {name: FixedMask(keep, weights[name]) for name, keep in mask.items()})
+
+    def set_fixed(self, mask: Mask) -> None:
+        """Replace the values of the masks that do not train."""
+        for name, module in attached(self.layers).items():
+            cast(Any, module).keep.copy_(mask[name])
+
+    def current_mask(self) -> Mask:
+        """The mask that the model has now."""
+        return current_mask(self.layers)
+
+    def progress(self, step: int) -> float:
+        """The completed share of the run."""
+        return step / self.total_steps
 
     def after_step(self, step: int) -> dict[str, float]:
         """Called after each optimiser step; the returned values are logged."""
@@ -85,7 +99,7 @@ class Method:
         return True
 
     def snapshot(self) -> Snapshot:
-        return snapshot_of(plain_state(self.model), current_mask(self.layers) if self.layers else None)
+        return snapshot_of(plain_state(self.model), self.current_mask() if self.layers else None)
 
 
 class SnapshotsAtSteps(Method):

@@ -1,9 +1,9 @@
-"""How long and how fast to train."""
+"""Training settings: length, learning rates, precision, selection, and the rule for stopping early."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -97,19 +97,17 @@ class TrainingSettings:
         """t_max: optimisation steps of the run."""
         return self.steps if self.steps is not None else math.ceil(self.epochs * examples / self.batch_size)
 
+    def stops_after(self, scores: Iterable[float]) -> bool:
+        """Whether the last `patience` of these evaluations had no significant gain (the paper's appendix E.1).
 
-# --- when to stop early: the rule of the paper's appendix E.1 ---
-
-
-def stalled(scores: Sequence[float], patience: int, min_gain: float) -> bool:
-    """Whether the last `patience` evaluations had no significant gain.
-
-    A score counts as a gain if it beats the last one that counted by more than `min_gain` points.
-    """
-    reference, without_gain = -math.inf, 0
-    for score in scores:
-        if score > reference + min_gain:
-            reference, without_gain = score, 0
-        else:
-            without_gain += 1
-    return without_gain >= patience
+        A score counts as a gain if it beats the last one that counted by more than `min_gain` points.
+        """
+        if self.patience is None:
+            return False
+        reference, without_gain = -math.inf, 0
+        for score in scores:
+            if score > reference + self.min_gain:
+                reference, without_gain = score, 0
+            else:
+                without_gain += 1
+        return without_gain >= self.patience

@@ -1,7 +1,7 @@
-"""Questions about long contexts: overlapping windows of tokens, and the best span by a model's logits.
+"""The inputs of models: rows of tokens, or, for questions about long contexts, overlapping windows of tokens.
 
-A model gives two logits per token, start and end, of shape (B, L, 2). The loss of a window is the mean of two
-cross-entropies over its positions, of the start and of the end, against `labels` (B, 2). Padding is excluded: its
+For windows a model gives two logits per token, start and end, of shape (B, L, 2). The loss of a window is the mean of
+two cross-entropies over its positions, of the start and of the end, against `labels` (B, 2). Padding is excluded: its
 logits (`attention_mask` 0) are set to `NO_LOGIT` first. The question, [CLS] and the separators are included, because
 [CLS] is the label of a window without the answer; answers are searched in the context only.
 """
@@ -22,7 +22,7 @@ from srnet.core.errors import UserError, running
 from srnet.tasks.answers.base import AnswerKind
 from srnet.tasks.answers.spans import SpanSplit
 from srnet.tasks.splits import Split
-from srnet.training.data import Encoded, encode, name_of, padding
+from srnet.training.data import AT_ONCE, Encoded, encode, name_of, padding, separates
 
 QUESTION_TOKENS = 64
 """Longer questions are cut, as in the original recipe."""
@@ -30,8 +30,10 @@ ANSWER_TOKENS = 30
 """The longest answer that is searched."""
 NO_LOGIT = -1e9
 """The value of padding in logits and in `token_extras`: probability 0, yet finite at any temperature."""
-_AT_ONCE = 1_000
-"""Questions that are tokenised at a time: Python lists of offsets need far more memory than arrays."""
+SHARED = 3
+"""Neighbouring windows share a third of their tokens: 128 of 384, as in the published recipes."""
+Extras = dict[str, np.ndarray]
+"""Additional inputs of an objective: one row per example, or for windows one row per token."""
 _SPACES = np.array([ord(c) for c in map(chr, range(0x3001)) if c.isspace()], dtype=np.uint32)
 
 
@@ -73,20 +75,62 @@ class Windows(Encoded):
         return batch
 
     def hide_padding(self, logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        return without_padding(logits, attention_mask)
+        return logits.masked_fill(attention_mask[..., None] == 0, NO_LOGIT)
 
     def place(self, rows: np.ndarray, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         mask, tokens = self.layout(rows)
         return tokens, logits[mask]
 
-    def outputs(self, logits: np.ndarray) -> np.ndarray:
-        """The characters of each example's best answer."""
-        return best_spans(self, logits)
+    def outputs(self, logits: np.ndarray, max_answer_tokens: int = ANSWER_TOKENS) -> np.ndarray:
+        """The characters (examples, 2) of each example's best answer; (0, 0) where it has none.
+
+        `logits` (tokens, 2) are start and end logits in the order of the windows' tokens. The best answer has the
+        highest sum of the two among all spans of the context, of at most `max_answer_tokens`, in all its windows; the
+        first one wins a tie. The search is exact.
+        """
+        scores, lengths = _best_ends(self, finite_logits(logits), max_answer_tokens)
+        groups = self.starts[self.first_windows]
+        of_token = np.repeat(np.arange(len(groups)), np.diff(groups, append=len(scores)))
+        best = np.maximum.reduceat(scores, groups)
+        token = np.arange(len(scores))
+        chosen = np.minimum.reduceat(np.where(scores == best[of_token], token, len(scores)), groups)
+        spans = np.stack([self.offsets[chosen, 0], self.offsets[chosen + lengths[chosen], 1]], axis=1)
+        return np.where(np.isfinite(best)[:, None], spans, 0).astype(np.int64)
 
 
-def without_padding(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-    """Logits per token, with those of padding set to `NO_LOGIT`."""
-    return logits.masked_fill(attention_mask[..., None] == 0, NO_LOGIT)
+def _best_ends(windows: Windows, logits: np.ndarray, max_answer_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    """For each token the score of the best answer that starts there, and the distance to its last token."""
+    start, end = np.where(windows.answerable[:, None], logits.astype(np.float64), -np.inf).T
+    left = np.repeat(windows.starts + windows.lengths, windows.lengths) - np.arange(len(start))
+    scores, lengths = start + end, np.zeros(len(start), dtype=np.int64)
+    for further in range(1, min(max_answer_tokens, int(windows.lengths.max()))):
+        reached = np.where(left[:-further] > further, start[:-further] + end[further:], -np.inf)
+        better = reached > scores[:-further]
+        scores[:-further][better] = reached[better]
+        lengths[:-further][better] = further
+    return scores, lengths
+
+
+# --- from a split to a model's inputs ------------------------------------------------------------------------------
+
+
+def inputs_for(answer: AnswerKind, split: Split, tokenizer: Any, length: int, extras: Extras | None = None) -> Encoded:
+    """The inputs of a model for the rows of a split, each with at most `length` tokens."""
+    return ENCODINGS[answer.encoding](split, tokenizer, length, extras or {})
+
+
+def _windows(split: Any, tokenizer: Any, length: int, extras: Extras) -> Encoded:
+    windows = encode_windows(split, tokenizer, length, length // SHARED)
+    if any(len(each) != len(windows.offsets) for each in extras.values()):
+        raise UserError(
+            "the teacher used different windows of the contexts",
+            "train it on the same backbone with the same max_length",
+        )
+    return replace(windows, token_extras=extras)
+
+
+ENCODINGS: dict[str, Callable[[Any, Any, int, Extras], Encoded]] = {"rows": encode, "windows": _windows}
+"""(split, tokenizer, length, extras) -> inputs, by the names that kinds of answers use."""
 
 
 # --- from texts to windows -----------------------------------------------------------------------------------------
@@ -99,28 +143,16 @@ def encode_windows(split: SpanSplit, tokenizer: Any, max_length: int, stride: in
     """
     blocks = list(_blocks(split, tokenizer, max_length, stride))
     columns = {name: np.concatenate([block.columns[name] for block in blocks]) for name in blocks[0].columns}
-    lengths, example, offsets, answerable = (
-        np.concatenate([getattr(block, name) for block in blocks])
-        for name in ("lengths", "example", "offsets", "answerable")
-    )
-    return Windows(
-        columns=columns,
-        labels=np.concatenate([block.labels for block in blocks]),
-        lengths=lengths,
-        pad=padding(tokenizer, columns),
-        extras={},
-        example=example,
-        offsets=offsets,
-        answerable=answerable,
-    )
+    arrays = ("labels", "lengths", "example", "offsets", "answerable")
+    joined = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in arrays}
+    return Windows(columns=columns, pad=padding(tokenizer, columns), extras={}, **joined)
 
 
 def _blocks(split: SpanSplit, tokenizer: Any, max_length: int, stride: int) -> Iterator[Windows]:
     room = _question_room(tokenizer, max_length, stride)
-    # a tokenizer without a separator (GPT-2's) would merge the question with the context
-    boundary = "" if tokenizer.num_special_tokens_to_add(pair=True) > tokenizer.num_special_tokens_to_add() else "\n"
-    for start in range(0, len(split), _AT_ONCE):
-        rows = slice(start, start + _AT_ONCE)
+    boundary = "" if separates(tokenizer) else "\n"
+    for start in range(0, len(split), AT_ONCE):
+        rows = slice(start, start + AT_ONCE)
         contexts = split.text_b[rows]
         with running(name_of(tokenizer)):
             tokens = tokenizer(
@@ -218,63 +250,3 @@ def _positions(
     last = np.maximum.reduceat(np.where(before_end, position, -1), begins)
     complete = (seen_from <= begin) & (seen_to >= end) & (first <= last)
     return np.where(complete[:, None], np.stack([first, last], axis=1), 0).astype(np.int64)
-
-
-# --- from logits to spans ------------------------------------------------------------------------------------------
-
-
-def best_spans(windows: Windows, flat_logits: np.ndarray, max_answer_tokens: int = ANSWER_TOKENS) -> np.ndarray:
-    """The characters (examples, 2) of each example's best answer; (0, 0) where it has none.
-
-    `flat_logits` (tokens, 2) are start and end logits in the order of the windows' tokens. The best answer has the
-    highest sum of the two among all spans of the context, of at most `max_answer_tokens`, in all its windows; the first
-    one wins a tie. The search is exact.
-    """
-    scores, lengths = _best_ends(windows, finite_logits(flat_logits), max_answer_tokens)
-    groups = windows.starts[windows.first_windows]
-    of_token = np.repeat(np.arange(len(groups)), np.diff(groups, append=len(scores)))
-    best = np.maximum.reduceat(scores, groups)
-    token = np.arange(len(scores))
-    chosen = np.minimum.reduceat(np.where(scores == best[of_token], token, len(scores)), groups)
-    spans = np.stack([windows.offsets[chosen, 0], windows.offsets[chosen + lengths[chosen], 1]], axis=1)
-    return np.where(np.isfinite(best)[:, None], spans, 0).astype(np.int64)
-
-
-def _best_ends(windows: Windows, logits: np.ndarray, max_answer_tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each token the score of the best answer that starts there, and the distance to its last token."""
-    start, end = np.where(windows.answerable[:, None], logits.astype(np.float64), -np.inf).T
-    left = np.repeat(windows.starts + windows.lengths, windows.lengths) - np.arange(len(start))
-    scores, lengths = start + end, np.zeros(len(start), dtype=np.int64)
-    for further in range(1, min(max_answer_tokens, int(windows.lengths.max()))):
-        reached = np.where(left[:-further] > further, start[:-further] + end[further:], -np.inf)
-        better = reached > scores[:-further]
-        scores[:-further][better] = reached[better]
-        lengths[:-further][better] = further
-    return scores, lengths
-
-
-# --- from a split to a model's inputs, with one encoder for each kind of input ---
-
-Extras = dict[str, np.ndarray]
-"""Additional inputs of an objective: one row per example, or for windows one row per token."""
-SHARED = 3
-"""Neighbouring windows of a long context share a third of their tokens: 128 of 384, as in the published recipes."""
-
-
-def inputs_for(answer: AnswerKind, split: Split, tokenizer: Any, length: int, extras: Extras | None = None) -> Encoded:
-    """The inputs of a model for the rows of a split, each with at most `length` tokens."""
-    return ENCODINGS[answer.encoding](split, tokenizer, length, extras or {})
-
-
-def _windows(split: Any, tokenizer: Any, length: int, extras: Extras) -> Encoded:
-    windows = encode_windows(split, tokenizer, length, length // SHARED)
-    if any(len(each) != len(windows.offsets) for each in extras.values()):
-        raise UserError(
-            "the teacher used different windows of the contexts",
-            "train it on the same backbone with the same max_length",
-        )
-    return replace(windows, token_extras=extras)
-
-
-ENCODINGS: dict[str, Callable[[Any, Any, int, Extras], Encoded]] = {"rows": encode, "windows": _windows}
-"""(split, tokenizer, length, extras) -> inputs, by the names that kinds of answers use."""

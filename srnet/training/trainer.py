@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -26,36 +25,35 @@ from transformers import (
     TrainingArguments,
 )
 
-from srnet.core.device import cpu_requested, current_device, on_cpu, synchronize
+from srnet.core.device import current_device, on_cpu, synchronize
 from srnet.core.errors import UserError
-from srnet.core.files import recover_folder
 from srnet.core.progress import Watch
 from srnet.objectives.base import Loss, StatefulLoss
-from srnet.training.checkpoint import Checkpoint, random_state, readable, trained_tensors, write_checkpoint
+from srnet.training.checkpoint import TRAINER_STATE, Checkpoint, has_checkpoint, trained_tensors, write_checkpoint
 from srnet.training.clock import Clock
 from srnet.training.data import Encoded, training_order
-from srnet.training.hardware import Ranks, backend, connect, speed_arguments
+from srnet.training.hardware import Ranks, connect, hardware_arguments
 from srnet.training.method import Method, Snapshot
 from srnet.training.predict import predict
-from srnet.training.settings import TrainingSettings, stalled
+from srnet.training.settings import TrainingSettings
 
 _TENSORBOARD = "TENSORBOARD_LOGGING_DIR"
 
 
 @dataclass
 class Result:
-    """The selected snapshot, its step, and the log of the run."""
+    """The result of a run: the selected snapshot, its step, and the log."""
 
     snapshot: Snapshot
     step: int
     dev_score: float | None
-    """None where nothing was selected by it."""
+    """The score on ID dev; None where nothing was selected by it."""
     steps: int = 0
-    """Optimisation steps of the run: its cost."""
+    """Optimisation steps of the run."""
     step_seconds: float | None = None
     """Seconds per step, evaluations included, of the steps taken in this process; None if it took none."""
     device: str = "cpu"
-    """Where the steps were taken: a pace says nothing about another device."""
+    """The device of the steps: a pace is valid for one device only."""
     data_percent: float | None = None
     """The share of the steps' time, without evaluations, in which the model waited for its batch."""
     log: list[dict[str, float]] = field(default_factory=list)
@@ -63,7 +61,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Run:
-    """Everything one training needs."""
+    """The inputs of one training."""
 
     model: nn.Module
     method: Method
@@ -72,13 +70,13 @@ class Run:
     train: Encoded
     dev: Encoded
     score: Callable[[np.ndarray], float]
-    """The task's metric on ID dev, from logits. Nothing else selects a checkpoint."""
+    """The task's metric on ID dev, from logits. Only this selects a checkpoint."""
     folder: Path
-    """For checkpoints, until the run is over."""
+    """The folder of the checkpoint, until the run is over."""
     trace: dict[str, tuple[Encoded, Callable[[np.ndarray], float]]] = field(default_factory=dict)
-    """Data that are also scored at every evaluation, for curves: logged, and never used for selection."""
+    """Further data that are scored at every evaluation, for curves: logged, and never used for selection."""
     needs: tuple[str, ...] = ()
-    """The fields of a batch that are for the loss, besides labels."""
+    """The fields of a batch that only the loss reads, besides labels."""
     loss_state: StatefulLoss | None = None
     """The state of the loss, prepared before the run and kept in checkpoints."""
     select_after: float = 0.0
@@ -92,8 +90,9 @@ class Run:
 class _MethodCallback(TrainerCallback):  # type: ignore[misc]
     """Calls the method after each optimiser step, and stops when it needs no further steps."""
 
-    def __init__(self, run: Run, total: int) -> None:
-        self.run, self.total, self.figures = run, total, {}  # type: ignore[var-annotated]
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.figures: dict[str, float] = {}
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         step, method = state.global_step, self.run.method
@@ -116,11 +115,12 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
 
     def __init__(self, run: Run, total: int, args: TrainingArguments, ranks: Ranks) -> None:
         self.run, self.ranks, self.first_eligible = run, ranks, run.select_after * total
+        self.folder = run.folder / "checkpoint"
         self.order = training_order(run.train.lengths, run.settings.batch_size, total, run.settings.seed)
         self.clock, self._rated = Clock(), False
         self.best: Snapshot = {}
         self.best_step, self.best_score = 0, -math.inf
-        callback = _MethodCallback(run, total)
+        callback = _MethodCallback(run)
         super().__init__(model=run.model, args=args, train_dataset=run.train, callbacks=[callback, self.clock])  # type: ignore[arg-type]
         # Our losses are means over the batch. For sums over `num_items_in_batch` the Trainer would multiply them by the
         # number of ranks (`average_tokens_across_devices`).
@@ -171,7 +171,7 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
     # --- evaluation and selection ----------------------------------------------------------------------------------
 
     def _score(self, data: Encoded, judge: Callable[[np.ndarray], float]) -> float:
-        """Computed once, by the main process, so that all ranks select the same checkpoint."""
+        """The score of the model, computed by the main process, so that all ranks select the same checkpoint."""
         logits = predict(self.run.model, data, self.ranks, f"the model at step {self.state.global_step}")
         return self.ranks.on_main(lambda: judge(logits))
 
@@ -189,26 +189,30 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         masks = {name: value for name, value in self._figures.items() if name.startswith("mask/")}
         self.log({**metrics, **traced, **masks})
         self.control: TrainerControl = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        if _stalled(self.run.settings, self.state):
+        if self._stalled():
             self.control.should_training_stop = True
         return metrics
 
-    # --- checkpoints -----------------------------------------------------------------------------------------------
+    def _stalled(self) -> bool:
+        return self.run.settings.stops_after(
+            entry["eval_score"] for entry in self.state.log_history if "eval_score" in entry
+        )
 
-    @property
-    def checkpoint_folder(self) -> Path:
-        return self.run.folder / "checkpoint"
+    # --- checkpoints -----------------------------------------------------------------------------------------------
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         if self.optimizer is None:
             return
-        notes = {"best_step": self.best_step, "best_score": self.best_score, "best": bool(self.best)}
-        state = json.dumps(asdict(self.state), default=str)
-        randoms = self.ranks.gather([random_state()])
-        folder, run, optimizer, scheduler = self.checkpoint_folder, self.run, self.optimizer, self.lr_scheduler
-        loss = run.loss_state.state_dict() if run.loss_state else {}
-        self.ranks.on_main(
-            lambda: write_checkpoint(folder, run.model, optimizer, scheduler, state, self.best, notes, randoms, loss)
+        write_checkpoint(
+            self.folder,
+            self.run.model,
+            self.optimizer,
+            self.lr_scheduler,
+            json.dumps(asdict(self.state), default=str),
+            self.best,
+            {"best_step": self.best_step, "best_score": self.best_score, "best": bool(self.best)},
+            self.run.loss_state.state_dict() if self.run.loss_state else {},
+            self.ranks,
         )
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
@@ -228,9 +232,36 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
         if checkpoint is not None and self._restored is not None:
             self._restored.restore_rng(self.ranks.rank)
 
+    # --- from the beginning to the end -----------------------------------------------------------------------------
+
+    def complete(self) -> float | None:
+        """Train to the end, from the checkpoint if there is one. Returns the seconds per step, if any was left."""
+        resumes = self.ranks.on_main(lambda: has_checkpoint(self.folder))
+        if resumes:
+            self.state = TrainerState.load_from_json(str(self.folder / TRAINER_STATE))
+        before, started = self.state.global_step, time.monotonic()
+        if resumes and (before >= self.run.method.stop_at() or self._stalled()):
+            self._load_from_checkpoint(str(self.folder))
+        else:
+            self.train(resume_from_checkpoint=str(self.folder) if resumes else None)
+        synchronize()
+        steps = self.state.global_step - before
+        return (time.monotonic() - started) / steps if steps else None
+
+    def result(self, seconds: float | None) -> Result:
+        """The result of the completed training, which took `seconds` per step."""
+        if not self.best:  # the method does not select (IMP), or no evaluation was eligible: the end of the run
+            self.best, self.best_step = self.run.method.snapshot(), self.state.global_step
+        score = self.best_score if math.isfinite(self.best_score) else None
+        self.ranks.wait()  # the folder may be deleted once one rank returns, so all must have read it by then
+        # the clocks of the ranks differ, so the main process's values are used
+        pace, waited, log = self.ranks.on_main(lambda: (seconds, self.clock.data_percent, self.state.log_history))
+        device, steps = current_device().type, self.state.global_step
+        return Result(self.best, self.best_step, score, steps, pace, device, waited, log)
+
 
 def _check_finite(model: nn.Module, step: int) -> None:
-    """Stop a training with non-finite parameters: it has no result, and its checkpoint is useless."""
+    """Refuse to continue a training with non-finite parameters."""
     for name, parameter in model.named_parameters():
         if parameter.requires_grad and not bool(parameter.isfinite().all()):
             raise UserError(
@@ -272,8 +303,7 @@ def _arguments(run: Run, total: int, ranks: Ranks) -> TrainingArguments:
         logging_nan_inf_filter=False,
         log_level="error",
         log_level_replica="error",
-        # transformers itself obeys the switch only in part: the model would still be moved to a GPU
-        **({"use_cpu": cpu_requested()} | speed_arguments(settings) | (_shared_arguments() if ranks.world > 1 else {})),
+        **hardware_arguments(settings, ranks.world),
     )
     if arguments.world_size != ranks.world:  # each would train alone, and all would write to one folder
         raise UserError(
@@ -284,22 +314,8 @@ def _arguments(run: Run, total: int, ranks: Ranks) -> TrainingArguments:
     return arguments
 
 
-def _shared_arguments() -> dict[str, Any]:
-    """Arguments of a training with several ranks."""
-    return {
-        # without `use_cpu` a Trainer on a machine without GPUs ignores the other ranks
-        "use_cpu": on_cpu(),
-        "ddp_backend": backend(),
-        # A parameter that no output depends on (an unused pooler) must not end the run. This also keeps the
-        # gradients' buckets, and so the order of summation, when a run is resumed.
-        "ddp_find_unused_parameters": True,
-        # the buffers are masks and thresholds, which each rank computes itself; they may be as large as the model
-        "ddp_broadcast_buffers": False,
-    }
-
-
 def train(run: Run) -> Result:
-    """Train, resuming from `run.folder` if it has a complete checkpoint of an earlier attempt.
+    """The result of a training, resumed from `run.folder` if it has a complete checkpoint of an earlier attempt.
 
     Under `torchrun` every rank calls this with the same run, and every rank gets the same result: that of one process
     with the same settings, up to the order of summation and the noise of dropout. `settings.batch_size` is the batch of
@@ -308,53 +324,21 @@ def train(run: Run) -> Result:
     ranks = connect()
     if not ranks.is_main:
         run = replace(run, watch=None, report_to=())
-    with _emitting_on_main(run.method, ranks):
-        return _train(run, ranks)
-
-
-def _train(run: Run, ranks: Ranks) -> Result:
     total = run.settings.total_steps(len(run.train))
     arguments = _arguments(run, total, ranks)
-    run.method.prepare(run.model, total)
-    if run.loss_state is not None:
-        run.loss_state.prepare(torch.from_numpy(run.train.labels), **run.train.extras)
-    with _tensorboard_in(run.tracker_folder):
-        trainer = SubnetworkTrainer(run, total, arguments, ranks)
-    ranks.seed_dropout(run.settings.seed)
-    folder = trainer.checkpoint_folder
-    resume = ranks.on_main(lambda: _has_checkpoint(folder))
-    before = TrainerState.load_from_json(str(folder / "trainer_state.json")).global_step if resume else 0
-    started = time.monotonic()
-    if not (resume and _finished(folder, run)):
-        trainer.train(resume_from_checkpoint=str(folder) if resume else None)
-    else:
-        trainer._load_from_checkpoint(str(folder))
-        trainer.state = TrainerState.load_from_json(str(folder / "trainer_state.json"))
-    if not trainer.best:  # the method does not select (IMP), or no evaluation was eligible: the end of the run
-        trainer.best, trainer.best_step = run.method.snapshot(), trainer.state.global_step
-    score = trainer.best_score if math.isfinite(trainer.best_score) else None
-    steps = trainer.state.global_step
-    synchronize()
-    seconds = (time.monotonic() - started) / (steps - before) if steps > before else None
-    ranks.wait()  # the folder may be deleted once one rank returns, so all must have read it by then
-    # the clocks of the ranks differ, so the main process's values are used
-    pace, waited, log = ranks.on_main(lambda: (seconds, trainer.clock.data_percent, trainer.state.log_history))
-    device = current_device().type
-    return Result(trainer.best, trainer.best_step, score, steps, pace, device, waited, log)
-
-
-def _has_checkpoint(folder: Path) -> bool:
-    """Whether there is a checkpoint to resume from; an incomplete one is removed."""
-    recover_folder(folder)
-    if readable(folder):
-        return True
-    shutil.rmtree(folder, ignore_errors=True)
-    return False
+    with _emitting_on_main(run.method, ranks):
+        run.method.prepare(run.model, total)
+        if run.loss_state is not None:
+            run.loss_state.prepare(torch.from_numpy(run.train.labels), **run.train.extras)
+        with _tensorboard_in(run.tracker_folder):
+            trainer = SubnetworkTrainer(run, total, arguments, ranks)
+        ranks.seed_dropout(run.settings.seed)
+        return trainer.result(trainer.complete())
 
 
 @contextlib.contextmanager
 def _emitting_on_main(method: Method, ranks: Ranks) -> Iterator[None]:
-    """Every rank's method emits the same snapshots; keep those of the main process."""
+    """Let only the main process emit snapshots: those of all ranks are the same."""
     emit = method.emit
     if ranks.world > 1:
         method.emit = lambda level, snapshot: ranks.on_main(lambda: emit(level, snapshot))
@@ -376,15 +360,3 @@ def _tensorboard_in(folder: Path | None) -> Iterator[None]:
         os.environ.pop(_TENSORBOARD, None)
         if before is not None:
             os.environ[_TENSORBOARD] = before
-
-
-def _finished(folder: Path, run: Run) -> bool:
-    state = TrainerState.load_from_json(str(folder / "trainer_state.json"))
-    return state.global_step >= run.method.stop_at() or _stalled(run.settings, state)
-
-
-def _stalled(settings: TrainingSettings, state: TrainerState) -> bool:
-    if settings.patience is None:
-        return False
-    scores = [entry["eval_score"] for entry in state.log_history if "eval_score" in entry]
-    return stalled(scores, settings.patience, settings.min_gain)

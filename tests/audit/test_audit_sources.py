@@ -21,9 +21,9 @@ import srnet
 from srnet import api
 from srnet.audit.options import AuditOptions
 from srnet.audit.rows import ROWS_AT_ONCE, collect_logits
-from srnet.experiment.compute import load_logits
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Evaluate, Pretrained
+from srnet.experiment.store import read_logits
 from srnet.models.backbones import load_backbone
 from srnet.models.heads import Head
 from srnet.models.open import open_classifier
@@ -101,7 +101,7 @@ def test_a_key_its_folder_and_its_merged_checkpoint_are_one_model(
     found = [collect_logits(each, dev.text_a, dev.text_b) for each in models]
     node = Evaluate(srnet.experiment.rebuild.stored_model(engine.store, key))  # type: ignore[attr-defined]
     for each in found:
-        np.testing.assert_allclose(each, load_logits(engine.store, node)["dev"], atol=1e-5)
+        np.testing.assert_allclose(each, read_logits(engine.store, node.key)["dev"], atol=1e-5)
     assert models[-1].labels == LABELS
 
 

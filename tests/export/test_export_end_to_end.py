@@ -15,18 +15,17 @@ import pytest
 import torch
 from gpus import Simulated
 from refusals import refused
-from small_models import random_units
+from small_models import random_units, unit_mask
 from torch import nn
 from transformers import AutoTokenizer
 
 from srnet import api
-from srnet.experiment.compute import load_logits
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.models import Evaluate, Pretrained
 from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.store import read_logits
 from srnet.masks.mask import Mask
-from srnet.masks.units import unit_mask
 from srnet.models.backbones import load_backbone
 from srnet.models.formats.card import scores_of_folder
 from srnet.models.open import open_classifier
@@ -200,7 +199,7 @@ def test_every_format_gives_the_logits_of_the_store(key: Prune, engine: Engine, 
     folders = [out / name for name in options if name != "onnx"]
     run(LOAD, tmp_path / "ids.npz", *folders, cwd=elsewhere)
     engine.store.root.parent.joinpath("gone").rename(engine.store.root)
-    expected = load_logits(engine.store, Evaluate(key))[dev.name]
+    expected = read_logits(engine.store, Evaluate(key).key)[dev.name]
     for name in (*(name for name in options if name != "onnx"), "merged, plain", "uniform, plain"):
         np.testing.assert_allclose(np.load(out / f"{name}.npy"), expected, rtol=0, atol=1e-5, err_msg=name)
     for name in options:

@@ -16,7 +16,7 @@ from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.models import Evaluate, Pretrained
 from srnet.experiment.nodes.training import FineTune, Prune
-from srnet.masks.targets import LAYERS, uses_label_words
+from srnet.masks.targets import LAYERS
 from srnet.models.backbones import has_language_model, load_backbone
 from srnet.models.formats.merged import save_merged
 from srnet.models.heads import Head, token_ids
@@ -145,7 +145,7 @@ def test_nothing_of_the_head_is_drawn(kind: str, backbones: Backbones) -> None:
     one, other = (load_backbone(backbones(kind), LABELS, seed, Head(WORDS)) for seed in (0, 1))
     for name, tensor in one.model.state_dict().items():
         assert torch.equal(tensor, other.model.state_dict()[name]), name
-    assert uses_label_words(one.model)
+    assert one.model.label_words
     assert one.sha256 == other.sha256
     assert not one.fresh
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 
-from srnet.core.errors import UserError
-from srnet.masks.budget import check_sparsity, divide_budget, keep_largest, kept_counts, meet_budget, prune_count
-from srnet.masks.scores import cut_between
+from srnet.masks.budget import divide_budget, keep_largest, meet_budget, prune_count
+from srnet.masks.modules import ScoreMask
 
 FEW_VALUES = st.sampled_from([-1.0, 0.0, 0.01, 0.02])
 """So few different scores that ties are the rule: hard initialisation (Eq. 1) gives just two."""
@@ -64,26 +64,23 @@ def test_shape_is_kept() -> None:
 def test_cut_reproduces_the_mask(cut: Any, case: tuple[torch.Tensor, torch.Tensor, int]) -> None:
     scores, magnitude, pruned = case
     keep = keep_largest(scores, pruned, magnitude)
-    before = scores.clone()
-    phi = cut_between(scores, keep, cut)
-    assert torch.equal(scores >= phi, keep)  # the comparison that the forward pass makes
+    mask = ScoreMask(scores.clone(), 0.0)
+    mask.set_cut(keep, cut)
+    assert torch.equal(mask.binary(), keep)
     # what training learned is not disturbed: tied scores move by one unit in the last place, all others not at all
-    assert torch.allclose(scores, before, rtol=1e-6, atol=1e-6)
-    assert torch.equal(scores[keep], before[keep])
+    assert torch.allclose(mask.scores, scores, rtol=1e-6, atol=1e-6)
+    assert torch.equal(mask.scores[keep], scores[keep])
 
 
 def test_the_published_cut_is_the_k_th_value() -> None:
     # k = 2 of 4 pruned: the published code keeps scores > kthvalue(2) = 0.2; ours would lie halfway, at 0.25
     scores, keep = torch.tensor([0.4, 0.2, 0.1, 0.3]), torch.tensor([True, False, False, True])
-    kth = scores.kthvalue(2).values
-    phi = cut_between(scores, keep, "kth")
-    assert phi == torch.nextafter(kth, torch.tensor(1.0)), "score >= phi is then score > k-th value"
-    assert float(cut_between(scores, keep)) == pytest.approx(0.25)
-
-
-def test_cut_when_nothing_is_kept() -> None:
-    scores = torch.tensor([0.5, 1e30])
-    assert not (scores >= cut_between(scores, torch.zeros(2, dtype=torch.bool))).any()
+    mask = ScoreMask(scores, 0.0)
+    mask.set_cut(keep, "kth")
+    above = torch.nextafter(scores.kthvalue(2).values, torch.tensor(1.0))
+    assert mask.phi == above, "score >= phi is then score > k-th value"
+    mask.set_cut(keep)
+    assert float(mask.phi) == pytest.approx(0.25)
 
 
 # --- several matrices ----------------------------------------------------------------------------------------------
@@ -119,14 +116,22 @@ def test_local_and_global_by_hand() -> None:
 
 @pytest.mark.parametrize("sparsity", [1.0, -0.1, 1.5, float("nan")])
 def test_a_share_that_leaves_nothing_is_refused(sparsity: float) -> None:
-    with pytest.raises(UserError, match="out of range"):
-        check_sparsity(sparsity)
-    with pytest.raises(UserError, match="out of range"):
+    with refused("sparsity", f"{sparsity:g}"):
         prune_count(sparsity, 10)
 
 
-def test_prune_count_by_hand() -> None:
-    assert [prune_count(0.7, n) for n in (10, 100, 768 * 768)] == [7, 70, 412877]
+@pytest.mark.parametrize(
+    ("sparsity", "tiny", "query"),
+    [
+        (0.0, 0, 0),
+        (0.5, 2, 294_912),  # 2.5 is 2: halves go to the even number
+        (0.7, 4, 412_877),  # 3.5 -> 4, 412,876.8 -> 412,877
+        (0.9, 4, 530_842),  # 4.5 -> 4, 530,841.6 -> 530,842
+        (0.97, 5, 572_129),  # 4.85 -> 5, 572,129.28 -> 572,129
+    ],
+)
+def test_numbers_to_prune_by_hand(sparsity: float, tiny: int, query: int) -> None:
+    assert (prune_count(sparsity, 5), prune_count(sparsity, 768 * 768)) == (tiny, query)
 
 
 # --- one budget for several matrices -------------------------------------------------------------------------------
@@ -212,16 +217,3 @@ def test_a_higher_claim_of_ones_own_never_costs_a_weight(
 def test_a_budget_beyond_what_there_is_is_a_bug(budget: int) -> None:
     with pytest.raises(ValueError, match=f"{budget} weights cannot be kept of 7"):
         divide_budget(budget, {"a": 3, "b": 4}, {"a": 1.0, "b": 1.0})
-
-
-@pytest.mark.parametrize(
-    ("sparsity", "expected"),
-    [
-        (0.0, {"tiny": 5, "query": 589_824}),
-        (0.5, {"tiny": 3, "query": 294_912}),  # 2.5 pruned is 2: halves go to the even number
-        (0.9, {"tiny": 1, "query": 58_982}),  # 4.5 -> 4, 530,841.6 -> 530,842
-        (0.97, {"tiny": 0, "query": 17_695}),  # 4.85 -> 5, 572,129.28 -> 572,129
-    ],
-)
-def test_kept_counts_by_hand(sparsity: float, expected: dict[str, int]) -> None:
-    assert kept_counts({"tiny": 5, "query": 768 * 768}, sparsity) == expected

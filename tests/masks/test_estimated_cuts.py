@@ -7,12 +7,23 @@ import math
 import pytest
 import torch
 
-from srnet.masks.scores import SAMPLE, estimated_cut, sampled
+from srnet.masks.modules import SAMPLE, ScoreMask
 
 
 def numbered(*shape: int) -> torch.Tensor:
     """Each entry is its own number; float32 tells them apart up to 16.7 million."""
     return torch.arange(math.prod(shape), dtype=torch.float32).reshape(shape)
+
+
+def sampled(scores: torch.Tensor, turn: int) -> torch.Tensor:
+    return ScoreMask(scores, 0.0).sample(turn)
+
+
+def estimated(scores: torch.Tensor, kept: float, turn: int = 0) -> ScoreMask:
+    """The mask with a threshold that is estimated from a sample."""
+    mask = ScoreMask(scores, 0.0)
+    mask.estimate_cut(mask.sample(turn), kept)
+    return mask
 
 
 def test_of_a_small_matrix_all_is_looked_at() -> None:
@@ -47,9 +58,8 @@ def test_a_sample_sees_every_column(shape: tuple[int, int]) -> None:
     assert len(columns.unique()) == shape[1]
 
 
-def test_a_sample_does_not_touch_the_scores() -> None:
-    scores = torch.nn.Parameter(torch.zeros(4))
-    assert not sampled(scores, 0).requires_grad
+def test_a_sample_does_not_train() -> None:
+    assert not sampled(torch.zeros(4), 0).requires_grad
 
 
 # --- the cut -------------------------------------------------------------------------------------------------------
@@ -57,33 +67,30 @@ def test_a_sample_does_not_touch_the_scores() -> None:
 TEN = torch.tensor([3.0, 9.0, 1.0, 10.0, 5.0, 7.0, 2.0, 8.0, 6.0, 4.0])
 
 
-@pytest.mark.parametrize(("kept", "cut"), [(0.1, 10.0), (0.3, 8.0), (0.5, 6.0), (0.9, 2.0)])
+@pytest.mark.parametrize(
+    ("kept", "cut"), [(0.0, math.inf), (0.1, 10.0), (0.3, 8.0), (0.5, 6.0), (0.9, 2.0), (1.0, -math.inf)]
+)
 def test_a_cut_by_hand(kept: float, cut: float) -> None:
-    assert estimated_cut(TEN, kept).item() == cut
-    assert int((estimated_cut(TEN, kept) <= TEN).sum()) == round(10 * kept)
-
-
-def test_nothing_kept_and_everything_kept() -> None:
-    assert not (estimated_cut(TEN, 0.0) <= TEN).any()
-    assert (estimated_cut(TEN, 1.0) <= TEN).all()
+    mask = estimated(TEN, kept)
+    assert mask.phi.item() == cut
+    assert int(mask.binary().sum()) == round(10 * kept)
 
 
 def test_where_everything_is_kept_what_the_sample_missed_is_kept_too() -> None:
     scores = torch.zeros(300, 300)
     scores[0, 0] = -1.0
     assert sampled(scores, 1).min() == 0.0
-    assert (scores >= estimated_cut(sampled(scores, 1), 1.0)).all()
+    assert estimated(scores, 1.0, turn=1).binary().all()
 
 
 def test_where_scores_are_tied_more_stay() -> None:
     tied = torch.tensor([0.0, 0.0, 0.0, 1.0])
-    assert estimated_cut(tied, 0.25).item() == 1.0
-    assert estimated_cut(tied, 0.5).item() == 0.0  # all four: a tie must not wipe out a matrix
-    assert (torch.zeros(50) >= estimated_cut(torch.zeros(50), 0.03)).all()
+    assert estimated(tied, 0.25).phi.item() == 1.0
+    assert estimated(tied, 0.5).phi.item() == 0.0  # all four: a tie must not wipe out a matrix
+    assert estimated(torch.zeros(50), 0.03).binary().all()
 
 
 @pytest.mark.parametrize("kept", [0.5, 0.1, 0.03])
 def test_an_estimate_is_right_to_a_few_thousandths(kept: float) -> None:
     scores = torch.randn(768, 768, generator=torch.Generator().manual_seed(0))
-    share = float((scores >= estimated_cut(sampled(scores, 3), kept)).float().mean())
-    assert share == pytest.approx(kept, abs=0.006)
+    assert float(estimated(scores, kept, turn=3).binary().float().mean()) == pytest.approx(kept, abs=0.006)

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import transformers as hf
+from driven import drive, mask_in, prepared
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from refusals import refused
 from torch import nn
 
 from srnet import api
 from srnet.core.errors import UserError
-from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Pretrained
 from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.rebuild import stored_model
-from srnet.experiment.store import Store
-from srnet.masks.granularity import STACK, Granularity, Units, check_granularity, groups_of
+from srnet.masks.granularity import STACK, Granularity, check_granularity, groups_of
 from srnet.masks.mask import Mask
 from srnet.masks.modules import ScoreMask
 from srnet.masks.parametrization import raw_weights
-from srnet.masks.shrink import cut
+from srnet.masks.shrink import cut_blocks
 from srnet.masks.targets import LAYERS, Targets
 from srnet.masks.units import blocks_of
 from srnet.models.subnetwork import Subnetwork
@@ -37,7 +36,6 @@ from srnet.pruners.mask_training import MaskTraining
 from srnet.pruners.movement import Movement
 from srnet.pruners.static import StaticShared
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training.method import split_snapshot
 from srnet.training.settings import TrainingSettings
 
 BOTH: Granularity = ("head", "neuron")
@@ -55,9 +53,18 @@ def bert(layers: int = 2, heads: int = 3, neurons: int = 20, seed: int = 0) -> A
         return hf.BertForSequenceClassification(config).eval()
 
 
-def units_of(model: Any, granularity: Granularity = BOTH) -> Units:
-    groups = groups_of(model, LAYERS.find(model), granularity)
-    assert isinstance(groups, Units)
+def units_of(model: Any, granularity: Granularity = BOTH) -> Any:
+    return groups_of(model, LAYERS.find(model), granularity)
+
+
+def one_shot(sparsity: float, granularity: Granularity = BOTH, scope: Any = "local") -> OneShot:
+    return OneShot(sparsity, scope, targets=LAYERS, granularity=granularity)
+
+
+def scored(model: Any) -> Any:
+    """The units of a model with their masks attached; every score is above its threshold."""
+    groups = units_of(model)
+    groups.attach({name: ScoreMask(torch.ones_like(each), 0.5) for name, each in groups.magnitudes().items()})
     return groups
 
 
@@ -90,20 +97,17 @@ def test_the_gradient_of_a_unit_is_the_sum_over_its_weights() -> None:
     inputs = {"input_ids": torch.tensor([[1, 5, 9, 3]]), "attention_mask": torch.ones(1, 4, dtype=torch.long)}
     plain, masked = bert(layers=1), bert(layers=1)
     plain(**inputs).logits[0, 0].backward()
-    groups = units_of(masked)
-    groups.attach({name: ScoreMask(torch.ones_like(each), 0.5) for name, each in groups.magnitudes().items()})
+    groups = scored(masked)
     masked(**inputs).logits[0, 0].backward()
     output = plain.bert.encoder.layer[0].attention.output.dense.weight
     expected = float((output * output.grad).detach()[:, 4:8].sum())
     gradient = groups.masks["bert.encoder.layer.0.attention.self"].scores.grad
-    assert gradient is not None
     assert float(gradient[1]) == pytest.approx(expected, rel=1e-4, abs=1e-7)
 
 
 def test_a_pruned_unit_still_has_a_gradient_and_its_weights_count_as_zero() -> None:
     model = bert(layers=1)
-    groups = units_of(model)
-    groups.attach({name: ScoreMask(torch.ones_like(each), 0.5) for name, each in groups.magnitudes().items()})
+    groups = scored(model)
     heads = groups.masks["bert.encoder.layer.0.attention.self"]
     with torch.no_grad():
         heads.scores[1] = 0.0
@@ -111,7 +115,6 @@ def test_a_pruned_unit_still_has_a_gradient_and_its_weights_count_as_zero() -> N
     assert not attention.output.dense.weight[:, 4:8].any()
     assert attention.output.dense.weight[:, :4].all()
     model(input_ids=torch.tensor([[1, 2, 3]])).logits.sum().backward()
-    assert heads.scores.grad is not None
     assert float(heads.scores.grad[1]) != 0.0, "it may return"
     logits = model(input_ids=torch.tensor([[1, 2, 3]])).logits
     baked = bert(layers=1)
@@ -138,7 +141,7 @@ def test_heads_are_not_rounded_to_more_than_the_budget() -> None:
         max_position_embeddings=16, num_labels=2,
     )  # fmt: skip
     model = hf.RobertaForSequenceClassification(config)
-    mask = OneShot(0.13, targets=LAYERS, granularity=BOTH).mask(model)
+    mask = one_shot(0.13).mask(model)
     assert mask.total == 19_968
     assert mask.total - mask.kept == 2 * 1024 + 9 * 64
 
@@ -168,7 +171,7 @@ def test_blocks_of_different_sizes_lose_about_the_same_share() -> None:
     """Of a model that was shrunken before: every block keeps a unit, and together they meet the budget."""
     model = bert(layers=2, heads=4, neurons=20)
     first, second = (block for block in blocks_of(model) if block.kind == "feed-forward")
-    cut(model, first, [0, 1])
+    cut_blocks(model, {first.name: [0, 1]})
     groups = units_of(model, ("neuron",))
     sizes = {name: group.size for name, group in groups.groups.items()}
     assert sizes == {first.name: 2, second.name: 20}
@@ -184,7 +187,7 @@ def test_blocks_of_different_sizes_lose_about_the_same_share() -> None:
 def test_budgets_are_met_to_the_unit(scope: Any, sparsity: float, seed: int, granularity: Granularity) -> None:
     model = bert(heads=4, neurons=40, seed=seed)
     sparsity = min(sparsity, {BOTH: 0.8, ("neuron",): 0.5, ("head",): 0.3}[granularity])
-    mask = OneShot(sparsity, scope, targets=LAYERS, granularity=granularity).mask(model)
+    mask = one_shot(sparsity, granularity, scope).mask(model)
     assert whole_units(model, mask)
     head, neuron = 4 * 4 * 16, 2 * 16
     missed = abs((mask.total - mask.kept) - sparsity * mask.total)
@@ -196,33 +199,36 @@ def test_budgets_are_met_to_the_unit(scope: Any, sparsity: float, seed: int, gra
         assert all(bool(mask[each.name].any()) for each in block.weights), f"nothing is left of {block.name}"
 
 
+def largest_in(error: UserError) -> float:
+    """The largest possible sparsity that the message names."""
+    return float(str(error).split("at most ")[1].split(",")[0])
+
+
 def test_the_largest_sparsity_that_works_works() -> None:
     model = bert(heads=3, neurons=20)
     for granularity in (("head",), ("neuron",), BOTH):
         for scope in ("local", "global"):
-            with pytest.raises(UserError, match=r"would remove every unit.*give at most") as caught:
-                OneShot(0.99, scope, targets=LAYERS, granularity=granularity).mask(model)  # type: ignore[arg-type]
-            most = float(str(caught.value).split("give at most ")[1].split(",")[0])
-            assert OneShot(most, scope, targets=LAYERS, granularity=granularity).mask(model).sparsity == pytest.approx(
-                most, abs=0.02
-            )  # type: ignore[arg-type]
+            with pytest.raises(UserError) as caught:
+                one_shot(0.99, granularity, scope).mask(model)
+            most = largest_in(caught.value)
+            assert one_shot(most, granularity, scope).mask(model).sparsity == pytest.approx(most, abs=0.02)
 
 
 def test_neurons_make_up_for_heads_that_cannot_go() -> None:
     """A share of 0.83 rounds to both heads of a layer. One has to stay, so more of the neurons go."""
     model = bert(heads=2, neurons=40)
-    mask = OneShot(0.83, targets=LAYERS, granularity=BOTH).mask(model)
+    mask = one_shot(0.83).mask(model)
     assert mask.sparsity == pytest.approx(0.83, abs=16 / 896)
     assert mask["bert.encoder.layer.0.attention.output.dense.weight"].any(0).sum() == 4  # one head of four rows
-    with pytest.raises(UserError, match=r"would remove every unit of a block; give at most 0\.839$"):
-        OneShot(0.99, targets=LAYERS, granularity=BOTH).mask(model)
+    with refused("0.99", "at most 0.839"):
+        one_shot(0.99).mask(model)
 
 
 def test_heads_make_up_for_neurons_that_cannot_go() -> None:
     """A share of 0.7 of the heads leaves more than the one of two neurons of a layer that may go."""
     model = bert(heads=6, neurons=2)
     most = 1 - (4 * 4 * 24 + 2 * 24) / (6 * 4 * 4 * 24 + 2 * 2 * 24)
-    mask = OneShot(math.floor(1000 * most) / 1000, targets=LAYERS, granularity=BOTH).mask(model)
+    mask = one_shot(math.floor(1000 * most) / 1000).mask(model)
     assert mask.sparsity == pytest.approx(most)
 
 
@@ -240,14 +246,14 @@ def test_what_is_suggested_is_the_largest_that_works(
 ) -> None:
     model = bert(heads=heads, neurons=neurons)
     try:
-        OneShot(sparsity, scope, targets=LAYERS, granularity=granularity).mask(model)
+        one_shot(sparsity, granularity, scope).mask(model)
     except UserError as error:
-        most = float(str(error).split("give at most ")[1].split(",")[0])
+        most = largest_in(error)
         assert most < sparsity
-        found = OneShot(most, scope, targets=LAYERS, granularity=granularity).mask(model)
+        found = one_shot(most, granularity, scope).mask(model)
         assert found.sparsity > most - 1e-3 if granularity != ("layer",) else found.sparsity > 0.0
-        with pytest.raises(UserError, match=f"give at most {most:g}"):
-            OneShot(most + 1e-3, scope, targets=LAYERS, granularity=granularity).mask(model)
+        with refused(f"at most {most:g}"):
+            one_shot(most + 1e-3, granularity, scope).mask(model)
 
 
 def test_whole_layers_go_by_their_magnitude() -> None:
@@ -258,7 +264,7 @@ def test_whole_layers_go_by_their_magnitude() -> None:
                 weight.mul_(0.01)
     groups = units_of(model, ("layer",))
     assert groups.groups[STACK].size == 6
-    mask = OneShot(20 * NEURON / groups.total, targets=LAYERS, granularity=("layer",)).mask(model)
+    mask = one_shot(20 * NEURON / groups.total, ("layer",)).mask(model)
     gone = {name for name, keep in mask.items() if not keep.any()}
     assert gone == {"bert.encoder.layer.1.intermediate.dense.weight", "bert.encoder.layer.1.output.dense.weight"}
 
@@ -277,21 +283,12 @@ TRAINING: list[Pruner] = [
 @pytest.mark.parametrize("pruner", TRAINING, ids=lambda each: f"{each.name}-{'+'.join(each.granularity)}")
 def test_every_method_finds_whole_units_at_its_sparsity(pruner: Pruner) -> None:
     model = bert(heads=4, neurons=40)
-    method, found = pruner.method(fine_tuned=True, eval_every=4), dict[float, Any]()
-    method.emit = found.__setitem__
-    method.prepare(model, 8)
-    trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.Adam(trained, lr=1e-2)
-    for step in range(1, method.stop_at() + 1):
+
+    def loss(step: int) -> torch.Tensor:
         ids = torch.randint(1, 30, (4, 6), generator=torch.Generator().manual_seed(step))
-        loss = nn.functional.cross_entropy(model(input_ids=ids).logits, ids[:, 0] % 2)
-        penalty = method.penalty(step - 1)
-        (loss if penalty is None else loss + penalty).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        method.after_step(step)
-    _, mask = split_snapshot(found.get(pruner.sparsity) or method.snapshot())
-    assert mask is not None
+        return nn.functional.cross_entropy(model(input_ids=ids).logits, ids[:, 0] % 2)
+
+    mask = drive(prepared(model, pruner, fine_tuned=True, eval_every=4, total=8), model, loss)
     assert whole_units(bert(heads=4, neurons=40), mask)
     assert mask.sparsity == pytest.approx(pruner.sparsity, abs=0.1 if "layer" in pruner.granularity else 0.02)  # type: ignore[attr-defined]
 
@@ -299,14 +296,14 @@ def test_every_method_finds_whole_units_at_its_sparsity(pruner: Pruner) -> None:
 def test_scores_of_units_are_in_the_model_once() -> None:
     """They are shared by all matrices of a block, and trained, saved and counted once."""
     model = bert(layers=1)
-    MaskTraining(0.5, granularity=BOTH).method(fine_tuned=True, eval_every=5).prepare(model, 10)
+    prepared(model, MaskTraining(0.5, granularity=BOTH))
     scores = {name: p for name, p in model.named_parameters() if name.endswith(".scores")}
     assert sorted(p.numel() for p in scores.values()) == [3, 20]
 
 
 @pytest.mark.parametrize("granularity", [(), ("head", "head"), ("head", "layer"), ("weight", "neuron"), ("column",)])
 def test_impossible_granularities_are_refused(granularity: Any) -> None:
-    with pytest.raises(UserError, match="granularity"):
+    with refused("granularity"):
         check_granularity(granularity)
 
 
@@ -319,7 +316,7 @@ def test_layers_are_refused_for_any_scores_that_a_training_may_find() -> None:
     model = bert(layers=2, heads=1, neurons=20)
     total, largest = 2 * (64 + 160), 160
     most = math.floor(1000 * (total - largest) / total) / 1000
-    with pytest.raises(UserError, match=f"sparsity 0.8 would remove every block; give at most {most:g}$"):
+    with refused("sparsity 0.8", f"at most {most:g}"):
         MaskTraining(0.8, targets=LAYERS, granularity=("layer",)).check_model(model)
     units, cost = units_of(model, ("layer",)), torch.tensor([64.0, 160.0, 64.0, 160.0])
     for best in range(4):
@@ -330,12 +327,12 @@ def test_layers_are_refused_for_any_scores_that_a_training_may_find() -> None:
 
 def test_blocks_of_one_unit_lose_nothing() -> None:
     model = bert(heads=1, neurons=20)
-    with pytest.raises(UserError, match=r"sparsity 0\.3 would remove every unit of a block; prune other units$"):
-        OneShot(0.3, targets=LAYERS, granularity=("head",)).mask(model)
-    for pruner in (OneShot(0.3, targets=LAYERS, granularity=BOTH), StaticShared(0.3, targets=LAYERS, granularity=BOTH)):
-        pruner.check_model(model)
-    method = StaticShared(0.3, targets=LAYERS, granularity=BOTH).method(fine_tuned=False, eval_every=2)
-    method.prepare(model, 4)
+    with refused("sparsity 0.3", "other units"):
+        one_shot(0.3, ("head",)).mask(model)
+    one_shot(0.3).check_model(model)
+    shared = StaticShared(0.3, targets=LAYERS, granularity=BOTH)
+    shared.check_model(model)
+    method = prepared(model, shared, eval_every=2, total=4)
     for step in range(1, 5):
         method.after_step(step)
     assert method.current_mask().sparsity == pytest.approx(0.3, abs=0.03)
@@ -343,33 +340,31 @@ def test_blocks_of_one_unit_lose_nothing() -> None:
 
 def test_imp_ends_at_the_units_that_are_requested() -> None:
     """Its usual run goes on to 90 %, where no head would be left."""
-    model = bert(heads=4, neurons=40)
-    pruner = IMP(0.25, granularity=("neuron",), targets=LAYERS)
+    pruner, found = IMP(0.25, granularity=("neuron",), targets=LAYERS), dict[float, Any]()
     assert pruner.levels() == (0.1, 0.2, 0.25)
     assert pruner.shared_run() == pruner
-    method, found = pruner.method(fine_tuned=True, eval_every=4), dict[float, Any]()
+    method = prepared(bert(heads=4, neurons=40), pruner, total=10)
     method.emit = found.__setitem__
-    method.prepare(model, 10)
     for step in range(1, method.stop_at() + 1):
         method.after_step(step)
-    sparsities = [split_snapshot(each)[1].sparsity for each in found.values()]  # type: ignore[union-attr]
+    sparsities = [mask_in(each).sparsity for each in found.values()]
     assert sparsities == pytest.approx([0.1, 0.2, 0.25], abs=0.01)  # to a neuron
-    with pytest.raises(UserError, match=r"imp is not at sparsity 0\.9 at the end of a run; give a larger step"):
+    with refused("imp", "0.9"):
         IMP(0.9, granularity=("neuron",), interval=0.2)
     assert IMP(0.95, step_sparsity=0.3, granularity=("neuron",)).levels() == (0.3, 0.6, 0.9, 0.95)
-    with pytest.raises(UserError, match="6 steps are too few for imp; give at least 10, one for each level"):
+    with refused("6 steps", "imp", "10"):
         pruner.check_steps(6)
 
 
 def test_methods_that_count_refuse_layers_and_penalties_have_no_granularity() -> None:
-    with pytest.raises(UserError, match="layers differ"):
+    with refused("movement", "layers"):
         Movement(0.5, granularity=("layer",))
     assert not {"l0", "soft-movement"} & {n for n, p in PRUNERS.items() if "granularity" in p.__dataclass_fields__}
 
 
 def test_units_need_all_of_their_matrices() -> None:
     model = bert()
-    with pytest.raises(UserError, match="only some matrices"):
+    with refused("bert.encoder.layer.0.attention.self"):
         OneShot(0.2, targets=Targets(modules=("query", "key")), granularity=("head",)).mask(model)
     only = Targets(modules=r".*(intermediate|layer\.\d\.output)\.dense")
     mask = OneShot(0.5, targets=only, granularity=("neuron",)).mask(model)
@@ -377,29 +372,26 @@ def test_units_need_all_of_their_matrices() -> None:
     assert mask.sparsity == 0.5
 
 
-def test_a_budget_that_leaves_no_head_is_refused_before_anything_trains(tiny_backbone: str, tmp_path: Path) -> None:
-    task = SyntheticTask("inference", train_size=40, dev_size=8, ood_size=8)
-    full = FineTune(Pretrained(tiny_backbone, task, 0), training=TrainingSettings(steps=2, eval_every=2))
-    engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True))
-    with pytest.raises(UserError, match="give at most"):
+SMALL = SyntheticTask("inference", train_size=40, dev_size=8, ood_size=8)
+
+
+def test_a_budget_that_leaves_no_head_is_refused_before_anything_trains(tiny_backbone: str, engine: Engine) -> None:
+    full = FineTune(Pretrained(tiny_backbone, SMALL, 0), training=TrainingSettings(steps=2, eval_every=2))
+    with refused("0.99"):
         engine.execute([Prune(full, MaskTraining(0.99, granularity=("head",)), training=full.training)])
-    assert not list((tmp_path / "store").glob("artifacts/*"))
+    assert not list(engine.store.root.glob("artifacts/*"))
 
 
-def test_a_sparsity_that_units_miss_is_remarked_on(tiny_backbone: str, tmp_path: Path) -> None:
+def test_a_sparsity_that_units_miss_is_remarked_on(tiny_backbone: str, engine: Engine) -> None:
     """Of two layers with two heads each nothing can be as little as 1 %."""
-    task = SyntheticTask("inference", train_size=40, dev_size=8, ood_size=8)
-    engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True))
-    found = api.prune(Pretrained(tiny_backbone, task, 0), OneShot(0.01, granularity=("head",)), engine=engine)
+    found = api.prune(Pretrained(tiny_backbone, SMALL, 0), OneShot(0.01, granularity=("head",)), engine=engine)
     assert found.remarks == ("whole units reach 0.00 % sparsity; 1 % by head was requested",)
 
 
-def test_a_search_for_units_is_stored_trained_on_and_built_again(tiny_backbone: str, tmp_path: Path) -> None:
-    task = SyntheticTask("inference", train_size=40, dev_size=8, ood_size=8)
+def test_a_search_for_units_is_stored_trained_on_and_built_again(tiny_backbone: str, engine: Engine) -> None:
     steps = TrainingSettings(learning_rate=1e-2, steps=4, eval_every=2, batch_size=8)
-    found = Prune(Pretrained(tiny_backbone, task, 0), MaskTraining(0.5, granularity=BOTH), training=steps)
+    found = Prune(Pretrained(tiny_backbone, SMALL, 0), MaskTraining(0.5, granularity=BOTH), training=steps)
     trained = FineTune(found, training=steps)
-    engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True))
     engine.execute([trained])
     mask, after = (Subnetwork.load(engine.store.path(each.key)).mask for each in (found, trained))
     assert mask is not None

@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 
-from srnet.core.errors import UserError
 from srnet.masks.mask import Mask
 
 
@@ -50,10 +50,9 @@ def test_union_and_intersection() -> None:
 
 
 def test_masks_of_different_matrices_do_not_combine() -> None:
-    with pytest.raises(ValueError, match="same matrices"):
-        mask(a=[1, 1]).union(mask(b=[1, 1]))
-    with pytest.raises(ValueError, match="same matrices"):
-        mask(a=[1, 1]).intersection(mask(a=[1, 1, 1]))
+    for other in (mask(b=[1, 1]), mask(a=[1, 1, 1])):
+        with pytest.raises(ValueError, match="same matrices"):
+            mask(a=[1, 1]).union(other)
 
 
 def test_apply_zeroes_what_is_pruned_and_nothing_else() -> None:
@@ -71,7 +70,7 @@ def test_apply_zeroes_even_what_is_not_finite() -> None:
 
 @pytest.mark.parametrize("weights", [{}, {"a": torch.ones(3)}])
 def test_apply_refuses_a_model_it_does_not_fit(weights: dict[str, torch.Tensor]) -> None:
-    with pytest.raises(UserError, match="does not fit"):
+    with refused("a is missing"):
         mask(a=[1, 0]).apply(weights)
 
 
@@ -96,17 +95,11 @@ def test_one_bit_per_weight() -> None:
     assert 100_000 / 8 <= size < 100_000 / 8 + 200
 
 
-def test_every_flipped_byte_is_noticed() -> None:
+def test_every_flipped_byte_and_every_truncation_is_noticed() -> None:
     data = mask(a=[1, 0, 1], b=[0, 1]).to_bytes()
     for position in range(len(data)):
-        altered = bytearray(data)
-        altered[position] ^= 1
-        with pytest.raises(UserError, match="mask-file"):
-            Mask.from_bytes(bytes(altered), source="mask-file")
-
-
-def test_every_truncation_is_noticed() -> None:
-    data = mask(a=[1, 0, 1], b=[0, 1]).to_bytes()
-    for length in range(len(data)):
-        with pytest.raises(UserError, match="mask-file"):
-            Mask.from_bytes(data[:length], source="mask-file")
+        flipped = bytearray(data)
+        flipped[position] ^= 1
+        for altered in (bytes(flipped), data[:position]):
+            with refused("mask-file"):
+                Mask.from_bytes(altered, source="mask-file")

@@ -11,7 +11,7 @@ from torch import nn
 from srnet.masks.budget import keep_largest
 from srnet.masks.mask import Mask
 from srnet.masks.modules import FixedMask, ScoreMask
-from srnet.masks.parametrization import attach, attached, current_mask, detach, raw_weights
+from srnet.masks.parametrization import attach, attached, current_mask, raw_weights
 from srnet.masks.scores import initial_scores
 
 WEIGHT = torch.tensor([[0.5, -2.0], [3.0, -0.25]])
@@ -47,22 +47,6 @@ def test_scores_do_not_share_memory_with_the_weight() -> None:
     assert torch.equal(weight, WEIGHT.abs())
 
 
-def test_straight_through_gradient_by_hand() -> None:
-    linear = layer()
-    linear.weight.requires_grad = False
-    mask = ScoreMask(initial_scores(WEIGHT, KEEP, "hard", 0.01, 2.0), 0.01)
-    attach({"l": linear}, {"l.weight": mask})
-    # W' = [[0, -2], [3, 0]], x = (1, 10), so y = (-20, 3)
-    out = linear(torch.tensor([[1.0, 10.0]]))
-    assert out.tolist() == [[-20.0, 3.0]]
-    # L = 2 y_0 + 7 y_1, so dL/dW' = outer((2, 7), (1, 10)) = [[2, 20], [7, 70]]
-    (out * torch.tensor([[2.0, 7.0]])).sum().backward()
-    # d score = W * dL/dW', on the pruned diagonal too: [[0.5 * 2, -2 * 20], [3 * 7, -0.25 * 70]]
-    assert mask.scores.grad is not None
-    assert mask.scores.grad.tolist() == [[1.0, -40.0], [21.0, -17.5]]
-    assert raw_weights({"l": linear})["l.weight"].grad is None
-
-
 def test_a_fixed_mask_trains_the_kept_weights_only() -> None:
     linear = layer()
     attach({"l": linear}, {"l.weight": FixedMask(KEEP)})
@@ -80,32 +64,6 @@ def test_scores_are_not_clipped() -> None:
     assert mask.scores.tolist() == [-1e6, 1e6]
 
 
-# --- on and off ----------------------------------------------------------------------------------------------------
-
-
-def test_detach_gives_the_weight_back() -> None:
-    linear = layer()
-    attach({"l": linear}, {"l.weight": FixedMask(KEEP)})
-    assert not torch.equal(linear.weight, WEIGHT)
-    detach({"l": linear}, bake=False)
-    assert torch.equal(linear.weight, WEIGHT)
-    assert set(linear.state_dict()) == {"weight"}, "no trace of the mask is left"
-
-
-def test_detach_can_leave_the_masked_weight() -> None:
-    linear = layer()
-    attach({"l": linear}, {"l.weight": FixedMask(KEEP)})
-    detach({"l": linear}, bake=True)
-    assert linear.weight.tolist() == [[0.0, -2.0], [3.0, 0.0]]
-    assert set(linear.state_dict()) == {"weight"}
-
-
-def test_detach_without_a_mask_does_nothing() -> None:
-    linear = layer()
-    detach({"l": linear}, bake=True)
-    assert torch.equal(linear.weight, WEIGHT)
-
-
 def test_looking_at_masked_layers() -> None:
     layers: dict[str, nn.Module] = {"masked": layer(), "plain": layer()}
     attach({"masked": layers["masked"]}, {"masked.weight": FixedMask(KEEP)})
@@ -121,8 +79,9 @@ STRAIGHT = torch.tensor([[2.0, 20.0], [7.0, 70.0]])
 """dL/dW' of the losses below."""
 
 
-def learning() -> tuple[nn.Linear, ScoreMask]:
+def learning(frozen: bool = False) -> tuple[nn.Linear, ScoreMask]:
     linear = layer()
+    linear.weight.requires_grad = not frozen
     mask = ScoreMask(initial_scores(WEIGHT, KEEP, "hard", 0.01, 2.0), 0.01)
     attach({"l": linear}, {"l.weight": mask})
     return linear, mask
@@ -135,14 +94,20 @@ def gradients(linear: nn.Linear, mask: ScoreMask) -> tuple[torch.Tensor, torch.T
     return weight, mask.scores.grad
 
 
-def test_a_learning_weight_by_hand() -> None:
-    linear, mask = learning()
+@pytest.mark.parametrize("compiling", [False, True])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_straight_through_gradients_by_hand(frozen: bool, compiling: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiling)
+    linear, mask = learning(frozen)
+    # W' = W * m = [[0, -2], [3, 0]], x = (1, 10), so y = (-20, 3)
     out = linear(torch.tensor([[1.0, 10.0]]))
-    assert out.tolist() == [[-20.0, 3.0]]  # W' = W * m = [[0, -2], [3, 0]]
+    assert out.tolist() == [[-20.0, 3.0]]
+    # L = 2 y_0 + 7 y_1, so dL/dW' = outer((2, 7), (1, 10)) = [[2, 20], [7, 70]]
     (out * torch.tensor([[2.0, 7.0]])).sum().backward()
-    of_weight, of_scores = gradients(linear, mask)
-    assert of_weight.tolist() == [[0.0, 20.0], [7.0, 0.0]]  # m * dL/dW': what is pruned gets none
-    assert of_scores.tolist() == [[1.0, -40.0], [21.0, -17.5]]  # W * dL/dW': what is pruned gets its own
+    assert mask.scores.grad is not None
+    assert mask.scores.grad.tolist() == [[1.0, -40.0], [21.0, -17.5]]  # W * dL/dW', also where it is pruned
+    of_weight = raw_weights({"l": linear})["l.weight"].grad
+    assert (None if of_weight is None else of_weight.tolist()) == (None if frozen else [[0.0, 20.0], [7.0, 0.0]])
 
 
 @pytest.mark.parametrize("how", ["transposed", "expanded"])
@@ -157,17 +122,6 @@ def test_gradients_that_do_not_lie_in_one_piece(how: str) -> None:
     of_weight, of_scores = gradients(linear, mask)
     assert torch.equal(of_weight, KEEP * expected)
     assert torch.equal(of_scores, WEIGHT * expected)
-
-
-def test_the_compiled_path_has_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    linear, mask = learning()
-    out = linear(torch.tensor([[1.0, 10.0]]))
-    assert out.tolist() == [[-20.0, 3.0]]
-    (out * torch.tensor([[2.0, 7.0]])).sum().backward()
-    of_weight, of_scores = gradients(linear, mask)
-    assert of_weight.tolist() == [[0.0, 20.0], [7.0, 0.0]]
-    assert of_scores.tolist() == [[1.0, -40.0], [21.0, -17.5]]
 
 
 def test_a_layer_that_is_used_twice_adds_both_up() -> None:

@@ -9,12 +9,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import MODELS, VARIANTS, logits, random_units, tiny
+from small_models import MODELS, VARIANTS, logits, random_units, tiny, unit_mask
 from torch import nn
 
 from srnet.masks.mask import Mask
 from srnet.masks.shrink import cut_blocks, shrink
-from srnet.masks.units import blocks_of, unit_mask
+from srnet.masks.units import blocks_of
 
 every = pytest.mark.parametrize("variant", VARIANTS)
 ATOL = 1e-5

@@ -2,49 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
+from driven import TOTAL, masks, prepared, pruned, scatter, trainable
 from torch import nn
 
-from srnet.core.errors import UserError
-from srnet.masks.modules import ScoreMask
-from srnet.masks.parametrization import attached, current_mask, raw_weights
+from srnet.masks.parametrization import current_mask, raw_weights
 from srnet.pruners.magnitude import GradualMagnitude
 from srnet.pruners.movement import Movement
-from srnet.training.method import Method, split_snapshot
 
-TOTAL = 100
 both = pytest.mark.parametrize("kind", [GradualMagnitude, Movement], ids=lambda kind: kind.name)
-
-
-def prepared(model: nn.Module, pruner: Any, *, eval_every: int = 10, total: int = TOTAL) -> Method:
-    method: Method = pruner.method(fine_tuned=False, eval_every=eval_every)
-    method.prepare(model, total)
-    return method
-
-
-def pruned(method: Method) -> dict[str, int]:
-    return {name: int((~keep).sum()) for name, keep in current_mask(method.layers).items()}
-
-
-def scatter(method: Method) -> None:
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for mask in attached(method.layers).values():
-            if isinstance(mask, ScoreMask):
-                mask.scores.copy_(torch.randn(mask.scores.shape, generator=generator))
 
 
 @both
 def test_everything_trains(kind: Any, toy: nn.Module) -> None:
     names = set(toy.state_dict())
     method = prepared(toy, kind(0.5))
-    trainable = {name for name, parameter in toy.named_parameters() if parameter.requires_grad}
-    scores = {f"{layer}.parametrizations.weight.0.scores" for layer in ("first", "second")}
-    assert trainable >= {"first.bias", "norm.weight", "first.parametrizations.weight.original"}
-    assert len(trainable) == len(names) + (len(scores) if kind is Movement else 0)
+    assert trainable(toy) >= {"first.bias", "norm.weight", "first.parametrizations.weight.original"}
+    assert len(trainable(toy)) == len(names) + (2 if kind is Movement else 0), "and the scores of two matrices"
     assert method.penalty(50) is None
 
 
@@ -75,25 +52,6 @@ def test_only_the_target_may_be_selected(kind: Any, toy: nn.Module) -> None:
     assert [step for step in range(1, TOTAL + 1) if method.may_select(step)] == list(range(70, 101))
 
 
-@both
-@pytest.mark.parametrize(("begin", "ramp"), [(-0.1, 0.8), (0.8, 0.8), (0.1, 1.1), (0.1, 0.0)])
-def test_nonsense_is_refused(kind: Any, begin: float, ramp: float) -> None:
-    with pytest.raises(UserError, match="out of range"):
-        kind(0.8, begin=begin, ramp=ramp)
-
-
-@both
-def test_the_snapshot_is_what_was_evaluated(kind: Any, toy: nn.Module) -> None:
-    method = prepared(toy, kind(0.8), eval_every=1)
-    scatter(method)
-    method.after_step(TOTAL)
-    evaluated = {f"{name}.weight": getattr(toy, name).weight.detach() for name in ("first", "second")}
-    weights, mask = split_snapshot(method.snapshot())
-    assert mask is not None
-    masked = mask.apply(weights)
-    assert all(torch.equal(masked[name], evaluated[name]) for name in evaluated)
-
-
 # --- movement ------------------------------------------------------------------------------------------------------
 
 
@@ -122,28 +80,26 @@ def test_scores_move_with_their_weights(toy: nn.Module) -> None:
     """dS = W dL/dW': where a descent step makes a weight larger, its score rises."""
     method = prepared(toy, Movement(0.5), total=1)
     weight = raw_weights(method.layers)["first.weight"]
-    mask = cast(ScoreMask, attached(method.layers)["first.weight"])
+    mask = masks(method)["first.weight"]
     toy(torch.ones(3, 10)).square().sum().backward()
     assert weight.grad is not None
-    assert mask.scores.grad is not None
     assert torch.allclose(mask.scores.grad, weight.detach() * weight.grad)  # all are kept, so dW = dL/dW'
     away = (weight.detach() - 1e-4 * weight.grad).abs() > weight.detach().abs()
     assert torch.equal(away, mask.scores.grad < 0)
 
 
-def test_what_movement_prunes_gets_no_gradient_but_its_score_does(toy: nn.Module) -> None:
-    method = prepared(toy, Movement(0.5))
+@both
+def test_what_is_pruned_gets_no_gradient_but_its_score_does(kind: Any, toy: nn.Module) -> None:
+    method = prepared(toy, kind(0.5))
     scatter(method)
     method.after_step(TOTAL)
     keep = current_mask(method.layers)["first.weight"]
     toy(torch.randn(3, 10, generator=torch.Generator().manual_seed(0))).square().sum().backward()
-    weight, scores = raw_weights(method.layers)["first.weight"], attached(method.layers)["first.weight"].scores
-    assert isinstance(scores, nn.Parameter)
-    assert weight.grad is not None
-    assert scores.grad is not None
-    assert not weight.grad[~keep].any()
-    assert weight.grad[keep].any()
-    assert scores.grad[~keep].any()
+    gradient = raw_weights(method.layers)["first.weight"].grad
+    assert gradient is not None
+    assert not gradient[~keep].any()
+    assert gradient[keep].any()
+    assert kind is GradualMagnitude or masks(method)["first.weight"].scores.grad[~keep].any()
 
 
 # --- gradual magnitude ---------------------------------------------------------------------------------------------
@@ -160,17 +116,6 @@ def test_magnitudes_are_those_of_the_moment(toy: nn.Module) -> None:
     assert torch.equal(current_mask(method.layers)["first.weight"], ~before)
 
 
-def test_pruned_weights_get_no_gradient(toy: nn.Module) -> None:
-    method = prepared(toy, GradualMagnitude(0.5))
-    method.after_step(TOTAL)
-    keep = current_mask(method.layers)["first.weight"]
-    toy(torch.randn(3, 10, generator=torch.Generator().manual_seed(0))).square().sum().backward()
-    gradient = raw_weights(method.layers)["first.weight"].grad
-    assert gradient is not None
-    assert not gradient[~keep].any()
-    assert gradient[keep].any()
-
-
 def test_the_mask_is_chosen_every_few_steps_and_before_evaluations(toy: nn.Module) -> None:
     method = prepared(toy, GradualMagnitude(0.5, refresh_every=4), eval_every=10, total=15)
     assert [step for step in range(1, 16) if method.after_step(step)] == [4, 8, 10, 12, 15]
@@ -182,9 +127,3 @@ def test_a_global_budget(toy: nn.Module) -> None:
         raw_weights(method.layers)["second.weight"].fill_(100.0)
     method.after_step(TOTAL)
     assert pruned(method) == {"first.weight": 60, "second.weight": 0}
-
-
-@pytest.mark.parametrize(("wrong", "message"), [({"refresh_every": 0}, "refresh_every"), ({"scope": "all"}, "scope")])
-def test_nonsense_of_magnitude(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        GradualMagnitude(0.5, **wrong)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from driven import drive, prepared
 from methods import METHODS, STEERED, TRAINING
+from refusals import refused
 from torch import nn
 
-from srnet.core.errors import UserError
 from srnet.masks.mask import Mask
 from srnet.masks.targets import Targets
 from srnet.pruners.base import PRUNERS, get_pruner
@@ -26,20 +29,49 @@ def test_registry() -> None:
 
 
 def test_an_unknown_pruner_lists_the_known_ones() -> None:
-    with pytest.raises(UserError, match=r"unknown pruner 'no-such'.*imp, imp-rw, l0, magnitude, mask, movement"):
+    with refused("no-such", *PRUNERS):
         get_pruner("no-such")
 
 
-@every_pruner
-@pytest.mark.parametrize("sparsity", [1.0, -0.1])
-def test_impossible_sparsities_are_refused(name: str, sparsity: float) -> None:
-    with pytest.raises(UserError, match="out of range"):
-        PRUNERS[name](sparsity=sparsity)
+NO_SHARE = (-0.1, 1.5, math.nan)
+BAD_VALUES: dict[tuple[str, str], tuple[Any, ...]] = {  # (pruner, field): values; each message names the field
+    ("imp", "step_sparsity"): (0.0, *NO_SHARE),
+    ("imp-rw", "interval"): (0.0, *NO_SHARE),
+    ("imp", "sparsity"): (0.0, 0.55, 0.95),
+    ("mask", "init"): ("medium",),
+    ("mask", "cut"): ("top",),
+    ("mask", "alpha"): (0.5,),
+    ("mask", "phi"): (0.0, -1.0),
+    ("mask", "refresh_every"): (0,),
+    ("mask", "initial_sparsity"): (0.9,),
+    ("mask", "ramp"): (0.0, *NO_SHARE),
+    ("magnitude", "refresh_every"): (0,),
+    ("magnitude", "begin"): (-0.1, 0.8),
+    ("movement", "begin"): (-0.1, 0.8),
+    ("movement", "ramp"): (0.0, *NO_SHARE),
+    ("l0", "penalty"): (-1.0, math.inf, math.nan),
+    ("l0", "open_at_first"): (0.0, 1.0, -0.5, 2.0),
+    ("soft-movement", "penalty"): (-1.0, math.inf, math.nan),
+    ("soft-movement", "threshold"): (0.0, -0.1, 0.5, 1.0, math.nan),
+    ("soft-movement", "floor"): (-0.1, 1.0, math.nan),
+    ("smp-l", "penalty"): (-1.0, math.nan, math.inf),
+    ("smp-l", "penalty_until"): ("never",),
+    ("smp-l", "ramp"): (0.0, 1.5),
+    ("smp-s", "temperature"): (-1.0, 0.0, math.nan, math.inf),
+    ("wanda", "calibration"): (0,),
+} | {(name, "sparsity"): (1.0, -0.1) for name in PRUNERS if not name.startswith("imp")}
+
+
+@pytest.mark.parametrize(("name", "field"), BAD_VALUES)
+def test_bad_values_are_refused(name: str, field: str) -> None:
+    for value in BAD_VALUES[name, field]:
+        with refused("initial" if field == "initial_sparsity" else field):
+            PRUNERS[name](**{field: value})
 
 
 @pytest.mark.parametrize("name", [name for name, pruner in METHODS.items() if hasattr(pruner, "scope")])
 def test_an_unknown_scope_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match="unknown scope 'everywhere'"):
+    with refused("scope", "everywhere"):
         PRUNERS[name](scope="everywhere")  # type: ignore[call-arg]
 
 
@@ -66,18 +98,9 @@ def test_a_description_survives_its_own_values(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRAINING)
 def test_the_snapshot_of_every_method_is_the_model_that_is_evaluated(name: str, toy: nn.Module) -> None:
-    method = METHODS[name].method(fine_tuned=True, eval_every=5)
-    method.prepare(toy, 10)
-    optimizer = torch.optim.AdamW([p for p in toy.parameters() if p.requires_grad], lr=0.3, weight_decay=0.0)
+    method = prepared(toy, METHODS[name], fine_tuned=True, eval_every=5, total=10)
     generator = torch.Generator().manual_seed(0)
-    toy.train()
-    for step in range(1, 11):
-        optimizer.zero_grad()
-        loss = toy(torch.randn(4, 10, generator=generator)).square().sum()
-        penalty = method.penalty(step - 1)
-        (loss if penalty is None else loss + penalty).backward()
-        optimizer.step()
-        method.after_step(step)
+    drive(method, toy.train(), lambda step: toy(torch.randn(4, 10, generator=generator)).square().sum(), rate=0.3)
     toy.eval()
     weights, mask = split_snapshot(method.snapshot())
     assert mask is not None
@@ -142,13 +165,9 @@ def test_training_under_a_mask_keeps_it(toy: nn.Module) -> None:
     names = set(toy.state_dict())
     mask = OneShot(sparsity=0.5).mask(toy)
     method = Method(mask)
-    method.prepare(toy, 10)
-    optimizer = torch.optim.AdamW(toy.parameters(), lr=0.1, weight_decay=0.0)
+    method.prepare(toy, 3)
     before, _ = split_snapshot(method.snapshot())
-    for _ in range(3):
-        toy(torch.ones(4, 10)).square().sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    drive(method, toy, lambda step: toy(torch.ones(4, 10)).square().sum(), rate=0.1)
     after, kept = split_snapshot(method.snapshot())
     assert kept == mask
     assert set(after) == names, "the weights go by their ordinary names"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refusals import refused
 from transformers import AutoTokenizer
 
-from srnet.core.errors import UserError
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.data import encode, token_batches, training_order
 
@@ -93,10 +93,8 @@ def test_max_length_truncates(tiny_backbone: str, tiny_task: SyntheticTask) -> N
     assert data.lengths.max() == 8
 
 
-@pytest.mark.parametrize(
-    ("source", "said"), [("my/model", "the tokenizer of 'my/model' cannot"), ("", "^the tokenizer cannot")]
-)
-def test_a_tokenizer_that_fails_is_named(source: str, said: str) -> None:
+@pytest.mark.parametrize(("source", "named"), [("my/model", "'my/model'"), ("", "the tokenizer cannot")])
+def test_a_tokenizer_that_fails_is_named(source: str, named: str) -> None:
     class Broken:
         name_or_path = source
 
@@ -106,5 +104,5 @@ def test_a_tokenizer_that_fails_is_named(source: str, said: str) -> None:
         def __call__(self, *_: object, **__: object) -> None:
             raise KeyError("unk")
 
-    with pytest.raises(UserError, match=said):
+    with refused(named):
         encode(SyntheticTask("inference", train_size=4, dev_size=4, ood_size=4).load().train, Broken(), 16)

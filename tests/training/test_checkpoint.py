@@ -11,7 +11,7 @@ from torch import nn
 from srnet.core.files import recover_folder
 from srnet.masks.modules import FixedMask
 from srnet.masks.parametrization import attach
-from srnet.training.checkpoint import Checkpoint, readable, trained_tensors, write_checkpoint
+from srnet.training.checkpoint import Checkpoint, has_checkpoint, trained_tensors, write_checkpoint
 
 
 def model_and_optimizer(seed: int) -> tuple[nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
@@ -71,8 +71,8 @@ def test_no_pickle(tmp_path: Path) -> None:
         "state.json",
         "trainer_state.json",
     }
-    assert readable(tmp_path / "c")
-    assert not readable(tmp_path / "nowhere")
+    assert has_checkpoint(tmp_path / "c")
+    assert not has_checkpoint(tmp_path / "nowhere")
 
 
 def test_a_failed_write_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

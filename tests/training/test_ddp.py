@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from driven import Interrupted, mask_in, same
 from filelock import FileLock
 from safetensors.torch import load_file, save_file
 
@@ -67,10 +68,6 @@ COMPARED: dict[str, tuple[Callable[[], Method], str]] = {
     "groups": (Method, "group-dro:eta=1"),
 }
 """Trained without dropout by one process and by two."""
-
-
-class Interrupted(Exception):
-    pass
 
 
 def stopping(method: Method, stop: int) -> Method:
@@ -240,7 +237,7 @@ def launch(*arguments: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", __file__]
     return subprocess.Popen(
         [*command, *map(str, arguments)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -255,12 +252,6 @@ def one(shared: Path) -> Seen:
 @pytest.fixture
 def two(shared: Path) -> tuple[Seen, Seen]:
     return Seen(shared / "two" / "rank0"), Seen(shared / "two" / "rank1")
-
-
-def masks(snapshot: Snapshot) -> Mask:
-    mask = split_snapshot(snapshot)[1]
-    assert mask is not None
-    return mask
 
 
 def agreement(one: Mask, other: Mask) -> float:
@@ -284,14 +275,14 @@ AGREEMENT = 0.999
 
 @pytest.mark.parametrize("name", ["hard mask", "gradual mask", "imp"])
 def test_two_processes_find_the_mask_of_one(name: str, one: Seen, two: tuple[Seen, Seen]) -> None:
-    alone, together = masks(one.snapshot(name)), masks(two[0].snapshot(name))
+    alone, together = mask_in(one.snapshot(name)), mask_in(two[0].snapshot(name))
     assert alone.keys() == together.keys()
     assert all(int(alone[n].sum()) == int(together[n].sum()) for n in alone), "the budget is met to the weight"
     assert agreement(alone, together) >= AGREEMENT
 
 
 def test_the_bound_means_something(one: Seen) -> None:
-    assert agreement(masks(one.snapshot("half")), masks(one.snapshot("hard mask"))) < 0.98
+    assert agreement(mask_in(one.snapshot("half")), mask_in(one.snapshot("hard mask"))) < 0.98
 
 
 @pytest.mark.parametrize("name", COMPARED)
@@ -323,10 +314,6 @@ def test_the_ranks_have_the_same_result(name: str, two: tuple[Seen, Seen]) -> No
     for key in ("step", "dev_score", "steps", "step_seconds", "log"):
         assert main[name][key] == other[name][key], key
     assert same(main.snapshot(name), other.snapshot(name))
-
-
-def same(one: Snapshot, other: Snapshot) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_only_the_main_process_is_seen_from_outside(shared: Path, one: Seen, two: tuple[Seen, Seen]) -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from typing import Any
 
 import pytest
+from refusals import refused
 
-from srnet.core.errors import UserError
 from srnet.core.progress import is_secondary_rank, world_size
-from srnet.masks.targets import Targets
 from srnet.training.hardware import ALONE, connect
 
 
@@ -25,24 +23,24 @@ def test_a_world_size_that_is_no_number_is_a_process_alone(value: str, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "named"),
     [
-        ({"RANK": "x"}, "RANK is 'x', not a whole number; start it with torchrun"),
-        ({"LOCAL_RANK": ""}, "LOCAL_RANK is '', not a whole number"),
-        ({}, "cannot join 2 processes: .*MASTER_ADDR.*start them with torchrun"),
-        ({"MASTER_ADDR": "localhost", "MASTER_PORT": "zz"}, "cannot join 2 processes: .*'zz'"),
+        ({"RANK": "x"}, "RANK is 'x'"),
+        ({"LOCAL_RANK": ""}, "LOCAL_RANK is ''"),
+        ({}, "MASTER_ADDR"),
+        ({"MASTER_ADDR": "localhost", "MASTER_PORT": "zz"}, "'zz'"),
     ],
     ids=str,
 )
 def test_a_launch_that_cannot_be_joined_is_one_line(
-    variables: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str], named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     for name, given in ({"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"} | variables).items():
         monkeypatch.setenv(name, given)
     assert not is_secondary_rank(), "the line would not be shown"
-    with pytest.raises(UserError, match=said):
+    with refused(named, "torchrun"):
         connect()
 
 
@@ -64,13 +62,3 @@ def test_ctrl_c_during_imports_is_one_line() -> None:
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
     assert done.stderr == "stopped; run the same command again to continue\n"
     assert done.returncode in (130, -signal.SIGINT)
-
-
-def test_an_exclusion_that_matches_nothing_is_said(tiny_backbone: str) -> None:
-    from transformers import AutoModelForSequenceClassification
-
-    model: Any = AutoModelForSequenceClassification.from_pretrained(tiny_backbone)
-    assert len(Targets(exclude=("query",)).find(model)) < len(Targets(exclude=()).find(model))
-    for exclude in ("nonsense", ("querry",), ".*querry"):
-        with pytest.raises(UserError, match=r"no layer matches exclude_modules=.*linear layers end in: .*query"):
-            Targets(exclude=exclude).find(model)

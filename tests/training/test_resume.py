@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import torch
+from driven import Attempts, Interrupted, same
 from methods import STEERED, TRAINING
 from safetensors.torch import save_file
 
-from srnet.core.progress import Watch
 from srnet.pruners.mask_training import MaskTraining
 from srnet.pruners.soft_movement import SoftMovement
-from srnet.training.method import Method, Snapshot, split_snapshot
+from srnet.training.method import Method, split_snapshot
 from srnet.training.settings import TrainingSettings
-from srnet.training.trainer import Result, train
+from srnet.training.trainer import Result
 
 MakeMethod = Callable[[], Method]
 METHODS: dict[str, MakeMethod] = {
@@ -35,43 +35,8 @@ FASTER = replace(FAST, score_rate=0.5)
 STEERED_BY = {"fixed penalty", *STEERED}
 
 
-class Interrupted(Exception):
-    pass
-
-
-def stopping_at(stop: int) -> Watch:
-    def watch(step: int, total: int, figures: dict[str, float]) -> None:
-        if step == stop:
-            raise Interrupted
-
-    return watch
-
-
-def same(one: Snapshot, other: Snapshot) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
-
-
-class Attempts:
-    """Runs in one folder; what a method emits is kept, as the engine keeps it on disk."""
-
-    def __init__(self, make_run: Any, name: str, folder: Path) -> None:
-        self.make_run, self.make_method, self.folder = make_run, METHODS[name], folder
-        self.settings = FASTER if name in STEERED_BY else FAST
-        self.levels: dict[float, Snapshot] = {}
-        self.steps: list[int] = []
-
-    def __call__(self, watch: Watch | None = None, **changes: Any) -> Result:
-        method = self.make_method()
-        method.emit = self.levels.__setitem__
-
-        def counting(step: int, total: int, figures: dict[str, float]) -> None:
-            self.steps.append(step)
-            if watch is not None:
-                watch(step, total, figures)
-
-        # a score that always rises: the result is the end of the run, where every disturbance would show
-        changes = {"score": lambda logits: float(self.steps[-1]), "settings": self.settings, **changes}
-        return train(self.make_run(method, self.folder, watch=counting, **changes))
+def attempts(make_run: Any, name: str, folder: Path) -> Attempts:
+    return Attempts(make_run, folder, METHODS[name], settings=FASTER if name in STEERED_BY else FAST)
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +46,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any, str]
 
     def run(make_run: Any, name: str) -> tuple[Attempts, Result]:
         if name not in done:
-            attempts = Attempts(make_run, name, tmp_path_factory.mktemp("whole"))
-            done[name] = attempts, attempts()
+            made = attempts(make_run, name, tmp_path_factory.mktemp("whole"))
+            done[name] = made, made()
         return done[name]
 
     return run
@@ -92,13 +57,13 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any, str]
 def test_interrupted_runs_end_bit_identical(name: str, make_run: Any, undisturbed: Any, tmp_path: Path) -> None:
     whole, expected = undisturbed(make_run, name)
     torch.manual_seed(12345)  # whatever happened in between must not matter
-    broken = Attempts(make_run, name, tmp_path / "broken")
+    broken = attempts(make_run, name, tmp_path / "broken")
     # before the first checkpoint, between two, at one before it is written, and later; the methods differ in what a
     # checkpoint holds, not in when it is written
     stops = (3, 9, 10, 13) if name == "mask" else (9, 13)
     for stop in stops:
         with pytest.raises(Interrupted):
-            broken(stopping_at(stop))
+            broken(stop)
     result = broken()
     assert (result.step, result.dev_score) == (expected.step, expected.dev_score)
     assert same(result.snapshot, expected.snapshot)
@@ -112,17 +77,17 @@ def test_interrupted_runs_end_bit_identical(name: str, make_run: Any, undisturbe
 
 
 def test_a_kill_after_the_last_checkpoint_trains_no_more(make_run: Any, undisturbed: Any) -> None:
-    attempts, first = undisturbed(make_run, "mask")
-    steps = len(attempts.steps)
-    again = attempts()
-    assert len(attempts.steps) == steps
+    whole, first = undisturbed(make_run, "mask")
+    steps = len(whole.steps)
+    again = whole()
+    assert len(whole.steps) == steps
     assert (again.step, again.dev_score) == (first.step, first.dev_score)
     assert same(again.snapshot, first.snapshot)
 
 
 def test_interrupted_inside_an_evaluation(make_run: Any, undisturbed: Any, tmp_path: Path) -> None:
     _, expected = undisturbed(make_run, "mask")
-    broken = Attempts(make_run, "mask", tmp_path / "broken")
+    broken = attempts(make_run, "mask", tmp_path / "broken")
     scores = iter([0.5])
 
     def score(logits: Any) -> float:
@@ -136,35 +101,28 @@ def test_interrupted_inside_an_evaluation(make_run: Any, undisturbed: Any, tmp_p
     assert same(broken().snapshot, expected.snapshot)
 
 
-def _empty(folder: Path) -> None:
-    for path in folder.iterdir():
-        path.unlink()
-
-
 def _truncated(folder: Path) -> None:
     data = (folder / "tensors.safetensors").read_bytes()
     (folder / "tensors.safetensors").write_bytes(data[: len(data) // 2])
 
 
-def _garbage(folder: Path) -> None:
-    (folder / "state.json").write_bytes(b"\x00\xff{")
+DAMAGES: dict[str, Callable[[Path], Any]] = {
+    "empty": lambda folder: [path.unlink() for path in folder.iterdir()],
+    "truncated": _truncated,
+    "garbage": lambda folder: (folder / "state.json").write_bytes(b"\x00\xff{"),
+    "without state": lambda folder: (folder / "trainer_state.json").unlink(),
+}
 
 
-def _without_state(folder: Path) -> None:
-    (folder / "trainer_state.json").unlink()
-
-
-@pytest.mark.parametrize("damage", [_empty, _truncated, _garbage, _without_state])
-def test_a_damaged_checkpoint_means_starting_over(
-    damage: Callable[[Path], None], make_run: Any, undisturbed: Any, tmp_path: Path
-) -> None:
-    attempts = Attempts(make_run, "fine-tuning", tmp_path / "run")
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_means_starting_over(damage: str, make_run: Any, undisturbed: Any, tmp_path: Path) -> None:
+    broken = attempts(make_run, "fine-tuning", tmp_path / "run")
     with pytest.raises(Interrupted):
-        attempts(stopping_at(7))
-    damage(tmp_path / "run" / "checkpoint")
-    attempts.steps.clear()
-    result = attempts()
-    assert attempts.steps == list(range(1, 21))
+        broken(7)
+    DAMAGES[damage](tmp_path / "run" / "checkpoint")
+    broken.steps.clear()
+    result = broken()
+    assert broken.steps == list(range(1, 21))
     assert same(result.snapshot, undisturbed(make_run, "fine-tuning")[1].snapshot)
 
 
@@ -172,6 +130,6 @@ def test_leftovers_beside_the_checkpoint_do_no_harm(make_run: Any, tmp_path: Pat
     leftover = tmp_path / "run" / ".new-checkpoint-abc"
     leftover.mkdir(parents=True)
     save_file({"model/x": torch.zeros(1)}, leftover / "tensors.safetensors")
-    attempts = Attempts(make_run, "fine-tuning", tmp_path / "run")
-    attempts()
-    assert attempts.steps == list(range(1, 21))
+    run = attempts(make_run, "fine-tuning", tmp_path / "run")
+    run()
+    assert run.steps == list(range(1, 21))

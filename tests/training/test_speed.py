@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from driven import Attempts, Interrupted, same
+from refusals import refused
 
-from srnet.core.errors import UserError
 from srnet.masks.modules import ScoreMask
 from srnet.models.backbones import load_backbone
 from srnet.pruners.imp import IMP
@@ -19,8 +20,7 @@ from srnet.pruners.mask_training import MaskTraining
 from srnet.pruners.movement import Movement
 from srnet.pruners.static import StaticShared
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.training import hardware as speed
-from srnet.training import trainer
+from srnet.training import hardware, trainer
 from srnet.training.data import encode
 from srnet.training.method import Method, Snapshot
 from srnet.training.predict import predict
@@ -42,25 +42,13 @@ def assert_exact(snapshot: Snapshot) -> None:
         assert int((~keep).sum()) == round(0.5 * keep.numel()), name
 
 
-def same(one: Snapshot, other: Snapshot) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
-
-
-class Interrupted(Exception):
-    pass
-
-
-def whole_and_resumed(make: Callable[..., Run], folder: Path) -> tuple[Result, Result]:
+def whole_and_resumed(make_run: Any, folder: Path, **changes: Any) -> tuple[Result, Result]:
     """A run from beginning to end, and one that is interrupted between two checkpoints."""
-
-    def stop(step: int, total: int, figures: dict[str, float]) -> None:
-        if step == 4:
-            raise Interrupted
-
-    whole = train(make(folder / "whole"))
+    whole = Attempts(make_run, folder / "whole", mask_training, **changes)()
+    broken = Attempts(make_run, folder / "broken", mask_training, **changes)
     with pytest.raises(Interrupted):
-        train(make(folder / "broken", watch=stop))
-    return whole, train(make(folder / "broken"))
+        broken(4)
+    return whole, broken()
 
 
 @pytest.mark.parametrize(
@@ -103,14 +91,11 @@ def test_training_and_its_evaluations_compute_alike(
 
 
 def test_bf16_resumes(make_run: Any, tmp_path: Path) -> None:
-    def make(folder: Path, **changes: Any) -> Run:
-        return make_run(mask_training(), folder, settings=SETTINGS, **changes)
-
-    whole, resumed = whole_and_resumed(make, tmp_path)
+    whole, resumed = whole_and_resumed(make_run, tmp_path, settings=SETTINGS)
     assert same(whole.snapshot, resumed.snapshot)
 
 
-needs_compiler = pytest.mark.skipif(speed._missing_tool() is not None, reason="no C++ compiler on this machine")
+needs_compiler = pytest.mark.skipif(hardware._missing_tool() is not None, reason="no C++ compiler on this machine")
 
 
 @pytest.fixture
@@ -133,13 +118,13 @@ def plain_loops() -> Iterator[None]:
 def test_a_compiled_run_is_exact_and_resumes(make_run: Any, equally_long: Any, tmp_path: Path) -> None:
     made: list[Run] = []
 
-    def make(folder: Path, **changes: Any) -> Run:
-        run: Run = make_run(mask_training(), folder, settings=COMPILED, train=equally_long, **changes)
+    def make(*args: Any, **changes: Any) -> Run:
+        run: Run = make_run(*args, settings=COMPILED, train=equally_long, **changes)
         run.model.bert.encoder.layer = run.model.bert.encoder.layer[:0]  # each has twenty kernels for the compiler
         made.append(run)
         return run
 
-    names = set(make(tmp_path).model.state_dict())
+    names = set(make(mask_training(), tmp_path).model.state_dict())
     whole, resumed = whole_and_resumed(make, tmp_path)
     assert not any(isinstance(run.model, torch._dynamo.OptimizedModule) for run in made)
     assert {name for name in whole.snapshot if not name.startswith("mask:")} == names
@@ -153,7 +138,8 @@ def test_every_layer_is_traced(
 ) -> None:
     """As for a compiled run, but without kernels, whose compilation takes half a minute."""
     backend = {"torch_compile_backend": "aot_eager"}
-    monkeypatch.setattr("srnet.training.trainer.speed_arguments", lambda each: speed.speed_arguments(each) | backend)
+    real = hardware.hardware_arguments
+    monkeypatch.setattr(trainer, "hardware_arguments", lambda each, world: real(each, world) | backend)
     whole = train(make_run(mask_training(), tmp_path / "traced", settings=COMPILED, train=equally_long))
     settings = replace(COMPILED, compile=False)
     plain = train(make_run(mask_training(), tmp_path / "plain", settings=settings, train=equally_long))
@@ -179,27 +165,24 @@ def test_a_compiled_mask_follows_its_threshold() -> None:
         assert mask.scores.grad.tolist() == [1.0, -20.0, 300.0, -4000.0]  # pruned entries learn as well
 
 
-def test_settings_are_checked() -> None:
-    with pytest.raises(UserError, match=r"unknown precision 'fp16'.*bf16, float32"):
-        TrainingSettings(precision="fp16")  # type: ignore[arg-type]
+def test_a_plain_run_has_the_arguments_of_its_device_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hardware.hardware_arguments(TrainingSettings()) == {"use_cpu": True}
+    monkeypatch.setattr(hardware, "on_cpu", lambda: False)
+    assert hardware.hardware_arguments(TrainingSettings()) == {"use_cpu": False}
 
 
-def test_a_plain_run_asks_for_nothing() -> None:
-    assert speed.speed_arguments(TrainingSettings()) == {}
-
-
-def test_what_the_machine_lacks_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "_missing_tool", lambda: "a C++ compiler")
-    with pytest.raises(UserError, match=r"compile needs a C\+\+ compiler.*compile off"):
-        speed.speed_arguments(TrainingSettings(compile=True))
-    monkeypatch.setattr(speed, "on_cpu", lambda: False)
+def test_what_the_machine_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hardware, "_missing_tool", lambda: "a C++ compiler")
+    with refused("compile", "a C++ compiler"):
+        hardware.hardware_arguments(TrainingSettings(compile=True))
+    monkeypatch.setattr(hardware, "on_cpu", lambda: False)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Old GPU")
-    with pytest.raises(UserError, match=r"Old GPU cannot compute in bf16; .*float32"):
-        speed.speed_arguments(TrainingSettings(precision="bf16"))
+    with refused("Old GPU", "bf16", "float32"):
+        hardware.hardware_arguments(TrainingSettings(precision="bf16"))
 
 
 def test_a_machine_without_a_compiler_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "on_cpu", lambda: True)
+    monkeypatch.setattr(hardware, "on_cpu", lambda: True)
     monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("no-such-compiler",))
-    assert speed._missing_tool() == "a C++ compiler"
+    assert hardware._missing_tool() == "a C++ compiler"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
@@ -97,11 +97,16 @@ def _nodes_in(value: Any) -> list[Node]:
     return [node for each in value for node in _nodes_in(each)] if isinstance(value, tuple) else []
 
 
-def every_node(targets: Iterable[Node]) -> dict[str, Node]:
-    """The targets and all nodes that they need, each once, parents first."""
+def every_node(targets: Iterable[Node], leave_out: Callable[[Node], bool] = lambda node: False) -> dict[str, Node]:
+    """The targets and all nodes that they need, each once, parents first; not those of what is left out."""
     found: dict[str, Node] = {}
+
+    def visit(node: Node) -> None:
+        if node.key not in found and not leave_out(node):
+            for parent in node.parents:
+                visit(parent)
+            found[node.key] = node
+
     for target in targets:
-        if target.key not in found:
-            found |= every_node(parent for parent in target.parents if parent.key not in found)
-            found[target.key] = target
+        visit(target)
     return found

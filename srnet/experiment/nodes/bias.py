@@ -1,4 +1,4 @@
-"""Nodes that measure a shortcut."""
+"""Nodes that measure a shortcut, and the settings from which they are made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from srnet.bias.vectors import absolute, files_of, is_vector_file
+from srnet.bias.vectors import absolute, is_vector_file
 from srnet.config.fields import option
 from srnet.core.errors import UserError, check_ranges, choose
 from srnet.core.files import require_readable, sha256
@@ -84,21 +84,19 @@ def _check_named(shortcut: Shortcut | None) -> None:
 
 
 def _vectors_name(source: str) -> str:
-    named = Path(files_of(source)[0]).name if is_vector_file(source) else f"the backbone {source}"
+    named = Path(source).name if is_vector_file(source) else f"the backbone {source}"
     return f"word vectors of {named}"
 
 
 @lru_cache(maxsize=8)
 def _vectors_hash(source: str) -> str:
-    """The hash of the source's files, or of the backbone."""
+    """The hash of the file, or of the backbone."""
     if not is_vector_file(source):
         return backbone_hash(source)
-    for file in files_of(source):
-        require_readable(Path(file))
-    missing = [file for file in files_of(source) if not Path(file).is_file()]
-    if missing:
-        raise UserError(f"word vectors {missing[0]} do not exist", "check the path")
-    return "+".join(sha256(Path(file)) for file in files_of(source))
+    require_readable(Path(source))
+    if not Path(source).is_file():
+        raise UserError(f"word vectors {source} do not exist", "check the path")
+    return sha256(Path(source))
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,7 @@ class WeakModel(Node):
 Bias = BiasModel | WeakModel
 
 
-# --- a user's settings for measuring a shortcut; the node depends on the task and the backbone ---
+# --- settings of a user, from which nodes are made: they depend on the task and the backbone -----------------------
 
 
 @dataclass(frozen=True)
@@ -164,8 +162,7 @@ class BiasSpec:
     shortcut: Shortcut | None = None
     """What the bias model reads: overlap, claim, or unknown (a weak model). Default: the task's own."""
     vectors: str | None = None
-    """overlap, claim: word vectors: .vec, .txt, .bin (.gz), .npz, VECTORS.npy,WORDS, or a backbone. Default: words
-    alone."""
+    """overlap, claim: word vectors: .vec, .txt (.gz), .npz, or a backbone. Default: words alone."""
     folds: int = 5
     """overlap, claim: parts of the cross-fitting."""
     extended: bool = False
@@ -219,3 +216,17 @@ _BIAS_OPTIONS: dict[Shortcut, tuple[str, ...]] = {
     "claim": ("vectors", "folds"),
     "unknown": ("examples", "epochs", "learning_rate", "backbone"),
 }
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an objective learns from besides the data: keyword arguments of `finetune` and `prune`."""
+
+    teacher: str | None = None
+    """Key of a full model: for objective confreg one trained with CE, for --distil any model."""
+    distil: float | None = None
+    """Share of the loss that imitates --teacher, e.g. 0.5."""
+    temperature: float = option(2.0, name="--distil-temperature")
+    """Temperature of the distillation."""
+    bias: BiasSpec = option(BiasSpec(), heading="Bias model")
+    """How the shortcut is measured."""

@@ -13,8 +13,10 @@ import yaml
 
 from srnet.core.files import read_bytes, write_text
 from srnet.core.sealed import README
+from srnet.core.tables import Table
+from srnet.evaluation import MIN_SEEDS
 from srnet.evaluation.significance import Interval, Spread
-from srnet.evaluation.verdict import MIN_SEEDS, Verdict, seeds_in_words
+from srnet.evaluation.verdict import Verdict, seeds_in_words
 from srnet.models.checkpoints import SHIPPED
 from srnet.models.exported import EXPORT, Exported
 
@@ -60,7 +62,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class About:
-    """What is known about a model that leaves."""
+    """What is known about a model that is exported."""
 
     task: str = ""
     shortcut: str = ""
@@ -202,20 +204,20 @@ def _what(subnetwork: Subnetwork, about: About, format: str) -> str:
 def _scores(about: About) -> str:
     if not about.scores:
         return "## Scores\n\nNone are on record for this model.\n"
-    seeds = about.scores[0].score.seeds
     measured = any(each.own is not None for each in about.scores)
     before = " before rounding" if measured else ""
-    heading = ["split", "kind", about.metric + before, "minus the full model [95 %]", "constant answer"]
-    rows = [heading + ["this folder"] * measured, ["---"] * (len(heading) + measured)]
+    columns = ["split", "kind", about.metric + before, "minus the full model [95 %]", "constant answer"]
+    rows = []
     for each in about.scores:
         row = [each.split, each.kind, str(each.score), str(each.gain or ""), _rounded(each.constant)]
         rows.append(row + [_rounded(each.own)] * measured)
-    lines = [f"| {' | '.join(row)} |" for row in rows]
+    lines = [Table(columns + ["this folder"] * measured, rows).markdown()]
     if measured:
-        lines += ["", "All but the last column are from before rounding, and so is a verdict."]
-    doubtful = ", ".join(each.split for each in about.scores if each.is_doubtful)
-    warning = ["", f"Warning: better than the full model on {doubtful}, but no better than a constant answer."]
-    return "\n".join(["## Scores\n", *lines, "", *_how_sure(seeds, about.verdict), *(warning if doubtful else []), ""])
+        lines.append("All but the last column are from before rounding, and so is a verdict.")
+    lines += _how_sure(about.scores[0].score.seeds, about.verdict)
+    if doubtful := ", ".join(each.split for each in about.scores if each.is_doubtful):
+        lines.append(f"Warning: better than the full model on {doubtful}, but no better than a constant answer.")
+    return "\n\n".join(["## Scores", *lines]) + "\n"
 
 
 def _rounded(score: float | None) -> str:
@@ -226,9 +228,9 @@ def _how_sure(seeds: int, verdict: Verdict | None) -> Sequence[str]:
     if seeds < MIN_SEEDS:
         return [f"From {seeds_in_words(seeds)}: how much scores vary between seeds is not known, so no verdict."]
     lines = [f"Mean ± standard deviation of {seeds} seeds. This folder holds the model of one of them."]
-    return lines if verdict is None else [*lines, "", f"Verdict: {verdict}."]
+    return lines if verdict is None else [*lines, f"Verdict: {verdict}."]
 
 
 def _untested(about: About) -> Sequence[str]:
-    kinds: Mapping[str, int] = {each.kind: 1 for each in about.scores}
-    return NOT_TESTED if "OOD" in kinds else ("Data out of distribution.", *NOT_TESTED)
+    ood = any(each.kind == "OOD" for each in about.scores)
+    return NOT_TESTED if ood else ("Data out of distribution.", *NOT_TESTED)
