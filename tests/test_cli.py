@@ -10,7 +10,7 @@ from commands import Shell
 
 from srnet.cli.program import COMMANDS, app
 from srnet.experiment.store import Store
-from srnet.models.subnetwork import load_subnetwork
+from srnet.models.open import load_subnetwork
 from srnet.recipes.figures import FIGURES
 from srnet.report.claims import CLAIMS
 
