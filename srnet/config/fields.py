@@ -38,7 +38,8 @@ class Described:
         DESCRIBED[cls.__name__] = cls
 
     def __post_init__(self) -> None:
-        for name, kind in _kinds(type(self)).items():
+        cls: Any = type(self)
+        for name, kind in _kinds(cls).items():
             with located(name):
                 kind.convert(getattr(self, name))
 
@@ -132,12 +133,13 @@ def options_of(cls: Any, default: Any = None) -> list[Option]:
     """
     if not dataclasses.is_dataclass(cls):
         return []
-    docs, found = docs_of(cls), list[Option]()  # type: ignore[arg-type]
+    owner: Any = cls
+    docs, hints, found = docs_of(owner), hints_of(owner), list[Option]()
     for field in dataclasses.fields(cls):
         if field.metadata.get("name", "") is None:
             continue
         value = default_of(field) if default is None else getattr(default, field.name)
-        hint, heading = hints_of(cls)[field.name], field.metadata.get("heading")
+        hint, heading = hints[field.name], field.metadata.get("heading")
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
             inner = options_of(hint, value)
             found += [dataclasses.replace(o, path=(field.name, *o.path), heading=o.heading or heading) for o in inner]

@@ -36,7 +36,10 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
         families = TASK_FAMILIES.values() if isinstance(values, Mapping) else ()
         spec = next((family.spec for family in families if family.describes(values)), SyntheticTask)
         task: Any = build(spec, values)
-        return task.resolved(folder) if isinstance(task, OfFiles) else task
+        if isinstance(task, OfFiles):
+            task = task.resolved(folder)
+        made: TaskSpec = task
+        return made
 
 
 def _named(name: str) -> dict[str, str]:
