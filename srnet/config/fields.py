@@ -55,7 +55,7 @@ def option(default: T, **settings: Any) -> T:
 
     `name`: instead of the field's name; None: no option. `short`: a second, short name. `kind`: how values are written,
     instead of what the annotation says. `heading`: in the help. `instead_of`: a field that must not be given as well.
-    `always` and `alone`: as in `Option`.
+    `always`, `alone` and `expert`: as in `Option`.
     """
     return dataclasses.field(default=default, metadata=settings)
 
@@ -97,6 +97,8 @@ class Option:
     """Printed in commands even where it is the default."""
     alone: bool = False
     """A flag without a negation."""
+    expert: bool = False
+    """Shown by `--help-all` alone."""
 
     @property
     def name(self) -> str:
@@ -154,7 +156,7 @@ def _option(field: dataclasses.Field[Any], kind: Kind, help: str, default: Any) 
     kind = settings.get("kind", kind)
     if not kind.metavar and kind is not FLAG:
         raise TypeError(f"no command-line option can hold the field '{field.name}'")
-    rest = {key: settings[key] for key in ("heading", "always", "alone") if key in settings}
+    rest = {key: settings[key] for key in ("heading", "always", "alone", "expert") if key in settings}
     return Option((field.name,), tuple(filter(None, names)), kind, help, default, **rest)
 
 
