@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import refused as command_refused
 from commands import run
-from refusals import refused
+from refusals import command_refused, refused
 
 from srnet.api.models import evaluate
 from srnet.core.errors import UserError
