@@ -15,7 +15,8 @@ from typing import Annotated, Any, get_args
 import typer
 from typer.core import TyperCommand
 
-from srnet.config.fields import EMPTY_PATH, FLAG, TEXT, Option, Values, arguments, options_of
+from srnet.config.fields import Option, Values, arguments, options_of
+from srnet.config.values import EMPTY_PATH, FLAG, TEXT
 from srnet.core.errors import UserError, choose
 
 LINE = "srnet.line"
@@ -145,7 +146,8 @@ class Command(TyperCommand):
             raise
         for name, group in self.groups.items():
             found = [(each, ctx.params.pop(_key(name, each))) for each in group.options]
-            ctx.params[name] = group.make({each.path: each.read(value) for each, value in found if value is not None})
+            given = {each.path: each.read(value) for each, value in found if value not in (None, ())}
+            ctx.params[name] = group.make(given)
         ctx.params |= {each.name: ctx for each in parameters if each.annotation is typer.Context}
         return rest
 

@@ -13,6 +13,7 @@ import srnet
 from srnet.cli.options import Command, Fields
 from srnet.cli.program import Given, Json, Run, app, out, runnable
 from srnet.config.fields import option
+from srnet.config.values import SeedCount
 from srnet.core.errors import UserError
 
 
@@ -22,7 +23,7 @@ class Limits:
 
     until_answered: bool = option(False, alone=True)
     """Compute further seeds until each claim is answered or a limit is met."""
-    max_seeds: int = option(10, least=1)
+    max_seeds: SeedCount = 10
     """With --until-answered: at most so many seeds per figure."""
     budget: str | None = None
     """With --until-answered: begin nothing that would take longer; 90s, 60m, 2h."""

@@ -8,8 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
+from srnet.config.fields import Described
+from srnet.config.values import Count
 from srnet.core.device import visible_gpus
 from srnet.core.errors import UserError, choose
 from srnet.core.files import DiskFull
@@ -22,7 +24,7 @@ from srnet.training.hardware import Ranks, connect
 if TYPE_CHECKING:
     from srnet.experiment.compute import Outcome
 
-ENGINES = ("local", "pool", "ray")
+EngineName = Literal["local", "pool", "ray"]
 ATTEMPTS = 3
 """How often a node is tried if its worker dies. Each attempt continues from the last checkpoint."""
 
@@ -33,7 +35,7 @@ def cores() -> int:
 
 
 @dataclass
-class Engine:
+class Engine(Described):
     """`name` is the executor: this process (local), a pool of processes, or Ray.
 
     A script that uses `pool` must be importable: keep its calls under `if __name__ == "__main__":`.
@@ -43,23 +45,21 @@ class Engine:
     reporter: Reporter = field(default_factory=Reporter)
     report_to: tuple[str, ...] = ()
     """Trackers for the trainings, as in `transformers.TrainingArguments`: tensorboard, wandb, ..."""
-    name: str = "local"
-    workers: int | None = None
+    name: EngineName = "local"
+    workers: Count | None = None
     """How many trainings at once, for pool and ray; by default one per GPU, or per core without GPUs."""
     _heads: set[str] = field(default_factory=set, init=False, repr=False)
     """The lines about heads that were shown, each once however many trainings start from it."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.name == "local" and self.workers not in (None, 1):
+            raise UserError("engine 'local' has one process", "choose --engine pool or ray for several workers")
         if self.report_to:
             from transformers.integrations import get_available_reporting_integrations  # not at the top: it is slow
 
             for tracker in self.report_to:
                 choose("tracker", tracker, get_available_reporting_integrations())
-        choose("engine", self.name, ENGINES)
-        if self.workers is not None and self.workers < 1:
-            raise UserError(f"the number of workers is {self.workers}", "give at least 1")
-        if self.name == "local" and self.workers not in (None, 1):
-            raise UserError("engine 'local' has one process", "choose --engine pool or ray for several workers")
 
     def execute(self, targets: Iterable[Node]) -> None:
         """Compute the targets and all nodes that they need."""

@@ -5,33 +5,20 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from srnet.config.fields import DESCRIBED
 from srnet.core.errors import UserError
-from srnet.experiment.nodes.base import NODES, Node
+from srnet.experiment.nodes.base import Node
 from srnet.experiment.nodes.models import ModelNode
-from srnet.experiment.nodes.objectives import Objective
 from srnet.experiment.store import Store
-from srnet.masks.targets import Targets
-from srnet.masks.timed import Latency
-from srnet.pruners.base import PRUNERS
-from srnet.tasks.base import TASK_FAMILIES
-from srnet.training.settings import TrainingSettings
-
-_VALUES = (Objective, Latency, Targets, TrainingSettings)
-
-
-def _types() -> dict[str, Any]:
-    """The types that can be rebuilt, by name; nodes, pruners and tasks may be registered at any time."""
-    tasks = (each for family in TASK_FAMILIES.values() for each in (family.spec, *family.parts))
-    return NODES | {each.__name__: each for each in (*PRUNERS.values(), *tasks, *_VALUES)}
 
 
 def rebuild(description: Any) -> Any:
-    """The inverse of `identity.describe`. Only known types can be built, and nothing is executed."""
+    """The inverse of `identity.describe`. Only described types can be built, and nothing is executed."""
     if isinstance(description, list):
         return tuple(rebuild(each) for each in description)
     if not isinstance(description, dict):
         return description
-    cls = _types().get(description.get("type", ""))
+    cls: Any = DESCRIBED.get(description.get("type", ""))
     if cls is None:
         raise UserError(f"the stored expression has an unknown type '{description.get('type')}'")
     names = {f.name for f in dataclasses.fields(cls)}

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from srnet.core.errors import UserError
+from srnet.config.values import Fraction, kind_of, located
 from srnet.core.lazy import torch
 from srnet.masks.mask import Mask
 
 Scope = Literal["local", "global"]
-
-
-def check_sparsity(sparsity: float) -> float:
-    if not 0.0 <= sparsity < 1.0:
-        raise UserError(f"sparsity {sparsity:g} is out of range", "it is the share that is pruned: 0 <= sparsity < 1")
-    return sparsity
+Sparsity = Fraction
+"""The share of the weights that is pruned."""
 
 
 def prune_count(sparsity: float, total: int) -> int:
     """The number of weights to prune out of `total`; exact halves round to even, as Python's `round` does."""
-    return round(check_sparsity(sparsity) * total)
+    with located("sparsity"):
+        return round(kind_of(Sparsity).convert(sparsity) * total)
 
 
 def keep_largest(scores: torch.Tensor, pruned: int, tiebreak: torch.Tensor | None = None) -> torch.Tensor:

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from srnet.config.fields import check_seed_count, first_seeds
-from srnet.config.values import arguments_of, build, located
+from srnet.config.fields import Described, first_seeds
+from srnet.config.values import Seed, SeedCount, arguments_of, build, located
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError, choose
 from srnet.core.names import EMBEDDED
@@ -27,14 +27,14 @@ Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class _RecipeFile:
+class _RecipeFile(Described):
     """The keys of a recipe."""
 
     task: Any
     lines: tuple[dict[str, Any], ...]
     name: str | int = ""
     backbone: str = EMBEDDED
-    seeds: int | tuple[int, ...] = 1
+    seeds: SeedCount | tuple[Seed, ...] = 1
     finetuning: Settings = field(default_factory=dict)
     finetuning_of: dict[str, Settings] = field(default_factory=dict)
     pruning: Settings = field(default_factory=dict)
@@ -74,7 +74,6 @@ def _profile(file: _RecipeFile, folder: Path) -> Profile:
     for name in file.finetuning_of:
         get_objective(name)
     seeds = first_seeds(file.seeds) if isinstance(file.seeds, int) else file.seeds  # how many, or which
-    check_seed_count(len(seeds))
     return Profile(
         task=task,
         backbone=file.backbone,

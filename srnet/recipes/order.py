@@ -5,12 +5,14 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from srnet.config.fields import COUNT, TEXT, as_cli_args, first_seeds, option, repeated
-from srnet.core.errors import UserError, choose
+from srnet.config.fields import FIRST_SEEDS, Described, as_cli_args, first_seeds, option
+from srnet.config.values import REPEATED, OneOf, Range, Rate
+from srnet.core.errors import UserError
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
+from srnet.masks.budget import Sparsity
 from srnet.recipes.figures import FIGURES, Figure
 from srnet.recipes.paradigms import OF_SCORES, OF_WEIGHTS, Options, Profile, Search
 from srnet.recipes.profiles import PROFILES, PUBLISHED, STATIC
@@ -24,26 +26,20 @@ _HEADING = "Training"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
+class TrainingOptions(Described):
     """Changes of every training."""
 
-    scale: float = option(1.0, heading=_HEADING)
+    scale: Annotated[float, Range(above=0, most=100)] = option(1.0, heading=_HEADING)
     """Multiply the length of every training but that of bias models, e.g. 0.1 for a trial."""
-    learning_rate: float | None = option(None, heading=_HEADING)
+    learning_rate: Rate | None = option(None, heading=_HEADING)
     """Of the weights, instead of the profile's, in fine-tuning and for pruners that train them: smaller backbones take
     larger ones."""
-    score_rate: float | None = option(None, heading=_HEADING)
+    score_rate: Rate | None = option(None, heading=_HEADING)
     """Of the mask's scores, instead of the profile's, in mask training: shorter runs take larger ones."""
     precision: Precision = option("float32", heading=_HEADING)
     """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
     compile: bool = option(False, heading=_HEADING)
     """Use torch.compile: faster steps after minutes of compilation."""
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.scale <= 100.0:
-            raise UserError(
-                f"scale {self.scale:g} is out of range", "it multiplies the length of every training: 0 < scale <= 100"
-            )
 
     def changed(self, profile: Profile) -> Profile:
         for names, rate in ((OF_WEIGHTS, self.learning_rate), (OF_SCORES, self.score_rate)):
@@ -60,16 +56,16 @@ _ALL = "all"
 class Order(TrainingOptions):
     """What to reproduce, and at what scale."""
 
-    figures: tuple[str, ...] = option((_ALL,), name=None)
+    figures: tuple[Annotated[str, OneOf((_ALL, *FIGURES))], ...] = option((_ALL,), name=None)
     """Which figures and tables; a command's argument."""
     profile: Literal["toy", "cpu", "paper"] = option("toy", always=True)
     """toy: the embedded benchmark. cpu: your data, a small backbone. paper: the published settings."""
     tasks: tuple[str, ...] = ()
     """With commas: inference, paraphrase, verification; mnli, snli, qqp, fever; the rest of GLUE and squad for smp;
     YAML files. Default: all that a figure is shown on."""
-    seeds: tuple[int, ...] = option((), kind=COUNT)
+    seeds: tuple[int, ...] = option((), kind=FIRST_SEEDS)
     """How many seeds. Default 1, for claims 3; 4 with the profile paper."""
-    sparsities: tuple[float, ...] = ()
+    sparsities: tuple[Sparsity, ...] = ()
     """Shares to prune, with commas, where a figure shows several. Default: the profile's."""
     backbone: str | None = None
     """A folder or a hub name, instead of the profile's backbone."""
@@ -79,7 +75,7 @@ class Order(TrainingOptions):
     """Where the data are and how they are read."""
     bias: BiasSpec = option(BiasSpec(), heading="Bias model")
     """How the shortcut is measured."""
-    lines: tuple[str, ...] = option((), name="--line", kind=repeated(TEXT))
+    lines: tuple[str, ...] = option((), name="--line", kind=REPEATED)
     """Only this line of a figure, by its label, and the full CE model to compare with. Repeatable. --dry-run lists the
     labels."""
     words: tuple[str, ...] | None = option(None, name="--label-words")
@@ -94,9 +90,6 @@ class Order(TrainingOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choose("profile", self.profile, PROFILES["srnet"])
-        for name in self.figures:
-            choose("recipe", name, (_ALL, *FIGURES))
         if self.profile == "cpu" and not (self.backbone and self.tasks):
             fix = f"give --backbone with a folder or a hub name, and --tasks with {', '.join(DATASETS)} or a YAML file"
             raise UserError("profile 'cpu' needs a backbone and data", fix)

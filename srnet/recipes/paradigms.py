@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
 
-from srnet.config.values import arguments_of
+from srnet.config.fields import Described
+from srnet.config.values import Positive, arguments_of
 from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED
 from srnet.experiment.nodes.base import TaskSpec
@@ -15,9 +15,10 @@ from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import ModelNode, Pretrained, Rewind
 from srnet.experiment.nodes.objectives import Distilled, Objective, ObjectiveSources, make_objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
+from srnet.masks.budget import Sparsity
 from srnet.masks.timed import Latency
 from srnet.objectives.base import get_objective
-from srnet.pruners.base import OfUnits, Pruner, get_pruner, speedup_text
+from srnet.pruners.base import OfUnits, Pruner, Speedup, get_pruner, speedup_text
 from srnet.tasks.base import TrainingData
 from srnet.training.settings import TrainingSettings
 
@@ -104,32 +105,31 @@ TRAININGS = OF_WEIGHTS + OF_SCORES
 
 
 @dataclass(frozen=True)
-class Search:
+class Search(Described):
     """Which masks are searched for, and how."""
 
     pruner: str
     prune: str | None = None
     """The objective; None for a pruner that does not train."""
-    sparsities: tuple[float, ...] = ()
+    sparsities: tuple[Sparsity, ...] = ()
     options: Options = field(default_factory=dict)
     """Further options of the pruner."""
     options_at: dict[float, Options] = field(default_factory=dict)
     """Those at one sparsity each."""
-    lengths: tuple[float, ...] = (1.0,)
+    lengths: tuple[Positive, ...] = (1.0,)
     """Of the search, relative to the profile's."""
-    lengths_at: dict[float, float] = field(default_factory=dict)
+    lengths_at: dict[float, Positive] = field(default_factory=dict)
     """Factors at one sparsity each."""
     data: TrainingData = "id"
     """`id+ood` gives an upper bound."""
     distil: bool = False
     """Whether the search also imitates the full CE model of the same seed."""
-    speedups: tuple[float, ...] = ()
+    speedups: tuple[Speedup, ...] = ()
     """Instead of sparsities: budgets in time, for a pruner of units."""
 
     def check(self) -> None:
-        lengths = (*self.lengths, *self.lengths_at.values())
-        if not (self.lengths and all(0.0 < each < math.inf for each in lengths)):
-            raise UserError("a search needs lengths that are positive", "e.g. lengths: [1, 2]")
+        if not self.lengths:
+            raise UserError("a search needs lengths", "e.g. lengths: [1, 2]")
         if bool(self.sparsities) == bool(self.speedups):
             raise UserError(
                 "a search needs sparsities, or else speedups", "e.g. sparsities: [0.5, 0.7], or speedups: [2]"

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from srnet.config.values import arguments_of, build, convert, located
+from srnet.config.fields import Described
+from srnet.config.values import TEXT, Count, arguments_of, build, located
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError, choose
 from srnet.experiment.nodes.base import TaskSpec
@@ -48,11 +49,11 @@ def _named(name: str) -> dict[str, str]:
 
 def _dataset(values: Mapping[str, Any], folder: Path) -> TaskSpec:
     """A published dataset: from the folder `data`, or from the Hub, with OOD files by name, and with changes."""
-    name, data = convert(values["dataset"], str), convert(values.get("data"), str | None)
+    name, data = TEXT.convert(values["dataset"]), values.get("data")
     make = DATASETS[choose("dataset", name, DATASETS)]
     files = {key: values[key] for key in _OOD_FILES if values.get(key) is not None}
     typed = getattr(make, "func", make)  # the function behind a partial one
-    source = None if data is None else (folder / data).resolve()
+    source = None if data is None else (folder / TEXT.convert(data)).resolve()
     task = make(folder=source, **arguments_of(typed, files)).resolved(folder)
     return _changed(task, {key: value for key, value in values.items() if key not in ("dataset", "data", *_OOD_FILES)})
 
@@ -77,7 +78,7 @@ def _is_task_file(values: Any) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class DataOptions:
+class DataOptions(Described):
     """Options about data: where a published dataset is, and how files are read."""
 
     data: str | None = None
@@ -86,7 +87,7 @@ class DataOptions:
     """An OOD test file for a published dataset, e.g. hans=FILE. Repeatable."""
     ood_train: tuple[tuple[str, str], ...] = ()
     """OOD training data for the upper bounds, e.g. hans=FILE. Repeatable."""
-    rows: tuple[tuple[str, int], ...] = ()
+    rows: tuple[tuple[str, Count], ...] = ()
     """At most so many rows of a split: train=50000,dev=3000."""
     leaks: Leaks | None = None
     """Test rows that are also in train: check (an error beyond 1 %), drop or keep. Default: check."""

@@ -98,13 +98,13 @@ def _half_way(evidence: RecipeEvidence) -> list[Condition]:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement about one figure: either `conditions` that all must hold, or lines of which one must be an SRNet."""
+    """A statement about one figure: `checks` whose conditions all must hold, or lines of which one must be an SRNet."""
 
     name: str
     statement: str
     source: str
     figure: str
-    conditions: tuple[Check, ...] = ()
+    checks: tuple[Check, ...] = ()
     candidates: tuple[str, ...] = ()
 
     @property
@@ -115,7 +115,7 @@ class Claim:
         """The answer and its conditions; with `seeds`, as expected with so many of the same mean and spread."""
         if self.candidates:
             return self._check_candidates(evidence, seeds)
-        found = [condition for check in self.conditions for condition in check(evidence)]
+        found = [condition for check in self.checks for condition in check(evidence)]
         if seeds is not None:
             found = [replace(each, interval=each.interval.with_seeds(seeds)) for each in found]
         # none is refuted where the verdict on the same subnetwork, with conditions for ID and each OOD split, is open

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from srnet.config.fields import check_seed_count
+from srnet.config.fields import Described
+from srnet.config.values import SeedCount
 from srnet.core.errors import UserError
 from srnet.evaluation.verdict import ALPHA, OPEN
 from srnet.experiment.engine import Engine
@@ -21,7 +22,7 @@ _Shown = tuple[TaskSpec, str]
 
 
 @dataclass
-class Rounds:
+class Rounds(Described):
     """Each round computes one more seed of one figure and tests its claims again.
 
     Testing repeatedly finds more by chance, so each test is at the level divided by the number of planned tests: one
@@ -30,7 +31,7 @@ class Rounds:
 
     recipes: Sequence[Recipe]
     engine: Engine
-    max_seeds: int
+    max_seeds: SeedCount
     budget: float | None = None
     """Seconds; a round that would probably exceed it is not begun."""
     clock: Callable[[], float] = time.monotonic
@@ -39,9 +40,9 @@ class Rounds:
     _over_budget: set[_Shown] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         # of a figure and its copy in the appendix the first is taken: both have the same models
         self._figures = {(recipe.task, main_figure(recipe.name)): recipe for recipe in reversed(self.recipes)}
-        check_seed_count(self.max_seeds)
         seeds = len(self.recipes[0].seeds)
         if self.max_seeds < seeds:
             raise UserError(f"at most {self.max_seeds} seeds, but {seeds} to start with", "give a larger --max-seeds")

@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from srnet.config.fields import DESCRIBED, Described
+from srnet.config.values import Count
 from srnet.core.errors import UserError
 from srnet.tasks.answers.base import AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
@@ -40,7 +42,7 @@ def _has_twins(ids: tuple[str, ...]) -> bool:
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(Described):
     """The data of an experiment.
 
     `train` and `dev` are in distribution; only they are used for training and selection. `dev` and all of `ood` are
@@ -56,7 +58,7 @@ class Task:
     ood: Mapping[str, Split]
     ood_train: Split | None = None
     """Out-of-distribution examples to train on, for an upper bound. Never scored."""
-    ood_copies: int = 1
+    ood_copies: Count = 1
     """How often they are repeated when they join the training data."""
     id_tests: Mapping[str, Split] = field(default_factory=dict)
     """Further test sets in distribution. They are scored, and never used for selection."""
@@ -70,6 +72,7 @@ class Task:
     """The answers of ideal classifiers, where they are known, by classifier and split."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         tests = {**self.id_tests, **self.ood}
         names = [self.train.name, self.dev.name, *self.id_tests, *self.ood]
         names += [self.ood_train.name] if self.ood_train else []
@@ -80,8 +83,6 @@ class Task:
         check_label_words(self.name, self.label_words, self.labels)
         if self.train.coarse or self.dev.coarse or (self.ood_train and self.ood_train.coarse):
             raise UserError(f"task '{self.name}': train, dev and ood_train need the task's own labels")
-        if self.ood_copies < 1:
-            raise UserError(f"task '{self.name}': ood_copies must be at least 1, not {self.ood_copies}")
         for split in (self.train, *([self.ood_train] if self.ood_train else [])):
             if _has_twins(split.ids):
                 raise UserError(f"task '{self.name}': the {split.name} split repeats an example id", "make ids unique")
@@ -162,8 +163,6 @@ class TaskFamily:
     """Whether a mapping, such as `task` in a recipe, describes a task of the family. Default: it has one of `names`."""
     changeable: tuple[str, ...] = ()
     """The fields that options of the command line may change."""
-    parts: tuple[type[Any], ...] = ()
-    """The types of its fields, where they are dataclasses."""
 
     def describes(self, values: Mapping[str, Any]) -> bool:
         return values.get("name") in list(self.names) if self.reads is None else self.reads(values)
@@ -179,6 +178,7 @@ def register_task(**settings: Any) -> Callable[[T], T]:
     """A decorator that makes a type of descriptions known; `settings` are fields of `TaskFamily`."""
 
     def register(spec: T) -> T:
+        DESCRIBED[spec.__name__] = spec
         TASK_FAMILIES[spec.__name__] = TaskFamily(spec, **settings)
         return spec
 

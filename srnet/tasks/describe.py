@@ -10,8 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from srnet.config.yaml_files import yaml_text
 from srnet.core.errors import UserError
 from srnet.core.files import new_folder, require_new, write_text
 from srnet.tasks.answers.base import get_answer
@@ -47,7 +46,7 @@ def describe_files(
     spec = FilesTask(out.stem, found, str(train), str(dev), tuple(ood), **extra, **options)
     # a wrong column or a missing file is an error now; bad rows are reported by `srnet data check`
     spec.check_groups({name: spec.read(name, collect=True) for name in spec.files})
-    write_text(out, yaml.safe_dump(_description(spec, out.parent.resolve()), sort_keys=False, allow_unicode=True))
+    write_text(out, yaml_text(_description(spec, out.parent.resolve())))
     return out
 
 

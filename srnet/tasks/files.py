@@ -10,11 +10,13 @@ from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
+from srnet.config.fields import Described
+from srnet.config.values import Count
 from srnet.core.errors import UserError, choose
 from srnet.core.names import file_name
 from srnet.tasks.answers.base import ANSWERS, AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
-from srnet.tasks.base import SHORTCUTS, Metric, Shortcut, Task, check_label_words, register_task
+from srnet.tasks.base import Metric, Shortcut, Task, check_label_words, register_task
 from srnet.tasks.layout import Layout, SplitFile
 from srnet.tasks.leaks import TextKeys
 from srnet.tasks.reading import HUB, bad_row, is_table
@@ -30,7 +32,7 @@ S = TypeVar("S", bound=Split)
 
 
 @dataclass(frozen=True)
-class DataFile:
+class DataFile(Described):
     """One file, or one split of a Hub dataset, where its columns or labels differ from the task's.
 
     A column may be given as alternatives, `evidence|evidence_sentence`: the first that a row has is read.
@@ -54,7 +56,7 @@ class DataFile:
 FileSource = str | DataFile
 
 
-class OfFiles:
+class OfFiles(Described):
     """What descriptions of files have in common: named splits, paths, and at most so many rows of a split."""
 
     name: str
@@ -63,19 +65,17 @@ class OfFiles:
     ood: Any
     id_tests: Any = ()
     ood_train: Any = None
-    rows: tuple[tuple[str, int], ...]
+    rows: tuple[tuple[str, Count], ...]
 
     def check_splits(self) -> list[str]:
-        """The names of the test sets, after a check of names and numbers of rows."""
+        """The names of the test sets, after a check of names."""
         file_name("a task", self.name)
         tests = [file_name("a test set", name) for name, _ in (*self.id_tests, *self.ood)]
         taken = [name for n, name in enumerate(tests) if name in tests[:n] or _RESERVED.fullmatch(name)]
         if taken:
             raise UserError(f"a test file cannot be called '{taken[0]}': the name is taken", "choose another name")
-        for name, count in self.rows:
+        for name, _ in self.rows:
             choose("split under rows", name, ("train", "dev", *(["ood_train"] if self.ood_train else []), *tests))
-            if count < 1:
-                raise UserError(f"task '{self.name}': {count} rows of '{name}'", "give at least 1")
         return tests
 
     @property
@@ -127,7 +127,6 @@ def _has_files(values: Mapping[str, Any]) -> bool:
 
 @register_task(
     reads=_has_files,
-    parts=(DataFile,),
     changeable=(
         "metric", "shortcut", "decision", "rows", "leaks", "bad_rows", "strip_final_punctuation", "ood_copies",
         "label_words",
@@ -146,7 +145,7 @@ class FilesTask(OfFiles):
     """(name, file) of each out-of-distribution test set."""
     ood_train: FileSource | tuple[FileSource, ...] | None = None
     """Out-of-distribution examples to train on, used only for an upper bound."""
-    ood_copies: int = 1
+    ood_copies: Count = 1
     """How often they are repeated."""
     text_a: str = "text_a"
     """Column of the first text."""
@@ -168,7 +167,7 @@ class FilesTask(OfFiles):
     """Values of the label column for rows without a label. They are left out, and counted."""
     decision: Decision = "argmax"
     """How answers are counted on a test set with fewer classes."""
-    rows: tuple[tuple[str, int], ...] = ()
+    rows: tuple[tuple[str, Count], ...] = ()
     """At most so many rows of a split, always the same ones: {"train": 50000, "dev": 3000}."""
     leaks: Leaks = "check"
     bad_rows: BadRows = "refuse"
@@ -187,6 +186,7 @@ class FilesTask(OfFiles):
     """Further notes for reports on these data."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         tests = self.check_splits()
         object.__setattr__(self, "text_b", self.text_b or None)
         choose("answer", self.answer, [name for name, each in ANSWERS.items() if each.in_cells])
@@ -199,10 +199,6 @@ class FilesTask(OfFiles):
             self._refuse_labels(kind)
             object.__setattr__(self, "labels", kind.outputs)
         kind.check_metric(self.name, self.metric, self.labels)
-        choose("shortcut", self.shortcut, SHORTCUTS)
-        choose("decision", self.decision, ("argmax", "sum"))
-        choose("value for leaks", self.leaks, ("check", "drop", "keep"))
-        choose("value for bad_rows", self.bad_rows, ("refuse", "skip"))
         if len(set(self.labels)) != len(self.labels) or (len(self.labels) < 2 and not kind.outputs):
             raise UserError(
                 f"task '{self.name}' needs at least two different labels, not {list(self.labels)}",

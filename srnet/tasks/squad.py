@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from srnet.core.errors import UserError, choose, shortened
+from srnet.config.values import Count, OneOf
+from srnet.core.errors import UserError, shortened
 from srnet.tasks.answers.spans import SPANS, SpanSplit
 from srnet.tasks.base import DATASETS, Metric, Shortcut, Task, register_task
 from srnet.tasks.files import BadRows, OfFiles
@@ -51,16 +52,15 @@ class SquadTask(OfFiles):
     ood: tuple[tuple[str, str], ...] = ()
     """(name, file) of each out-of-distribution test set, in the same format."""
     name: str = SQUAD
-    metric: Metric = "span_f1"
-    rows: tuple[tuple[str, int], ...] = ()
+    metric: Annotated[Metric, OneOf(SPANS.metrics)] = "span_f1"
+    rows: tuple[tuple[str, Count], ...] = ()
     """At most so many questions of a split, always the same ones: {"train": 20000}."""
     bad_rows: BadRows = "refuse"
     """`skip` leaves out questions whose answer is not in their context, and counts them."""
     answer: Literal["span"] = "span"
 
     def __post_init__(self) -> None:
-        choose("metric", self.metric, SPANS.metrics)
-        choose("value for bad_rows", self.bad_rows, ("refuse", "skip"))
+        super().__post_init__()
         self.check_splits()
 
     @property

@@ -209,7 +209,7 @@ def test_a_foreign_node_is_a_model_like_any_other(
 
 
 def test_a_name_is_taken_once() -> None:
-    with pytest.raises(TypeError, match=r"srnet.* already has a node FineTune"):
+    with pytest.raises(TypeError, match=r"srnet.* already has a FineTune"):
         type("FineTune", (ModelNode,), {"__module__": __name__})
 
 

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
+from srnet.config.fields import Described
 from srnet.experiment.identity import key_of
 from srnet.tasks.answers.base import AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Shortcut, Task
-
-NODES: dict[str, type[Node]] = {}
-"""Every class of nodes by its name, from which stored expressions are rebuilt."""
 
 
 class TaskSpec(Protocol):
@@ -45,17 +43,11 @@ def shortcut_of_spec(spec: TaskSpec) -> Shortcut:
 
 
 @dataclass(frozen=True)
-class Node:
+class Node(Described):
     """A step of an experiment, identified by its fields. Building one reads no data.
 
     A new kind of node is a subclass and its `compute`. Defining the class registers it.
     """
-
-    def __init_subclass__(cls) -> None:
-        known = NODES.setdefault(cls.__name__, cls)
-        if known.__module__ != cls.__module__:
-            raise TypeError(f"{known.__module__} already has a node {cls.__name__}: the name is part of its identity")
-        NODES[cls.__name__] = cls
 
     @cached_property
     def key(self) -> str:

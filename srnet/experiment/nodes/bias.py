@@ -8,17 +8,18 @@ from functools import lru_cache
 from pathlib import Path
 
 from srnet.bias.vectors import absolute, is_vector_file
-from srnet.config.fields import option
-from srnet.core.errors import UserError, check_ranges, choose
+from srnet.config.fields import Described, option
+from srnet.config.values import Count, Rate, Share
+from srnet.core.errors import UserError
 from srnet.core.files import require_readable, sha256
 from srnet.core.names import EMBEDDED
 from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, load_task, shortcut_of_spec
 from srnet.experiment.nodes.models import Pretrained
-from srnet.experiment.nodes.objectives import CE
+from srnet.experiment.nodes.objectives import CE, Temperature
 from srnet.experiment.nodes.training import FineTune
 from srnet.models.backbones import backbone_hash
-from srnet.tasks.base import SHORTCUTS, Shortcut
+from srnet.tasks.base import Shortcut
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.settings import TrainingSettings
 
@@ -37,6 +38,7 @@ class BiasModel(Node):
     """Overlap: two more features, as in the original authors' tool."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_named(self.shortcut)
         if self.vectors is not None:  # what is stored can be read from any folder
             object.__setattr__(self, "vectors", absolute(self.vectors))
@@ -111,6 +113,7 @@ class WeakModel(Node):
     second: FineTune
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         one, other = self.first.part, self.second.part
         if one is None or other is None or not (one[1] <= other[0] or other[1] <= one[0]):
             raise UserError("the two weak models must be trained on different parts of the data", f"not {one}, {other}")
@@ -156,7 +159,7 @@ Bias = BiasModel | WeakModel
 
 
 @dataclass(frozen=True)
-class BiasSpec:
+class BiasSpec(Described):
     """How a shortcut is measured, independent of task and backbone."""
 
     shortcut: Shortcut | None = None
@@ -167,19 +170,14 @@ class BiasSpec:
     """overlap, claim: parts of the cross-fitting."""
     extended: bool = False
     """overlap: two more features, as in the original authors' tool."""
-    examples: int = option(2000, name="--weak-examples")
+    examples: Count = option(2000, name="--weak-examples")
     """unknown: training examples of each weak model."""
     epochs: float = option(3.0, name="--weak-epochs")
     """unknown: training epochs of the weak models."""
-    learning_rate: float = option(5e-5, name="--weak-learning-rate")
+    learning_rate: Rate = option(5e-5, name="--weak-learning-rate")
     """unknown: learning rate of the weak models."""
     backbone: str | None = option(None, name="--weak-backbone")
     """unknown: a smaller backbone for the weak models. Default: the one that is debiased."""
-
-    def __post_init__(self) -> None:
-        if self.shortcut is not None:
-            choose("shortcut", self.shortcut, SHORTCUTS)
-        check_ranges(self, {"examples": (1, 1e9)})
 
     def resolved(self, folder: Path) -> BiasSpec:
         """The same with absolute paths; relative ones start at `folder`."""
@@ -219,14 +217,14 @@ _BIAS_OPTIONS: dict[Shortcut, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Needs:
+class Needs(Described):
     """What an objective learns from besides the data: keyword arguments of `finetune` and `prune`."""
 
     teacher: str | None = None
     """Key of a full model: for objective confreg one trained with CE, for --distil any model."""
-    distil: float | None = None
+    distil: Share | None = None
     """Share of the loss that imitates --teacher, e.g. 0.5."""
-    temperature: float = option(2.0, name="--distil-temperature")
+    temperature: Temperature = option(2.0, name="--distil-temperature")
     """Temperature of the distillation."""
     bias: BiasSpec = option(BiasSpec(), heading="Bias model")
     """How the shortcut is measured."""

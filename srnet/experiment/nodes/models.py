@@ -128,6 +128,7 @@ class Rewind(ModelNode):
     to: ModelNode
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.subnetwork.pretrained != self.to.pretrained:
             raise UserError("a mask can only be rewound to a model on the same backbone, task and seed")
 

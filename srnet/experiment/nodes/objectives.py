@@ -6,10 +6,12 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from srnet.config.fields import Described
+from srnet.config.values import Range, Share
 from srnet.core.errors import UserError, choose
 from srnet.experiment.nodes.base import Node
 from srnet.experiment.nodes.models import Evaluate, ModelNode, answers_of
@@ -18,8 +20,8 @@ from srnet.objectives.base import OBJECTIVES, RegisteredLoss, parse_objective
 from srnet.tasks.base import Task, TrainingData
 from srnet.tasks.splits import Split
 
-HOTTEST = 1000.0
-"""The highest temperature: beyond it the answers of any teacher are practically uniform."""
+Temperature = Annotated[float, Range(above=0, most=1000)]
+"""The temperature of a distillation. Above the highest one the answers of any teacher are practically uniform."""
 
 
 @dataclass(frozen=True)
@@ -120,13 +122,13 @@ NEEDS: dict[str, Need] = {"bias": _Bias(), "teacher": _Teacher(), "early": _Earl
 
 
 @dataclass(frozen=True)
-class Objective:
+class Objective(Described):
     name: str
     bias: Node | None = None
     teacher: Evaluate | None = None
-    distillation: float | None = None
+    distillation: Share | None = None
     """The share of the loss that imitates the teacher; None: no distillation."""
-    temperature: float = 2.0
+    temperature: Temperature = 2.0
     """Of the distillation."""
     options: tuple[tuple[str, Any], ...] = ()
     """Those of the loss that differ from its defaults."""
@@ -134,17 +136,10 @@ class Objective:
     """The nodes of its inputs other than a bias model and a teacher, by need."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         loss, given = parse_objective(self.name)
         object.__setattr__(self, "name", loss.name)
         object.__setattr__(self, "options", tuple(loss.changed(given | dict(self.options)).items()))
-        if self.distillation is not None and not 0.0 < self.distillation <= 1.0:
-            raise UserError(
-                f"distillation {self.distillation:g} is out of range", "it is a share of the loss: above 0, at most 1"
-            )
-        if not 0.0 < self.temperature <= HOTTEST:
-            raise UserError(
-                f"temperature {self.temperature:g} is out of range", f"give a number above 0, at most {HOTTEST:g}"
-            )
         for name in (*self.needs, *self.nodes):
             what = NEEDS[choose("need", name, NEEDS)].what
             needed = name in self.needs and what is not None

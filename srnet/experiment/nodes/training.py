@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
-from srnet.core.errors import UserError, choose
+from srnet.config.values import Count
+from srnet.core.errors import UserError
 from srnet.experiment.nodes.base import Node, load_task
 from srnet.experiment.nodes.models import ModelNode, shared_backbone
 from srnet.experiment.nodes.objectives import CE, Objective
@@ -28,10 +29,10 @@ class Training(ModelNode):
     data: TrainingData = "id"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         # predictions are matched by position, so those for another task would be meaningless
         if any(node.task_spec != self.task_spec for node in self.objective.nodes.values()):
             raise UserError(f"objective '{self.objective.label}' learns from another task than {self.task_spec.name}")
-        choose("training data", self.data, ("id", "id+ood"))
         self.objective.check_data(self.data)
 
     def check(self) -> None:
@@ -123,12 +124,12 @@ class Trajectory(Training):
     parent: ModelNode
     objective: Objective
     training: TrainingSettings
-    steps: tuple[int, ...]
+    steps: tuple[Count, ...]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.steps or min(self.steps) < 1:
-            raise UserError(f"steps of a fine-tuning start at 1, not {list(self.steps)}")
+        if not self.steps:
+            raise UserError("a trajectory keeps at least one step")
         self.check_no_patience()
         self.check_no_scores()
 
@@ -156,6 +157,7 @@ class Moment(ModelNode):
     step: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.step not in self.trajectory.steps:
             raise UserError(f"step {self.step} was not kept", f"kept: {list(self.trajectory.steps)}")
 

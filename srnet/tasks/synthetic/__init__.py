@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import Annotated
 
-from srnet.config.fields import option
-from srnet.core.errors import UserError, check_ranges, choose
+from srnet.config.fields import Described, option
+from srnet.config.values import NotNegative, OneOf, Range
+from srnet.core.errors import UserError
 from srnet.tasks.base import Shortcut, Task, register_task
 from srnet.tasks.splits import Split, SplitKind
 from srnet.tasks.synthetic.cues import Cues, Draw
@@ -18,45 +19,41 @@ _GRADES = 3
 """No cue, a weak one and a strong one."""
 _CHALLENGED = (0, 1)
 """The labels of the challenge sets: both of two; of three the decided ones, as in FEVER-Symmetric."""
-_MOST_EXAMPLES = 10_000_000
-"""Of a split: they are held in memory."""
+_Size = Annotated[int, Range(1, 10_000_000)]
+"""Examples of a split: they are held in memory."""
 
 
 @register_task(names=EMBEDDED_TASKS)
 @dataclass(frozen=True)
-class SyntheticTask:
+class SyntheticTask(Described):
     """A task of the embedded benchmark; the same fields always give the same examples."""
 
-    name: str = option("inference", name="--task")
+    name: Annotated[str, OneOf(EMBEDDED_TASKS)] = option("inference", name="--task")
     """Task of the embedded benchmark: inference, paraphrase or verification."""
-    noise: float | None = None
+    noise: Annotated[float, Range(0, below=0.5)] | None = None
     """How often the relation between the texts is not that of the label. Default 0.06; 0.08 for verification."""
-    strengths: tuple[float, ...] = (0.0, 1.0, 4.0)
+    strengths: tuple[Annotated[float, Range(0, 20)], ...] = (0.0, 1.0, 4.0)
     """Log-odds with which no cue, a weak cue and a strong cue point at the label. The first is 0."""
-    frequencies: tuple[float, ...] | None = None
+    frequencies: tuple[NotNegative, ...] | None = None
     """How often there is no cue, a weak and a strong one, in any unit. Default 0,1,2; 1,1,3 for verification."""
-    train_size: int = 20_000
+    train_size: _Size = 20_000
     """Training examples."""
-    dev_size: int = 3_000
+    dev_size: _Size = 3_000
     """Examples of ID dev."""
-    ood_size: int = 2_000
+    ood_size: _Size = 2_000
     """Examples of each OOD set."""
     data_seed: int = 0
     """Seed of the examples."""
 
     def __post_init__(self) -> None:
-        choose("task", self.name, EMBEDDED_TASKS)
-        cues = self.cues
-        if not 0.0 <= cues.noise < 0.5:
-            raise UserError(f"noise {cues.noise:g} is out of range", "it is a share: 0 <= noise < 0.5")
-        if len(self.strengths) != _GRADES or self.strengths[0] or not all(0 <= s <= 20 for s in self.strengths):
-            raise UserError(f"strengths {list(self.strengths)}: give three from 0 to 20, the first of them 0")
-        often = cues.frequencies
-        if len(often) != _GRADES or not all(0 <= f < math.inf for f in often) or not sum(often):
-            raise UserError(f"frequencies {list(often)}: give three, none negative and one above 0")
+        super().__post_init__()
+        if len(self.strengths) != _GRADES or self.strengths[0]:
+            raise UserError(f"strengths {list(self.strengths)}: give three, the first of them 0")
+        often = self.cues.frequencies
+        if len(often) != _GRADES or not sum(often):
+            raise UserError(f"frequencies {list(often)}: give three, one above 0")
         if often[0] and EMBEDDED_TASKS[self.name].shortcut == "overlap":
             raise UserError(f"'{self.name}': two texts always share some number of words", "begin frequencies with 0")
-        check_ranges(self, dict.fromkeys(("train_size", "dev_size", "ood_size"), (1, _MOST_EXAMPLES)))
 
     @property
     def shortcut(self) -> Shortcut:
