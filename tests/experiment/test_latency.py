@@ -244,7 +244,7 @@ HEAD = {"granularity": ["head"]}
         ({"speedups": [2], "sparsities": [0.5]}, "speedups"),
         ({}, "speedups"),
         ({"speedups": [2]}, "speed-up"),
-        ({"speedups": [0], "options": HEAD}, "speed-up 0"),
+        ({"speedups": [0], "options": HEAD}, "speedups"),
         ({"speedups": [2], "pruner": "l0", "prune": "ce"}, "'l0'"),
         ({"sparsities": [0.5], "options": {"speedup": 2}}, "'speedup'"),
         ({"speedups": [2], "options": {**HEAD, "latency": {"head": 1}}}, "'neuron'"),
