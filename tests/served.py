@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from audited import NLI, Scripted, split_of
 
-from srnet.audit.classifiers import match
 from srnet.audit.rows import word_overlap
 from srnet.bias.model import fit_bias_scorer
+from srnet.models.model import match
 from srnet.page.app import make_app, make_server
 from srnet.page.comparison import ComparedRows
 from srnet.page.pair import PairView, Shortcut, TrainingRows

@@ -102,6 +102,7 @@ ONLY_PRINTED = {
     "ctx": "the line as it was typed",
     "json": "how the result is printed",
     "key": "how the result is printed",
+    "task": "finetune and prune: with a backbone, the model",
     "subcases": "how the result is printed",
     "dry_run": "another function: plan, plan_find",
     "measure": "of that function",

@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
 
-from srnet.audit.classifiers import Source, load_classifier
-from srnet.bias.vectors import WordVectors
+from srnet.bias.vectors import read_vectors
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError, printable
 from srnet.core.files import (
@@ -31,11 +30,11 @@ from srnet.core.files import (
     writing,
 )
 from srnet.core.names import file_name
-from srnet.core.sealed import read_sealed
-from srnet.experiment.store import Store
 from srnet.models.checkpoints import read_config
-from srnet.models.formats.imports import read_reference
+from srnet.models.exported import EXPORT
 from srnet.models.formats.smp import read_smp
+from srnet.models.open import open_classifier
+from srnet.models.published import read_reference
 from srnet.recipes.demo import demo_recipe
 from srnet.tasks.describe import describe_files
 from srnet.tasks.files import FilesTask
@@ -155,10 +154,10 @@ READERS: dict[str, Callable[[Path], object]] = {
     "data": open_data,
     "SMP mask": lambda path: read_smp(path, {}),
     "torch mask": lambda path: read_reference(path, {}),
-    "vectors": lambda path: WordVectors.read(str(path)),
+    "vectors": lambda path: read_vectors(str(path), None),
     "model": lambda path: read_config(str(path.parent)),
-    "export": lambda path: read_sealed(path.parent, "card.json"),
-    "classifier": lambda path: load_classifier(Source(str(path.parent), Store(path.parent / "store"))),
+    "export": lambda path: EXPORT.read(path.parent),
+    "classifier": lambda path: open_classifier(path.parent),
 }
 
 

@@ -27,7 +27,7 @@ from srnet.core.network import NO_TELEMETRY, OFFLINE, _own_folder, guarded_hub, 
 from srnet.experiment.engine import Engine
 from srnet.experiment.ray import import_ray
 from srnet.models.checkpoints import read_config, read_model, read_tokenizer
-from srnet.models.formats.onnx import import_onnxruntime
+from srnet.models.formats.graphs import import_onnxruntime
 from srnet.tasks.reading import read_rows
 from srnet.tasks.synthetic import SyntheticTask
 

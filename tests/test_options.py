@@ -57,7 +57,7 @@ def error_of(*words: str, names: Iterable[str] = ()) -> str:
 
 
 def help_of(*words: str) -> str:
-    result = CliRunner().invoke(app, [*words, "--help"], catch_exceptions=False)
+    result = CliRunner().invoke(app, [*words, "--help-all"], catch_exceptions=False)
     assert result.exit_code == 0
     return result.output
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from srnet.audit.classifiers import Classifier
 from srnet.audit.contrast import FLIP, SAME, Changed, Expected, Row, Rule
 from srnet.audit.measures import b_minus_a
 from srnet.audit.rows import collect_logits
 from srnet.core.errors import UserError
 from srnet.evaluation.significance import Interval
+from srnet.models.model import Classifier
 from srnet.tasks.splits import Split
 
 _EXAMPLES = 20

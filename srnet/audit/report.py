@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from srnet.audit.classifiers import Matched
 from srnet.audit.measures import (
     Calibration,
     Loyalty,
@@ -24,6 +23,7 @@ from srnet.audit.outcomes import RuleOutcome
 from srnet.audit.rows import Judged, judge_split
 from srnet.audit.shortcut import Dependence, ShortcutSides, dependences, shortcut_sides
 from srnet.evaluation.significance import Interval
+from srnet.models.model import Matched
 from srnet.tasks.base import Task
 
 T = TypeVar("T")

@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 from scipy.special import softmax
 
-from srnet.audit.classifiers import Classifier
 from srnet.bias.features import overlap_features
 from srnet.core.arrays import finite_logits
 from srnet.core.errors import UserError
+from srnet.models.model import Classifier
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split

@@ -19,6 +19,7 @@ from srnet.config.fields import Option, Values, arguments, options_of
 from srnet.config.values import EMPTY_PATH, FLAG, TEXT
 from srnet.core.errors import UserError, choose
 
+HELP_ALL = "--help-all"
 LINE = "srnet.line"
 """Where the context of a command has its line, as it was typed."""
 
@@ -138,8 +139,10 @@ class Command(TyperCommand):
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise TypeError(f"two fields make the option {twice[0]}; give one of them another name: option(name=...)")
+        hidden = {_key(name, each) for name, group in self.groups.items() for each in group.options if each.expert}
+        self.hidden = set() if HELP_ALL in args else hidden
         try:
-            rest = super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, ["--help" if word == HELP_ALL else word for word in args])
         except typer.TyperException as error:
             for group in self.groups.values():
                 group.explain(getattr(error, "option_name", ""))
@@ -153,13 +156,15 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
+        for parameter in (each for each in self.get_params(ctx) if each.name not in self.hidden):
             default = "Arguments" if parameter.param_type_name == "argument" else "Options"
             heading = getattr(parameter, "rich_help_panel", None) or default
             sections.setdefault(heading, []).extend(filter(None, [parameter.get_help_record(ctx)]))
         for group in self.groups.values():
             for name, entry in group.entries.items():
                 sections.setdefault(f"{group.heading}s", []).append((name, first_line(entry)))
+        if self.hidden:
+            sections.setdefault("Options", []).append((HELP_ALL, f"Show {len(self.hidden)} further options and exit."))
         for heading, rows in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)

@@ -143,7 +143,8 @@ class _Number(Kind):
     def convert(self, value: Any) -> Any:
         if not isinstance(value, self.abstract) or isinstance(value, bool):
             raise UserError(f"{value!r:.80} is not {self.what}")
-        if self.limits and value not in self.limits:
+        number: Any = value
+        if self.limits and number not in self.limits:
             said = f"{value:g}" if isinstance(value, float) else shortened(str(value), 80)
             raise UserError(f"{said} is out of range", f"it must be {str(self.limits) or 'finite'}")
         return self.type(value)

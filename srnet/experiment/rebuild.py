@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 from srnet.config.fields import DESCRIBED
@@ -59,3 +60,20 @@ def stored_model(store: Store, prefix: str) -> ModelNode:
     if not isinstance(node, ModelNode) or node.holds_several_models:
         raise UserError(f"artifact {prefix} is not a model but of kind {type(node).__name__}", "see `srnet store ls`")
     return node
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredModels:
+    """The models of a store by key, for `open_model`."""
+
+    store: Store
+
+    def keys(self) -> list[str]:
+        return self.store.keys()
+
+    def path(self, key: str) -> Path:
+        return self.store.path(key)
+
+    def find(self, prefix: str) -> ModelNode:
+        """The model whose key begins with `prefix`."""
+        return stored_model(self.store, prefix)

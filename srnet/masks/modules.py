@@ -182,7 +182,8 @@ class UnitMask(nn.Module):
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         gates = self.units(torch.ones_like(self.units.scores)).to(weight.dtype)
-        return weight * gates[self.unit_of].unsqueeze(1 - self.dim)
+        masked: torch.Tensor = weight * gates[self.unit_of].unsqueeze(1 - self.dim)
+        return masked
 
 
 class GateMask(_Scores):

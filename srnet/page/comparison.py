@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from srnet.audit.classifiers import Matched
 from srnet.audit.rows import collect_logits, disagreements, judge_split
 from srnet.core.errors import UserError
+from srnet.models.model import Matched
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split
 

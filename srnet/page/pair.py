@@ -12,7 +12,6 @@ from scipy.sparse import csr_matrix, vstack
 from scipy.special import log_softmax, softmax
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from srnet.audit.classifiers import Matched, Source, load_classifier, match
 from srnet.audit.rows import collect_logits, word_overlap
 from srnet.audit.run import find_shortcut
 from srnet.bias.features import chunks, tokenise, words
@@ -21,6 +20,8 @@ from srnet.experiment.compute import word_vectors
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec, WeakModel
+from srnet.models.model import Matched, match
+from srnet.models.open import open_model
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split
@@ -100,7 +101,7 @@ def load_shortcut(spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None) 
 def _weak_model(node: WeakModel, spec: TaskSpec, engine: Engine) -> Shortcut:
     """The one of the two weak models that also scores dev and the OOD sets."""
     task = load_task(spec)
-    model = match(load_classifier(Source(node.first.key, engine.store, any(task.train.text_b))), task.labels)
+    model = match(open_model(node.first.key, engine.models, pairs=any(task.train.text_b)), task.labels)
     start, end = node.first.part or (0, 0)
     about = f"no features, but a model of {node.first.pretrained.backbone} trained on {end - start:,} examples"
     return Shortcut(about, lambda text_a, text_b: log_softmax(model.logits(text_a, text_b), axis=1))

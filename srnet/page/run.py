@@ -8,12 +8,12 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from srnet.audit.classifiers import Classifier, task_of
-from srnet.audit.run import load_models
+from srnet.audit.run import load_models, task_of
 from srnet.core.errors import UserError
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
+from srnet.models.model import Classifier
 from srnet.page.comparison import ComparedRows
 from srnet.page.options import PageOptions
 from srnet.page.pair import PairView, TrainingRows, load_shortcut
@@ -34,14 +34,14 @@ def open_page(
 ) -> None:
     """Serve a local page with two models side by side until Ctrl-C.
 
-    A and B are keys of the store, folders, hub names, or any `srnet.audit.classifiers.Classifier`. Without `task`,
+    A and B are keys of the store, folders, hub names, or any `srnet.models.model.Classifier`. Without `task`,
     the page is about that of A, a key. `ready` is called with the address once the page can be opened.
     """
     _check_extra()
     from srnet.page.app import make_app, make_server
 
     engine, options = engine or Engine(), options or PageOptions()
-    task = task or task_of(a, engine.store)
+    task = task or task_of(a, engine)
     with bind(options.port) as listener:
         view = load_view([a, b], task, engine, options.max_length, bias)
         rows = ComparedRows(view.task, view.models)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from srnet.config.fields import option
 from srnet.config.values import NotNegative, Positive, Share
 from srnet.core.lazy import nn, torch
 from srnet.masks.budget import Sparsity, divide_budget
@@ -40,7 +41,7 @@ class StaticLocal(OfUnits):
     """Final lambda of the penalty on the mean of sigmoid(S), which grows on the cubic curve."""
     targets: Targets = LAYERS
     """Which matrices are masked."""
-    penalty_until: Literal["ramp", "end"] = "ramp"
+    penalty_until: Literal["ramp", "end"] = option("ramp", expert=True)
     """When the final lambda is reached: with the final sparsity (ramp), or at the end of the run, as published."""
 
     def __post_init__(self) -> None:
@@ -63,7 +64,7 @@ class StaticShared(StaticLocal):
     """SMP-S: like SMP-L, but matrices of one kind (all queries, ...) share a budget by the mean of sigmoid(S / p)."""
 
     name: ClassVar[str] = "smp-s"
-    temperature: Positive | None = None
+    temperature: Positive | None = option(None, expert=True)
     """p, by which scores are divided to share the budget. Default 1, and 4 for a sparsity of 0.3 or less."""
 
     def smoothing(self) -> float:
