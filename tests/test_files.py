@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
 
-from srnet.bias.vectors import read_vectors
+from srnet.bias.vectors import WordVectors
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError, printable
 from srnet.core.files import (
@@ -154,7 +154,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "data": open_data,
     "SMP mask": lambda path: read_smp(path, {}),
     "torch mask": lambda path: read_reference(path, {}),
-    "vectors": lambda path: read_vectors(str(path), None),
+    "vectors": lambda path: WordVectors.read(str(path)),
     "model": lambda path: read_config(str(path.parent)),
     "export": lambda path: EXPORT.read(path.parent),
     "classifier": lambda path: open_classifier(path.parent),
