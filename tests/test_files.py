@@ -34,7 +34,7 @@ from srnet.models.checkpoints import read_config
 from srnet.models.exported import EXPORT
 from srnet.models.formats.smp import read_smp
 from srnet.models.open import open_classifier
-from srnet.models.published import read_reference
+from srnet.models.published import _read_reference
 from srnet.recipes.demo import demo_recipe
 from srnet.tasks.describe import describe_files
 from srnet.tasks.files import FilesTask
@@ -153,7 +153,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "checksum": sha256,
     "data": open_data,
     "SMP mask": lambda path: read_smp(path, {}),
-    "torch mask": lambda path: read_reference(path, {}),
+    "torch mask": lambda path: _read_reference(path, {}),
     "vectors": lambda path: WordVectors.read(str(path)),
     "model": lambda path: read_config(str(path.parent)),
     "export": lambda path: EXPORT.read(path.parent),

@@ -30,7 +30,7 @@ from srnet.experiment.known import known_about
 from srnet.experiment.nodes.models import Pretrained
 from srnet.experiment.store import Store
 from srnet.models.formats.base import Source
-from srnet.models.formats.card import scores_on_card
+from srnet.models.formats.card import _scores_on_card
 from srnet.models.formats.merged import Merged
 from srnet.models.formats.onnx import Onnx
 from srnet.models.formats.shrunk import Shrunk
@@ -41,10 +41,10 @@ from srnet.tasks.synthetic import SyntheticTask
 from srnet.timing.measuring import (
     Measured,
     Timing,
+    _time_models,
     _timing,
     interleaved,
     speed_against_scores,
-    time_models,
 )
 from srnet.timing.pace import Pace
 
@@ -149,7 +149,7 @@ def test_quartiles_by_hand() -> None:
 
 def test_a_text_that_is_too_long_for_one_of_them() -> None:
     models = {name: in_memory(name, tiny(kind)) for name, kind in (("short", "bert"), ("other", "mpnet"))}
-    found = time_models(models, Pace(rounds=2, lengths=(8, 200), batch=2))
+    found = _time_models(models, Pace(rounds=2, lengths=(8, 200), batch=2))
     assert [[t.length for t in each] for each in found] == [[8, 8], [8, 8]]
     table = _table([Measured("short", "torch", 1, 1, None, tuple(found[0]))], Pace(lengths=(8, 200), batch=2))
     assert "too long" in [row[2] for row in table.rows]
@@ -251,7 +251,7 @@ def test_a_panel_for_every_score() -> None:
 )  # fmt: skip
 def test_a_card_of_somebody_else_names_no_scores(text: str, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(text)
-    assert scores_on_card(tmp_path) == {}
+    assert _scores_on_card(tmp_path) == {}
 
 
 def test_a_picture_is_refused_before_anything_is_measured(

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import srnet
 from srnet.cli.program import app
-from srnet.config.fields import Option, as_cli_args, docs_of, option, options_of
+from srnet.config.fields import Option, _docs_of, as_cli_args, option, options_of
 from srnet.config.values import FLAG
 from srnet.core.errors import UserError
 from srnet.experiment.nodes.bias import BiasSpec
@@ -256,8 +256,8 @@ class Sample:
 
 
 def test_docs_are_read_below_the_fields() -> None:
-    assert docs_of(Sample) == {"path": "Where it lies."}
-    assert docs_of(type("Made", (), {})) == {}, "without a source there is no text"
+    assert _docs_of(Sample) == {"path": "Where it lies."}
+    assert _docs_of(type("Made", (), {})) == {}, "without a source there is no text"
 
 
 def test_names_defaults_and_what_is_left_out() -> None:
