@@ -110,7 +110,7 @@ class _MethodCallback(TrainerCallback):  # type: ignore[misc]
         self.figures |= {name: float(v) for name, v in (logs or {}).items() if isinstance(v, (int, float))}
 
 
-class SubnetworkTrainer(Trainer):  # type: ignore[misc]
+class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
     """`Trainer` with our objective, batch order, evaluation by tokens, and atomic checkpoints."""
 
     def __init__(self, run: Run, total: int, args: TrainingArguments, ranks: Ranks) -> None:
@@ -331,7 +331,7 @@ def train(run: Run) -> Result:
         if run.loss_state is not None:
             run.loss_state.prepare(torch.from_numpy(run.train.labels), **run.train.extras)
         with _tensorboard_in(run.tracker_folder):
-            trainer = SubnetworkTrainer(run, total, arguments, ranks)
+            trainer = _SubnetworkTrainer(run, total, arguments, ranks)
         ranks.seed_dropout(run.settings.seed)
         return trainer.result(trainer.complete())
 
