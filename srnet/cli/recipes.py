@@ -18,7 +18,7 @@ from srnet.core.errors import UserError
 
 
 @dataclass(frozen=True)
-class Limits:
+class _Limits:
     """What `srnet claims` may compute."""
 
     until_answered: bool = option(False, alone=True)
@@ -32,7 +32,7 @@ class Limits:
 FIGURES = "fig2 ... fig8, figA1, figA2, figA3, tab5, tab6, or all of these; smp, robust-smp. Several are fine."
 Figures = Annotated[list[str], typer.Argument(help=FIGURES)]
 ClaimOptions = Annotated[Given, Fields("Options", "srnet.recipes.order:Order", without=("other_backbones", "lines"))]
-LimitOptions = Annotated[Given, Fields("Options", Limits)]
+LimitOptions = Annotated[Given, Fields("Options", _Limits)]
 Spec = Annotated[Path, typer.Argument(help="A YAML file with task, lines, seeds and settings.")]
 RunOptions = Annotated[Given, Fields("Run", Run, show_defaults=False)]
 ClaimRun = Annotated[Given, Fields("Run", Run, only=("engine", "workers", "store"), show_defaults=False)]

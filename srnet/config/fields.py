@@ -136,7 +136,7 @@ def options_of(cls: Any, default: Any = None) -> list[Option]:
     if not dataclasses.is_dataclass(cls):
         return []
     owner: Any = cls
-    docs, hints, found = docs_of(owner), hints_of(owner), list[Option]()
+    docs, hints, found = _docs_of(owner), hints_of(owner), list[Option]()
     for field in dataclasses.fields(cls):
         if field.metadata.get("name", "") is None:
             continue
@@ -166,7 +166,7 @@ def default_of(field: dataclasses.Field[Any]) -> Any:
 
 
 @cache
-def docs_of(cls: type) -> dict[str, str]:
+def _docs_of(cls: type) -> dict[str, str]:
     """The docstrings below the fields of a dataclass and its bases, each on one line; none where there is no source."""
     found: dict[str, str] = {}
     for each in reversed([base for base in cls.__mro__ if dataclasses.is_dataclass(base)]):

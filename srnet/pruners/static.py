@@ -99,15 +99,15 @@ class _StaticShared(_Static):
     def counts(self, scores: Mapping[str, torch.Tensor], totals: Mapping[str, int], step: int) -> dict[str, int]:
         local = super().counts(scores, totals, step)
         least = 0 if self.pruner.granularity == WEIGHT else 1  # a block without any unit would be no block
-        return shared_counts(scores, local, totals, self.pruner.smoothing(), least)
+        return _shared_counts(scores, local, totals, self.pruner.smoothing(), least)
 
 
-def matrix_kind(name: str) -> str:
+def _matrix_kind(name: str) -> str:
     """The name of a matrix without its layer number, such as `encoder.layer.*.attention.self.query`."""
     return re.sub(r"(?<=\.)\d+(?=\.)", "*", name)
 
 
-def shared_counts(
+def _shared_counts(
     scores: Mapping[str, torch.Tensor],
     local: Mapping[str, int],
     totals: Mapping[str, int],
@@ -121,7 +121,7 @@ def shared_counts(
     """
     kinds: dict[str, list[str]] = {}
     for name in sorted(scores):
-        kinds.setdefault(matrix_kind(name), []).append(name)
+        kinds.setdefault(_matrix_kind(name), []).append(name)
     means = torch.stack([torch.sigmoid(each / temperature).mean() for each in scores.values()])
     shares = dict(zip(scores, means.tolist(), strict=True))  # at once: each `tolist` would wait for a GPU
     counts: dict[str, int] = {}

@@ -27,7 +27,7 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
     Errors begin with `where`. Relative paths start from `folder`.
     """
     if _is_task_file(values):
-        return load_task_file(folder / values)
+        return _load_task_file(folder / values)
     with located(where):
         if isinstance(values, str):
             values = _named(values)
@@ -68,7 +68,7 @@ def _changed(task: Any, changes: Mapping[str, Any]) -> TaskSpec:
     return changed
 
 
-def load_task_file(path: Path) -> TaskSpec:
+def _load_task_file(path: Path) -> TaskSpec:
     """A YAML file that holds a task alone: the same mapping as under a recipe's `task`."""
     values = read_yaml(path)
     if _is_task_file(values):  # which might name this one again

@@ -16,7 +16,7 @@ from srnet.experiment.nodes.bias import BiasModel
 from srnet.experiment.nodes.models import Evaluate, Pretrained, Rewind
 from srnet.experiment.nodes.objectives import CE, ConfReg, Distilled, PoE, Reweight
 from srnet.experiment.nodes.training import FineTune, Prune
-from srnet.experiment.rebuild import rebuild, stored_model, stored_node
+from srnet.experiment.rebuild import _stored_node, rebuild, stored_model
 from srnet.masks.targets import Targets
 from srnet.pruners.imp import IMP, RewoundIMP
 from srnet.pruners.magnitude import OneShot
@@ -81,7 +81,7 @@ def test_only_known_types_are_built() -> None:
 def test_from_a_key(engine: Engine, raw: Pretrained, tiny_task: SyntheticTask) -> None:
     bias = BiasModel(tiny_task)
     engine.execute([raw, bias])
-    assert stored_node(engine.store, bias.key) == bias
+    assert _stored_node(engine.store, bias.key) == bias
     assert stored_model(engine.store, raw.key[:8]) == raw
     with refused(bias.key, "BiasModel"):
         stored_model(engine.store, bias.key)
@@ -96,5 +96,5 @@ def test_a_key_whose_data_changed_is_refused(engine: Engine, tiny_backbone: str,
     load_task.cache_clear()
     (tmp_path / "d.csv").write_text(rows + "c,b,no\n")
     with refused(node.key, "data"):
-        stored_node(engine.store, node.key)
+        _stored_node(engine.store, node.key)
     load_task.cache_clear()

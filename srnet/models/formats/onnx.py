@@ -102,14 +102,14 @@ class Onnx(Format):
     ) -> tuple[list[str], dict[str, float]]:
         """Remarks on the graph, and its scores."""
         graph, sample = folder / GRAPH, sample_of(source.task, base, source.max_length)
-        samples = [*sample_batches(base.tokenizer, base.max_length(source.max_length)), *sample.batches]
+        samples = [*_sample_batches(base.tokenizer, base.max_length(source.max_length)), *sample.batches]
         where = f" on {sample.name} and random texts"
-        write_graph(model, samples[0], graph)
+        _write_graph(model, samples[0], graph)
         expected = [_logits(model, batch) for batch in samples]
         remarks = [_checked(_difference(graph, samples, expected), expected) + where]
         scores = before = _scores(graph, source, base)
         if self.int8:
-            quantise(graph)
+            _quantise(graph)
             remarks.append(f"int8: {_in_words(_difference(graph, samples, expected))}{where}")
             scores = _scores(graph, source, base)
             remarks += [f"int8, {name}: {before[name]:.1f} before, {scores[name]:.1f} after" for name in before]
@@ -135,7 +135,7 @@ def _logits_alone(model: Any, names: list[str]) -> nn.Module:
     return Logits().eval()
 
 
-def write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> None:
+def _write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> None:
     """Trace the model on a batch. Graphs of the exporter that does not trace cannot be quantised (torch 2.13)."""
     names = list(batch)
     if getattr(model.config, "use_cache", False):
@@ -161,7 +161,7 @@ def write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> No
         ) from error
 
 
-def quantise(path: Path) -> None:
+def _quantise(path: Path) -> None:
     """Dynamic quantisation in place: weights of 7 bits a channel, for 8 overflow on processors without VNNI."""
     import_onnxruntime()
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -223,7 +223,7 @@ def _before_second(tokenizer: Any) -> str:
 # --- is it the same model? -----------------------------------------------------------------------------------------
 
 
-def sample_batches(tokenizer: Any, max_length: int) -> Iterator[dict[str, torch.Tensor]]:
+def _sample_batches(tokenizer: Any, max_length: int) -> Iterator[dict[str, torch.Tensor]]:
     """Texts of random tokens: a batch of different lengths, one text alone, and texts that are cut."""
     generator = np.random.default_rng(0)
     for rows in ((3, 9), (5,), (1, 2, 30), (2 * max_length,)):
