@@ -233,7 +233,7 @@ class _Nested(Kind):
         self.type = type
 
     def convert(self, value: Any) -> Any:
-        return value if isinstance(value, self.type) else build(self.type, value)
+        return value if dataclasses.is_dataclass(value) else build(self.type, value)
 
 
 class _Either(Kind):
