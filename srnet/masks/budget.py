@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from srnet.core.errors import UserError
 from srnet.core.lazy import torch
 from srnet.masks.mask import Mask
+from srnet.masks.scores import check_sparsity
 
 Scope = Literal["local", "global"]
-
-
-def check_sparsity(sparsity: float) -> float:
-    if not 0.0 <= sparsity < 1.0:
-        raise UserError(f"sparsity {sparsity:g} is out of range", "it is the share that is pruned: 0 <= sparsity < 1")
-    return sparsity
 
 
 def prune_count(sparsity: float, total: int) -> int:

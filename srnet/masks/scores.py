@@ -7,13 +7,18 @@ from typing import Literal
 
 from srnet.core.errors import UserError
 from srnet.core.lazy import torch
-from srnet.masks.budget import check_sparsity
 
 Init = Literal["hard", "soft"]
 Cut = Literal["middle", "kth"]
 """The threshold between pruned and kept scores: halfway, or, as published, right above the k-th score."""
 BETA, LOW, HIGH = 2.0 / 3.0, -0.1, 1.1
 """The temperature of hard concrete gates, and the ends to which the sigmoid is stretched."""
+
+
+def check_sparsity(sparsity: float) -> float:
+    if not 0.0 <= sparsity < 1.0:
+        raise UserError(f"sparsity {sparsity:g} is out of range", "it is the share that is pruned: 0 <= sparsity < 1")
+    return sparsity
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,9 @@ from typing import ClassVar, TypeVar
 from srnet.config.fields import option
 from srnet.core.errors import UserError, choose
 from srnet.core.lazy import nn, torch
-from srnet.masks.budget import check_sparsity
 from srnet.masks.granularity import WEIGHT, Granularity, Groups, check_granularity, groups_of
 from srnet.masks.mask import Mask
-from srnet.masks.scores import Schedule
+from srnet.masks.scores import Schedule, check_sparsity
 from srnet.masks.targets import LAYERS, Targets
 from srnet.masks.timed import Latency
 from srnet.training.method import Method

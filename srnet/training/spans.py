@@ -144,7 +144,7 @@ def encode_windows(split: SpanSplit, tokenizer: Any, max_length: int, stride: in
     blocks = list(_blocks(split, tokenizer, max_length, stride))
     columns = {name: np.concatenate([block.columns[name] for block in blocks]) for name in blocks[0].columns}
     arrays = ("labels", "lengths", "example", "offsets", "answerable")
-    joined = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in arrays}
+    joined: dict[str, Any] = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in arrays}
     return Windows(columns=columns, pad=padding(tokenizer, columns), extras={}, **joined)
 
 
