@@ -170,7 +170,7 @@ def require_onnx() -> None:
 
 
 def open_graph(graph: Path) -> Graph:
-    """With as many threads as torch has."""
+    """The graph in a file, to be run with as many threads as torch has."""
     try:
         onnxruntime = import_onnxruntime()
     except ImportError as error:
