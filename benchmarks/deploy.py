@@ -23,10 +23,10 @@ from srnet.masks.granularity import groups_of
 from srnet.masks.shrink import shrink
 from srnet.masks.targets import LAYERS
 from srnet.masks.units import blocks_of
-from srnet.models.formats.graphs import GRAPH, GraphModel, open_graph
-from srnet.models.formats.onnx import quantise, write_graph
+from srnet.models.formats.graphs import GRAPH, GraphModel, open_graph, quantise
+from srnet.models.formats.onnx import _write_graph
 from srnet.models.model import OpenModel, in_memory
-from srnet.timing.measuring import time_models
+from srnet.timing.measuring import _time_models
 from srnet.timing.pace import Pace
 
 HEADS, NEURONS, LENGTH = 4, 870, 128
@@ -60,7 +60,7 @@ def models(folder: Path) -> dict[str, OpenModel]:
         for kind in ("", " int8"):
             place = folder / f"{name}{kind}"
             place.mkdir()
-            write_graph(model, batch, place / GRAPH)
+            _write_graph(model, batch, place / GRAPH)
             if kind:
                 quantise(place / GRAPH)
             found[f"{name}{kind}, onnxruntime"] = GraphModel(
@@ -85,7 +85,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         measured = models(Path(folder))
         sizes = {name: model.bytes for name, model in measured.items()}
-        timings = [found[0] for found in time_models(measured, pace)]
+        timings = [found[0] for found in _time_models(measured, pace)]
     table = Table(title=f"BERT-base, {LENGTH} tokens, one text, {given.threads} threads, torch {torch.__version__}")
     for name in ("model", "ms", "times dense in torch", "quartiles", "target", "met", "MB"):
         table.add_column(name, justify="left" if name == "model" else "right")

@@ -30,7 +30,7 @@ from srnet.experiment.known import known_about
 from srnet.experiment.nodes.models import Pretrained
 from srnet.experiment.store import Store
 from srnet.models.formats.base import Source
-from srnet.models.formats.card import scores_on_card
+from srnet.models.formats.card import _scores_on_card
 from srnet.models.formats.merged import Merged
 from srnet.models.formats.onnx import Onnx
 from srnet.models.formats.shrunk import Shrunk
@@ -41,10 +41,10 @@ from srnet.tasks.synthetic import SyntheticTask
 from srnet.timing.measuring import (
     Measured,
     Timing,
+    _time_models,
     _timing,
     interleaved,
     speed_against_scores,
-    time_models,
 )
 from srnet.timing.pace import Pace
 
@@ -76,7 +76,7 @@ def test_every_format_side_by_side(folders: Path, tiny_backbone: str) -> None:
         assert all(0 < t.p25 <= t.p50 <= t.p75 <= t.p95 for t in each.timings)
         assert json.loads(json.dumps(each.facts()))["timings"][0]["per_second"] > 0
     assert all(timing.ratio == (1.0, 1.0, 1.0) for timing in found[0].timings)
-    assert _table(found, QUICK).row_count == 7
+    assert len(_table(found, QUICK).rows) == 7
 
 
 def test_a_model_on_a_gpu_runs_there_until_its_logits_are_back() -> None:
@@ -149,10 +149,10 @@ def test_quartiles_by_hand() -> None:
 
 def test_a_text_that_is_too_long_for_one_of_them() -> None:
     models = {name: in_memory(name, tiny(kind)) for name, kind in (("short", "bert"), ("other", "mpnet"))}
-    found = time_models(models, Pace(rounds=2, lengths=(8, 200), batch=2))
+    found = _time_models(models, Pace(rounds=2, lengths=(8, 200), batch=2))
     assert [[t.length for t in each] for each in found] == [[8, 8], [8, 8]]
     table = _table([Measured("short", "torch", 1, 1, None, tuple(found[0]))], Pace(lengths=(8, 200), batch=2))
-    assert "too long" in list(table.columns[2].cells)
+    assert "too long" in [row[2] for row in table.rows]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -251,7 +251,7 @@ def test_a_panel_for_every_score() -> None:
 )  # fmt: skip
 def test_a_card_of_somebody_else_names_no_scores(text: str, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(text)
-    assert scores_on_card(tmp_path) == {}
+    assert _scores_on_card(tmp_path) == {}
 
 
 def test_a_picture_is_refused_before_anything_is_measured(

@@ -67,7 +67,7 @@ class Predictions:
         return np.asarray(self.probabilities[np.arange(len(self.answers)), self.answers])
 
 
-def predictions_of(split: Split, logits: np.ndarray) -> Predictions:
+def _predictions_of(split: Split, logits: np.ndarray) -> Predictions:
     """Predictions from logits. Where a split has fewer classes than the task, its own decision applies."""
     probabilities = softmax(logits.astype(np.float64), axis=1)
     if split.coarse is not None:
@@ -116,9 +116,9 @@ def judge_split(
     return Judged(
         split,
         task.classes_of(split),
-        tuple(predictions_of(split, each) for each in logits),
+        tuple(_predictions_of(split, each) for each in logits),
         word_overlap(split.text_a, split.text_b) if any(split.text_b) else None,
-        None if bias_log_probs is None else predictions_of(split, bias_log_probs),
+        None if bias_log_probs is None else _predictions_of(split, bias_log_probs),
     )
 
 

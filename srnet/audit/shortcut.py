@@ -49,13 +49,13 @@ def dependences(judged: Judged) -> Iterator[Dependence]:
     name, classes = judged.split.name, judged.classes
     if judged.bias is not None:
         confidence = judged.bias.confidence
-        yield Dependence(name, "bias confidence", classes, _bins(judged, confidence, deciles(confidence)))
+        yield Dependence(name, "bias confidence", classes, _bins(judged, confidence, _deciles(confidence)))
     if judged.overlap is not None:
         ranges = np.searchsorted(_OVERLAP_EDGES, judged.overlap, side="right")
         yield Dependence(name, "word overlap", classes, _bins(replace(judged, bias=None), judged.overlap, ranges))
 
 
-def deciles(values: np.ndarray) -> np.ndarray:
+def _deciles(values: np.ndarray) -> np.ndarray:
     """The tenth that each value is in, from 0. Equal values are in the same tenth, so there may be fewer than ten."""
     if not len(values):
         return np.empty(0, dtype=np.int64)

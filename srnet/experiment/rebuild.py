@@ -26,7 +26,7 @@ def rebuild(description: Any) -> Any:
     return cls(**{name: rebuild(value) for name, value in description.items() if name in names})
 
 
-def stored_node(store: Store, prefix: str) -> Node:
+def _stored_node(store: Store, prefix: str) -> Node:
     """The expression behind a key (or the beginning of one)."""
     key = store.find(prefix)
     problem = store.problem(key)
@@ -56,7 +56,7 @@ def _readable(store: Store, key: str) -> Node:
 
 
 def stored_model(store: Store, prefix: str) -> ModelNode:
-    node = stored_node(store, prefix)
+    node = _stored_node(store, prefix)
     if not isinstance(node, ModelNode) or node.holds_several_models:
         raise UserError(f"artifact {prefix} is not a model but of kind {type(node).__name__}", "see `srnet store ls`")
     return node

@@ -174,11 +174,11 @@ def _identity(state: dict[str, torch.Tensor], config: dict[str, Any], vocabulary
     """The same tensors under other heads, other activations or another vocabulary are another backbone."""
     ignored = {"_name_or_path", "transformers_version", "id2label", "label2id", "num_labels", "architectures", "dtype"}
     settings = {key: value for key, value in config.items() if key not in ignored}
-    parts = [hash_tensors(state), json.dumps(settings, sort_keys=True, default=str)]
+    parts = [_hash_tensors(state), json.dumps(settings, sort_keys=True, default=str)]
     return hashlib.sha256(json.dumps([*parts, sorted(vocabulary.items())]).encode()).hexdigest()
 
 
-def hash_tensors(tensors: dict[str, torch.Tensor]) -> str:
+def _hash_tensors(tensors: dict[str, torch.Tensor]) -> str:
     """A hash of the names, types, shapes and values, whatever the order and the device."""
     digest = hashlib.sha256()
     for key in sorted(tensors):
@@ -211,7 +211,7 @@ class OwnClassifier:
     @property
     def sha256(self) -> str:
         """Of the tensors in the order of the labels."""
-        return hash_tensors(self.tensors)
+        return _hash_tensors(self.tensors)
 
     def copy_into(self, model: nn.Module) -> None:
         """Replace the randomly initialised classifier, if this one fits."""

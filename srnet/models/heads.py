@@ -63,12 +63,12 @@ def _token_id(word: str, tokenizer: Any) -> int:
 
 def use_words(model: transformers.PreTrainedModel, ids: list[int], *, per_token: bool) -> None:
     """Make a language model return the logits of these tokens, for every token of the text or for the text."""
-    restrict_to(model, ids)
+    _restrict_to(model, ids)
     if not per_token:
         _read_at_first_token(model)
 
 
-def restrict_to(model: transformers.PreTrainedModel, ids: list[int]) -> None:
+def _restrict_to(model: transformers.PreTrainedModel, ids: list[int]) -> None:
     """Make the language model's last layer return the logits of these tokens only."""
     every: Any = model.get_output_embeddings()
     some = nn.Linear(every.weight.shape[1], len(ids), bias=every.bias is not None, dtype=every.weight.dtype)

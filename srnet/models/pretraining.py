@@ -73,7 +73,7 @@ def document(rng: Random) -> tuple[str, str]:
     return pair if rng.random() < 0.5 else pair[::-1]
 
 
-def related_or_not(rng: Random) -> tuple[str, str, bool]:
+def _related_or_not(rng: Random) -> tuple[str, str, bool]:
     """A sentence, a clause, and whether the clause restates it. If not, at least one of its concepts differs."""
     sentence = draw_sentence(rng)
     while not sentence.facts:
@@ -88,7 +88,7 @@ def related_or_not(rng: Random) -> tuple[str, str, bool]:
     return sentence.text, " ".join(clause(rng, fact, w)), related
 
 
-def retold_or_not(rng: Random) -> tuple[str, str, bool, int]:
+def _retold_or_not(rng: Random) -> tuple[str, str, bool, int]:
     """A scene, two clauses, whether they say the same, and how many of the scene's words they share."""
     scene, related, shared = draw_scene(rng), rng.random() < 0.5, rng.randint(0, MOST_SHARED)
     words = retold(rng, scene, drawn_kind(rng, same=related), shared)
@@ -101,7 +101,7 @@ Watch = Callable[[int, int, dict[str, float]], None]
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def make_tokenizer() -> PreTrainedTokenizerFast:
+def _make_tokenizer() -> PreTrainedTokenizerFast:
     """One token per word: the grammar's vocabulary is closed."""
     words = [*SPECIAL, *vocabulary()]
     tokenizer = Tokenizer(WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
@@ -124,7 +124,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def make_model(settings: PretrainSettings, words: int) -> BertForPreTraining:
+def _make_model(settings: PretrainSettings, words: int) -> BertForPreTraining:
     torch.manual_seed(settings.seed)
     config = BertConfig(
         vocab_size=words,
@@ -152,8 +152,8 @@ class _Pretraining:
 
     def __init__(self, settings: PretrainSettings) -> None:
         self.settings = settings
-        self.tokenizer = make_tokenizer()
-        self.model = make_model(settings, len(self.tokenizer))
+        self.tokenizer = _make_tokenizer()
+        self.model = _make_model(settings, len(self.tokenizer))
         self.counter: torch.nn.Linear | None = None
         """Counts shared words in the last phase; discarded afterwards."""
         self.rng = Random(f"pretrain-{settings.seed}")
@@ -169,7 +169,7 @@ class _Pretraining:
 
     def pair_loss(self) -> torch.Tensor:
         # without masks: a masked word could not be distinguished from a changed one
-        pairs = [related_or_not(self.rng) for _ in range(self.settings.batch_size)]
+        pairs = [_related_or_not(self.rng) for _ in range(self.settings.batch_size)]
         inputs = self._encode([a for a, _, _ in pairs], [b for _, b, _ in pairs])
         unrelated = torch.tensor([int(not related) for _, _, related in pairs])
         return F.cross_entropy(self.model(**inputs).seq_relationship_logits, unrelated)
@@ -177,7 +177,7 @@ class _Pretraining:
     def compare_loss(self) -> torch.Tensor:
         """Whether a pair says the same, and how many words it shares."""
         assert self.counter is not None
-        pairs = [retold_or_not(self.rng) for _ in range(self.settings.batch_size)]
+        pairs = [_retold_or_not(self.rng) for _ in range(self.settings.batch_size)]
         inputs = self._encode([a for a, *_ in pairs], [b for _, b, *_ in pairs])
         pooled = self.model.bert(**inputs).pooler_output
         different = torch.tensor([int(not same) for _, _, same, _ in pairs])

@@ -33,7 +33,7 @@ _REAL = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32
 }  # fmt: skip
 
 
-def read_reference(path: Path, shapes: Shapes) -> tuple[Mask, list[str]]:
+def _read_reference(path: Path, shapes: Shapes) -> tuple[Mask, list[str]]:
     """The mask in a published file, and the names of its other entries."""
     entries, ignored = _tensors_in(_load(path), path)
     masks: dict[str, torch.Tensor] = {}
@@ -155,7 +155,7 @@ def _read_mask(file: Path, format: str, model: nn.Module) -> tuple[Mask, list[st
     """The mask, and what of the file or of the model it leaves out."""
     if format == "smp":
         return read_smp(file, stack_shapes(model)), []
-    mask, ignored = read_reference(file, linear_shapes(model))
+    mask, ignored = _read_reference(file, linear_shapes(model))
     remarks = [f"ignored in {file}, because it is no tensor: {', '.join(ignored)}"] if ignored else []
     whole = [name for name in stack_shapes(model) if name not in mask]
     if whole:

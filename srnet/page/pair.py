@@ -39,7 +39,7 @@ _WORD = re.compile(r"\w+")
 # --- the words that two texts share ---
 
 
-def overlap_of(text_a: str, text_b: str) -> dict[str, Any]:
+def _overlap_of(text_a: str, text_b: str) -> dict[str, Any]:
     """How the words of the second text occur in the first.
 
     `share` of the second text's words, as the bias model counts; `words` and how many of them are `inside` the first;
@@ -189,7 +189,7 @@ class PairView:
         return {
             "answers": [self._answer(model, text_a, text_b, split) for model in self.models],
             "shortcut": self._shortcut_answer(text_a, text_b),
-            "overlap": overlap_of(text_a, text_b) if self.task.has_pairs else None,
+            "overlap": _overlap_of(text_a, text_b) if self.task.has_pairs else None,
             "nearest": self.training.nearest(text_a, text_b),
         }
 

@@ -42,8 +42,8 @@ def open_page(
 
     engine, options = engine or Engine(), options or PageOptions()
     task = task or task_of(a, engine)
-    with bind(options.port) as listener:
-        view = load_view([a, b], task, engine, options.max_length, bias)
+    with _bind(options.port) as listener:
+        view = _load_view([a, b], task, engine, options.max_length, bias)
         rows = ComparedRows(view.task, view.models)
         rows.start()
         port = listener.getsockname()[1]
@@ -53,7 +53,7 @@ def open_page(
         rows.stop()
 
 
-def bind(port: int) -> socket.socket:
+def _bind(port: int) -> socket.socket:
     """A listening socket of this machine alone; port 0 takes a free one."""
     try:
         return socket.create_server((_HOST, port))
@@ -71,7 +71,7 @@ def _check_extra() -> None:
         raise UserError(f"the page needs {name}, which is not installed", f"pip install {' '.join(_EXTRA)}") from error
 
 
-def load_view(
+def _load_view(
     models: Sequence[str | Path | Classifier],
     spec: TaskSpec,
     engine: Engine,

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
+from srnet.config.fields import option
 from srnet.config.values import Range, Share
 from srnet.core.errors import UserError
 from srnet.core.lazy import nn
@@ -30,9 +31,9 @@ class IMP(OfUnits):
     name: ClassVar[str] = "imp"
     rewinds: ClassVar[bool] = False
     sparsity: Sparsity = 0.5
-    step_sparsity: Annotated[float, Range(above=0.0, below=1.0)] = 0.1
+    step_sparsity: Annotated[float, Range(above=0.0, below=1.0)] = option(0.1, expert=True)
     """Share of the original weights that each step prunes."""
-    interval: Share = 0.1
+    interval: Share = option(0.1, expert=True)
     """Share of the run between two steps."""
     scope: Scope = "local"
     """local: every matrix has the sparsity; global: all of them together."""

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
+from srnet.config.fields import option
 from srnet.config.values import Range
 from srnet.core.lazy import no_grad, torch
 from srnet.masks.parametrization import raw_weights
@@ -27,7 +28,7 @@ class L0(Penalised):
     """L0 regularisation: a random gate for every weight; a penalty sets the sparsity. All weights train."""
 
     name: ClassVar[str] = "l0"
-    open_at_first: Annotated[float, Range(above=CLOSED, below=1.0)] = 0.9
+    open_at_first: Annotated[float, Range(above=CLOSED, below=1.0)] = option(0.9, expert=True)
     """Sigmoid of the initial scores: how far the gates are open before training."""
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:

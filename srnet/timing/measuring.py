@@ -88,7 +88,7 @@ def measure_speed(
         for name, model in opened.items():
             _check(name, model, min(pace.lengths))
         parameters = [model.count_parameters() for model in opened.values()]
-        timings = time_models(opened, pace, on_step)
+        timings = _time_models(opened, pace, on_step)
     finally:
         torch.set_num_threads(before)
     on_step("memory")
@@ -104,7 +104,7 @@ def threads_of(pace: Pace) -> int:
     return pace.threads or torch.get_num_threads()
 
 
-def time_models(
+def _time_models(
     models: Mapping[str, OpenModel], pace: Pace, on_step: Callable[[str], None] = lambda what: None
 ) -> list[list[Timing]]:
     """For each model its timings: one text, then a batch, of each length."""

@@ -120,7 +120,7 @@ def inputs_for(answer: AnswerKind, split: Split, tokenizer: Any, length: int, ex
 
 
 def _windows(split: Any, tokenizer: Any, length: int, extras: Extras) -> Encoded:
-    windows = encode_windows(split, tokenizer, length, length // SHARED)
+    windows = _encode_windows(split, tokenizer, length, length // SHARED)
     if any(len(each) != len(windows.offsets) for each in extras.values()):
         raise UserError(
             "the teacher used different windows of the contexts",
@@ -136,7 +136,7 @@ ENCODINGS: dict[str, Callable[[Any, Any, int, Extras], Encoded]] = {"rows": enco
 # --- from texts to windows -----------------------------------------------------------------------------------------
 
 
-def encode_windows(split: SpanSplit, tokenizer: Any, max_length: int, stride: int) -> Windows:
+def _encode_windows(split: SpanSplit, tokenizer: Any, max_length: int, stride: int) -> Windows:
     """Each question with as much of its context as fits; neighbouring windows share `stride` tokens of the context.
 
     So an answer of at most `stride` tokens lies completely in some window.

@@ -13,9 +13,9 @@ from hypothesis.extra import numpy as arrays
 from scipy.spatial.distance import jensenshannon
 
 from srnet.audit.measures import Calibration, Loyalty, calibrations, loyalty, split_scores, sub_cases
-from srnet.audit.rows import Judged, disagreements, judge_split, predictions_of, word_overlap, worst_first
-from srnet.audit.shortcut import deciles, dependences, shortcut_sides
-from srnet.audit.tables import score_text
+from srnet.audit.rows import Judged, _predictions_of, disagreements, judge_split, word_overlap, worst_first
+from srnet.audit.shortcut import _deciles, dependences, shortcut_sides
+from srnet.audit.tables import _score_text
 from srnet.evaluation.significance import Interval
 from srnet.tasks.splits import Coarse, Split
 
@@ -94,14 +94,14 @@ def test_calibration_error_is_a_share_and_all_rows_are_in_a_bin(rows: list[tuple
 
 def test_deciles_by_hand() -> None:
     values = np.random.default_rng(0).permutation(20).astype(float)
-    assert deciles(values).tolist() == (values // 2).tolist(), "two of twenty different values in each"
-    assert deciles(np.array([0.0, 0.0, 1.0])).tolist() == [0, 0, 1]
-    assert deciles(np.array([1.0] * 15 + [2.0] * 5)).tolist() == [0] * 15 + [1] * 5
+    assert _deciles(values).tolist() == (values // 2).tolist(), "two of twenty different values in each"
+    assert _deciles(np.array([0.0, 0.0, 1.0])).tolist() == [0, 0, 1]
+    assert _deciles(np.array([1.0] * 15 + [2.0] * 5)).tolist() == [0] * 15 + [1] * 5
 
 
 @given(arrays.arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1, width=16)))
 def test_deciles_keep_the_order_and_equal_values_together(values: np.ndarray) -> None:
-    numbers = deciles(values)
+    numbers = _deciles(values)
     assert numbers.max() < 10
     order = np.argsort(values, kind="stable")
     assert (np.diff(numbers[order]) >= 0).all()
@@ -162,7 +162,7 @@ def test_over_word_overlap_has_the_low_end_and_full_overlap_apart() -> None:
 def test_three_way_answers_on_a_two_way_set_follow_its_decision(decision: str, answer: int) -> None:
     coarse = Coarse(("entailment", "non-entailment"), (0, 1, 1), decision)  # type: ignore[arg-type]
     split = Split("hans", "OOD", ("1",), ("a",), ("b",), np.array([1]), ("",), coarse)
-    found = predictions_of(split, np.log([[0.4, 0.3, 0.3]]))
+    found = _predictions_of(split, np.log([[0.4, 0.3, 0.3]]))
     assert found.answers.tolist() == [answer]
     np.testing.assert_allclose(found.probabilities, [[0.4, 0.6]])
     np.testing.assert_allclose(found.confidence, [(0.4, 0.6)[answer]])
@@ -185,7 +185,7 @@ def test_the_interval_of_a_score_stays_within_its_range(right: int, text: str) -
     """sqrt(p (1 - p) / 30) = 3.28 points; 1.96 of them reach beyond the range."""
     share = right / 30
     error = 100 * math.sqrt(share * (1 - share) / 30)
-    assert score_text(Interval(100 * share, 0.0, error, 1)) == text
+    assert _score_text(Interval(100 * share, 0.0, error, 1)) == text
 
 
 def test_sub_cases_count_every_level() -> None:

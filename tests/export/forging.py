@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fuzz.valid import sign
+from fuzz.valid import facts_of, seal
 
-from srnet.core.files import sha256
 from srnet.models.bank import BANK
 from srnet.models.exported import EXPORT
 from srnet.models.subnetwork_files import SUBNETWORK
@@ -24,12 +22,8 @@ def manifest_of(folder: Path) -> Path:
 def forge(folder: Path, **changes: Any) -> None:
     """Put other facts into the manifest of a folder; its checksums fit them, and whatever files lie there."""
     path = manifest_of(folder)
-    facts = json.loads(path.read_text()) | changes
-    facts = {key: value for key, value in facts.items() if key != "sha256" and value != MISSING}
-    if isinstance(facts.get("files"), dict):
-        present = {path.name for path in folder.iterdir()}
-        facts["files"] |= {name: sha256(folder / name) for name in facts["files"] if name in present}
-    sign(path, facts)
+    facts = facts_of(path) | changes
+    seal(path, {key: value for key, value in facts.items() if value != MISSING})
 
 
 def damaged(path: Path, places: int, *, may_go: bool) -> Iterator[None]:

@@ -19,7 +19,7 @@ from srnet.cli.program import main
 from srnet.models.backbones import load_backbone
 from srnet.models.formats.smp import read_smp, stack_shapes
 from srnet.models.heads import Head
-from srnet.models.published import outputs_of, read_reference
+from srnet.models.published import _read_reference, outputs_of
 from srnet.models.subnetwork import Subnetwork
 from srnet.tasks.published import published_task
 
@@ -45,7 +45,7 @@ def test_a_missing_file(deep: str, tmp_path: Path) -> None:
     with refused("m.npy"):
         read_smp(tmp_path / "m.npy", TWO)
     with refused("mask.pt"):
-        read_reference(tmp_path / "mask.pt", TWO)
+        _read_reference(tmp_path / "mask.pt", TWO)
     with refused("nothing.npy"):
         srnet.import_mask(tmp_path / "nothing.npy", tmp_path / "sub", format="smp", backbone=deep)
 

@@ -26,7 +26,7 @@ from srnet.models.backbones import load_backbone
 from srnet.models.exported import EXPORT
 from srnet.models.formats import onnx as onnx_export
 from srnet.models.formats.base import Source
-from srnet.models.formats.card import About, Scored, score_name, scores_of_graph, scores_on_card
+from srnet.models.formats.card import About, Scored, _scores_on_card, score_name, scores_of_graph
 from srnet.models.formats.graphs import graph_logits, open_graph
 from srnet.models.formats.onnx import Onnx
 from srnet.models.formats.subnetwork import SubnetworkFolder
@@ -152,7 +152,7 @@ def test_scores_before_and_after(tiny_backbone: str, tmp_path: Path) -> None:
     card = (tmp_path / "onnx" / "README.md").read_text()
     assert all(line in card for line in lines)
     measured = scores_of_graph(tmp_path / "onnx")
-    assert scores_on_card(tmp_path / "onnx") == {name: round(score, 2) for name, score in measured.items()}
+    assert _scores_on_card(tmp_path / "onnx") == {name: round(score, 2) for name, score in measured.items()}
     assert "accuracy before rounding" in card
     for each in known:
         own = measured[score_name(task.name, each.split, each.kind, task.metric)]
@@ -164,7 +164,7 @@ def test_logits_of_tokens(tiny_backbone: str, tmp_path: Path) -> None:
     Onnx().write(Source(subnetwork), tmp_path / "onnx")
     session = open_graph(tmp_path / "onnx" / "model.onnx")
     base = subnetwork.base()
-    for batch in onnx_export.sample_batches(base.tokenizer, 20):
+    for batch in onnx_export._sample_batches(base.tokenizer, 20):
         with torch.no_grad():
             expected = subnetwork.model(base)(**batch).logits.numpy()
         np.testing.assert_allclose(session.run(batch), expected, rtol=0, atol=1e-4)
@@ -192,7 +192,7 @@ def test_without_the_extra(missing: str, tiny_backbone: str, tmp_path: Path, mon
 def test_a_graph_that_is_another_model_is_not_written(
     tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subnetwork, write_graph = pruned(tiny_backbone), onnx_export.write_graph
+    subnetwork, write_graph = pruned(tiny_backbone), onnx_export._write_graph
 
     def wrong(model: Any, batch: Any, path: Path) -> None:
         with torch.no_grad():
@@ -201,7 +201,7 @@ def test_a_graph_that_is_another_model_is_not_written(
         with torch.no_grad():
             model.classifier.bias -= 1
 
-    monkeypatch.setattr(onnx_export, "write_graph", wrong)
+    monkeypatch.setattr(onnx_export, "_write_graph", wrong)
     with refused("another model", "1.0e+00"):
         Onnx().write(Source(subnetwork), tmp_path / "onnx")
     assert list(tmp_path.iterdir()) == []

@@ -20,7 +20,7 @@ from srnet.models.backbones import find_own_classifier, load_backbone
 from srnet.models.formats.smp import linear_shapes
 from srnet.models.heads import Head
 from srnet.models.open import load_subnetwork
-from srnet.models.published import read_reference
+from srnet.models.published import _read_reference
 from srnet.models.subnetwork import Subnetwork
 
 # --- mask.pt -------------------------------------------------------------------------------------------------------
@@ -32,14 +32,14 @@ REFERENCE = {"a.weight": torch.tensor([[1.0, 0, 1, 1, 0]]), "b.weight": torch.te
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.uint8])
 def test_names_and_types_of_published_masks(spelling: str, dtype: torch.dtype, tmp_path: Path) -> None:
     written = {spelling.format(name[0]): tensor.to(dtype) for name, tensor in REFERENCE.items()}
-    mask, ignored = read_reference(saved(written, tmp_path), TWO)
+    mask, ignored = _read_reference(saved(written, tmp_path), TWO)
     assert mask == Mask({name: tensor.bool() for name, tensor in REFERENCE.items()})
     assert ignored == []
 
 
 def test_masks_one_level_down_and_what_lies_beside_them(tmp_path: Path) -> None:
     file = saved({"epoch": 3, "state_dict": {**REFERENCE, "sparsity": 0.7}}, tmp_path)
-    mask, ignored = read_reference(file, TWO)
+    mask, ignored = _read_reference(file, TWO)
     assert set(mask) == set(TWO)
     assert ignored == ["epoch", "sparsity"]
 
@@ -77,7 +77,7 @@ NOT_BY_NAME = (
 )
 def test_what_is_no_mask_is_refused(value: Any, named: str, tmp_path: Path) -> None:
     with refused("mask.pt", named):
-        read_reference(saved(value, tmp_path), TWO)
+        _read_reference(saved(value, tmp_path), TWO)
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -85,7 +85,7 @@ def test_code_in_a_torch_file_is_not_run(zipped: bool, tmp_path: Path) -> None:
     value = {**REFERENCE, "c": Exploit(tmp_path / "trace")}
     torch.save(value, tmp_path / "mask.pt", _use_new_zipfile_serialization=zipped)
     with refused("mask.pt"):
-        read_reference(tmp_path / "mask.pt", TWO)
+        _read_reference(tmp_path / "mask.pt", TWO)
     assert not (tmp_path / "trace").exists()
     torch.load(tmp_path / "mask.pt", weights_only=False)
     assert (tmp_path / "trace").exists(), "it would have worked"
@@ -95,7 +95,7 @@ def test_code_in_a_torch_file_is_not_run(zipped: bool, tmp_path: Path) -> None:
 def test_what_is_no_torch_file(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "mask.pt").write_bytes(data)
     with refused("mask.pt"):
-        read_reference(tmp_path / "mask.pt", TWO)
+        _read_reference(tmp_path / "mask.pt", TWO)
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -103,7 +103,7 @@ def test_a_truncated_torch_file(zipped: bool, tmp_path: Path) -> None:
     torch.save({"a.weight": torch.ones(1, 5)}, tmp_path / "mask.pt", _use_new_zipfile_serialization=zipped)
     (tmp_path / "mask.pt").write_bytes((tmp_path / "mask.pt").read_bytes()[:-10])
     with refused("mask.pt"):
-        read_reference(tmp_path / "mask.pt", {"a.weight": (1, 5)})
+        _read_reference(tmp_path / "mask.pt", {"a.weight": (1, 5)})
 
 
 def test_a_reference_mask_also_covers_pooler_and_classifier(deep: str, tmp_path: Path) -> None:

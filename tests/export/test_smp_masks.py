@@ -21,7 +21,7 @@ from srnet.core.arrays import read_npy_header
 from srnet.core.errors import UserError
 from srnet.masks.mask import Mask
 from srnet.models.backbones import load_backbone
-from srnet.models.formats.smp import read_smp, stack_shapes, to_npy, unpack
+from srnet.models.formats.smp import _to_npy, read_smp, stack_shapes, unpack
 from srnet.models.heads import Head
 from srnet.models.open import load_subnetwork
 from srnet.models.subnetwork import Subnetwork
@@ -68,14 +68,14 @@ def test_a_mask_of_the_size_of_bert_base(tmp_path: Path) -> None:
     np.save(tmp_path / "base.npy", random_bytes(10_616_832))
     mask = read_smp(tmp_path / "base.npy", BERT_BASE)
     assert (len(mask), mask.total) == (72, 84_934_656)
-    assert to_npy(mask) == (tmp_path / "base.npy").read_bytes()
+    assert _to_npy(mask) == (tmp_path / "base.npy").read_bytes()
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=5), st.randoms())
 def test_what_is_written_is_read(shapes: list[tuple[int, int]], random: Any) -> None:
     drawn = [[[random.random() < 0.5 for _ in range(width)] for _ in range(height)] for height, width in shapes]
     mask = Mask({f"{number}.weight": torch.tensor(matrix) for number, matrix in enumerate(drawn)})
-    packed = np.load(io.BytesIO(to_npy(mask)), allow_pickle=False)
+    packed = np.load(io.BytesIO(_to_npy(mask)), allow_pickle=False)
     assert unpack(packed, {name: tuple(each.shape) for name, each in mask.items()}) == mask
 
 

@@ -23,7 +23,7 @@ from srnet.masks.mask import Mask
 from srnet.models.backbones import load_backbone
 from srnet.models.formats.base import Source
 from srnet.models.formats.merged import save_merged
-from srnet.models.formats.subnetwork import SubnetworkFolder, logits_moved, sample_of
+from srnet.models.formats.subnetwork import SubnetworkFolder, _logits_moved, sample_of
 from srnet.models.heads import Head
 from srnet.models.open import load_subnetwork
 from srnet.models.subnetwork import Subnetwork
@@ -212,7 +212,7 @@ def test_the_manifest_says_how_far_the_logits_moved(sparsity: float, tiny_backbo
     moved = max(float((a - b).abs().max()) for a, b in zip(*apart, strict=True))
     facts = json.loads((tmp_path / "half" / "subnetwork.json").read_text())
     assert facts["logits_moved"] == {"by": moved, "on": "4 pairs of sentences"}
-    assert logits_moved(subnetwork, again, subnetwork.base(), sample) == moved
+    assert _logits_moved(subnetwork, again, subnetwork.base(), sample) == moved
     assert 0 < moved < 0.01
 
 

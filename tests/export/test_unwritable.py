@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import refused
 from fuzz.valid import BACKBONE, sign, write_subnetwork, write_task
+from refusals import command_refused
 from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
@@ -38,13 +38,13 @@ def test_a_folder_that_cannot_be_made(place: str, tmp_path: Path, monkeypatch: A
         ("export", tmp_path / "subnetwork", "--format", "subnetwork"),
         ("data", "write", write_task(tmp_path)),
     ):
-        assert place.split("/")[0] in refused(monkeypatch, capsys, *words, "--out", tmp_path / place)
+        assert place.split("/")[0] in command_refused(monkeypatch, capsys, *words, "--out", tmp_path / place)
 
 
 def test_links_that_form_a_loop(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     words = ("data", "write", write_task(tmp_path), "--out", tmp_path / "loop")
-    assert "loop" in refused(monkeypatch, capsys, *words)
+    assert "loop" in command_refused(monkeypatch, capsys, *words)
 
 
 @pytest.mark.parametrize("command", [("reproduce", "fig2"), ("demo",), ("run", "RECIPE")], ids=lambda words: words[0])
@@ -56,13 +56,13 @@ def test_a_report_that_cannot_be_written(
     (tmp_path / "r.yaml").write_text("task: inference\nlines: [{label: full}]\n")
     words = [tmp_path / "r.yaml" if word == "RECIPE" else word for word in command]
     out = ("--out", tmp_path / place if place else "", "--store", tmp_path / "store")
-    assert name in refused(monkeypatch, capsys, *words, *out)
+    assert name in command_refused(monkeypatch, capsys, *words, *out)
 
 
 def test_a_description_that_cannot_be_written(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     write_task(tmp_path)
     files = ("--train", tmp_path / "train.csv", "--dev", tmp_path / "dev.csv")
-    assert "dev.csv" in refused(
+    assert "dev.csv" in command_refused(
         monkeypatch, capsys, "data", "describe", *files, "--out", tmp_path / "dev.csv/mine.yaml"
     )
 

@@ -15,8 +15,8 @@ from torch import nn
 
 from srnet.masks.parametrization import current_mask
 from srnet.models.backbones import load_backbone, load_language_model
-from srnet.models.heads import restrict_to
-from srnet.pruners.static import StaticLocal, StaticShared, matrix_kind, shared_counts
+from srnet.models.heads import _restrict_to
+from srnet.pruners.static import StaticLocal, StaticShared, _matrix_kind, _shared_counts
 from srnet.training.method import Method, split_snapshot
 
 both = pytest.mark.parametrize("kind", [StaticLocal, StaticShared], ids=lambda kind: kind.name)
@@ -80,7 +80,7 @@ def test_what_was_drawn_learns_too(kind: Any, tiny_backbone: str, tmp_path: Path
 @pytest.mark.parametrize("name", ["Bert", "Roberta"])
 def test_a_pretrained_head_does_not(kind: Any, name: str) -> None:
     model = getattr(hf, f"{name}ForMaskedLM")(getattr(hf, f"{name}Config")(**TINY))
-    restrict_to(model, [3, 5])
+    _restrict_to(model, [3, 5])
     method = prepared(model, kind(0.9))
     assert trainable(model) == {name for name, _ in model.named_parameters() if name.endswith(".scores")}
     assert len(masks(method)) == 6
@@ -169,10 +169,10 @@ def test_a_tie_that_was_broken_is_no_lesson(kind: Any, toy: nn.Module) -> None:
 
 
 def test_kinds() -> None:
-    layers = {matrix_kind(f"bert.encoder.layer.{n}.attention.self.query.weight") for n in (0, 7, 11)}
+    layers = {_matrix_kind(f"bert.encoder.layer.{n}.attention.self.query.weight") for n in (0, 7, 11)}
     assert layers == {"bert.encoder.layer.*.attention.self.query.weight"}
     for one, other in (("output", "attention.output"), ("DenseReluDense.wi_0", "DenseReluDense.wi_1")):
-        assert matrix_kind(f"encoder.layer.1.{one}.weight") != matrix_kind(f"encoder.layer.1.{other}.weight")
+        assert _matrix_kind(f"encoder.layer.1.{one}.weight") != _matrix_kind(f"encoder.layer.1.{other}.weight")
 
 
 def in_stack(method: Method) -> dict[str, int]:
@@ -212,7 +212,7 @@ def test_the_published_miss() -> None:
     }
     totals = dict.fromkeys(scores, 1000)
     # clipped shares 1 and 0.046 are 0.523 on average, where 0.8 was asked
-    counts = shared_counts(scores, dict.fromkeys(scores, 800), totals, 1.0)
+    counts = _shared_counts(scores, dict.fromkeys(scores, 800), totals, 1.0)
     assert counts == {"layers.0.query.weight": 1000, "layers.1.query.weight": 600}
 
 

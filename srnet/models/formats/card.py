@@ -86,10 +86,10 @@ class About:
 
 def write_card(folder: Path, subnetwork: Subnetwork, about: About, format: str, load: str) -> None:
     """`load` is Python that loads the folder."""
-    write_text(folder / README, card_text(subnetwork, about, format, load))
+    write_text(folder / README, _card_text(subnetwork, about, format, load))
 
 
-def card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> str:
+def _card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> str:
     title = f"{_public_name(subnetwork.backbone)} on {about.task}" if about.task else _public_name(subnetwork.backbone)
     header = yaml.safe_dump(metadata(title, subnetwork, about, format), sort_keys=False, allow_unicode=True)
     parts = [f"---\n{header}---\n", f"# {title}\n", _what(subnetwork, about, format), _scores(about)]
@@ -104,7 +104,7 @@ def scores_of_folder(folder: Path) -> dict[str, float]:
     measured = _measured(folder)
     own = _numbers(measured.get(SCORES))
     # a card without own scores has those from before rounding
-    return own if own or measured.get("int8") else scores_on_card(folder)
+    return own if own or measured.get("int8") else _scores_on_card(folder)
 
 
 def scores_of_graph(folder: Path) -> dict[str, float]:
@@ -121,7 +121,7 @@ def _numbers(own: object) -> dict[str, float]:
     return {name: value for name, value in numbers if isinstance(value, int | float) and math.isfinite(value)}
 
 
-def scores_on_card(folder: Path) -> dict[str, float]:
+def _scores_on_card(folder: Path) -> dict[str, float]:
     """The scores that the card of an exported folder names, by data and metric; none if it names none."""
     try:
         _, header, _ = read_bytes(folder / README).decode().split("---\n", 2)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,10 +26,11 @@ from srnet.models.formats.graphs import (
     GraphModel,
     check_width,
     graph_logits,
-    import_onnxruntime,
     open_graph,
+    quantise,
     read_backend,
     require_onnx,
+    silence,
 )
 from srnet.models.formats.subnetwork import sample_of
 from srnet.models.model import OpenModel
@@ -102,9 +99,9 @@ class Onnx(Format):
     ) -> tuple[list[str], dict[str, float]]:
         """Remarks on the graph, and its scores."""
         graph, sample = folder / GRAPH, sample_of(source.task, base, source.max_length)
-        samples = [*sample_batches(base.tokenizer, base.max_length(source.max_length)), *sample.batches]
+        samples = [*_sample_batches(base.tokenizer, base.max_length(source.max_length)), *sample.batches]
         where = f" on {sample.name} and random texts"
-        write_graph(model, samples[0], graph)
+        _write_graph(model, samples[0], graph)
         expected = [_logits(model, batch) for batch in samples]
         remarks = [_checked(_difference(graph, samples, expected), expected) + where]
         scores = before = _scores(graph, source, base)
@@ -135,7 +132,7 @@ def _logits_alone(model: Any, names: list[str]) -> nn.Module:
     return Logits().eval()
 
 
-def write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> None:
+def _write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> None:
     """Trace the model on a batch. Graphs of the exporter that does not trace cannot be quantised (torch 2.13)."""
     names = list(batch)
     if getattr(model.config, "use_cache", False):
@@ -143,7 +140,7 @@ def write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> No
     dynamic = {name: {0: "batch", 1: "length"} for name in names}
     per_token = _logits(model, batch).ndim == 3
     try:
-        with _silence():
+        with silence():
             torch.onnx.export(
                 _logits_alone(model, names),
                 tuple(batch.values()),
@@ -159,32 +156,6 @@ def write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> No
         raise UserError(
             f"a {type(model).__name__} cannot be exported to ONNX ({problem})", "choose another format"
         ) from error
-
-
-def quantise(path: Path) -> None:
-    """Dynamic quantisation in place: weights of 7 bits a channel, for 8 overflow on processors without VNNI."""
-    import_onnxruntime()
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    ready = path.with_name("ready.onnx")
-    with _silence():
-        quant_pre_process(str(path), str(ready), skip_symbolic_shape=True)
-        quantize_dynamic(str(ready), str(path), per_channel=True, reduce_range=True, weight_type=QuantType.QInt8)
-    ready.unlink()
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Suppress what exporters print about traces, versions, and a preparation that was done already."""
-    level = logging.root.level
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        logging.root.setLevel(logging.ERROR)
-        try:
-            yield
-        finally:
-            logging.root.setLevel(level)
 
 
 # --- the tokenizer -------------------------------------------------------------------------------------------------
@@ -223,7 +194,7 @@ def _before_second(tokenizer: Any) -> str:
 # --- is it the same model? -----------------------------------------------------------------------------------------
 
 
-def sample_batches(tokenizer: Any, max_length: int) -> Iterator[dict[str, torch.Tensor]]:
+def _sample_batches(tokenizer: Any, max_length: int) -> Iterator[dict[str, torch.Tensor]]:
     """Texts of random tokens: a batch of different lengths, one text alone, and texts that are cut."""
     generator = np.random.default_rng(0)
     for rows in ((3, 9), (5,), (1, 2, 30), (2 * max_length,)):

@@ -116,7 +116,7 @@ class Smp(Format):
             raise UserError("a full model has no mask to write", "prune it first, or choose another format")
         _check_cover(mask, stack_shapes(source.base.model))
         _check_untrained([name for name in mask if name in weights])
-        write_bytes(out, to_npy(mask))
+        write_bytes(out, _to_npy(mask))
         if not weights:
             return []
         names = f"{len(weights)} trained tensors, such as {weights[0]},"
@@ -131,7 +131,7 @@ def _check_untrained(trained: list[str]) -> None:
         )
 
 
-def to_npy(mask: Mask) -> bytes:
+def _to_npy(mask: Mask) -> bytes:
     """The bytes of the file."""
     file = io.BytesIO()
     np.save(file, np.packbits(np.concatenate([mask[name].numpy().reshape(-1) for name in sorted(mask)])))

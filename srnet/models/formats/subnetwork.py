@@ -68,7 +68,7 @@ def sample_of(task: Task | None, base: LoadedBackbone, max_length: int) -> Sampl
     return Sample(name, [{key: each[key] for key in each if key != "labels"} for each in batches])
 
 
-def logits_moved(exact: Subnetwork, rounded: Subnetwork, base: LoadedBackbone, sample: Sample) -> float:
+def _logits_moved(exact: Subnetwork, rounded: Subnetwork, base: LoadedBackbone, sample: Sample) -> float:
     """The largest absolute difference between the logits of a subnetwork and of the same one rounded.
 
     Both are put into `base`, one after the other: they have one mask, and the same tensors differ from the backbone.
@@ -100,7 +100,7 @@ class SubnetworkFolder(Format):
         if self.dtype != EXACT:
             sample = sample_of(source.task, base, source.max_length)
             rounded = subnetwork.rounded(base, self.dtype)
-            moved = logits_moved(subnetwork, rounded, subnetwork.base(base.name), sample)
+            moved = _logits_moved(subnetwork, rounded, subnetwork.base(base.name), sample)
             fields["logits_moved"] = {"by": moved, "on": sample.name}
             lines.append(f"stored as {self.dtype}: logits move by at most {moved:.2g} ({sample.name})")
         with new_folder(out) as staging:
