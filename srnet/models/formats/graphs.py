@@ -155,7 +155,7 @@ def _output_of(path: Path, session: Any) -> Any:
 # --- a graph as a model --------------------------------------------------------------------------------------------
 
 
-def import_onnxruntime() -> Any:
+def _import_onnxruntime() -> Any:
     """onnxruntime without its telemetry, which writes a device id and looks up a host from the import on."""
     disable_telemetry()
     import onnxruntime
@@ -168,7 +168,7 @@ def require_onnx() -> None:
     try:
         import onnx  # noqa: F401
 
-        import_onnxruntime()
+        _import_onnxruntime()
     except ImportError as error:
         raise UserError(f"ONNX needs packages that are not installed ({error.name or error})", INSTALL) from error
 
@@ -176,7 +176,7 @@ def require_onnx() -> None:
 def open_graph(graph: Path) -> Graph:
     """The graph in a file, to be run with as many threads as torch has."""
     try:
-        onnxruntime = import_onnxruntime()
+        onnxruntime = _import_onnxruntime()
     except ImportError as error:
         raise UserError(f"{graph} needs onnxruntime, which is not installed", INSTALL) from error
     options = onnxruntime.SessionOptions()
@@ -194,7 +194,7 @@ def open_graph(graph: Path) -> Graph:
 
 def quantise(path: Path) -> None:
     """Dynamic quantisation in place: weights of 7 bits a channel, for 8 overflow on processors without VNNI."""
-    import_onnxruntime()
+    _import_onnxruntime()
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
