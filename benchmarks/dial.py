@@ -15,7 +15,8 @@ from srnet.experiment.nodes.objectives import Objective
 from srnet.experiment.nodes.training import FineTune
 from srnet.objectives.base import parse_objective
 from srnet.recipes.profiles import FINETUNING
-from srnet.tasks.synthetic import FAMILIES, SyntheticTask
+from srnet.tasks.synthetic import SyntheticTask
+from srnet.tasks.synthetic.families import EMBEDDED_TASKS
 
 NOISE = (0.03, 0.06, 0.12)
 
@@ -31,7 +32,7 @@ def scores(engine: Engine, node: Evaluate) -> dict[str, dict[str, dict[str, floa
 
 
 def learnable(engine: Engine) -> None:
-    nodes = {name: trained(SyntheticTask(name, noise=0.0, strengths=(0.0, 0.0, 0.0)), "ce") for name in FAMILIES}
+    nodes = {name: trained(SyntheticTask(name, noise=0.0, strengths=(0.0, 0.0, 0.0)), "ce") for name in EMBEDDED_TASKS}
     engine.execute(nodes.values())
     print("| task | ID dev | OOD challenge | worst sub-case |\n|---|---|---|---|")
     for name, node in nodes.items():
@@ -49,7 +50,7 @@ def dial(engine: Engine) -> None:
     print("\n| noise | theory: CE-optimal | CE | theory: ideal debiased | PoE |\n|---|---|---|---|---|")
     for task in tasks:
         cells = []
-        for objective, theory in zip(("ce", "poe"), task.evidence.theory().values(), strict=True):
+        for objective, theory in zip(("ce", "poe"), task.cues.theory().values(), strict=True):
             found = scores(engine, nodes[task, objective])
             measured = (found[split]["metrics"]["accuracy"] for split in ("dev", "challenge"))
             cells += [" / ".join(f"{each:.1f}" for each in side) for side in (theory, measured)]

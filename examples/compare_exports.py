@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
 from srnet import Store
-from srnet.audit.classifiers import Source, load_classifier
 from srnet.core.errors import UserError
-from srnet.evaluation.metrics import measure
-from srnet.evaluation.significance import Interval, Term, contrast, spread
-from srnet.evaluation.verdict import KEEPS_ID, judge
+from srnet.evaluation.evidence import Evidence
+from srnet.evaluation.significance import spread
 from srnet.experiment.nodes.base import load_task
-from srnet.experiment.rebuild import stored_model
+from srnet.experiment.rebuild import StoredModels
+from srnet.models.open import open_classifier
 
-Answers = dict[str, list[np.ndarray]]
-"""By split, for each seed."""
+
+@dataclass(frozen=True)
+class Model:
+    """A key of the store, or a folder."""
+
+    key: str
 
 
 def main() -> None:
@@ -30,37 +33,28 @@ def main() -> None:
     parser.add_argument("pairs", nargs="+", metavar="FULL_KEY=FOLDER")
     parser.add_argument("--store", default=None)
     options = parser.parse_args()
-    store = Store(options.store) if options.store else Store()
+    store = StoredModels(Store(options.store) if options.store else Store())
     pairs = [pair.partition("=")[::2] for pair in options.pairs]
     if not all(key and folder for key, folder in pairs):
         raise UserError("each pair is FULL_KEY=FOLDER, one for each seed", "write each as KEY=FOLDER")
-    full_models = [stored_model(store, key) for key, _ in pairs]
+    full_models = [store.find(key) for key, _ in pairs]
     if len({model.key for model in full_models}) < len(pairs):
         raise UserError("a full model is given twice", "give a full model of another seed in each pair")
     task = load_task(full_models[0].task_spec)
     splits = {name: task.splits[name] for name in task.scored}
 
     def answers(name: str) -> dict[str, np.ndarray]:
-        model = load_classifier(Source(name, store, pairs=task.has_pairs))
+        model = open_classifier(name, store, task=task)
         logits = {split: model.logits(each.text_a, each.text_b) for split, each in splits.items()}
         return {split: task.answer_kind.decode(each, logits[split]) for split, each in splits.items()}
 
-    found = [(answers(full), answers(str(Path(folder)))) for full, folder in pairs]
-    labels = {name: split.labels for name, split in splits.items()}
-    full, small = ({name: [each[side][name] for each in found] for name in splits} for side in (0, 1))
-
-    def score(side: Answers, name: str) -> list[float]:
-        return [100.0 * measure(task.metric, each, labels[name]) for each in side[name]]
-
-    def difference(name: str, weight: float = 1.0) -> Interval:
-        return contrast([Term(1.0, name, small[name]), Term(-weight, name, full[name])], labels, task.metric)
-
+    evidence = Evidence[Model](task, lambda model: answers(model.key))
+    full, small = ([Model(name) for name in side] for side in zip(*pairs, strict=True))
     for name, split in splits.items():
-        scores = [spread(score(side, name)) for side in (full, small)]
-        print(f"{split.kind} {name}, {task.metric}: full {scores[0]}, deployed {scores[1]}; {difference(name)}")
-    gains = {name: difference(name) for name, split in splits.items() if split.kind == "OOD"}
-    ours, theirs = (float(np.mean(score(side, task.dev.name))) for side in (small, full))
-    print(f"Sparse and robust: {judge(ours, theirs, difference(task.dev.name, KEEPS_ID), gains)}")
+        scores = [spread(evidence.scores(side, name)) for side in (full, small)]
+        difference = evidence.difference(small, full, name)
+        print(f"{split.kind} {name}, {task.metric}: full {scores[0]}, deployed {scores[1]}; {difference}")
+    print(f"Sparse and robust: {evidence.verdict(small, full)}")
 
 
 if __name__ == "__main__":

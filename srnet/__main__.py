@@ -4,17 +4,12 @@ import sys
 
 from srnet.core.network import isolate_process
 
-
-def main() -> None:
-    isolate_process()
-    try:
-        from srnet.cli.program import main as run  # takes a while, in which Ctrl-C is no reason for a traceback
-
-        run()
-    except KeyboardInterrupt:
-        print("stopped; run the same command again to continue", file=sys.stderr)
-        sys.exit(130)
-
+isolate_process()  # before any library is imported
+try:
+    from srnet.cli.program import main
+except KeyboardInterrupt:  # importing takes a while, in which Ctrl-C is no reason for a traceback
+    print("stopped; run the same command again to continue", file=sys.stderr)
+    sys.exit(130)
 
 if __name__ == "__main__":
     main()

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from srnet.audit.classifiers import Matched, match
 from srnet.audit.report import Audit, make_audit
 from srnet.audit.rows import Judged, Predictions
+from srnet.models.model import Matched, match
 from srnet.tasks.base import Task
-from srnet.tasks.splits import Kind, Split
+from srnet.tasks.splits import Split, SplitKind
 
 NLI = ("entailment", "neutral", "contradiction")
 YES_NO = ("no", "yes")
@@ -33,7 +33,7 @@ def split_of(
     texts: Sequence[tuple[str, str]],
     labels: Sequence[int],
     name: str = "dev",
-    kind: Kind = "ID",
+    kind: SplitKind = "ID",
     groups: Sequence[str] = (),
 ) -> Split:
     ids = tuple(f"{name}-{row}" for row in range(len(texts)))

@@ -10,26 +10,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 from processes import PROGRESS
 
-from srnet.cli.program import main
+from srnet.cli.program import app, main
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
-    """The exit code."""
+    """The exit code of `srnet ...`."""
     monkeypatch.setattr(sys, "argv", ["srnet", *map(str, words)])
     with pytest.raises(SystemExit) as exit:
         main()
     return int(exit.value.code or 0)
 
 
-def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    """The one line that a command ends with."""
-    assert run(monkeypatch, *words) == 2
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 1, said
-    assert said[0].startswith("srnet: ")
-    return said[0]
+def error_line(stderr: str) -> str:
+    """The one line of an error, but for progress."""
+    lines = [line for line in stderr.splitlines() if not line.startswith(PROGRESS)]
+    assert len(lines) == 1, stderr
+    assert lines[0].startswith("srnet: ")
+    return lines[0]
+
+
+def every_command(group: Any = None, *words: str) -> dict[tuple[str, ...], Any]:
+    """Every command by its words, ("data", "check")."""
+    found: dict[tuple[str, ...], Any] = {}
+    for name, each in (group or typer.main.get_command(app)).commands.items():
+        found |= every_command(each, *words, name) if hasattr(each, "commands") else {(*words, name): each}
+    return found
 
 
 @dataclass
@@ -68,10 +76,7 @@ class Shell:
         """The one line that a mistake is answered with."""
         outcome = self(*words)
         assert outcome.code == 2, outcome
-        lines = [line for line in outcome.err.splitlines() if not line.startswith(PROGRESS)]
-        assert len(lines) == 1, outcome.err
-        assert lines[0].startswith("srnet: ")
-        return lines[0]
+        return error_line(outcome.err)
 
     def reproduce(self, *words: object) -> Outcome:
         return self("reproduce", *words, "--tasks", self.task, "--backbone", self.backbone)

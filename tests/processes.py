@@ -42,7 +42,7 @@ EVERYTHING = (
     *LIBRARIES,
     "srnet.cli",
     "srnet.api.experiments",
-    "srnet.experiment.engines.local",
+    "srnet.experiment.compute",
     "srnet.report.page",
     "srnet.training.trainer",
 )

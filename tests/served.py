@@ -1,7 +1,8 @@
-"""Pages that tests open: scripted models on a few rows, behind a real server or starlette's client."""
+"""Pages that tests open: scripted models on a few rows, behind a real server, and a browser if there is one."""
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,16 +10,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
+import pytest
 from audited import NLI, Scripted, split_of
 
-from srnet.audit.classifiers import match
 from srnet.audit.rows import word_overlap
 from srnet.bias.model import fit_bias_scorer
-from srnet.page.app import allowed_hosts, make_app
-from srnet.page.comparison import Comparison, ModelThread
+from srnet.models.model import match
+from srnet.page.app import make_app, make_server
+from srnet.page.comparison import ComparedRows
 from srnet.page.pair import PairView, Shortcut, TrainingRows
-from srnet.page.run import Server, bind, make_server
+from srnet.page.run import bind
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Coarse
 
@@ -55,8 +56,8 @@ def by_order(a: str, b: str) -> tuple[float, ...]:
 MODELS = Scripted(by_overlap, NLI, "follows overlap"), Scripted(by_order, NLI, "reads the order")
 
 
-def view_of(task: Task | None = None, *models: Any) -> PairView:
-    task = task or nli_task()
+def view_of(*models: Any) -> PairView:
+    task = nli_task()
     scorer = fit_bias_scorer(task, "overlap", None)
     matched = [match(each, task.labels) for each in models or MODELS]
     return PairView(task, matched, Shortcut("word overlap", scorer.log_probs), TrainingRows(task))
@@ -64,56 +65,53 @@ def view_of(task: Task | None = None, *models: Any) -> PairView:
 
 @dataclass
 class Page:
-    """A page and the parts behind it."""
+    """A page, the parts behind it, and its server once it has one."""
 
     view: PairView
-    comparison: Comparison
-    thread: ModelThread
+    rows: ComparedRows
     port: int = 8000
-
-    @property
-    def app(self) -> Any:
-        return make_app(self.view, self.comparison, self.thread, allowed_hosts("127.0.0.1", self.port))
+    server: Any = None
+    runs: Any = None
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
-
-
-def page_of(view: PairView | None = None, compare: bool = True) -> Page:
-    view, thread = view or view_of(), ModelThread()
-    comparison = Comparison(view.task, view.models, thread)
-    if compare:
-        comparison.run()
-    return Page(view, comparison, thread)
-
-
-@dataclass
-class Running:
-    page: Page
-    server: Server
-    runs: threading.Thread
 
     def stop(self) -> None:
         self.server.should_exit = self.server.force_exit = True
         self.runs.join(10)
 
 
+def page_of(view: PairView | None = None, compare: bool = True) -> Page:
+    view = view or view_of()
+    rows = ComparedRows(view.task, view.models)
+    if compare:
+        rows.run()
+    return Page(view, rows)
+
+
 @contextmanager
-def serving(page: Page, port: int = 0) -> Iterator[Running]:
-    """The page behind a real server, on a port of the system's choice."""
-    listener = bind("127.0.0.1", port)
+def serving(page: Page, port: int = 0) -> Iterator[Page]:
+    """The page behind a real server, on a free port."""
+    listener = bind(port)
     page.port = listener.getsockname()[1]
-    server = make_server(page.app)
-    runs = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    runs.start()
-    running = Running(page, server, runs)
+    page.server = make_server(make_app(page.view, page.rows, page.port))
+    page.runs = threading.Thread(target=page.server.run, kwargs={"sockets": [listener]}, daemon=True)
+    page.runs.start()
     try:
-        yield running
+        yield page
     finally:
-        running.stop()
+        page.stop()
 
 
-def softmax(logits: tuple[float, ...]) -> np.ndarray:
-    powers = np.exp(np.array(logits))
-    return np.asarray(powers / powers.sum())
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser without a window; a test that needs one is skipped where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("there is no Chromium on this machine")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield started
+        started.close()

@@ -10,7 +10,7 @@ import pytest
 
 from srnet.models.backbones import OwnClassifier
 from srnet.tasks.base import Metric, Task
-from srnet.tasks.splits import Kind, Split
+from srnet.tasks.splits import Split, SplitKind
 from srnet.tasks.synthetic import SyntheticTask
 
 
@@ -24,7 +24,7 @@ def read_no_backbone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any name is a backbone without a classifier, with a hash made of the name."""
     nodes = "srnet.experiment.nodes.models"
     monkeypatch.setattr(f"{nodes}.backbone_hash", lambda name, head=None: f"hash of {name}")
-    monkeypatch.setattr(f"{nodes}.own_classifier_of", lambda name, labels, head: OwnClassifier("there is none"))
+    monkeypatch.setattr(f"{nodes}._own_classifier_of", lambda name, labels, head: OwnClassifier("there is none"))
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Sized:
     answer: str = "class"
 
     def load(self) -> Task:
-        def split(name: str, size: int, kind: Kind = "ID") -> Split:
+        def split(name: str, size: int, kind: SplitKind = "ID") -> Split:
             ids, texts = tuple(map(str, range(size))), ("a",) * size
             return Split(name, kind, ids, texts, texts, np.arange(size) % 2, ("",) * size)
 

@@ -13,7 +13,8 @@ from typing import Any
 from unittest.mock import ANY
 
 import pytest
-import typer
+from commands import every_command
+from refusals import refused
 
 import srnet
 from srnet.cli.options import Choice, Fields
@@ -69,10 +70,10 @@ CALLS = (
     Call("claims --until-answered", "claims_until_answered", {"order": Order()}),
     Call("find inference", "find", {**TASK, "command": "srnet find inference"}),
     Call("find inference --dry-run", "plan_find", TASK),
-    Call("finetune", "finetune", TASK),
-    Call("finetune KEY", "train_on", {"model": "KEY"}),
+    Call("finetune", "finetune", {"model": TASK["task"]}),
+    Call("finetune KEY", "finetune", {"model": "KEY"}),
     Call("prune KEY", "prune", {"model": "KEY", "pruner": srnet.MaskTraining()}),
-    Call("prune", "prune_backbone", {**TASK, "pruner": srnet.MaskTraining()}),
+    Call("prune", "prune", {"model": TASK["task"], "pruner": srnet.MaskTraining()}),
     Call("evaluate KEY", "evaluate", {"model": "KEY"}),
     Call("bias", "bias_model", TASK),
     Call(
@@ -187,15 +188,6 @@ def test_a_command_passes_the_defaults_of_its_function(call: Call, monkeypatch: 
 # --- what a command shows ------------------------------------------------------------------------------------------
 
 
-def commands(group: Any = None, words: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The function of every command by its words."""
-    found: dict[str, Any] = {}
-    for name, each in (group or typer.main.get_command(app)).commands.items():
-        inner = hasattr(each, "commands")
-        found |= commands(each, (*words, name)) if inner else {" ".join((*words, name)): inspect.unwrap(each.callback)}
-    return found
-
-
 def shown_defaults(function: Any) -> Iterator[tuple[str, Any]]:
     """The parameters of a command with their defaults: its own, and the fields of dataclasses that only it has.
 
@@ -224,12 +216,15 @@ def default_of(call: Call, name: str) -> Any:
     return call.parameters[name].default if name in call.parameters else inspect.Parameter.empty
 
 
-@pytest.mark.parametrize("command", commands())
+FUNCTIONS = {" ".join(words): inspect.unwrap(each.callback) for words, each in every_command().items()}
+
+
+@pytest.mark.parametrize("command", FUNCTIONS)
 @pytest.mark.usefixtures("folder")
 def test_a_command_shows_the_defaults_of_its_function(command: str) -> None:
     calls = [call for call in CALLS if call.command == command]
     assert calls, f"name the function that `srnet {command}` calls in CALLS"
-    for shown, default in shown_defaults(commands()[command]):
+    for shown, default in shown_defaults(FUNCTIONS[command]):
         if default in (MISSING, inspect.Parameter.empty):  # the words of its calls give it
             continue
         name = RENAMED.get(shown, shown)
@@ -241,7 +236,7 @@ def test_a_command_shows_the_defaults_of_its_function(command: str) -> None:
 
 
 def test_every_command_is_listed() -> None:
-    assert {call.command for call in CALLS} == commands().keys()
+    assert {call.command for call in CALLS} == FUNCTIONS.keys()
 
 
 def test_the_documentation_lists_every_function() -> None:
@@ -263,18 +258,19 @@ def test_claims_have_as_many_seeds_as_an_answer_needs(folder: Path) -> None:
 
 
 def test_what_label_words_exclude_is_refused(tiny_backbone: str, folder: Path) -> None:
-    task, given = SyntheticTask(train_size=9, dev_size=9, ood_size=9), {"learning_rate": 0.1}
-    with pytest.raises(srnet.UserError, match="nothing but scores trains"):
-        srnet.prune_backbone(task, srnet.StaticLocal(), words=("task",), training=given)
-    with pytest.raises(srnet.UserError, match="nothing but scores trains"):
-        srnet.prune(srnet.Pretrained(tiny_backbone, task, words=("yes", "no")), srnet.StaticShared(), training=given)
+    task = SyntheticTask(train_size=9, dev_size=9, ood_size=9)
+    model = srnet.Pretrained(tiny_backbone, task, words=("yes", "no"))
+    for given in ((task, srnet.StaticLocal()), (model, srnet.StaticShared())):
+        words = {"words": ("task",)} if given[0] is task else {}
+        with refused("--score-rate"):
+            srnet.prune(*given, **words, training={"learning_rate": 0.1})
 
 
-def test_a_task_without_label_words_has_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_without_label_words_has_none(folder: Path) -> None:
     (folder / "a.csv").write_text("text_a,text_b,label\n" + "a,b,yes\nc,d,no\n" * 9)
     task = srnet.FilesTask("own", ("yes", "no"), str(folder / "a.csv"), str(folder / "a.csv"), leaks="keep")
-    for function, more in ((srnet.finetune, ()), (srnet.prune_backbone, (srnet.OneShot(),))):
-        with pytest.raises(srnet.UserError, match="'own' names no label words"):
+    for function, more in ((srnet.finetune, ()), (srnet.prune, (srnet.OneShot(),))):
+        with refused("'own'", "label words"):
             function(task, *more, words=("task",))
 
 

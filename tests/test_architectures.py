@@ -18,7 +18,8 @@ from srnet.experiment.nodes.base import load_task
 from srnet.masks.mask import Mask
 from srnet.masks.targets import LAYERS, Targets, in_base
 from srnet.models.bank import MaskBank
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.open import load_subnetwork
+from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.static import matrix_kind
 from srnet.tasks.splits import Example, Split
 from srnet.training.data import encode

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from srnet import api
+import srnet
 from srnet.cli.program import main
 from srnet.core.errors import UserError
 from srnet.core.progress import Reporter
@@ -23,7 +23,7 @@ from srnet.experiment.nodes.objectives import CE
 from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.store import Store
 from srnet.models.backbones import backbone_hash
-from srnet.models.subnetwork import load_subnetwork
+from srnet.models.open import load_subnetwork
 from srnet.pruners.imp import IMP
 from srnet.pruners.magnitude import OneShot
 from srnet.tasks.files import FilesTask
@@ -90,7 +90,7 @@ def test_ctrl_c_says_how_to_go_on(tiny_backbone: str, tmp_path: Path, monkeypatc
     def interrupt(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("srnet.experiment.engines.local.compute", interrupt)
+    monkeypatch.setattr("srnet.experiment.compute.compute", interrupt)
     (tmp_path / "t.yaml").write_text("{name: inference, train_size: 50, dev_size: 20, ood_size: 20}")
     words = ("finetune", "--task", tmp_path / "t.yaml", "--backbone", tiny_backbone, "--store", tmp_path / "s")
     assert run(monkeypatch, *words) == 130
@@ -100,10 +100,10 @@ def test_ctrl_c_says_how_to_go_on(tiny_backbone: str, tmp_path: Path, monkeypatc
 def test_a_damaged_model_is_made_again_though_its_scores_are_there(
     engine: Engine, tiny_task: Any, tiny_backbone: str, tiny_training: Any
 ) -> None:
-    made = api.finetune(tiny_task, backbone=tiny_backbone, training=tiny_training, engine=engine)
+    made = srnet.finetune(tiny_task, backbone=tiny_backbone, training=tiny_training, engine=engine)
     (made.folder / "weights.safetensors").write_bytes(b"")
     fresh = Engine(Store(engine.store.root), Reporter(quiet=True))
-    api.finetune(tiny_task, backbone=tiny_backbone, training=tiny_training, engine=fresh)
+    srnet.finetune(tiny_task, backbone=tiny_backbone, training=tiny_training, engine=fresh)
     assert Store(engine.store.root).verify() == {}
 
 
@@ -196,7 +196,7 @@ def test_a_column_named_twice(tmp_path: Path) -> None:
 
 def test_a_merged_checkpoint_is_readable_by_others(engine: Engine, raw: Pretrained, tmp_path: Path) -> None:
     engine.execute([raw])
-    api.export_model(raw.key, tmp_path / "merged", format="merged", engine=engine)
+    srnet.export_model(raw.key, tmp_path / "merged", format="merged", engine=engine)
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "merged").iterdir()} == {0o644}
 
 
@@ -210,7 +210,7 @@ def test_a_full_disk_while_merging(engine: Engine, raw: Pretrained, tmp_path: Pa
     engine.execute([raw])
     monkeypatch.setattr(PreTrainedModel, "save_pretrained", full)
     with pytest.raises(UserError, match="space"):
-        api.export_model(raw.key, tmp_path / "merged", format="merged", engine=engine)
+        srnet.export_model(raw.key, tmp_path / "merged", format="merged", engine=engine)
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import transformers
+from refusals import refused
 
-from srnet.audit.classifiers import Source, load_classifier
 from srnet.core.errors import UserError
-from srnet.experiment.store import Store
 from srnet.models.backbones import load_backbone
+from srnet.models.open import open_model
 
 LORA = {"peft_type": "LORA", "base_model_name_or_path": "bert-base-uncased", "r": 4}
 
@@ -68,5 +68,5 @@ def test_an_adapter_must_be_merged_first(complete: bool, tiny_backbone: str, tmp
         folder.mkdir()
     (folder / "adapter_config.json").write_text(json.dumps(LORA))
     assert "merge_and_unload" in refusal(folder)
-    with pytest.raises(UserError, match="merge_and_unload"):
-        load_classifier(Source(str(folder), Store(tmp_path / "store")))
+    with refused(folder, "merge_and_unload"):
+        open_model(folder)

@@ -204,7 +204,7 @@ def refusing(code: int) -> Callable[..., Any]:
         ("srnet.core.files.os.fsync", errno.ENOSPC, "no space left; free some space"),
         ("srnet.core.files.os.fsync", errno.EDQUOT, "disk quota exceeded; free some space"),
         ("srnet.core.files.tempfile.mkdtemp", errno.EROFS, "read-only file system; choose a folder"),
-        ("srnet.core.files.tempfile.mkstemp", errno.EACCES, "permission denied; choose a folder"),
+        ("srnet.core.files._unnamed_file", errno.EACCES, "permission denied; choose a folder"),
     ],
 )
 def test_a_full_or_read_only_disk(

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from series import recipe_of
+from commands import run
 from small import small_defaults
 
 import srnet
 import srnet.models.checkpoints
-from srnet.cli.program import main
 from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
-from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import Node
-from srnet.experiment.store import Store
 from srnet.models.backbones import backbone_hash
 from srnet.models.checkpoints import folder_or_name
 from srnet.pruners.magnitude import OneShot
 from srnet.recipes import profiles as toy
 from srnet.recipes.demo import DemoSettings
-from srnet.recipes.paradigms import Profile, Search, full, of_fine_tuned
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.settings import TrainingSettings
 
@@ -41,13 +35,6 @@ def tiny_demo(tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     backbone_hash.cache_clear()
     yield tmp_path
     backbone_hash.cache_clear()
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["srnet", *words])
-    with pytest.raises(SystemExit) as exit:
-        main()
-    return int(exit.value.code or 0)
 
 
 def refuse(node: Node, *rest: object) -> None:
@@ -81,7 +68,7 @@ def test_the_demonstration_twice(
     assert steps["full model (CE), trained as long"] == steps["mask training (PoE)"] == "20"
     before = (out / "results.csv").read_bytes()
 
-    monkeypatch.setattr("srnet.experiment.engines.local.compute", refuse)
+    monkeypatch.setattr("srnet.experiment.compute.compute", refuse)
     assert run(monkeypatch, *command) == 0
     again = capsys.readouterr()
     assert again.err == "", "nothing was computed"
@@ -92,7 +79,7 @@ def test_the_demonstration_twice(
 def test_a_dry_run_does_nothing(
     tiny_demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("srnet.experiment.engines.local.compute", refuse)
+    monkeypatch.setattr("srnet.experiment.compute.compute", refuse)
     assert run(monkeypatch, "demo", "--measure", "--steps", "10", "--store", "store") == 0
     planned = capsys.readouterr().out.splitlines()
     # a seed: the full model and its control, a mask with CE, masks with PoE; their evaluations; raw; one bias model
@@ -160,7 +147,7 @@ def test_a_figure_of_the_paper_and_its_claim(
         finetuning + pruning
     }
 
-    monkeypatch.setattr("srnet.experiment.engines.local.compute", refuse)
+    monkeypatch.setattr("srnet.experiment.compute.compute", refuse)
     assert run(monkeypatch, *command, "--dry-run") == 0
     planned = capsys.readouterr().out.splitlines()
     assert all("  stored  " in line for line in planned[:-4])
@@ -179,18 +166,6 @@ def test_a_figure_of_the_paper_and_its_claim(
     )
     said = capsys.readouterr()
     assert "one seed; at least 3 are needed" in " ".join(said.out.replace("│", " ").split())
-
-
-def test_a_recipe_without_ood_files(tiny_backbone: str, tmp_path: Path) -> None:
-    (tmp_path / "d.csv").write_text("text_a,text_b,label\n" + "the lawyer,the judge,yes\nthe doctor,a judge,no\n" * 4)
-    task = srnet.FilesTask("own", ("no", "yes"), str(tmp_path / "d.csv"), str(tmp_path / "d.csv"), leaks="keep")
-    training = TrainingSettings(steps=2, eval_every=2, batch_size=4, max_length=32)
-    half = partial(of_fine_tuned, label="magnitude", search=Search("one-shot", sparsities=(0.5,)))
-    recipe = recipe_of(Profile(task, tiny_backbone, finetuning=training), partial(full, label="full"), half)
-    engine = Engine(Store(tmp_path / "store"), Reporter(quiet=True))
-    results = srnet.run_recipe(recipe, tmp_path / "out", engine)
-    assert [summary.verdict for summary in results.summaries] == [None, None]
-    assert "No verdict" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_the_embedded_backbone(engine: Engine, tiny_task: SyntheticTask) -> None:

@@ -16,14 +16,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 from urllib.request import urlopen
 
 import pytest
 import typer
+from commands import every_command
 from processes import HERE, LIBRARIES, environment, small_recipe, started_fork_server
-
-from srnet.cli.program import app
 
 ROOT = HERE.parent
 
@@ -59,7 +57,7 @@ forked speed shrunk int8 --threads 1 --lengths 8 --rounds 2 --no-memory --json -
 mkdir -p $HF_HUB_CACHE/models--somebody--merged/{refs,snapshots}
 cp -r merged $HF_HUB_CACHE/models--somebody--merged/snapshots/1
 printf 1 > $HF_HUB_CACHE/models--somebody--merged/refs/main
-srnet audit somebody/merged int8 --task qqp --data qqp --contrast --rules rules.py --folds 2 --out audit --quiet
+srnet audit somebody/merged int8 --task qqp --data qqp --contrast --folds 2 --out audit --quiet
 forked bias --task qqp --data qqp --vectors somebody/merged
 srnet store ls --store store
 srnet store show $full --store store
@@ -88,13 +86,6 @@ SCRIPTS = (DATA, MODELS, EXPERIMENTS, DEMO)
 PAGE = "--task mine/mine.yaml --port 0 --folds 2 --leaks keep"
 SHORT = "--steps 2 --eval-every 2 --batch-size 8 --quiet"
 """Options of a training."""
-RULES = """
-from srnet.audit.contrast import SAME, Changed, rule
-
-@rule("polite", "a polite word is added; the answer stays the same")
-def polite(row):
-    return Changed(row.text_a, f"Please: {row.text_b}", SAME)
-"""
 
 
 class Place:
@@ -163,7 +154,6 @@ def write_inputs(folder: Path) -> None:
     rows = "".join(f"{n}\tis {n} a b\tis {n} b a\t{n % 2}\n" for n in range(12))
     (folder / "paws.tsv").write_text(f"id\tsentence1\tsentence2\tlabel\n{rows}")
     (folder / "vectors.txt").write_text("who 1 0\nis 0 1\ndoctor 1 1\nlawyer 1 2\n")
-    (folder / "rules.py").write_text(RULES)
     (folder / "recipe.yaml").write_text(small_recipe("mine", "backbone", 0.5, steps=4))
 
 
@@ -193,15 +183,7 @@ DOCUMENTS = (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" 
 HELP = (ROOT / "srnet" / "cli").glob("*.py")
 
 
-def commands_of(command: Any, *names: str) -> Iterator[tuple[str, Any]]:
-    """Every command by its name, "data check", with its options."""
-    for name, each in getattr(command, "commands", {}).items():
-        yield from commands_of(each, *names, name)
-    if not hasattr(command, "commands"):
-        yield " ".join(names), command
-
-
-COMMANDS = dict(commands_of(typer.main.get_command(app)))
+COMMANDS = {" ".join(words): command for words, command in every_command().items()}
 
 
 def options_in(text: str) -> dict[str, set[str]]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import kills
 import pytest
 from processes import ForkServer
+
+from srnet.core.files import write_bytes
 
 
 def test_runs_killed_at_random_moments_leave_nothing_and_come_to_the_same(
@@ -35,3 +39,14 @@ def test_leftovers_other_results_and_bad_ends_are_noticed(tmp_path: Path) -> Non
     assert ended.startswith("exit code 1: Traceback")
     assert left == "leftovers: ['store/artifacts/.new-a', 'store/work/a', 'out/.results.csv.x']"
     assert "the results differ" in differs
+
+
+def test_a_kill_while_a_file_is_written_leaves_the_old_one_alone(tmp_path: Path) -> None:
+    path = tmp_path / "report.md"
+    write_bytes(path, b"old")
+    if (writer := os.fork()) == 0:
+        os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)
+        write_bytes(path, b"new")
+        os._exit(1)
+    assert os.waitpid(writer, 0)[1] == signal.SIGKILL
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("report.md", b"old")]

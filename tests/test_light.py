@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from commands import every_command
+from fuzz.valid import write_task
 
 import srnet
 from srnet.core.files import write_json
@@ -21,65 +25,60 @@ from srnet.models.checkpoints import IDENTITY, SHIPPED
 HEAVY = ("torch", "transformers", "sklearn", "pandas", "matplotlib", "plotly", "datasets")
 
 SCRIPT = """
-import sys
-from srnet.cli import main
-sys.argv = ["srnet", *sys.argv[1:]]
-try:
-    main()
-except SystemExit as end:
-    assert not end.code, end.code
-finally:
-    print("HEAVY", *(name for name in {heavy!r} if name in sys.modules))
+import json, os, sys
+from srnet.cli.program import main
+
+for line in sys.stdin.read().splitlines():
+    if os.fork():
+        os.wait()
+        continue
+    sys.argv = ["srnet", *line.split()]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, (line, end.code)
+        print(json.dumps([line, *(name for name in %r if name in sys.modules)]), flush=True)
+    finally:
+        os._exit(0)
 """
-
-HELP = """
-import sys
-import typer
-from srnet.cli import app
-
-def walk(command, words):
-    for name, each in getattr(command, "commands", {{}}).items():
-        yield from walk(each, [*words, name])
-    if not hasattr(command, "commands"):
-        yield words
-
-commands = list(walk(typer.main.get_command(app), []))
-for words in commands:
-    app([*words, "--help"], standalone_mode=False)
-print(len(commands))
-print("HEAVY", *(name for name in {heavy!r} if name in sys.modules))
-"""
+"""Runs each command in a fork of a process that has imported only the command line."""
 
 
-def heavy_imports(tmp_path: Path, *command: str) -> list[str]:
-    """The heavy libraries that a command imports."""
-    store = ["--store", str(tmp_path / "store")] if command[0] in ("store", "reproduce", "demo", "evaluate") else []
-    ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(heavy=HEAVY), *command, *store],
-        capture_output=True, text=True, cwd=tmp_path, check=False,
-    )  # fmt: skip
-    assert "HEAVY" in ran.stdout, ran.stderr[-2000:]
-    return ran.stdout.split("HEAVY")[-1].split()
+def heavy_imports(folder: Path, commands: list[str]) -> dict[str, list[str]]:
+    """The heavy libraries that each command imports."""
+    words = [sys.executable, "-c", SCRIPT % (HEAVY,)]
+    env = {**os.environ, "SRNET_STORE": "store"}
+    done = subprocess.run(
+        words, input="\n".join(commands), env=env, cwd=folder, capture_output=True, text=True, check=True
+    )
+    found = {line: heavy for line, *heavy in map(json.loads, re.findall(r"^\[\".*", done.stdout, re.M))}
+    assert found.keys() == set(commands), done.stderr[-2000:]
+    return found
 
 
-@pytest.fixture
-def csv_files(tmp_path: Path) -> list[str]:
-    for name in ("train", "dev"):
-        rows = "".join(f"{name} text {n},other words {n},{'yes' if n % 2 else 'no'}\n" for n in range(12))
-        (tmp_path / f"{name}.csv").write_text("premise,hypothesis,label\n" + rows)
+def test_light_commands_import_nothing_heavy(tmp_path: Path) -> None:
+    write_task(tmp_path)
     (tmp_path / "store" / "artifacts").mkdir(parents=True)
-    return ["--train", str(tmp_path / "train.csv"), "--dev", str(tmp_path / "dev.csv")]
-
-
-def test_light_commands_import_nothing_heavy(tmp_path: Path, csv_files: list[str]) -> None:
-    assert heavy_imports(tmp_path, "--help") == []
-    assert heavy_imports(tmp_path, "store", "ls") == []
-    assert heavy_imports(tmp_path, "data", "describe", *csv_files, "--out", "mine.yaml") == []
-    assert heavy_imports(tmp_path, "reproduce", "fig2", "--tasks", "verification", "--dry-run") == []
     remember_a_training(tmp_path / "store")
+    planned = "demo --dry-run"
+    helps = [" ".join([*words, "--help"]) for words in every_command()]
+    assert len(helps) > 15
+    found = heavy_imports(
+        tmp_path,
+        [
+            "--version",
+            "--help",
+            *helps,
+            "store ls",
+            "data describe --train train.csv --dev dev.csv --out mine.yaml",
+            "reproduce fig2 --tasks verification --dry-run",
+            planned,
+        ],
+    )
     # only a build without CUDA is known to have no GPU without importing it
     needed = [] if metadata.version("torch").endswith("+cpu") else ["torch"]
-    assert heavy_imports(tmp_path, "demo", "--dry-run") == needed
+    assert found.pop(planned) == needed
+    assert {line: heavy for line, heavy in found.items() if heavy} == {}
 
 
 def remember_a_training(folder: Path) -> None:
@@ -87,16 +86,6 @@ def remember_a_training(folder: Path) -> None:
     node = next(each for each in every_node(srnet.demo_recipe().nodes()).values() if each.trains)
     with Store(folder).writing(node.key, type(node).__name__, node.label, describe(node), "test") as artifact:
         write_json(artifact / "training.json", {"step_seconds": 0.5, "device": "cpu", "steps": 10})
-
-
-def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
-    """Of all commands, in one process."""
-    ran = subprocess.run(
-        [sys.executable, "-c", HELP.format(heavy=HEAVY)], capture_output=True, text=True, cwd=tmp_path, check=False
-    )
-    *helps, last = ran.stdout.splitlines()
-    assert last == "HEAVY", ran.stderr[-2000:]
-    assert len([line for line in helps if "Usage: " in line]) == int(helps[-1]) > 15
 
 
 @pytest.mark.parametrize("name", SHIPPED)

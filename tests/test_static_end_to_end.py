@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from srnet import api
+import srnet
 from srnet.cli.program import main
 from srnet.experiment.compute import TOKENS, load_logits
 from srnet.experiment.engine import Engine
@@ -62,7 +62,7 @@ def test_a_recipe_of_the_family(
     order = Order(
         (figure,), tasks=(str(task_file),), backbone=tiny_backbone, scale=0.01, sparsities=(0.5, 0.97), lines=lines
     )
-    (section,) = api.reproduce(order, tmp_path / "out", engine=engine).sections
+    (section,) = srnet.reproduce(order, tmp_path / "out", engine=engine).sections
     results = section.results
     assert results.recipe.profile.words == ("perhaps", "truly"), "the backbone has a head for them"
     assert {summary.label for summary in results.summaries} == {"full model (CE)", *lines}
@@ -182,7 +182,7 @@ def test_a_teacher_that_read_other_windows_is_refused(squad: SquadTask, tiny_bac
 def test_bias_models_are_for_classes(squad: SquadTask, tiny_backbone: str, tmp_path: Path) -> None:
     store = Engine(Store(tmp_path / "store"))
     with refused("squad", "classes"):
-        api.finetune(squad, "poe", backbone=tiny_backbone, training=PLAIN, engine=store)
+        srnet.finetune(squad, "poe", backbone=tiny_backbone, training=PLAIN, engine=store)
 
 
 # --- numbers -------------------------------------------------------------------------------------------------------
@@ -221,5 +221,5 @@ def test_a_mask_over_trained_weights_is_no_file_of_smp(raw: Pretrained, engine: 
     node = Prune(raw, Movement(0.5), CE(), SHORT)
     engine.execute([node])
     with refused("weights"):
-        api.export_model(node.key, tmp_path / "mask.npy", format="smp", engine=engine)
+        srnet.export_model(node.key, tmp_path / "mask.npy", format="smp", engine=engine)
     assert not (tmp_path / "mask.npy").exists()

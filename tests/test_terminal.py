@@ -31,11 +31,11 @@ def shown(*objects: Any) -> str:
 def test_lines_and_tables_hold_no_control_characters() -> None:
     table = Table(f"a column{ESCAPES}", title=f"a title{ESCAPES}")
     table.add_row(f"a cell{ESCAPES}")
-    said = shown(f"a line{ESCAPES}\nanother [bold]line[/x]", table)
-    assert is_clean(said)
-    assert "another [bold]line[/x]\n" in said
-    assert all(part in said for part in ("a line", "a column", "a title", "a cell"))
-    assert len({len(row) for row in said.splitlines()[3:]}) == 1, "the columns are aligned"
+    printed = shown(f"a line{ESCAPES}\nanother [bold]line[/x]", table)
+    assert is_clean(printed)
+    assert "another [bold]line[/x]\n" in printed
+    assert all(part in printed for part in ("a line", "a column", "a title", "a cell"))
+    assert len({len(row) for row in printed.splitlines()[3:]}) == 1, "the columns are aligned"
 
 
 def test_what_words_need_and_colours_of_our_own_stay() -> None:
@@ -72,8 +72,8 @@ def test_an_unknown_width_hides_nothing(columns: str, monkeypatch: pytest.Monkey
     monkeypatch.setenv("COLUMNS", columns)
     table = Table("a column")
     table.add_row("a cell")
-    said = shown("a line", table)
-    assert all(part in said for part in ("a line", "a column", "a cell"))
+    printed = shown("a line", table)
+    assert all(part in printed for part in ("a line", "a column", "a cell"))
 
 
 def test_names_of_folders_columns_and_labels_are_printed_without(

@@ -10,14 +10,14 @@ from typing import Any
 from srnet.config.fields import as_cli_args
 from srnet.core.files import require_writable
 from srnet.core.progress import is_secondary_rank
-from srnet.evaluation.verdict import MIN_SEEDS
+from srnet.evaluation import MIN_SEEDS
 from srnet.experiment.engine import Engine
 from srnet.recipes.demo import DemoSettings, demo_recipe
 from srnet.recipes.files import load_recipe
 from srnet.recipes.order import Order
 from srnet.recipes.recipe import Recipe, with_latencies
 from srnet.report.claims import Finding, answer_claims
-from srnet.report.evidence import Evidence
+from srnet.report.evidence import RecipeEvidence
 from srnet.report.masks import mask_pictures
 from srnet.report.page import Page, Section, report_files, section_id, write_report
 from srnet.report.results import Results
@@ -76,12 +76,12 @@ def _report(
     require_writable(out, *report_files(*(section_id(recipe.name, recipe.task.name) for recipe in recipes)))
     recipes = [with_latencies(recipe, engine) for recipe in recipes]
     engine.execute([node for recipe in recipes for node in recipe.nodes()])
-    evidence = [Evidence(recipe, engine.store) for recipe in recipes]
+    evidence = [RecipeEvidence(recipe, engine.store) for recipe in recipes]
     sections = []
     for each in evidence:
         pictures, name = mask_pictures(each.recipe, engine.store), each.recipe.name
         sections.append(Section(Results(each), pictures, command if order is None else order.command(name)))
-    findings = [] if order is None else [found for found in answer_claims(evidence) if found.parts]
+    findings = [] if order is None else [found for found in answer_claims(evidence) if found.conditions]
     page = Page(title, command, sections, findings, speed)
     if not is_secondary_rank():
         write_report(page, out)
@@ -94,7 +94,7 @@ def claims(order: Order, engine: Engine | None = None) -> list[Finding]:
     An order without seeds has as many as an answer needs: three, and four with the profile paper.
     """
     store, recipes = (engine or Engine()).store, order.seeded(MIN_SEEDS).recipes()
-    return answer_claims([Evidence(recipe, store) for recipe in recipes])
+    return answer_claims([RecipeEvidence(recipe, store) for recipe in recipes])
 
 
 def claims_until_answered(

@@ -1,35 +1,37 @@
-"""The search for a model to deploy, and everything that it leaves in a folder."""
+"""The search for a model to deploy, and the delivery: the model, its speed, a report and an audit in a folder."""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from srnet.api.experiments import run_recipe
 from srnet.api.models import export_model
-from srnet.api.speeds import Comparison, by_score, compare_speed
+from srnet.api.speeds import by_score, speed_picture
 from srnet.audit.run import audit_models
 from srnet.audit.writing import check_writable
 from srnet.core.errors import UserError
-from srnet.core.files import read_json, require_writable, write_json
+from srnet.core.files import require_writable, write_json
 from srnet.core.names import EMBEDDED
 from srnet.core.progress import is_secondary_rank
 from srnet.experiment.engine import Engine
+from srnet.experiment.known import read_scores
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
-from srnet.experiment.nodes.models import Evaluate, ModelNode
-from srnet.experiment.store import Store
+from srnet.experiment.nodes.models import ModelNode
 from srnet.finding.search import Find, Found
 from srnet.finding.settings import FindSettings
 from srnet.masks.granularity import WEIGHT
 from srnet.models.formats.base import FORMATS, Format, get_format
 from srnet.models.formats.card import score_name, scores_of_graph
-from srnet.recipes.recipe import Plan, plan
+from srnet.recipes.recipe import Plan, Recipe, plan
 from srnet.report.page import report_files, section_id
+from srnet.timing.measuring import Measured, measure_speed
 from srnet.timing.pace import Pace
 
 PACE = Pace(rounds=15, lengths=(8, 32, 128), batch=8, threads=1, memory=False)
 """Short, with a length that every model can read, and one thread: two wait for each other on a busy machine."""
+FOUND = "find.json"
 AUDIT = "audit"
 """The folder of the audit in the folder of a search."""
 
@@ -54,35 +56,75 @@ def find(
     """
     out, engine, settings = Path(out), engine or Engine(), settings or FindSettings()
     check_writable(out / AUDIT)
-    require_writable(out, "find.json", *report_files(section_id("find", task.name)))
-    deployed = format_to_deploy(format, settings)
+    require_writable(out, FOUND, *report_files(section_id("find", task.name)))
+    deployed = _format_to_deploy(format, settings)
     found = Find(task, backbone, settings, engine, bias, budget).run()
     if is_secondary_rank():
         return found
     out.mkdir(parents=True, exist_ok=True)
-    write_json(out / "find.json", found.to_json())
-    if found.model is None or found.full_model is None or found.recipe is None:
+    write_json(out / FOUND, found.to_json())
+    if found.recipe is None or found.full_model is None or found.model is None:
         return found
-    recipe, full, model = found.recipe, found.full_model, found.model
-
-    def write_pages(speed: bytes | None) -> list[str]:
-        """The report and the audit; returns the report's warnings."""
-        results = run_recipe(recipe, out, engine, command, speed)
-        audit_models(full.key, model.key, task=task, bias=recipe.profile.bias, out=out / AUDIT, engine=engine)
-        return results.warnings
-
-    folder = out / f"model-{model.key[:8]}-{_name(deployed)}"
+    made = _Delivery(found.recipe, found.full_model, found.model, deployed, out, engine, command)
     try:
-        if not folder.exists():  # otherwise an earlier run of the same search wrote it
-            export_model(model.key, folder, format=deployed, engine=engine)
-        compared = _compared(full, model, folder, engine.store)
-        speed = compared.drawn()
+        measured = made.export()
+        speed = speed_picture(measured, by_score(made.scores()), PACE)
     except UserError:
-        write_pages(None)  # the search is not lost
+        made.write_pages(None)  # the search is not lost
         raise
-    found = replace(found, warnings=tuple(write_pages(speed)), folder=folder, measured=tuple(compared.measured))
-    write_json(out / "find.json", found.to_json())
+    warnings = made.write_pages(speed)
+    found = replace(found, warnings=tuple(warnings), folder=made.folder, measured=tuple(measured))
+    write_json(out / FOUND, found.to_json())
     return found
+
+
+@dataclass(frozen=True)
+class _Delivery:
+    """The chosen model, its full model, and where they are written."""
+
+    recipe: Recipe
+    full: ModelNode
+    model: ModelNode
+    format: Format
+    out: Path
+    engine: Engine
+    command: str
+
+    @property
+    def folder(self) -> Path:
+        """The new folder of the model: with the name of its format and those options that are not the default."""
+        given = {each.name: getattr(self.format, each.name) for each in fields(self.format)}
+        changed = {name: value for name, value in given.items() if value != getattr(type(self.format), name)}
+        options = [name if value is True else str(value) for name, value in changed.items()]
+        return self.out / "-".join(["model", self.model.key[:8], self.format.name, *options])
+
+    def export(self) -> list[Measured]:
+        """Export the model; returns the speed of the full model and of the folder."""
+        if not self.folder.exists():  # otherwise an earlier run of the same search wrote it
+            export_model(self.model.key, self.folder, format=self.format, engine=self.engine, keeps=self.recipe.keeps)
+        models = {"full model": self.full.key, "to deploy": str(self.folder)}
+        return measure_speed(models, PACE, store=self.engine.models)
+
+    def scores(self) -> dict[str, dict[str, float]]:
+        """The scores of the full model and of the folder, which have the same seed."""
+        own = scores_of_graph(self.folder) or self._scores(self.model)
+        return {"full model": self._scores(self.full), "to deploy": own}
+
+    def _scores(self, model: ModelNode) -> dict[str, float]:
+        """Scores of this seed alone, by data and metric."""
+        task = load_task(model.task_spec)
+        splits = {name: read_scores(self.engine.store, model)["splits"][name] for name in task.scored}
+        return {
+            score_name(task.name, name, each["kind"], task.metric): each["metrics"][task.metric]
+            for name, each in splits.items()
+        }
+
+    def write_pages(self, speed: bytes | None) -> list[str]:
+        """The report and the audit; returns the report's warnings."""
+        results = run_recipe(self.recipe, self.out, self.engine, self.command, speed)
+        task, bias = self.recipe.task, self.recipe.profile.bias
+        audit_models(self.full.key, self.model.key, task=task, bias=bias, out=self.out / AUDIT, engine=self.engine)
+        return results.warnings
 
 
 def plan_find(
@@ -98,7 +140,7 @@ def plan_find(
 ) -> Plan:
     """What `find` would compute at most, how long it would take, and, with `measure`, what fits into the budget."""
     engine, settings = engine or Engine(), settings or FindSettings()
-    format_to_deploy(format, settings)
+    _format_to_deploy(format, settings)
     search = Find(task, backbone, settings, engine, bias, budget)
     planned = plan(search.at_most(), engine, measure=measure)
     return replace(planned, fits=_fitting(search, budget)) if measure and budget is not None else planned
@@ -112,31 +154,7 @@ def _fitting(search: Find, budget: float) -> str:
         return str(error)
 
 
-def _name(format: Format) -> str:
-    """The name of a format with those options that are not the default: onnx-int8."""
-    given = {each.name: getattr(format, each.name) for each in fields(format)}
-    changed = {name: value for name, value in given.items() if value != getattr(type(format), name)}
-    return "-".join([format.name, *(name if value is True else str(value) for name, value in changed.items())])
-
-
-def _compared(full: ModelNode, model: ModelNode, folder: Path, store: Store) -> Comparison:
-    """Speed and scores of the full model and of the folder, which have the same seed."""
-    models = {"full model": full.key, "to deploy": str(folder)}
-    scores = {"full model": _scores(full, store), "to deploy": scores_of_graph(folder) or _scores(model, store)}
-    return compare_speed(models, by_score(scores), PACE, store)
-
-
-def _scores(model: ModelNode, store: Store) -> dict[str, float]:
-    """Of this seed alone."""
-    task = load_task(model.task_spec)
-    splits = read_json(store.path(Evaluate(model).key) / "scores.json")["splits"]
-    return {
-        score_name(task.name, name, splits[name]["kind"], task.metric): splits[name]["metrics"][task.metric]
-        for name in task.scored
-    }
-
-
-def format_to_deploy(given: str | Format | None, settings: FindSettings) -> Format:
+def _format_to_deploy(given: str | Format | None, settings: FindSettings) -> Format:
     """The format of the model. One that cannot hold it is refused before anything is trained."""
     name = given or ("subnetwork" if settings.units == WEIGHT else "shrunk")
     format = get_format(name)() if isinstance(name, str) else name

@@ -7,28 +7,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from srnet.core.errors import UserError, choose, running
+from srnet.core.errors import UserError, choose
 from srnet.core.files import read_json, require_new
 from srnet.core.names import EMBEDDED
 from srnet.core.progress import Reporter
-from srnet.evaluation.verdict import BIASED_BY
-from srnet.experiment.compute import score_splits
+from srnet.evaluation import BIASED_BY, KEEPS_ID
+from srnet.evaluation.metrics import score_split
 from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
 from srnet.experiment.nodes.base import TaskSpec, load_task
-from srnet.experiment.nodes.bias import BiasSpec
+from srnet.experiment.nodes.bias import BiasSpec, Needs
 from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained, answers_of
-from srnet.experiment.nodes.objectives import Objective
+from srnet.experiment.nodes.objectives import Objective, ObjectiveSources, make_objective
 from srnet.experiment.nodes.training import FineTune, Prune
-from srnet.experiment.objective import Needs, ObjectiveSources, make_objective
 from srnet.experiment.rebuild import stored_model
 from srnet.masks.mask import Mask
 from srnet.masks.timed import Latency
-from srnet.models.exported import is_exported
-from srnet.models.formats.base import Format, Source, get_format, write
-from srnet.models.formats.deployed import check_labels, exported_scores
-from srnet.models.formats.imports import IMPORTED, outputs_of, read_published
+from srnet.models.exported import EXPORT
+from srnet.models.formats.base import Format, Source, get_format
+from srnet.models.model import match
+from srnet.models.open import is_key, open_model
 from srnet.models.pretraining import pretrain as pretrain_backbone
+from srnet.models.published import IMPORTED, outputs_of, read_published
 from srnet.models.subnetwork import Subnetwork
 from srnet.objectives.base import parse_objective
 from srnet.pruners.base import OfUnits, Pruner, speedup_text
@@ -38,6 +38,8 @@ from srnet.tasks.synthetic.pretrain_settings import PretrainSettings
 from srnet.timing.latency import latency_of, with_latency
 from srnet.training.settings import TrainingSettings
 
+Training = TrainingSettings | Mapping[str, Any] | None
+"""Settings of a training, or a dict of those that differ from the defaults."""
 TOLERANCE = 0.002
 """How far a pruner without a budget may miss its sparsity before a remark says so."""
 TASK_WORDS = ("task",)
@@ -76,123 +78,110 @@ def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engin
     if needs.teacher is not None and not taught:
         raise UserError(f"objective '{text}' takes no teacher", "leave out --teacher, or add --distil 0.5")
     teacher = None if needs.teacher is None else stored_model(engine.store, needs.teacher)
-    made = make_objective(text, ObjectiveSources(raw, lambda: FineTune(raw, training=full), needs.bias, teacher))
+    sources = ObjectiveSources(
+        bias=lambda: needs.bias.node(raw.task, raw.backbone),
+        full=lambda: FineTune(raw, training=full),
+        teacher=teacher,
+    )
     # the constructor refuses nodes that the objective does not read
     nodes: dict[str, Any] = {} if teacher is None else {"teacher": answers_of(teacher)}
     if "bias" in given:
-        nodes["bias"] = needs.bias.node(raw.task, raw.backbone)
+        nodes["bias"] = sources.bias()
+    made = make_objective(text, sources)
     return replace(made, **nodes, distillation=needs.distil, temperature=needs.temperature)
 
 
-def _opened(
-    model: str | ModelNode, objective: str, engine: Engine, needs: dict[str, Any]
-) -> tuple[ModelNode, TrainingSettings, Objective]:
-    """A model, the training of full CE models with its seed, and the objective that it is trained with."""
-    node = stored_model(engine.store, model) if isinstance(model, str) else model
-    raw = node.pretrained
-    full = replace(finetuning_for(raw.backbone, raw.task), seed=raw.seed)
-    return node, full, _objective(objective, raw, full, engine, needs)
-
-
-def _settings(default: TrainingSettings, given: TrainingSettings | Mapping[str, Any] | None) -> TrainingSettings:
+def _settings(default: TrainingSettings, given: Training) -> TrainingSettings:
     return given if isinstance(given, TrainingSettings) else default.changed(given or {})
 
 
-def _label_words(task: TaskSpec, words: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that were given; the task's own for ("task",)."""
-    if words != TASK_WORDS:
-        return words
-    if not (known := load_task(task).label_words):
-        raise UserError(f"task '{task.name}' names no label words", "give them: --label-words Yes,No")
-    return known
+def _given_model(model: str | ModelNode, backbone: str, words: tuple[str, ...], engine: Engine) -> ModelNode:
+    """A model of the store by its key, or an expression. It has its own backbone and label words."""
+    if words or backbone != EMBEDDED:
+        raise UserError("a model has its own backbone and label words", "leave them out, or give a task for the model")
+    return stored_model(engine.store, model) if isinstance(model, str) else model
+
+
+def _raw_model(task: TaskSpec, backbone: str, words: tuple[str, ...], seed: int) -> Pretrained:
+    """The raw model on a task; the label words ("task",) stand for the task's own."""
+    if words == TASK_WORDS:
+        words = load_task(task).label_words
+        if not words:
+            raise UserError(f"task '{task.name}' names no label words", "give them: --label-words Yes,No")
+    return Pretrained(backbone, task, seed, words)
 
 
 def finetune(
-    task: TaskSpec,
+    model: TaskSpec | str | ModelNode,
     objective: str = "ce",
     *,
     backbone: str = EMBEDDED,
-    training: TrainingSettings | Mapping[str, Any] | None = None,
+    training: Training = None,
     words: tuple[str, ...] = (),
     engine: Engine | None = None,
     **needs: Any,
 ) -> Trained:
-    """Fine-tune a backbone on a task; with `words`, the language-model head it brings.
+    """Fine-tune a backbone on a task, or train the weights of a model further, under its mask.
 
-    `words` has one word per label; `("task",)` stands for those of the task. `training` may be a dict of what differs
-    from the defaults. `needs` are fields of `Needs`: bias, teacher, distil, temperature.
+    `model` is a task, for the raw `backbone`; or the key of a model in the store, or an expression such as
+    `Pretrained(...)`. `words`, one word per label, select the language-model head of the backbone; `("task",)` stands
+    for those of the task. `training` may be a dict of what differs from the defaults. `needs` are fields of `Needs`:
+    bias, teacher, distil, temperature.
     """
     engine = engine or Engine()
-    settings = _settings(finetuning_for(backbone, task), training)
-    raw = Pretrained(backbone, task, settings.seed, _label_words(task, words))
-    made = _objective(objective, raw, settings, engine, needs)
-    return _trained(FineTune(raw, made, settings), engine)
+    if isinstance(model, str | ModelNode):
+        start = _given_model(model, backbone, words, engine)
+        full = _finetuning_of(start)
+        settings = _settings(full, training)
+    else:
+        full = settings = _settings(finetuning_for(backbone, model), training)
+        start = _raw_model(model, backbone, words, settings.seed)
+    node = FineTune(start, _objective(objective, start.pretrained, full, engine, needs), settings)
+    engine.execute([node, Evaluate(node)])
+    return _trained(node, engine)
 
 
-def train_on(
-    model: str | ModelNode,
-    objective: str = "ce",
-    *,
-    training: TrainingSettings | Mapping[str, Any] | None = None,
-    engine: Engine | None = None,
-    **needs: Any,
-) -> Trained:
-    """Train the weights of a model further, under its mask: a key of the store, or an expression.
-
-    `training` and `needs` are as in `finetune`.
-    """
-    engine = engine or Engine()
-    node, full, made = _opened(model, objective, engine, needs)
-    return _trained(FineTune(node, made, _settings(full, training)), engine)
+def _finetuning_of(model: ModelNode) -> TrainingSettings:
+    """The training of full CE models with the seed of a model."""
+    raw = model.pretrained
+    return replace(finetuning_for(raw.backbone, raw.task), seed=raw.seed)
 
 
 def prune(
-    model: str | ModelNode,
-    pruner: Pruner,
-    objective: str = "ce",
-    *,
-    training: TrainingSettings | Mapping[str, Any] | None = None,
-    engine: Engine | None = None,
-    **needs: Any,
-) -> Trained:
-    """Prune a model: a key of the store, or an expression such as `Pretrained(...)`.
-
-    `training` and `needs` are as in `finetune`.
-    """
-    engine = engine or Engine()
-    node, full, made = _opened(model, objective, engine, needs)
-    if isinstance(training, Mapping):
-        check_rates(pruner.name, node.pretrained.words, training)
-    backbone = node.pretrained.backbone
-    pruner = with_latency(pruner, backbone, engine)
-    if not pruner.trains:
-        if training:
-            raise UserError(f"pruner '{pruner.name}' does not train", "leave out training options")
-        return _with_remarks(_trained(Prune(node, pruner, made), engine), pruner)
-    default = replace(pruning_for(backbone, pruner.name, node.task_spec), seed=full.seed)
-    return _with_remarks(_trained(Prune(node, pruner, made, _settings(default, training)), engine), pruner)
-
-
-def prune_backbone(
-    task: TaskSpec,
+    model: TaskSpec | str | ModelNode,
     pruner: Pruner,
     objective: str = "ce",
     *,
     backbone: str = EMBEDDED,
-    training: TrainingSettings | Mapping[str, Any] | None = None,
+    training: Training = None,
     words: tuple[str, ...] = (),
     engine: Engine | None = None,
     **needs: Any,
 ) -> Trained:
-    """Prune a raw backbone.
+    """Prune a model. All arguments but the pruner are as in `finetune`.
 
-    Its head is the checkpoint's own classifier where that has the labels of the task, else randomly initialised from
-    the seed of the training.
-    `words`, `training` and `needs` are as in `finetune`.
+    With a task, the raw backbone is pruned. Its head is the checkpoint's own classifier where that has the labels of
+    the task, else randomly initialised from the seed of the training.
     """
-    seed = _settings(TrainingSettings(), training).seed
-    raw = Pretrained(backbone, task, seed, _label_words(task, words))
-    return prune(raw, pruner, objective, training=training, engine=engine, **needs)
+    engine = engine or Engine()
+    if isinstance(model, str | ModelNode):
+        start = _given_model(model, backbone, words, engine)
+    else:
+        start = _raw_model(model, backbone, words, _settings(TrainingSettings(), training).seed)
+    raw = start.pretrained
+    made = _objective(objective, raw, _finetuning_of(start), engine, needs)
+    if isinstance(training, Mapping):
+        check_rates(pruner.name, raw.words, training)
+    pruner = with_latency(pruner, raw.backbone, engine)
+    if pruner.trains:
+        default = replace(pruning_for(raw.backbone, pruner.name, start.task_spec), seed=raw.seed)
+        node = Prune(start, pruner, made, _settings(default, training))
+    elif training:
+        raise UserError(f"pruner '{pruner.name}' does not train", "leave out training options")
+    else:
+        node = Prune(start, pruner, made)
+    engine.execute([node, Evaluate(node)])
+    return _with_remarks(_trained(node, engine), pruner)
 
 
 def _with_remarks(trained: Trained, pruner: Pruner) -> Trained:
@@ -218,31 +207,28 @@ def latency(backbone: str, engine: Engine | None = None) -> Latency:
 
 
 def _trained(node: ModelNode, engine: Engine) -> Trained:
-    evaluation = Evaluate(node)
-    engine.execute([node, evaluation])  # the model too: scores may outlive a model that was damaged or removed
-    report = read_json(engine.store.path(evaluation.key) / "scores.json")
+    """A model that was computed together with its scores."""
+    report = read_json(engine.store.path(Evaluate(node).key) / "scores.json")
     return Trained(node.key, engine.store.path(node.key), report["sparsity"], report["splits"])
 
 
 def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine | None = None) -> Trained:
-    """Score a model of the store (by key), or a saved subnetwork or an exported folder on `task`."""
+    """Score a model of the store (by key) on its own task, or any other that `open_model` opens on `task`."""
     engine = engine or Engine()
-    if not Path(model).is_dir():
-        node = stored_model(engine.store, str(model))
+    if is_key(model, engine.models):
+        node = engine.models.find(str(model))
         if task is not None:
             raise UserError("a model of the store is scored on its own task", "leave the task out")
+        engine.execute([node, Evaluate(node)])  # the model too: scores may outlive a model that was removed
         return _trained(node, engine)
     if task is None:
-        raise UserError(f"{model} is a folder", "say which task to score it on: --task TASK")
-    folder, data = Path(model), load_task(task)
-    if is_exported(folder):
-        return Trained("", folder, *exported_scores(folder, data))
-    subnetwork = Subnetwork.load(folder)
-    check_labels(folder, subnetwork.labels, data)
-    length = subnetwork.max_length or data.answer_kind.max_length
-    with running(folder):
-        _, scores = score_splits(subnetwork, data, data.scored, length)
-    return Trained("", folder, subnetwork.sparsity, scores)
+        raise UserError(f"{model} is no key of the store", "give the task to score it on: --task TASK")
+    data = load_task(task)
+    opened = open_model(model, task=data).require_labels()
+    matched = match(opened, data.labels, dict(getattr(task, "spellings", ())))
+    splits = {name: data.splits[name] for name in data.scored}
+    scores = {name: score_split(data, each, opened.outputs(data, each, matched.order)) for name, each in splits.items()}
+    return Trained("", Path(model), opened.sparsity, scores, (matched.note,) if matched.note else ())
 
 
 def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine | None = None) -> Trained:
@@ -278,31 +264,33 @@ def export_model(
     format: str | Format = "merged",
     engine: Engine | None = None,
     say: Callable[[str], None] = lambda line: None,
+    keeps: float = KEEPS_ID,
     **options: Any,
 ) -> Path:
     """Write a model of the store (by key), or a saved subnetwork folder, in a format that others can use.
 
     `format` is one of `srnet.models.formats.base.FORMATS`, by its name or as an instance. `options` are the fields of
     the named one: `dtype` of `subnetwork`, `uniform` of `shrunk`, `int8` of `onnx`. `say` is called with remarks on
-    the result.
+    the result. `keeps` is the share of the full model's ID score that the verdict on the card requires.
     """
     chosen = get_format(format)(**options) if isinstance(format, str) else format
     out = Path(out)
     if not chosen.is_file:
         require_new(out)
-    for line in write(chosen, _source(model, engine or Engine()), out):
+    for line in chosen.write(_source(model, engine or Engine(), keeps), out):
         say(line)
     return out
 
 
-def _source(model: str | Path, engine: Engine) -> Source:
-    if Path(model).is_dir():
-        if is_exported(Path(model)):
+def _source(model: str | Path, engine: Engine, keeps: float) -> Source:
+    """The model to export, from the store or from the folder of a subnetwork."""
+    if not is_key(model, engine.models):
+        if EXPORT.is_in(model):
             raise UserError(f"{model} is an exported model already", "give the key or the folder of its subnetwork")
-        return Source(Subnetwork.load(Path(model)))
-    node = stored_model(engine.store, str(model))
+        return Source(*Subnetwork.open(Path(model)))
+    node = engine.models.find(str(model))
     subnetwork = replace(Subnetwork.load(engine.store.path(node.key)), max_length=node.max_length)
-    return Source(subnetwork, None, known_about(engine.store, node), load_task(node.task_spec))
+    return Source(subnetwork, about=known_about(engine.store, node, keeps), task=load_task(node.task_spec))
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,21 @@
-"""Changes of a task's own rows, each with the answer that it must keep or get.
+"""Rules that change rows of a task, each with the answer that the changed row must get.
 
-A rule is a small function of a row that returns the changed row, or None where it has nothing to say. `@rule` makes a
-`Rule` of it, `register` adds it to those that every audit knows.
+A rule is a function of a `Row` that returns a `Changed` row, or None where it does not apply. `register` adds it to
+those of every audit.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
-from types import ModuleType
 
-from srnet.core.errors import UserError
-from srnet.core.files import require_readable
 from srnet.core.names import loose_name
 
 
 class Expected(Enum):
-    """What must become of an answer. No text, for a task may have a label called "same"."""
+    """What must become of an answer. Not a text, since a task may have a label "same"."""
 
     SAME = "same"
     """The model must answer as on the original row, whatever that answer was."""
@@ -38,7 +32,7 @@ _ALIKE = {loose_name(each) for each in ("duplicate", "equivalent", "paraphrase",
 
 @dataclass(frozen=True)
 class Row:
-    """An example as a rule sees it."""
+    """An example that a rule may change."""
 
     text_a: str
     text_b: str
@@ -61,111 +55,102 @@ Change = Callable[[Row], Changed | None]
 Applies = Callable[[tuple[str, ...]], bool]
 
 
-@dataclass(frozen=True)
-class Rule:
-    name: str
-    says: str
-    """What is done, and what must come of it."""
-    change: Change
-    applies: Applies
-    """Whether tasks with these labels have rows for it."""
-
-
-def any_task(labels: tuple[str, ...]) -> bool:
+def _every_task(labels: tuple[str, ...]) -> bool:
     return True
 
 
-def follows(labels: tuple[str, ...]) -> str | None:
-    """The label that says that the second text follows from the first, if the task has one."""
-    return next((label for label in labels if loose_name(label) in _FOLLOWS), None)
+@dataclass(frozen=True)
+class Rule:
+    """A named change of rows."""
 
-
-def asks_what_follows(labels: tuple[str, ...]) -> bool:
-    return follows(labels) is not None
-
-
-def symmetric(labels: tuple[str, ...]) -> bool:
-    """Whether the task asks if two texts mean the same, so that their order is of no importance."""
-    return any(loose_name(label) in _ALIKE for label in labels)
-
-
-def pairs(labels: tuple[str, ...]) -> bool:
-    return symmetric(labels) or asks_what_follows(labels)
-
-
-def rule(name: str, says: str, applies: Applies = any_task) -> Callable[[Change], Rule]:
-    """Make a rule of a function; `applies` is given the labels of the task."""
-    return lambda change: Rule(name, says, change, applies)
-
-
-def told(error: BaseException) -> str:
-    """The type and the text of an exception that a rule raised; the type alone where its `__str__` fails too.
-
-    The caller reports it. Only an error in writing the report of an error is left out.
-    """
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # the class is the user's own code
-        return type(error).__name__
+    name: str
+    says: str
+    """What is changed, and which answer is right afterwards."""
+    change: Change
+    applies: Applies = _every_task
+    """Whether the rule is for tasks with these labels."""
 
 
 RULES: dict[str, Rule] = {}
-"""Those that every audit knows, by name."""
+"""The rules of every audit, by name."""
 
 
-def register(new: Rule) -> Rule:
-    RULES[new.name] = new
-    return new
+def register(name: str, says: str, applies: Applies = _every_task) -> Callable[[Change], Change]:
+    """A decorator that registers a function as a rule; a rule of the same name is replaced."""
+
+    def add(change: Change) -> Change:
+        RULES[name] = Rule(name, says, change, applies)
+        return change
+
+    return add
+
+
+# --- kinds of tasks, by their labels ---
+
+
+def _entailed(labels: tuple[str, ...]) -> str | None:
+    """The label of pairs whose second text follows from the first, if the task has one."""
+    return next((label for label in labels if loose_name(label) in _FOLLOWS), None)
+
+
+def _is_entailment(labels: tuple[str, ...]) -> bool:
+    return _entailed(labels) is not None
+
+
+def _is_paraphrase(labels: tuple[str, ...]) -> bool:
+    """Whether the labels say if two texts mean the same, so that the order of the texts does not matter."""
+    return any(loose_name(label) in _ALIKE for label in labels)
+
+
+def _is_either(labels: tuple[str, ...]) -> bool:
+    return _is_paraphrase(labels) or _is_entailment(labels)
 
 
 # --- the rules -----------------------------------------------------------------------------------------------------
 
 
-@register
-@rule("swap-texts", "the two texts change places; the answer stays the same", symmetric)
-def swap_texts(row: Row) -> Changed | None:
+@register("swap-texts", "the two texts change places; the answer stays the same", _is_paraphrase)
+def _swap_texts(row: Row) -> Changed | None:
     return Changed(row.text_b, row.text_a)
 
 
-@register
-@rule("repeat-claim", "the first text also says what the second says, so the second follows", asks_what_follows)
-def repeat_claim(row: Row) -> Changed | None:
-    """Not for rows that may be contradictions: then the first text would contradict itself."""
-    entailed = follows(row.labels)
+@register("repeat-claim", "the first text also says what the second says, so the second follows", _is_entailment)
+def _repeat_claim(row: Row) -> Changed | None:
+    """A changed row, unless it may be a contradiction: then the first text would contradict itself."""
+    entailed = _entailed(row.labels)
     if not row.text_b.strip() or entailed is None or not (row.label == entailed or loose_name(row.label) in _OPEN):
         return None
-    return Changed(f"{ended(row.text_a)} {row.text_b}", row.text_b, entailed)
+    return Changed(f"{_ended(row.text_a)} {row.text_b}", row.text_b, entailed)
 
 
-@register
-@rule("shared-clause", "a clause is added that shares words but says nothing; the answer stays the same", pairs)
-def shared_clause(row: Row) -> Changed | None:
-    """Where one text may follow from the other, the first asks about the second; else both get the same clause."""
-    question = unended(row.text_b)
+@register(
+    "shared-clause", "a clause is added that shares words but says nothing; the answer stays the same", _is_either
+)
+def _shared_clause(row: Row) -> Changed | None:
+    """A changed row. In entailment tasks the first text asks about the second, else both get the same clause."""
+    question = _unended(row.text_b)
     if not question:
         return None
-    if asks_what_follows(row.labels):
-        return Changed(f"{ended(row.text_a)} Somebody asked whether {decapitalised(question)}.", row.text_b)
+    if _is_entailment(row.labels):
+        return Changed(f"{_ended(row.text_a)} Somebody asked whether {_decapitalised(question)}.", row.text_b)
     return Changed(f"{row.text_a} That is what was said.", f"{row.text_b} That is what was said.")
 
 
-@register
-@rule("case-and-punctuation", "letter case and final punctuation change; the answer stays the same")
-def case_and_punctuation(row: Row) -> Changed | None:
-    return Changed(restyled(row.text_a), restyled(row.text_b))
+@register("case-and-punctuation", "letter case and final punctuation change; the answer stays the same")
+def _case_and_punctuation(row: Row) -> Changed | None:
+    return Changed(_restyled(row.text_a), _restyled(row.text_b))
 
 
-@register
-@rule("swap-names", "two names change places in both texts; the answer stays the same")
-def swap_names(row: Row) -> Changed | None:
-    found = names_in(row.text_a, row.text_b)
+@register("swap-names", "two names change places in both texts; the answer stays the same")
+def _swap_names(row: Row) -> Changed | None:
+    found = _names_in(row.text_a, row.text_b)
     if len(found) < 2:
         return None
     one, other = found[:2]
-    return Changed(exchanged(row.text_a, one, other), exchanged(row.text_b, one, other))
+    return Changed(_exchanged(row.text_a, one, other), _exchanged(row.text_b, one, other))
 
 
-# --- what they do with a text --------------------------------------------------------------------------------------
+# --- changes of a text ---------------------------------------------------------------------------------------------
 
 _SIGNS = ".!?"
 _NAME = re.compile(r"\b[A-Z][a-z]+(?: [A-Z][a-z]+)*\b")
@@ -184,34 +169,35 @@ _NO_NAMES = frozenset(
 """Words with a capital letter that are not names, or that the rest of a text may depend on."""
 
 
-def unended(text: str) -> str:
+def _unended(text: str) -> str:
+    """The text without final punctuation marks."""
     return text.rstrip().rstrip(_SIGNS).rstrip()
 
 
-def ended(text: str) -> str:
-    """With a final sign."""
+def _ended(text: str) -> str:
+    """The text with a final punctuation mark."""
     stripped = text.rstrip()
     return stripped if not stripped or stripped[-1] in _SIGNS else f"{stripped}."
 
 
-def decapitalised(text: str) -> str:
-    """Without the capital letter of a sentence; a word that has others, or stands alone as `I`, keeps it."""
+def _decapitalised(text: str) -> str:
+    """The text without its capital letter; a first word that has further ones, or only one letter (`I`), keeps it."""
     first = text.split(" ", 1)[0]
     return text if not first[1:].islower() else text[:1].lower() + text[1:]
 
 
-def restyled(text: str) -> str:
-    """In lower case, or capitalised if it was so before; without its final sign, or with a stop if it had none."""
+def _restyled(text: str) -> str:
+    """The text in lower case, or capitalised if it was so before; its final mark is removed, or a full stop added."""
     lowered = text.lower()
     cased = lowered if lowered != text else text[:1].upper() + text[1:]
-    bare = unended(cased)
+    bare = _unended(cased)
     return cased if not bare else bare if bare != cased.rstrip() else f"{bare}."
 
 
-def names_in(*texts: str) -> list[str]:
-    """Names in order: capitalised words inside a sentence. The first word of a sentence is none, for any has a capital.
+def _names_in(*texts: str) -> list[str]:
+    """Names in order: capitalised words inside a sentence.
 
-    It is found all the same if it also stands inside a sentence.
+    The first word of a sentence always has a capital, so it counts only if it also stands inside one.
     """
     whole = list(dict.fromkeys(name for text in texts for name in _names(text)))
     # "Ann" beside "Ann Lee" may be the same person
@@ -227,51 +213,7 @@ def _names(text: str) -> Iterator[str]:
             yield " ".join(inside)
 
 
-def exchanged(text: str, one: str, other: str) -> str:
+def _exchanged(text: str, one: str, other: str) -> str:
     both = {one: other, other: one}
     either = "|".join(re.escape(each) for each in sorted(both, key=len, reverse=True))
     return re.sub(rf"\b(?:{either})\b", lambda found: both[found.group()], text)
-
-
-# --- rules of the user's own, from a Python file that is named on the command line ---
-
-
-def load_rules(path: Path) -> list[Rule]:
-    """Every `Rule` that the file defines, in its order."""
-    if not path.exists():
-        raise UserError(f"{path} does not exist", "check the path")
-    if path.suffix != ".py":
-        raise UserError(f"{path} is not a Python file", "give a file of rules, NAME.py")
-    require_readable(path)
-    defined = (each for each in vars(_run(path)).values() if isinstance(each, Rule))
-    found = [each for each in defined if all(each is not known for known in RULES.values())]
-    if not found:
-        raise UserError(f"{path} defines no rule", "decorate a function with @srnet.audit.contrast.rule(...)")
-    for each in found:
-        if not isinstance(each.name, str) or not isinstance(each.says, str):
-            raise UserError(f"{path}: the name of a rule and what it says must be text", "correct the file")
-    names = [*RULES, *(each.name for each in found)]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UserError(f"{path}: there are two rules called '{twice}'", "give each a name of its own")
-    return found
-
-
-def _run(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"srnet_rules_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise UserError(f"{path} cannot be read as Python", "give a file of rules, NAME.py")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise UserError(f"{path}{_line_in(path, error)}: {told(error)}", "correct the file") from error
-    return module
-
-
-def _line_in(path: Path, error: BaseException) -> str:
-    """The last line of the file that took part in the error, if any did: a file that is no text has no lines."""
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(path.absolute())]
-    line = lines[-1] if lines else getattr(error, "lineno", None)  # of a SyntaxError
-    return f", line {line}" if line else ""

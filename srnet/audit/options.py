@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from srnet.config.fields import option
+from srnet.config.fields import Described, option
+from srnet.config.values import Count, MaxLength
 from srnet.core.errors import UserError
 
 
 @dataclass(frozen=True)
-class AuditOptions:
+class AuditOptions(Described):
     """What an audit looks at beyond the task's own rows, and how models read texts."""
 
     contrast: bool = option(False, alone=True)
     """Also change rows of ID dev by rules, and count wrong answers to the changed rows."""
-    rules: Path | None = None
-    """A Python file with further rules of your own; it is run. Implies --contrast."""
-    contrast_rows: int | None = option(None, least=1)
-    """Rows of ID dev that are changed, drawn always alike. Default: 1,000."""
-    max_length: int | None = option(None, least=8)
+    contrast_rows: Count | None = None
+    """Rows of ID dev that are changed, the same ones in every audit. Default: 1,000."""
+    max_length: MaxLength | None = None
     """Tokens that a pair is cut at. Default: as the model was trained, else 128."""
 
     def __post_init__(self) -> None:
-        if self.contrast_rows is not None and not self.changes_rows:
+        super().__post_init__()
+        if self.contrast_rows is not None and not self.contrast:
             raise UserError("a number of rows to change, and none is changed", "add --contrast")
-
-    @property
-    def changes_rows(self) -> bool:
-        return self.contrast or self.rules is not None

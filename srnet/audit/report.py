@@ -1,15 +1,14 @@
-"""The whole audit: everything that is known of one model, or of two, on the splits of a task."""
+"""The whole audit of one model, or of two, on the splits of a task."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 
-from srnet.audit.classifiers import Matched
 from srnet.audit.measures import (
     Calibration,
     Loyalty,
@@ -21,19 +20,20 @@ from srnet.audit.measures import (
     sub_cases,
 )
 from srnet.audit.outcomes import RuleOutcome
-from srnet.audit.rows import Judged, disagree, judge_split
-from srnet.audit.shortcut import Dependence, ShortcutSides, over_bias_confidence, over_word_overlap, shortcut_sides
+from srnet.audit.rows import Judged, judge_split
+from srnet.audit.shortcut import Dependence, ShortcutSides, dependences, shortcut_sides
 from srnet.evaluation.significance import Interval
+from srnet.models.model import Matched
 from srnet.tasks.base import Task
 
 T = TypeVar("T")
-FORMAT = 1
-EXAMPLES_ONLY = "intervals know the error of the examples alone: one model each says nothing about other seeds"
+_FORMAT = 1
+_EXAMPLES_ONLY = "intervals cover the error of the examples alone: one model each says nothing about other seeds"
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What was found. `splits` holds the rows; everything else is computed from them."""
+    """The results of an audit. `splits` holds the rows; everything else is computed from them."""
 
     task: str
     fingerprint: str
@@ -59,13 +59,13 @@ class Audit:
 
     @property
     def disagreements(self) -> dict[str, int]:
-        """How many rows of each split the models disagree on; of one model, its errors."""
-        return {each.split.name: int(disagree(each).sum()) for each in self.splits}
+        """The number of rows of each split on which the models disagree; of one model, its errors."""
+        return {each.split.name: int(each.disagree.sum()) for each in self.splits}
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the rows, which are in the csv."""
         values = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self) if f.name != "splits"}
-        return {"format": FORMAT, **values, "disagreements": self.disagreements}
+        return {"format": _FORMAT, **values, "disagreements": self.disagreements}
 
 
 def make_audit(
@@ -81,38 +81,32 @@ def make_audit(
         judge_split(task, task.splits[name], each, None if bias is None else bias[name])
         for name, each in logits.items()
     )
+
+    def by_split(measure: Callable[[Judged], Iterable[T]]) -> tuple[T, ...]:
+        return tuple(found for each in splits for found in measure(each))
+
     return Audit(
         task.name,
         task.fingerprint,
         tuple(each.name for each in models),
         splits,
         tuple(split_scores(each, task.metric) for each in splits),
-        tuple(case for each in splits for case in sub_cases(each)),
-        _those(over(each) for each in splits for over in (over_bias_confidence, over_word_overlap)),
-        _those(map(shortcut_sides, splits)),
-        _those(map(loyalty, splits)),
-        tuple(table for each in splits for table in calibrations(each)),
+        by_split(sub_cases),
+        by_split(dependences),
+        by_split(shortcut_sides),
+        by_split(loyalty),
+        by_split(calibrations),
         tuple(contrast),
-        (*task.notes, *(each.note for each in models if each.note), EXAMPLES_ONLY, *notes),
+        (*task.notes, *(each.note for each in models if each.note), _EXAMPLES_ONLY, *notes),
     )
 
 
-def _those(found: Iterable[T | None]) -> tuple[T, ...]:
-    return tuple(each for each in found if each is not None)
-
-
 def _plain(value: Any) -> Any:
-    """For JSON; an interval says its bounds."""
+    """The value for JSON: an interval as its bounds, a dataclass as its fields."""
     if isinstance(value, Interval):
         return {"value": value.difference, "low": value.low, "high": value.high, "level": value.level}
-    if isinstance(value, SubCase):
-        return _fields(value) | {"accuracy": list(value.accuracy)}
     if dataclasses.is_dataclass(value):
-        return _fields(value)
+        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
-    return {key: _plain(each) for key, each in value.items()} if isinstance(value, dict) else value
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return value

@@ -1,17 +1,18 @@
-"""What models answer on the rows of a split: computed a part at a time, only logits are kept."""
+"""Answers of models on the rows of a split, and the rows in order: disagreements first, worst first."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import softmax
 
-from srnet.audit.classifiers import Classifier
 from srnet.bias.features import overlap_features
 from srnet.core.arrays import finite_logits
 from srnet.core.errors import UserError
+from srnet.models.model import Classifier
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split
@@ -28,20 +29,18 @@ Advance = Callable[[int, int], None]
 def collect_logits(
     classifier: Classifier, text_a: Sequence[str], text_b: Sequence[str], advance: Advance | None = None
 ) -> np.ndarray:
-    """The logits of all rows. At any time a classifier has at most `ROWS_AT_ONCE` of them."""
-    kept = np.empty((len(text_a), len(classifier.labels)), dtype=np.float32)
-    for rows in _parts(len(text_a)):
-        kept[rows] = _checked(classifier, text_a[rows], text_b[rows])
+    """The logits of all rows. A classifier is given at most `ROWS_AT_ONCE` of them at a time."""
+    total = len(text_a)
+    kept = np.empty((total, len(classifier.labels)), dtype=np.float32)
+    for start in range(0, total, ROWS_AT_ONCE):
+        rows = slice(start, min(start + ROWS_AT_ONCE, total))
+        kept[rows] = _checked_logits(classifier, text_a[rows], text_b[rows])
         if advance is not None:
-            advance(min(rows.stop, len(text_a)), len(text_a))
+            advance(rows.stop, total)
     return kept
 
 
-def _parts(size: int) -> Iterator[slice]:
-    return (slice(start, start + ROWS_AT_ONCE) for start in range(0, size, ROWS_AT_ONCE))
-
-
-def _checked(classifier: Classifier, text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
+def _checked_logits(classifier: Classifier, text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
     logits = np.asarray(classifier.logits(text_a, text_b))
     wanted = (len(text_a), len(classifier.labels))
     if logits.shape != wanted:
@@ -49,25 +48,27 @@ def _checked(classifier: Classifier, text_a: Sequence[str], text_b: Sequence[str
     return finite_logits(logits, classifier.name)
 
 
+def word_overlap(text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
+    """For each pair, the share of the second text's words that occur in the first; 0 if either has no words."""
+    return np.asarray(overlap_features(text_a, text_b, None)[:, _SHARE])
+
+
 @dataclass(frozen=True)
 class Predictions:
-    """A model's answers on one split, in the classes that the split tells apart."""
+    """A model's answers on one split, as classes of the split."""
 
     answers: np.ndarray
     probabilities: np.ndarray
     """One row an example, one column a class of the split."""
 
-    @property
+    @cached_property
     def confidence(self) -> np.ndarray:
         """The probability of each answer."""
         return np.asarray(self.probabilities[np.arange(len(self.answers)), self.answers])
 
-    def take(self, rows: np.ndarray) -> Predictions:
-        return Predictions(self.answers[rows], self.probabilities[rows])
-
 
 def predictions_of(split: Split, logits: np.ndarray) -> Predictions:
-    """Decided as everywhere: where a split has fewer classes than the task, its own decision says how."""
+    """Predictions from logits. Where a split has fewer classes than the task, its own decision applies."""
     probabilities = softmax(logits.astype(np.float64), axis=1)
     if split.coarse is not None:
         probabilities = probabilities @ np.eye(len(split.coarse.classes))[np.array(split.coarse.of)]
@@ -76,7 +77,7 @@ def predictions_of(split: Split, logits: np.ndarray) -> Predictions:
 
 @dataclass(frozen=True)
 class Judged:
-    """One split, what each model answered there, and what the shortcut says."""
+    """One split with the answers of each model and of the bias model."""
 
     split: Split
     classes: tuple[str, ...]
@@ -91,8 +92,22 @@ class Judged:
     def labels(self) -> np.ndarray:
         return self.split.labels
 
-    def right(self, model: int) -> np.ndarray:
-        return np.asarray(self.models[model].answers == self.labels)
+    @property
+    def right(self) -> list[np.ndarray]:
+        """For each model, whether each of its answers is the label."""
+        return [each.answers == self.labels for each in self.models]
+
+    @property
+    def disagree(self) -> np.ndarray:
+        """For each row, whether the models give different answers. A single model is compared with the labels."""
+        other = self.models[1].answers if len(self.models) > 1 else self.labels
+        return np.asarray(self.models[0].answers != other)
+
+    @property
+    def blame(self) -> np.ndarray:
+        """For each row, the highest probability that a model gave to a wrong answer; 0 if all models are right."""
+        wrong = [np.where(right, 0.0, each.confidence) for right, each in zip(self.right, self.models, strict=True)]
+        return np.asarray(np.max(wrong, axis=0))
 
 
 def judge_split(
@@ -107,17 +122,9 @@ def judge_split(
     )
 
 
-def word_overlap(text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
-    """For each pair, the share of the second text's words that occur in the first; 0 if either has no words."""
-    return np.asarray(overlap_features(text_a, text_b, None)[:, _SHARE])
-
-
-# --- the rows worth reading: those on which the models disagree, worst first ---
-
-
 @dataclass(frozen=True)
-class Found:
-    """A row of a split. `blame`: the highest probability that a wrong model gave its answer; 0 if all are right."""
+class RankedRow:
+    """A row of one of several splits."""
 
     judged: Judged
     place: int
@@ -126,39 +133,19 @@ class Found:
     blame: float
     disagree: bool
 
-    @property
-    def wrong(self) -> tuple[bool, ...]:
-        label = self.judged.labels[self.row]
-        return tuple(bool(each.answers[self.row] != label) for each in self.judged.models)
+
+def worst_first(splits: Sequence[Judged]) -> Iterator[RankedRow]:
+    """All rows, made one at a time: disagreements, then the others; both by how confidently a model is wrong."""
+    sizes = [len(each.split) for each in splits]
+    places = np.repeat(range(len(splits)), sizes)
+    rows = np.concatenate([np.arange(size) for size in sizes])
+    blame = np.concatenate([each.blame for each in splits])
+    disagree = np.concatenate([each.disagree for each in splits])
+    for at in np.lexsort((-blame, ~disagree)):
+        place = int(places[at])
+        yield RankedRow(splits[place], place, int(rows[at]), float(blame[at]), bool(disagree[at]))
 
 
-def blame(judged: Judged) -> np.ndarray:
-    """For each row, how confidently one of the models is wrong."""
-    wrong = [np.where(judged.right(number), 0.0, each.confidence) for number, each in enumerate(judged.models)]
-    return np.asarray(np.max(wrong, axis=0))
-
-
-def disagree(judged: Judged) -> np.ndarray:
-    """Whether the models give different answers. A single model is held against the labels."""
-    if len(judged.models) < 2:
-        return ~judged.right(0)
-    a, b = judged.models
-    return np.asarray(a.answers != b.answers)
-
-
-def disagreements(splits: Sequence[Judged]) -> Iterator[Found]:
-    """All rows on which the models disagree, those first on which one is most confidently wrong."""
+def disagreements(splits: Sequence[Judged]) -> Iterator[RankedRow]:
+    """The rows on which the models disagree; first those on which one is most confidently wrong."""
     return (each for each in worst_first(splits) if each.disagree)
-
-
-def worst_first(splits: Sequence[Judged]) -> Iterator[Found]:
-    """All rows: disagreements, then what is wrong all the same, then the rest. Made one at a time."""
-    of, rows = (np.concatenate(parts) for parts in zip(*map(_places, range(len(splits)), splits), strict=True))
-    blames, differ = (np.concatenate([measure(each) for each in splits]) for measure in (blame, disagree))
-    for place in np.lexsort((-blames, ~differ)):
-        yield Found(splits[of[place]], int(of[place]), int(rows[place]), float(blames[place]), bool(differ[place]))
-
-
-def _places(number: int, judged: Judged) -> tuple[np.ndarray, np.ndarray]:
-    size = len(judged.split)
-    return np.full(size, number), np.arange(size)

@@ -1,4 +1,4 @@
-"""From names of models to an audit: load, predict, measure the shortcut, change rows."""
+"""Audits of models: load them, predict, measure the shortcut, change rows."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ from pathlib import Path
 
 import numpy as np
 
-from srnet.audit.classifiers import Classifier, Matched, Source, load_classifier, match, task_of
-from srnet.audit.contrast import RULES, Rule, load_rules
+from srnet.audit.contrast import RULES
 from srnet.audit.options import AuditOptions
-from srnet.audit.outcomes import ROWS, RuleOutcome, apply_rule
+from srnet.audit.outcomes import RuleOutcome, apply_rule
 from srnet.audit.report import Audit, make_audit
 from srnet.audit.rows import collect_logits
 from srnet.audit.writing import check_writable, write_audit
 from srnet.core.errors import UserError
 from srnet.core.files import DiskFull
-from srnet.experiment.compute import bias_predictions
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import Bias, BiasSpec
+from srnet.experiment.store import bias_predictions
+from srnet.models.model import Classifier, Matched, match
+from srnet.models.open import is_key, open_classifier
 from srnet.tasks.base import Task
+
+_CHANGED_ROWS = 1000
+"""Rows of ID dev that are changed, unless another number is given."""
 
 
 def audit_models(
@@ -36,59 +40,59 @@ def audit_models(
 ) -> Audit:
     """Audit a model, or compare two, on all scored splits of a task.
 
-    They are keys of the store, folders, hub names, or any `srnet.audit.classifiers.Classifier`. Without `task`,
+    They are keys of the store, folders, hub names, or any `srnet.models.model.Classifier`. Without `task`,
     the task is that of A, a key. With `out`, the folder gets `audit.json`, `examples.csv` and `audit.html`.
     """
     engine, options = engine or Engine(), options or AuditOptions()
     if out is not None:
         check_writable(Path(out))
-    task = task or task_of(a, engine.store)
-    rules = [*RULES.values(), *(load_rules(options.rules) if options.rules else [])]
+    task = task or task_of(a, engine)
     data = load_task(task)
     data.need_classes("an audit")
     loaded = load_models([each for each in (a, b) if each is not None], task, engine, options.max_length)
-    shortcut, notes = measure_shortcut(task, engine, bias)
+    shortcut, notes = _measure_shortcut(task, engine, bias)
     with engine.reporter.session():
-        logits = predict_splits(data, loaded, engine)
-        outcomes = change_rows(data, loaded, logits, rules, options, engine) if options.changes_rows else []
+        logits = _predict_splits(data, loaded, engine)
+        rows = data.dev.shuffled_rows(0, options.contrast_rows or _CHANGED_ROWS)
+        outcomes = _change_rows(data, loaded, logits[data.dev.name], rows, engine) if options.contrast else []
     audit = make_audit(data, loaded, logits, shortcut, outcomes, notes)
     if out is not None:
         write_audit(audit, Path(out))
     return audit
 
 
-def change_rows(
-    task: Task,
-    models: Sequence[Classifier],
-    logits: Mapping[str, Sequence[np.ndarray]],
-    rules: Sequence[Rule],
-    options: AuditOptions,
-    engine: Engine,
+def _change_rows(
+    task: Task, models: Sequence[Classifier], logits: Sequence[np.ndarray], rows: np.ndarray, engine: Engine
 ) -> list[RuleOutcome]:
-    """Every rule on rows of ID dev. OOD rows may have classes of their own, which rules know nothing of."""
-    rows = task.dev.shuffled_rows(0, options.contrast_rows or ROWS)
-    split, before = task.dev.take(rows), [each[rows].argmax(axis=1) for each in logits[task.dev.name]]
-    step = engine.reporter.begin(1, 1, f"{len(rules)} rules on {len(rows):,} rows")
-    found = []
-    for number, rule in enumerate(rules, start=1):
-        found.append(apply_rule(rule, split, task.labels, models, before))
-        step.advance(number, len(rules), {})
+    """The outcome of every rule on rows of ID dev. OOD rows may have classes of their own, unknown to the rules."""
+    split, before = task.dev.take(rows), [each[rows].argmax(axis=1) for each in logits]
+    step = engine.reporter.begin(1, 1, f"{len(RULES)} rules on {len(rows):,} rows")
+    outcomes = []
+    for number, rule in enumerate(RULES.values(), start=1):
+        outcomes.append(apply_rule(rule, split, task.labels, models, before))
+        step.advance(number, len(RULES), {})
     step.finish()
-    return found
+    return outcomes
 
 
 def load_models(
     models: Sequence[str | Path | Classifier], spec: TaskSpec, engine: Engine, max_length: int | None = None
 ) -> list[Matched]:
-    """Classifiers whose logits stand in the order of the task's labels."""
+    """Classifiers whose logits are in the order of the task's labels."""
     task = load_task(spec)
     spellings = dict(getattr(spec, "spellings", ()))
-    named = partial(Source, store=engine.store, pairs=task.has_pairs, max_length=max_length)
-    loaded = (load_classifier(named(str(each))) if isinstance(each, (str, Path)) else each for each in models)
+    loaded = (open_classifier(each, engine.models, task=task, max_length=max_length) for each in models)
     return [match(each, task.labels, spellings) for each in loaded]
 
 
-def predict_splits(task: Task, models: Sequence[Classifier], engine: Engine) -> dict[str, list[np.ndarray]]:
+def task_of(model: str | Path | Classifier, engine: Engine) -> TaskSpec:
+    """The task of a stored model, which is the default where a task may be given."""
+    if not is_key(model, engine.models):
+        raise UserError("only models of the store know their task", "give the task: --task TASK")
+    return engine.models.find(str(model)).task_spec
+
+
+def _predict_splits(task: Task, models: Sequence[Classifier], engine: Engine) -> dict[str, list[np.ndarray]]:
     """The logits of each model, by split."""
     logits: dict[str, list[np.ndarray]] = {name: [] for name in task.scored}
     work = [
@@ -101,7 +105,7 @@ def predict_splits(task: Task, models: Sequence[Classifier], engine: Engine) -> 
     return logits
 
 
-def measure_shortcut(
+def _measure_shortcut(
     spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None
 ) -> tuple[Mapping[str, np.ndarray] | None, list[str]]:
     """Log-probabilities of the task's bias model by split, or a note that says why there are none."""
@@ -109,15 +113,15 @@ def measure_shortcut(
     if node is None:
         return None, notes
     task = load_task(spec)
-    return {name: bias_predictions(engine.store, node, name).for_ids(task.splits[name].ids) for name in task.scored}, [
-        f"shortcut: {node.features}"
-    ]
+    stored = {name: bias_predictions(engine.store, node.key, name) for name in task.scored}
+    by_split = {name: each.for_ids(task.splits[name].ids) for name, each in stored.items()}
+    return by_split, [f"shortcut: {node.features}"]
 
 
 def find_shortcut(spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None) -> tuple[Bias | None, list[str]]:
     """The task's bias model, computed, or a note that says why there is none.
 
-    What the user asked for in `bias` must be possible; what the task suspects by itself may fail with a note.
+    A requested `bias` that cannot be computed is an error; one that the task suspects by itself is a note.
     """
     task = load_task(spec)
     if bias is None and (task.shortcut == "unknown" or not any(task.train.text_b)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from srnet.audit.rows import Judged
 
-DECILES = np.arange(1, 10) / 10
+_DECILES = np.arange(1, 10) / 10
 _OVERLAP_EDGES = np.arange(1, 11) / 10
 """Ten ranges of equal width, and one for pairs whose second text has no word of its own."""
 
@@ -34,6 +35,8 @@ class Bin:
 
 @dataclass(frozen=True)
 class Dependence:
+    """What the models do over ranges of a measure of the shortcut."""
+
     split: str
     over: str
     """"bias confidence" or "word overlap"."""
@@ -41,30 +44,22 @@ class Dependence:
     bins: tuple[Bin, ...]
 
 
-def over_bias_confidence(judged: Judged) -> Dependence | None:
-    """Ten parts of about equal size by how sure the bias model is; equal values are never torn apart."""
-    if judged.bias is None:
-        return None
-    confidence = judged.bias.confidence
-    return Dependence(
-        judged.split.name, "bias confidence", judged.classes, _bins(judged, confidence, deciles(confidence))
-    )
-
-
-def over_word_overlap(judged: Judged) -> Dependence | None:
-    if judged.overlap is None:
-        return None
-    ranges = np.searchsorted(_OVERLAP_EDGES, judged.overlap, side="right")
-    return Dependence(
-        judged.split.name, "word overlap", judged.classes, _bins(replace(judged, bias=None), judged.overlap, ranges)
-    )
+def dependences(judged: Judged) -> Iterator[Dependence]:
+    """Over tenths of the bias model's confidence and over ranges of word overlap, where there are such."""
+    name, classes = judged.split.name, judged.classes
+    if judged.bias is not None:
+        confidence = judged.bias.confidence
+        yield Dependence(name, "bias confidence", classes, _bins(judged, confidence, deciles(confidence)))
+    if judged.overlap is not None:
+        ranges = np.searchsorted(_OVERLAP_EDGES, judged.overlap, side="right")
+        yield Dependence(name, "word overlap", classes, _bins(replace(judged, bias=None), judged.overlap, ranges))
 
 
 def deciles(values: np.ndarray) -> np.ndarray:
-    """The number of each value's tenth, from 0. Equal values share one, so there may be fewer than ten."""
+    """The tenth that each value is in, from 0. Equal values are in the same tenth, so there may be fewer than ten."""
     if not len(values):
         return np.empty(0, dtype=np.int64)
-    edges = np.unique(np.quantile(values, DECILES, method="inverted_cdf"))
+    edges = np.unique(np.quantile(values, _DECILES, method="inverted_cdf"))
     return np.searchsorted(edges, values, side="left")
 
 
@@ -93,8 +88,7 @@ def _shares(answers: np.ndarray, classes: int) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class ShortcutSides:
-    """Accuracy where the bias model is right, and where it is wrong. A model that follows it falls from one to the
-    other."""
+    """Accuracy where the bias model is right, and where it is wrong: the difference shows who follows the shortcut."""
 
     split: str
     rows_right: int
@@ -103,14 +97,13 @@ class ShortcutSides:
     where_wrong: tuple[float | None, ...]
 
 
-def shortcut_sides(judged: Judged) -> ShortcutSides | None:
-    if judged.bias is None:
-        return None
-    led = judged.bias.answers == judged.labels
+def shortcut_sides(judged: Judged) -> Iterator[ShortcutSides]:
+    """Accuracy on both sides; nothing without a bias model."""
+    if judged.bias is not None:
+        led = judged.bias.answers == judged.labels
+        counts = int(led.sum()), int((~led).sum())
+        yield ShortcutSides(judged.split.name, *counts, _accuracy(judged, led), _accuracy(judged, ~led))
 
-    def accuracy(rows: np.ndarray) -> tuple[float | None, ...]:
-        return tuple(
-            float(judged.right(model)[rows].mean()) if rows.any() else None for model in range(len(judged.models))
-        )
 
-    return ShortcutSides(judged.split.name, int(led.sum()), int((~led).sum()), accuracy(led), accuracy(~led))
+def _accuracy(judged: Judged, rows: np.ndarray) -> tuple[float | None, ...]:
+    return tuple(float(right[rows].mean()) if rows.any() else None for right in judged.right)

@@ -1,202 +1,170 @@
-"""An audit as tables of text: what the terminal prints and the page shows."""
+"""The tables of an audit, for the terminal and the page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
-from srnet.audit.measures import Reliability
 from srnet.audit.report import Audit
 from srnet.audit.shortcut import Bin, Dependence
+from srnet.core.tables import Table
 from srnet.evaluation.significance import Interval
 from srnet.tasks.splits import LEVELS
 
-
-@dataclass(frozen=True)
-class Table:
-    """A title, the names of the columns, and cells. The first column is text, the others are numbers."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-    detail: bool = False
-    """Shown on the page alone."""
-
-
 _OVER_BIAS = (
-    "Percent, over tenths of the bias model's confidence; equal values are never torn apart. follows: answers like the "
-    "bias model, which is right so often."
+    "Percent, over tenths of the bias model's confidence; rows with equal values are in the same range. follows: "
+    "answers like the bias model, which is right so often."
 )
 _OVER_WORDS = "Percent, over the share of the second text's words that occur in the first."
 _SHARES = "Percent of the rows: the share of each label, and of each answer."
 
 
 def tables_of(audit: Audit) -> list[Table]:
-    """All tables that have something to say, the most important first."""
+    """All tables that have rows, the most important first."""
     every = [
-        scores_table(audit),
-        sides_table(audit),
-        loyalty_table(audit),
-        contrast_table(audit),
-        *(table for each in audit.dependence for table in dependence_tables(audit, each)),
-        *sub_case_tables(audit),
-        calibration_table(audit),
-        *reliability_tables(audit),
+        _scores(audit),
+        _shortcut_sides(audit),
+        _loyalty(audit),
+        _contrast(audit),
+        *(table for each in audit.dependence for table in _dependence(audit, each)),
+        *(_sub_cases(audit, each.split) for each in audit.scores),
+        _calibration(audit),
+        *_reliability(audit),
     ]
     return [table for table in every if table.rows]
 
 
-def scores_table(audit: Audit) -> Table:
+def _scores(audit: Audit) -> Table:
     compared = len(audit.models) > 1
-    rows = tuple(
+    rows = [
         (
             f"{each.kind} {each.split}",
-            f"{each.rows:,}",
-            *(score_text(score) for score in each.scores),
-            *((_difference(each.difference),) if compared else ()),
+            _count(each.rows),
+            *map(score_text, each.scores),
+            *_if_compared(audit, each.difference),
             f"{each.majority:.1f}",
-            *((f"{audit.disagreements[each.split]:,}",) if compared else ()),
+            *((_count(audit.disagreements[each.split]),) if compared else ()),
         )
         for each in audit.scores
-    )
+    ]
     metric = audit.scores[0].metric if audit.scores else ""
-    last = ("B minus A",) if compared else ()
-    columns = ("split", "rows", *audit.letters, *last, "majority", *(("disagree",) if compared else ()))
-    return Table(f"Scores: {metric} in percent [95 % interval, of the examples alone]", columns, rows)
+    columns = ("split", "rows", *_models(audit), "majority", *(("disagree",) if compared else ()))
+    return Table(columns, rows, f"Scores: {metric} in percent [95 % interval, of the examples alone]")
 
 
-def sides_table(audit: Audit) -> Table:
-    columns = (
-        "split",
-        *(f"{letter}, {side}" for side in ("shortcut right", "shortcut wrong") for letter in audit.letters),
-        "rows right",
-        "rows wrong",
-    )
-    rows = tuple(
-        (
-            each.split,
-            *map(_percent, (*each.where_right, *each.where_wrong)),
-            f"{each.rows_right:,}",
-            f"{each.rows_wrong:,}",
-        )
-        for each in audit.sides
-    )
+def _shortcut_sides(audit: Audit) -> Table:
+    sides = [f"{letter}, {side}" for side in ("shortcut right", "shortcut wrong") for letter in audit.letters]
+    rows = []
+    for each in audit.sides:
+        accuracy = _percents((*each.where_right, *each.where_wrong))
+        rows.append((each.split, *accuracy, _count(each.rows_right), _count(each.rows_wrong)))
     note = "Accuracy where the bias model, which sees nothing but the shortcut, is right, and where it is wrong."
-    return Table("Where the shortcut leads right and wrong", columns, rows, note)
+    columns = ("split", *sides, "rows right", "rows wrong")
+    return Table(columns, rows, "Where the shortcut leads right and wrong", note)
 
 
-def loyalty_table(audit: Audit) -> Table:
-    rows = tuple((each.split, _percent(each.label), _percent(each.probability)) for each in audit.loyalty)
+def _loyalty(audit: Audit) -> Table:
+    rows = [(each.split, *_percents((each.label, each.probability))) for each in audit.loyalty]
     note = (
         "Share of equal answers; mean of 1 - sqrt(Jensen-Shannon divergence, base e) of the probabilities (Xu et al. "
         "2021). 100 is the same behaviour; opposite answers have 0 and 16.7."
     )
-    return Table("Loyalty of B to A", ("split", "label", "probability"), rows, note)
+    return Table(("split", "label", "probability"), rows, "Loyalty of B to A", note)
 
 
-def contrast_table(audit: Audit) -> Table:
-    compared = len(audit.models) > 1
-    columns = ("rule", "rows", *audit.letters, *(("B minus A",) if compared else ()), "must be")
+def _contrast(audit: Audit) -> Table:
     rows: list[tuple[str, ...]] = []
     for each in audit.contrast:
         kinds = (("same", each.invariance_rows, each.invariance), ("label", each.directional_rows, each.directional))
         shown = [kind for kind in kinds if kind[1]] or [("not applicable", 0, (None,) * len(audit.models))]
+        difference = each.difference if len(shown) == 1 else None
         for kind, count, rates in shown:
-            difference = (_difference(each.difference) if len(shown) == 1 else "",) if compared else ()
-            rows.append((each.rule, f"{count:,}", *map(_percent, rates), *difference, kind))
+            rows.append((each.rule, _count(count), *_percents(rates), *_if_compared(audit, difference), kind))
     note = (
         "Failures in percent of the changed rows. same: the answer changes though it must not; label: the answer is "
         "not the one that the change demands."
     )
-    return Table("Changed rows of ID dev: failure rates", columns, tuple(rows), note)
+    columns = ("rule", "rows", *_models(audit), "must be")
+    return Table(columns, rows, "Changed rows of ID dev: failure rates", note)
 
 
-def dependence_tables(audit: Audit, found: Dependence) -> tuple[Table, Table]:
+def _dependence(audit: Audit, found: Dependence) -> Iterator[Table]:
     """How accuracy depends on the shortcut, and how the answers do."""
     bias = found.over == "bias confidence"
     follows = (*(f"{letter} follows" for letter in audit.letters), "shortcut right") if bias else ()
-    shared = tuple((_range(each), _count(each.rows)) for each in found.bins)
-    rows = tuple((*begin, *_accuracies(each)) for begin, each in zip(shared, found.bins, strict=True))
-    answers = tuple((*begin, *_answers(each)) for begin, each in zip(shared, found.bins, strict=True))
-    who = ("label", *audit.letters)
-    named = (f"{each}: {name}" for name in found.classes for each in who)
-    return (
-        Table(
-            f"{found.split}: accuracy over {found.over}",
-            ("range", "rows", *audit.letters, *follows),
-            rows,
-            _OVER_BIAS if bias else _OVER_WORDS,
-        ),
-        Table(f"{found.split}: answers over {found.over}", ("range", "rows", *named), answers, _SHARES, detail=True),
-    )
+    ranges = [(_range(each), _count(each.rows)) for each in found.bins]
+    rows = [(*begin, *_accuracies(each)) for begin, each in zip(ranges, found.bins, strict=True)]
+    columns = ("range", "rows", *audit.letters, *follows)
+    yield Table(columns, rows, f"{found.split}: accuracy over {found.over}", _OVER_BIAS if bias else _OVER_WORDS)
+    named = (f"{each}: {name}" for name in found.classes for each in ("label", *audit.letters))
+    rows = [(*begin, *_answers(each)) for begin, each in zip(ranges, found.bins, strict=True)]
+    yield Table(("range", "rows", *named), rows, f"{found.split}: answers over {found.over}", _SHARES, detail=True)
 
 
-def _accuracies(each: Bin) -> Iterable[str]:
-    yield from map(_percent, each.accuracy)
+def _accuracies(each: Bin) -> Iterator[str]:
+    yield from _percents(each.accuracy)
     if each.bias_accuracy is not None and each.follows:
-        yield from map(_percent, (*each.follows, each.bias_accuracy))
+        yield from _percents((*each.follows, each.bias_accuracy))
 
 
-def _answers(each: Bin) -> Iterable[str]:
+def _answers(each: Bin) -> Iterator[str]:
     for name in range(len(each.gold)):
-        yield from map(_percent, (each.gold[name], *(answers[name] for answers in each.answers)))
-
-
-def sub_case_tables(audit: Audit) -> list[Table]:
-    return [_sub_cases(audit, each.split) for each in audit.scores]
+        yield from _percents((each.gold[name], *(answers[name] for answers in each.answers)))
 
 
 def _sub_cases(audit: Audit, split: str) -> Table:
-    compared = len(audit.models) > 1
-    rows = tuple(
-        (
-            _indented(each.name),
-            f"{each.rows:,}",
-            *(_percent(accuracy) for accuracy in each.accuracy),
-            *((_difference(each.difference),) if compared else ()),
-        )
-        for each in audit.sub_cases
-        if each.split == split
-    )
-    columns = ("sub-case", "rows", *audit.letters, *(("B minus A",) if compared else ()))
-    return Table(f"{split}: accuracy by sub-case", columns, rows)
-
-
-def calibration_table(audit: Audit) -> Table:
-    splits = [each.split for each in audit.scores]
-    errors = {(each.split, each.model): each.error for each in audit.calibration}
-    rows = tuple((split, *(_percent(errors[split, model]) for model in range(len(audit.models)))) for split in splits)
-    note = "Expected calibration error in percent, ten bins of equal width; 0 is best."
-    return Table("Calibration", ("split", *audit.letters), rows, note)
-
-
-def reliability_tables(audit: Audit) -> list[Table]:
-    return [
-        Table(
-            f"{each.split}: reliability of {audit.letters[each.model]}",
-            ("probability", "rows", "confidence", "accuracy"),
-            tuple(map(_reliability_cells, each.bins)),
-            detail=True,
-        )
-        for each in audit.calibration
+    cases = [each for each in audit.sub_cases if each.split == split]
+    rows = [
+        (_indented(each.name), _count(each.rows), *_percents(each.accuracy), *_if_compared(audit, each.difference))
+        for each in cases
     ]
+    return Table(("sub-case", "rows", *_models(audit)), rows, f"{split}: accuracy by sub-case")
 
 
-def _reliability_cells(bin: Reliability) -> tuple[str, ...]:
-    bounds = f"{100 * bin.low:.0f} to {100 * bin.high:.0f}"
-    return bounds, _count(bin.rows), _percent(bin.confidence), _percent(bin.accuracy)
+def _calibration(audit: Audit) -> Table:
+    errors = {(each.split, each.model): each.error for each in audit.calibration}
+    numbers = range(len(audit.models))
+    rows = [(each.split, *_percents(errors[each.split, model] for model in numbers)) for each in audit.scores]
+    note = "Expected calibration error in percent, ten bins of equal width; 0 is best."
+    return Table(("split", *audit.letters), rows, "Calibration", note)
 
 
-# --- cells ---------------------------------------------------------------------------------------------------------
+def _reliability(audit: Audit) -> Iterator[Table]:
+    for each in audit.calibration:
+        rows = [
+            (
+                f"{100 * bin.low:.0f} to {100 * bin.high:.0f}",
+                _count(bin.rows),
+                *_percents((bin.confidence, bin.accuracy)),
+            )
+            for bin in each.bins
+        ]
+        title = f"{each.split}: reliability of {audit.letters[each.model]}"
+        yield Table(("probability", "rows", "confidence", "accuracy"), rows, title, detail=True)
+
+
+# --- columns and cells ---------------------------------------------------------------------------------------------
+
+
+def _models(audit: Audit) -> tuple[str, ...]:
+    """A column for each model, and one for their difference."""
+    return (*audit.letters, *(("B minus A",) if len(audit.models) > 1 else ()))
+
+
+def _if_compared(audit: Audit, difference: Interval | None) -> tuple[str, ...]:
+    """The cell of the difference, where two models are compared."""
+    if len(audit.models) < 2:
+        return ()
+    return (
+        "" if difference is None else f"{difference.difference:+.1f} [{difference.low:+.1f}, {difference.high:+.1f}]",
+    )
 
 
 def _count(number: int) -> str:
     return f"{number:,}"
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f}"
+def _percents(shares: Iterable[float | None]) -> list[str]:
+    return ["" if share is None else f"{100 * share:.1f}" for share in shares]
 
 
 def score_text(score: Interval) -> str:
@@ -204,15 +172,11 @@ def score_text(score: Interval) -> str:
     return f"{score.difference:.1f} [{low:.1f}, {high:.1f}]"
 
 
-def _difference(found: Interval | None) -> str:
-    return "" if found is None else f"{found.difference:+.1f} [{found.low:+.1f}, {found.high:+.1f}]"
-
-
 def _range(each: Bin) -> str:
-    low, high = (f"{100 * value:.1f}" for value in (each.low, each.high))
+    low, high = _percents((each.low, each.high))
     return low if low == high else f"{low} to {high}"
 
 
 def _indented(name: str) -> str:
-    levels: Sequence[str] = name.split(LEVELS)
-    return "\u00a0\u00a0" * (len(levels) - 1) + levels[-1]
+    *above, last = name.split(LEVELS)
+    return "\u00a0\u00a0" * len(above) + last

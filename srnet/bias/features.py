@@ -1,4 +1,4 @@
-"""Texts as words: `words` splits one text, `tokenise` splits many at once."""
+"""Features of a shortcut: the words of texts, their overlap, and the words of one text alone."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 import torch
-from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import CountVectorizer
 
 from srnet.bias.vectors import WordVectors
 from srnet.core.errors import UserError
 from srnet.tasks.base import Task
 
-CHUNK = 8192
+_CHUNK = 8192
 """How many texts (or pairs of them) are held as words at a time."""
+_WORDS_AT_ONCE = 8192
+"""Premise words whose vectors are multiplied at a time: few enough for the processor's cache."""
+
+# --- texts as words ------------------------------------------------------------------------------------------------
 
 _WORD = re.compile(r"\w+")
 _SPACE = ord(" ")
@@ -29,11 +32,12 @@ _TO_LOWER = bytes(_SPACE if byte in _BETWEEN else byte for byte in bytes(range(2
 
 
 def words(text: str) -> list[str]:
+    """The words of one text, in lower case."""
     return _WORD.findall(text.lower())
 
 
 @dataclass(frozen=True)
-class Tokens:
+class _Tokens:
     """The words of some texts in one array, each as its index in `vocabulary`."""
 
     ids: np.ndarray
@@ -51,7 +55,7 @@ def _as_bytes(text: str) -> str:
     return " ".join(words(text)).encode().decode("latin-1")
 
 
-def tokenise(texts: Sequence[str]) -> Tokens:
+def tokenise(texts: Sequence[str]) -> _Tokens:
     """The same as `words` of each text, but fast: all texts are one array of bytes."""
     plain = [text if text.isascii() else _as_bytes(text) for text in texts]
     text_ends = np.cumsum(np.fromiter(map(len, plain), np.int64, len(plain)) + 1)
@@ -65,30 +69,27 @@ def tokenise(texts: Sequence[str]) -> Tokens:
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(raw.translate(_TO_LOWER, delete=_BETWEEN))]
     encoding = pa.Array.from_buffers(pa.string(), len(starts), buffers).dictionary_encode()
     counts = np.diff(np.searchsorted(starts, text_ends), prepend=0)
-    return Tokens(encoding.indices.to_numpy(), counts, encoding.dictionary.to_pylist())
+    return _Tokens(encoding.indices.to_numpy(), counts, encoding.dictionary.to_pylist())
 
 
 def chunks(size: int) -> Iterator[slice]:
-    return (slice(start, start + CHUNK) for start in range(0, size, CHUNK))
+    return (slice(start, start + _CHUNK) for start in range(0, size, _CHUNK))
 
 
-def for_each_chunk(size: int, function: Callable[[slice], None]) -> None:
+def _for_each_chunk(size: int, function: Callable[[slice], None]) -> None:
     """Call `function` on as many threads as torch may use: most of the time is spent outside the GIL."""
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         for _ in pool.map(function, chunks(size)):  # reads every result, so that an error is raised here
             pass
 
 
-def vocabulary(task: Task) -> set[str]:
+def task_vocabulary(task: Task) -> set[str]:
     """Every word of every split: the words to keep of a file of word vectors."""
     texts = [text for split in task.splits.values() for text in (*split.text_a, *split.text_b)]
     return {word for chunk in chunks(len(texts)) for word in tokenise(texts[chunk]).vocabulary}
 
 
-# --- features of a shortcut: word overlap between the two texts, or one text alone ---
-
-_WORDS_AT_ONCE = 8192
-"""Premise words whose vectors are multiplied at a time: few enough for the processor's cache."""
+# --- overlap between two texts -------------------------------------------------------------------------------------
 
 
 def overlap_features(
@@ -113,7 +114,7 @@ def overlap_features(
         pairs = _Pairs(tokenise([*text_a[chunk], *text_b[chunk]]))
         features[chunk][pairs.rows] = np.stack(_columns(pairs, vectors, extended), axis=1)
 
-    for_each_chunk(len(text_a), fill)
+    _for_each_chunk(len(text_a), fill)
     return features
 
 
@@ -134,7 +135,7 @@ def _columns(pairs: _Pairs, vectors: WordVectors | None, extended: bool) -> list
 class _Pairs:
     """The pairs with words on both sides, the longest premise first. A row is a pair's index in the chunk."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: _Tokens) -> None:
         """`tokens`: of all premises, then of all hypotheses."""
         self._tokens = tokens
         (premise_starts, starts), (premise_lengths, lengths) = (
@@ -220,6 +221,9 @@ def _highest(unit: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarr
     return np.asarray(np.minimum(best, 1.0))  # rounding may exceed 1
 
 
+# --- one text alone ------------------------------------------------------------------------------------------------
+
+
 def claim_features(text_b: Sequence[str], vectors: WordVectors) -> np.ndarray:
     """Max-pooled word vectors of the claim."""
     features = np.zeros((len(text_b), vectors.dim), dtype=np.float32)
@@ -231,18 +235,13 @@ def claim_features(text_b: Sequence[str], vectors: WordVectors) -> np.ndarray:
             of_words = vectors.of(tokens.vocabulary).take(tokens.ids, axis=0)
             features[chunk][filled] = np.maximum.reduceat(of_words, tokens.starts[filled])
 
-    for_each_chunk(len(text_b), fill)
+    _for_each_chunk(len(text_b), fill)
     return features
 
 
 def claim_vocabulary(text_b: Sequence[str]) -> CountVectorizer:
-    """The words that occur in at least two of these claims."""
+    """A claim as a bag of words, without word vectors: of the words that occur in at least two of these claims."""
     try:
         return CountVectorizer(analyzer=words, binary=True, min_df=2).fit(text_b)
     except ValueError as error:  # no word is left
         raise UserError("no word occurs in two claims", "give more training data, or word vectors") from error
-
-
-def claim_words(text_b: Sequence[str], vocabulary: CountVectorizer) -> csr_matrix:
-    """Which words of the vocabulary occur in each claim: its features without word vectors."""
-    return vocabulary.transform(text_b)

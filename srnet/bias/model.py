@@ -8,19 +8,18 @@ from typing import TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from srnet.bias.features import claim_features, claim_vocabulary, claim_words, overlap_features
+from srnet.bias.features import claim_features, claim_vocabulary, overlap_features
 from srnet.bias.vectors import WordVectors
 from srnet.core.errors import UserError
 from srnet.tasks.base import Shortcut, Task
 from srnet.tasks.splits import Split
 
-Matrix: TypeAlias = np.ndarray | csr_matrix
+FeatureMatrix: TypeAlias = np.ndarray | csr_matrix
 
 
 @dataclass(frozen=True)
@@ -38,22 +37,7 @@ class BiasPredictions:
         return self.log_probs[[rows[id] for id in ids]]
 
 
-def features(
-    split: Split,
-    shortcut: Shortcut,
-    vectors: WordVectors | None,
-    extended: bool = False,
-    claims: CountVectorizer | None = None,
-) -> Matrix:
-    """The features of a split; `claims`: the vocabulary for claims without word vectors."""
-    if shortcut == "overlap":
-        return overlap_features(split.text_a, split.text_b, vectors, extended)
-    if vectors is not None:
-        return claim_features(split.text_b, vectors)
-    return claim_words(split.text_b, claims if claims is not None else claim_vocabulary(split.text_b))
-
-
-def _classifier(x: Matrix) -> Pipeline:
+def _classifier(x: FeatureMatrix) -> Pipeline:
     if issparse(x):
         # Binary features need no scaling, which would inflate rare words. Newton's method needs a tenth of the steps
         # for thousands of words.
@@ -61,7 +45,7 @@ def _classifier(x: Matrix) -> Pipeline:
     return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
 
 
-def _alike(x: Matrix) -> np.ndarray | None:
+def _alike(x: FeatureMatrix) -> np.ndarray | None:
     """A number for each row, the same for rows that are alike; None if they are better fitted one by one.
 
     Word bags are: with weights, Newton's method would stop at another of the points within its tolerance.
@@ -72,7 +56,7 @@ def _alike(x: Matrix) -> np.ndarray | None:
     return numbers.reshape(-1) if 2 * len(rows) < len(x) else None
 
 
-def _fit(x: Matrix, y: np.ndarray, alike: np.ndarray | None, rows: np.ndarray) -> Pipeline:
+def _fit(x: FeatureMatrix, y: np.ndarray, alike: np.ndarray | None, rows: np.ndarray) -> Pipeline:
     """Fitted on some rows. Those that are alike are one row with a weight: the same sum with fewer terms.
 
     Without word vectors a million pairs have some thousand different rows of overlap features.
@@ -85,17 +69,17 @@ def _fit(x: Matrix, y: np.ndarray, alike: np.ndarray | None, rows: np.ndarray) -
     return model.fit(x[rows[first]], y[rows[first]], **weights)
 
 
-def _predict(model: Pipeline, x: Matrix, classes: int) -> np.ndarray:
+def _predict(model: Pipeline, x: FeatureMatrix, classes: int) -> np.ndarray:
     log_probs = np.full((x.shape[0], classes), -np.inf)
     log_probs[:, model.classes_] = model.predict_log_proba(x)  # a class absent from a fold keeps probability 0
     return log_probs
 
 
 @dataclass(frozen=True)
-class BiasScorer:
-    """The bias model for texts that no one has trained on: the one that scores dev and the OOD sets."""
+class _BiasScorer:
+    """The bias model for texts that it was not fitted on, such as dev and the OOD sets."""
 
-    of_split: Callable[[Split], Matrix]
+    of_split: Callable[[Split], FeatureMatrix]
     """The features of a split."""
     model: Pipeline
     classes: int
@@ -109,18 +93,23 @@ class BiasScorer:
 
 def fit_bias_scorer(
     task: Task, shortcut: Shortcut, vectors: WordVectors | None, *, extended: bool = False
-) -> BiasScorer:
+) -> _BiasScorer:
     """The bias model fitted on all training data."""
     of_split = _features_of(task, shortcut, vectors, extended)
     x, y = of_split(task.train), task.train.labels
-    return BiasScorer(of_split, _fit(x, y, _alike(x), np.arange(len(y))), len(task.labels))
+    return _BiasScorer(of_split, _fit(x, y, _alike(x), np.arange(len(y))), len(task.labels))
 
 
 def _features_of(
     task: Task, shortcut: Shortcut, vectors: WordVectors | None, extended: bool
-) -> Callable[[Split], Matrix]:
-    claims = claim_vocabulary(task.train.text_b) if shortcut == "claim" and vectors is None else None
-    return lambda split: features(split, shortcut, vectors, extended, claims)
+) -> Callable[[Split], FeatureMatrix]:
+    """The features of the shortcut, as a function of a split."""
+    if shortcut == "overlap":
+        return lambda split: overlap_features(split.text_a, split.text_b, vectors, extended)
+    if vectors is not None:
+        return lambda split: claim_features(split.text_b, vectors)
+    vocabulary = claim_vocabulary(task.train.text_b)
+    return lambda split: vocabulary.transform(split.text_b)
 
 
 def fit_bias_model(

@@ -1,4 +1,4 @@
-"""The command that compares any two classifiers."""
+"""The commands that compare any two classifiers: `audit`, and `page`, which opens a page with both side by side."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 import srnet
 from srnet.cli.models import Bias, ShortRun, task_spec
@@ -16,9 +14,9 @@ from srnet.cli.options import Command, Fields
 from srnet.cli.program import Data, Given, Json, Run, app, out
 from srnet.core.errors import shortened
 
-SHOWN = 5
+_PRINTED = 5
 """Disagreements that are printed; the page and the csv have the others."""
-TEXT = 160
+_CHARACTERS = 160
 """Characters of a text that are printed."""
 First = Annotated[
     str, typer.Argument(metavar="A", help="A key of the store, a folder (subnetwork, checkpoint, ONNX) or a hub name.")
@@ -70,25 +68,10 @@ def _print_audit(found: Any) -> None:
         out.print(f"{letter}: {name}")
     for each in tables_of(found):
         if not each.detail:
-            out.print(_table(each))
-            if each.note:
-                out.print(each.note, style="dim")
+            out.print(each)
     _print_worst(found)
     for note in found.notes:
         out.print(f"note: {note}")
-
-
-def _table(given: Any) -> Table:
-    table = Table(title=given.title, title_justify="left", box=SIMPLE_HEAD)
-    for number, name in enumerate(given.columns):
-        # wide enough for the longest number: a header may be folded, a number never
-        width = max((len(part) for row in given.rows for part in row[number].split()), default=1)
-        table.add_column(
-            name, justify="right" if number else "left", no_wrap=not number, min_width=width, overflow="fold"
-        )
-    for row in given.rows:
-        table.add_row(*row)
-    return table
 
 
 def _print_worst(found: Any) -> None:
@@ -97,7 +80,7 @@ def _print_worst(found: Any) -> None:
     total = sum(found.disagreements.values())
     what = "disagreements" if len(found.models) > 1 else "errors"
     out.print(f"{total:,} {what}; the worst:" if total else f"no {what}")
-    for each in islice(disagreements(found.splits), SHOWN):
+    for each in islice(disagreements(found.splits), _PRINTED):
         split, classes = each.judged.split, each.judged.classes
         answers = ", ".join(
             f"{letter} {classes[model.answers[each.row]]} {100 * model.confidence[each.row]:.1f} %"
@@ -105,18 +88,19 @@ def _print_worst(found: Any) -> None:
         )
         out.print(f"  {split.name} {split.ids[each.row]}: {classes[split.labels[each.row]]}; {answers}")
         for text in filter(None, (split.text_a[each.row], split.text_b[each.row])):
-            out.print(f"    {shortened(text, TEXT)}", style="dim")
-
-
-# --- the command that opens a page with two models side by side ---
-
-OtherModel = Annotated[str, typer.Argument(metavar="B", help="The model to compare with A.")]
-Options = Annotated[Given, Fields("Page", "srnet.page.options:PageOptions")]
+            out.print(f"    {shortened(text, _CHARACTERS)}", style="dim")
 
 
 @app.command(cls=Command)
 def page(
-    *, a: First, b: OtherModel, task: Task = None, options: Options, bias: Bias, data: Data, run: ShortRun
+    *,
+    a: First,
+    b: Annotated[str, typer.Argument(metavar="B", help="The model to compare with A.")],
+    task: Task = None,
+    options: Annotated[Given, Fields("Page", "srnet.page.options:PageOptions")],
+    bias: Bias,
+    data: Data,
+    run: ShortRun,
 ) -> None:
     """Open a local page with two models side by side.
 

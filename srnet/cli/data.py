@@ -1,4 +1,4 @@
-"""Commands about data: look before you train, and describe your own files."""
+"""Commands about data (check, describe, write) and about the store of results (ls, show, verify, gc)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Column, Table
 
 import srnet
 from srnet.cli.options import Command, Fields
 from srnet.cli.program import Data, Given, Json, StoreFolder, app, out, runnable
 from srnet.core.errors import UserError
+from srnet.core.tables import Table
 
 data_commands = typer.Typer(help="Look at data before you train on them.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_commands, name="data")
@@ -42,17 +42,19 @@ def check(*, task: TaskName, data: Data, json: Json = False) -> None:
 
 
 def _print_check(found: Any) -> None:
-    numbers = (Column(name, justify="right", overflow="fold") for name in ("rows", "twice", "words", "bad rows"))
-    table = Table(
-        Column("split", overflow="fold"),
-        *numbers,
-        title=f"{found.task}: data as the files have them",
-        title_justify="left",
-    )
-    for split in found.splits:
-        words, bad = "/".join(map(str, split.words)), f"{len(split.problems):,}"
-        table.add_row(f"{split.kind} {split.name}", f"{split.rows:,}", f"{split.repeated:,}", words, bad)
-    lines = ["words: the middle row/all but the longest twentieth/the longest; both texts together"]
+    rows = [
+        (
+            f"{split.kind} {split.name}",
+            f"{split.rows:,}",
+            f"{split.repeated:,}",
+            "/".join(map(str, split.words)),
+            f"{len(split.problems):,}",
+        )
+        for split in found.splits
+    ]
+    columns = ("split", "rows", "twice", "words", "bad rows")
+    table = Table(columns, rows, f"{found.task}: data as the files have them")
+    lines = ["words: median/p95/max of both texts together"]
     lines += [line for split in found.splits for line in _lines(split)]
     lines.append("in train: also trained on, compared without case, spaces and punctuation")
     for split in found.splits:
@@ -76,11 +78,11 @@ def _lines(split: Any) -> list[str]:
     in_train = ", ".join(f"{what}: {share(count)}" for what, count in shared.items())
     ends = ", ".join(f"{label}: {percent:.0f} %" for label, percent in split.final_sign.items())
     facts = {"labels": labels, "scores": scores, "in train": "" if split.name == "train" else in_train}
-    return [f"{split.name}, {what}  {said}" for what, said in (facts | {"end in . ! ?": ends}).items() if said]
+    return [f"{split.name}, {what}  {text}" for what, text in (facts | {"end in . ! ?": ends}).items() if text]
 
 
 @dataclass(frozen=True)
-class Files:
+class _Files:
     """Files to describe besides the training and dev examples."""
 
     ood: tuple[tuple[str, str], ...] = ()
@@ -95,7 +97,7 @@ def describe(
     train: Annotated[Path, typer.Option(help="Training examples: csv, tsv, txt, jsonl (.gz) or parquet.")],
     dev: Annotated[Path, typer.Option(help="In-distribution examples that choose checkpoints.")],
     out_file: Annotated[Path, typer.Option("--out", help="The YAML file to write; its name is the task's.")],
-    files: Annotated[Given, Fields("Options", Files)],
+    files: Annotated[Given, Fields("Options", _Files)],
     layout: Annotated[Given, Fields("Columns and answers", "srnet.tasks.files:FilesTask", only=LAYOUT)],
 ) -> None:
     """Describe your own files once; every command then takes the YAML file as --task."""
@@ -136,10 +138,11 @@ def _opened(folder: Given) -> Any:
 def ls(*, folder: StoreFolder) -> None:
     """List what has been computed, oldest first."""
     store = _opened(folder)
-    table = Table(Column("key", no_wrap=True, min_width=16), "type", "what", "size", "seconds", "made")
-    for entry in store.entries():
-        size = f"{entry.bytes / 1e6:.1f} MB"
-        table.add_row(entry.key, entry.type, runnable(entry.label), size, f"{entry.seconds:.0f}", entry.created)
+    rows = [
+        (each.key, each.type, runnable(each.label), f"{each.bytes / 1e6:.1f} MB", f"{each.seconds:.0f}", each.created)
+        for each in store.entries()
+    ]
+    table = Table(("key", "type", "what", "size", "seconds", "made"), rows, texts=(0, 1, 2, 5))
     out.print(table, str(store.root), sep="\n")
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Column, Table
 
 import srnet
 from srnet.cli.options import Choice, Command, Fields
@@ -16,10 +15,11 @@ from srnet.config.fields import option
 from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED
 from srnet.core.progress import Reporter
+from srnet.core.tables import Table
 
 
 @dataclass(frozen=True)
-class NewModel:
+class _NewModel:
     """A model that is not yet in the store."""
 
     task: str = "inference"
@@ -32,13 +32,13 @@ class NewModel:
     those of the task. Default: a classifier."""
 
 
-NewModelOptions = Annotated[Given, Fields("Without a key", NewModel)]
-TaskOption = Annotated[Given, Fields("Options", NewModel, only=("task",))]
+NewModelOptions = Annotated[Given, Fields("Without a key", _NewModel)]
+TaskOption = Annotated[Given, Fields("Options", _NewModel, only=("task",))]
 Model = Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")]
 ModelKey = Annotated[str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")]
 TrainedKey = Annotated[str | None, typer.Argument(help="Key of a model to train further; leave out for a backbone.")]
 Objective = Annotated[str, Choice("objective", "srnet.objectives.base:OBJECTIVES", "ce")]
-Needs = Annotated[Given, Fields("Objective", "srnet.experiment.objective:Needs")]
+Needs = Annotated[Given, Fields("Objective", "srnet.experiment.nodes.bias:Needs")]
 Bias = Annotated[Given, Fields("Bias model", "srnet.experiment.nodes.bias:BiasSpec")]
 TRAINING = "Training (defaults depend on task, backbone and pruner)"
 Training = Annotated[Given, Fields(TRAINING, "srnet.training.settings:TrainingSettings", show_defaults=False)]
@@ -54,11 +54,15 @@ QuietRun = Annotated[Given, Fields("Options", Run, only=("quiet",))]
 Key = Annotated[bool, typer.Option("--key", help="Print the key alone, for scripts.")]
 
 
-def model_arguments(new: Given, data: Given) -> Given:
-    """Task, backbone and label words, as `srnet.finetune` and `srnet.prune_backbone` take them."""
-    chosen = NewModel(**new)
+def _start(model: str | None, new: Given, data: Given) -> Given:
+    """The model that is trained, as `srnet.finetune` and `srnet.prune` take it: a key, or a task with a backbone."""
+    if model is not None:
+        if new or data:
+            raise UserError("a stored model has its own task, data and backbone", "leave out those options or the key")
+        return {"model": model}
+    chosen = _NewModel(**new)
     task = srnet.DataOptions(**data).task(chosen.task)
-    return {"task": task, "backbone": chosen.backbone, "words": chosen.words}
+    return {"model": task, "backbone": chosen.backbone, "words": chosen.words}
 
 
 def task_spec(name: str | None, data: Given) -> Any:
@@ -68,7 +72,7 @@ def task_spec(name: str | None, data: Given) -> Any:
     return None if name is None else srnet.DataOptions(**data).task(name)
 
 
-def print_trained(trained: Any, json: bool, key: bool = False) -> None:
+def _print_trained(trained: Any, json: bool, key: bool = False) -> None:
     if key:
         out.print(trained.key)
     elif json:
@@ -92,24 +96,22 @@ def _scores_table(scores: dict[str, Any]) -> Table:
     """The metrics that all splits have; below each split what the most frequent class would score, if anything."""
     every = list(scores.values())
     metrics = [name for name in every[0]["metrics"] if all(name in each["metrics"] for each in every)]
-    table = Table("split", "kind", *(Column(name, justify="right", no_wrap=True) for name in metrics))
+    rows, majorities = [], []
     for split, each in _id_first(scores):
-        table.add_row(split, each["kind"], *(f"{each['metrics'][name]:.1f}" for name in metrics))
+        rows.append((split, each["kind"], *(f"{each['metrics'][name]:.1f}" for name in metrics)))
         if any(each["majority"][name] for name in metrics):
-            table.add_row("  majority", "", *(f"{each['majority'][name]:.1f}" for name in metrics), style="dim")
-    return table
+            majorities.append(len(rows))
+            rows.append(("  majority", "", *(f"{each['majority'][name]:.1f}" for name in metrics)))
+    return Table(("split", "kind", *metrics), rows, texts=(0, 1), soft=majorities)
 
 
 def _subcases_table(split: str, groups: dict[str, float]) -> Table:
     """Accuracy by sub-case; where sub-cases have levels, each under its own."""
     from srnet.tasks.splits import LEVELS
 
-    table = Table("sub-case", Column("accuracy", justify="right"), title_justify="left")
-    table.title = f"{split}, accuracy by sub-case"
-    for name, value in groups.items():
-        *above, last = name.split(LEVELS)
-        table.add_row("  " * len(above) + last, f"{value:.1f}")
-    return table
+    levels = {name: name.split(LEVELS) for name in groups}
+    rows = [("  " * (len(levels[name]) - 1) + levels[name][-1], f"{value:.1f}") for name, value in groups.items()]
+    return Table(("sub-case", "accuracy"), rows, f"{split}, accuracy by sub-case")
 
 
 @app.command(cls=Command)
@@ -130,19 +132,8 @@ def finetune(
     With a key: the weights of that model train further, under its mask if it has one. The default of --seed is then the
     seed of the model. --teacher and --distil add the imitation of a full model.
     """
-    engine = Run(**run).start()
-    if model is not None:
-        _check_own(new, data)
-        trained = srnet.train_on(model, objective, training=training, engine=engine, **needs)
-    else:
-        made = model_arguments(new, data)
-        trained = srnet.finetune(**made, objective=objective, training=training, engine=engine, **needs)
-    print_trained(trained, json, key)
-
-
-def _check_own(new: Given, data: Given) -> None:
-    if new or data:
-        raise UserError("a stored model has its own task, data and backbone", "leave out those options or the key")
+    how = {"objective": objective, "training": training, "engine": Run(**run).start(), **needs}
+    _print_trained(srnet.finetune(**_start(model, new, data), **how), json, key)
 
 
 @app.command(cls=Command)
@@ -165,14 +156,8 @@ def prune(
     --backbone and --seed say which. Its head is the checkpoint's own classifier if that has the labels of the task,
     else a random one, or with --label-words its language-model head. The default of --seed is the seed of the model.
     """
-    engine = Run(**run).start()
-    how = {"pruner": pruner, "objective": objective, "training": training, "engine": engine, **needs}
-    if model is not None:
-        _check_own(new, data)
-        trained = srnet.prune(model, **how)
-    else:
-        trained = srnet.prune_backbone(**model_arguments(new, data), **how)
-    print_trained(trained, json, key)
+    how = {"pruner": pruner, "objective": objective, "training": training, "engine": Run(**run).start(), **needs}
+    _print_trained(srnet.prune(**_start(model, new, data), **how), json, key)
 
 
 @app.command(cls=Command)
@@ -181,7 +166,7 @@ def evaluate(
 ) -> None:
     """Score a model in and out of distribution."""
     trained = srnet.evaluate(model, task=task_spec(task, data), engine=Run(**run).start())
-    print_trained(trained, json)
+    _print_trained(trained, json)
     for split, report in _id_first(trained.scores):
         if subcases and report["groups"] and not json:
             out.print(_subcases_table(split, report["groups"]))
@@ -190,8 +175,8 @@ def evaluate(
 @app.command(cls=Command)
 def bias(*, new: TaskOption, bias: Bias, data: Data, run: ShortRun, json: Json = False) -> None:
     """Fit the bias model of a task and show how biased it is: high in distribution, poor out of it."""
-    task = srnet.DataOptions(**data).task(NewModel(**new).task)
-    print_trained(srnet.bias_model(task, srnet.BiasSpec(**bias), engine=Run(**run).start()), json)
+    task = srnet.DataOptions(**data).task(_NewModel(**new).task)
+    _print_trained(srnet.bias_model(task, srnet.BiasSpec(**bias), engine=Run(**run).start()), json)
 
 
 @dataclass(frozen=True)

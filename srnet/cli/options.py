@@ -6,7 +6,7 @@ import inspect
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, replace
-from functools import partial, wraps
+from functools import partial, update_wrapper
 from itertools import pairwise
 from pathlib import Path
 from pkgutil import resolve_name
@@ -15,9 +15,11 @@ from typing import Annotated, Any, get_args
 import typer
 from typer.core import TyperCommand
 
-from srnet.config.fields import EMPTY_PATH, FLAG, TEXT, Option, Values, arguments, options_of
+from srnet.config.fields import Option, Values, arguments, options_of
+from srnet.config.values import EMPTY_PATH, FLAG, TEXT
 from srnet.core.errors import UserError, choose
 
+HELP_ALL = "--help-all"
 LINE = "srnet.line"
 """Where the context of a command has its line, as it was typed."""
 
@@ -129,31 +131,40 @@ class Command(TyperCommand):
             if isinstance(marker, Fields | Choice)
         }
         app = typer.Typer(add_completion=False)
-        app.command()(expanded(function, parameters, self.groups))
-        made = typer.main.get_command(app)
-        self.params, self.callback = made.params, made.callback
+        app.command()(_with_options(function, parameters, self.groups))
+        self.params, self.callback = typer.main.get_command(app).params, function
         paths = {each.name for each in parameters if _is_path(each.annotation)}
         _refuse_empty([each.opts[0] for each in self.params if each.name in paths], args)
         names = [name for each in self.params if each.param_type_name == "option" for name in each.opts]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise TypeError(f"two fields make the option {twice[0]}; give one of them another name: option(name=...)")
+        hidden = {_key(name, each) for name, group in self.groups.items() for each in group.options if each.expert}
+        self.hidden = set() if HELP_ALL in args else hidden
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, ["--help" if word == HELP_ALL else word for word in args])
         except typer.TyperException as error:
             for group in self.groups.values():
                 group.explain(getattr(error, "option_name", ""))
             raise
+        for name, group in self.groups.items():
+            found = [(each, ctx.params.pop(_key(name, each))) for each in group.options]
+            given = {each.path: each.read(value) for each, value in found if value not in (None, ())}
+            ctx.params[name] = group.make(given)
+        ctx.params |= {each.name: ctx for each in parameters if each.annotation is typer.Context}
+        return rest
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
+        for parameter in (each for each in self.get_params(ctx) if each.name not in self.hidden):
             default = "Arguments" if parameter.param_type_name == "argument" else "Options"
             heading = getattr(parameter, "rich_help_panel", None) or default
             sections.setdefault(heading, []).extend(filter(None, [parameter.get_help_record(ctx)]))
         for group in self.groups.values():
             for name, entry in group.entries.items():
                 sections.setdefault(f"{group.heading}s", []).append((name, first_line(entry)))
+        if self.hidden:
+            sections.setdefault("Options", []).append((HELP_ALL, f"Show {len(self.hidden)} further options and exit."))
         for heading, rows in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
@@ -177,25 +188,21 @@ def _refuse_empty(paths: Iterable[str], args: list[str]) -> None:
             raise UserError(f"{name}: {EMPTY_PATH}")
 
 
-def expanded(
+def _with_options(
     function: Callable[..., Any], parameters: Iterable[inspect.Parameter], groups: Mapping[str, Group]
-) -> Callable[..., None]:
-    """The function with the options of each group as parameters instead of the group's one."""
-    keys = {name: {"__".join((name, *each.path)): each for each in group.options} for name, group in groups.items()}
-
-    @wraps(function)
-    def call(**given: Any) -> None:
-        for name, group in groups.items():
-            found = [(option, given.pop(key)) for key, option in keys[name].items()]
-            given[name] = group.make({option.path: option.read(value) for option, value in found if value is not None})
-        function(**given)
-
+) -> Callable[..., Any]:
+    """The function with the options of each group as parameters instead of the group's one, for typer to read."""
     every: list[inspect.Parameter] = []
     for own in parameters:
         group = groups.get(own.name)
-        every += [_parameter(*each, group.heading) for each in keys[own.name].items()] if group else [own]
-    call.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-    return call
+        every += [_parameter(_key(own.name, each), each, group.heading) for each in group.options] if group else [own]
+    shown = update_wrapper(partial(function), function)
+    shown.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    return shown
+
+
+def _key(group: str, option: Option) -> str:
+    return "__".join((group, *option.path))
 
 
 def _parameter(key: str, option: Option, heading: str) -> inspect.Parameter:

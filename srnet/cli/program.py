@@ -18,7 +18,8 @@ from typer.core import TyperGroup
 
 import srnet
 from srnet.cli.options import Fields, names_of
-from srnet.config.fields import TEXT, option, repeated
+from srnet.config.fields import option
+from srnet.config.values import REPEATED, Count
 from srnet.core.errors import LONGEST, UserError, shortened
 from srnet.core.files import writing
 from srnet.core.progress import Reporter, Terminal, is_secondary_rank
@@ -98,11 +99,11 @@ class Run:
 
     engine: Literal["local", "pool", "ray"] = "local"
     """local (this process), pool (processes that share the cores) or ray. Default: local; pool for the demo."""
-    workers: int | None = None
+    workers: Count | None = None
     """Trainings at once, for pool and ray. Default: one per GPU, or per core without GPUs."""
     store: Path | None = None
     """Folder of results; also SRNET_STORE. Default: your cache folder."""
-    report_to: tuple[str, ...] = option((), kind=repeated(TEXT))
+    report_to: tuple[str, ...] = option((), kind=REPEATED)
     """Trackers for the trainings: tensorboard, wandb, ... Repeatable."""
     quiet: bool = option(False, short="-q", alone=True)
     """No progress."""

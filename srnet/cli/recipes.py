@@ -13,6 +13,7 @@ import srnet
 from srnet.cli.options import Command, Fields
 from srnet.cli.program import Given, Json, Run, app, out, runnable
 from srnet.config.fields import option
+from srnet.config.values import SeedCount
 from srnet.core.errors import UserError
 
 
@@ -22,7 +23,7 @@ class Limits:
 
     until_answered: bool = option(False, alone=True)
     """Compute further seeds until each claim is answered or a limit is met."""
-    max_seeds: int = option(10, least=1)
+    max_seeds: SeedCount = 10
     """With --until-answered: at most so many seeds per figure."""
     budget: str | None = None
     """With --until-answered: begin nothing that would take longer; 90s, 60m, 2h."""
@@ -131,7 +132,6 @@ def claims(*, order: ClaimOptions, limits: LimitOptions, run: ClaimRun, json: Js
     divided by the number of planned looks (max seeds - seeds + 1). Whatever was computed stays in the store.
     """
     from srnet.experiment.estimate import seconds_of
-    from srnet.report.claims import plain_finding
     from srnet.report.tables import findings_table
 
     until_answered = limits.pop("until_answered", False)
@@ -144,7 +144,7 @@ def claims(*, order: ClaimOptions, limits: LimitOptions, run: ClaimRun, json: Js
     compute = srnet.claims_until_answered if until_answered else srnet.claims
     found = compute(srnet.Order(**order), engine=engine, **limits)
     if json:
-        out.print_json(data=[plain_finding(finding) for finding in found])
+        out.print_json(data=[finding.to_json() for finding in found])
     else:
         out.print(findings_table(found))
 

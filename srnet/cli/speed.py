@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 import srnet
 from srnet.cli.options import Command, Fields
 from srnet.cli.program import Given, Json, Run, StoreFolder, app, out
 from srnet.core.progress import Terminal
+from srnet.core.tables import Table
 
 Models = Annotated[list[str], typer.Argument(help="Keys, folders of any exported format, backbones, names on the Hub.")]
 Picture = Annotated[Path | None, typer.Option(help="Also draw speed against score: FILE.png, .pdf or .svg.")]
@@ -46,19 +46,17 @@ def speed(
 
 def _table(found: list[Any], pace: Any) -> Table:
     """Latency of one text, throughput of a batch, and how many times as fast as the first model."""
-    table = Table(title="ms a text: median (95th percentile); times: within a round, quartiles", title_justify="left")
-    table.add_column("model", overflow="fold")
-    headings = [f"ms, {length} tokens" for length in pace.lengths]
-    headings += [f"texts/s, {pace.batch} x {length}" for length in pace.lengths]
-    for heading in (*headings, "times the first", "parameters", "disk MB", "memory MB"):
-        table.add_column(heading, justify="right", overflow="fold")
+    latencies = [f"ms, {length} tokens" for length in pace.lengths]
+    throughputs = [f"texts/s, {pace.batch} x {length}" for length in pace.lengths]
+    rows = []
     for each in found:
         singles = [_latency(each.timing(1, length)) for length in pace.lengths]
         batches = [_throughput(each.timing(pace.batch, length)) for length in pace.lengths]
         memory = "" if each.memory is None else f"{each.memory / 1e6:.0f}"
         facts = (f"{each.parameters:,}", f"{each.bytes / 1e6:.1f}", memory)
-        table.add_row(each.name, *singles, *batches, times_text(each.timing(1, pace.lengths[-1])), *facts)
-    return table
+        rows.append((each.name, *singles, *batches, times_text(each.timing(1, pace.lengths[-1])), *facts))
+    columns = ("model", *latencies, *throughputs, "times the first", "parameters", "disk MB", "memory MB")
+    return Table(columns, rows, "ms a text: median (p95); times: within a round, median (quartiles)")
 
 
 def _latency(timing: Any) -> str:

@@ -1,7 +1,7 @@
-"""Command-line options made from the fields of dataclasses, and the command line that gives an instance again.
+"""Dataclasses whose fields are described once: checked in Python, and made into command-line options and back.
 
-A field's annotation says how its value is written, the docstring below the field is the help text, the default is the
-option's default. `option(...)` adds what these cannot say, such as another name. Imports nothing heavy.
+A field's annotation says which values it has and how they are written, the docstring below it is the help text, its
+default is the option's default. `option(...)` adds what these cannot say, such as another name. Imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -10,147 +10,73 @@ import ast
 import dataclasses
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar
 
-from srnet.core.errors import UserError, choose
+from srnet.config.values import FLAG, Kind, SeedCount, hints_of, kind_of, located
+from srnet.core.errors import UserError
 
 T = TypeVar("T")
 Values = Mapping[tuple[str, ...], Any]
 """Values of fields by their path: ("sparsity",), or ("targets", "modules") for a field of a field."""
-EMPTY_PATH = "the path is empty; write . for this folder"
-"""Read as a path it would be the current folder, and it is most often a variable that was not set."""
-EMPTY = "none"
-"""How an empty tuple is written."""
+DESCRIBED: dict[str, type] = {}
+"""The dataclasses that can be rebuilt from a stored description, by name."""
+
+
+class Described:
+    """A dataclass whose fields are checked by their annotations, whether Python, YAML or a command line gives them.
+
+    A subclass that relates fields has a `__post_init__`, and calls this one first.
+    """
+
+    def __init_subclass__(cls) -> None:
+        known = DESCRIBED.setdefault(cls.__name__, cls)
+        if known.__module__ != cls.__module__:
+            raise TypeError(f"{known.__module__} already has a {cls.__name__}: the name is part of its identity")
+        DESCRIBED[cls.__name__] = cls
+
+    def __post_init__(self) -> None:
+        cls: Any = type(self)
+        for name, kind in _kinds(cls).items():
+            with located(name):
+                kind.convert(getattr(self, name))
+
+
+@cache
+def _kinds(cls: Any) -> dict[str, Kind]:
+    """The kinds of a dataclass's fields, by name."""
+    return {field.name: kind_of(hints_of(cls)[field.name]) for field in dataclasses.fields(cls) if field.init}
 
 
 def option(default: T, **settings: Any) -> T:
     """A field with settings for its option.
 
     `name`: instead of the field's name; None: no option. `short`: a second, short name. `kind`: how values are written,
-    instead of what the annotation says. `least`: the smallest whole number. `heading`: in the help.
-    `instead_of`: a field that must not be given as well. `always` and `alone`: as in `Option`.
+    instead of what the annotation says. `heading`: in the help. `instead_of`: a field that must not be given as well.
+    `always`, `alone` and `expert`: as in `Option`.
     """
     return dataclasses.field(default=default, metadata=settings)
 
 
-# --- how values are written ----------------------------------------------------------------------------------------
+class _FirstSeeds(Kind):
+    """Seeds that are written as their number: 3 stands for (0, 1, 2)."""
+
+    metavar = "INT"
+
+    def parse(self, *texts: str) -> tuple[int, ...]:
+        return first_seeds(kind_of(int).parse(*texts))
+
+    def write(self, value: Any) -> list[str]:
+        return [str(len(value))]
 
 
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """How values of one type are written. `repeats`: an option for each item; `read` and `write` are of one item."""
-
-    metavar: str
-    read: Callable[[str], Any] = str
-    write: Callable[[Any], str] = str
-    repeats: bool = False
-
-
-def _reader(convert: Callable[[str], Any], what: str) -> Callable[[str], Any]:
-    def read(text: str) -> Any:
-        try:
-            return convert(text)
-        except ValueError:
-            raise UserError(f"'{text[:80]}' is not {what}") from None
-
-    return read
-
-
-def _read_path(text: str) -> Path:
-    if not text:
-        raise UserError(EMPTY_PATH)
-    return Path(text)
-
-
-TEXT, FLAG, PATH = Kind("TEXT"), Kind(""), Kind("PATH", _read_path)
-WHOLE = Kind("INT", _reader(int, "a whole number"))
-NUMBER = Kind("FLOAT", _reader(float, "a number"), repr)
-SCALARS = {str: TEXT, int: WHOLE, float: NUMBER, bool: FLAG, Path: PATH}
-
-
-def one_of(names: tuple[str, ...]) -> Kind:
-    return Kind("|".join(names), lambda text: choose("value", text, names))
-
-
-def with_commas(item: Kind) -> Kind:
-    def read(text: str) -> tuple[Any, ...]:
-        return () if text == EMPTY else tuple(item.read(part.strip()) for part in text.split(","))
-
-    return Kind(f"{item.metavar},...", read, lambda values: ",".join(map(item.write, values)) or EMPTY)
-
-
-def repeated(item: Kind) -> Kind:
-    return dataclasses.replace(item, repeats=True)
-
-
-def pair(value: Kind) -> Kind:
-    metavar = f"NAME={'VALUE' if value is TEXT else value.metavar}"
-
-    def read(text: str) -> tuple[str, Any]:
-        name, _, given = text.partition("=")
-        if not (name and given):
-            raise UserError(f"'{text[:80]}' is not {metavar}")
-        return name, value.read(given)
-
-    return Kind(metavar, read, lambda item: f"{item[0]}={value.write(item[1])}")
-
-
-def _read_selector(text: str) -> str | tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip()) if "," in text else text
-
-
-def _write_selector(value: str | tuple[str, ...]) -> str:
-    return value if isinstance(value, str) else ",".join(value) + ("," if len(value) < 2 else "")
-
-
-SELECTOR = Kind("TEXT|TEXT,...", _read_selector, _write_selector)
-"""A text, or several with commas. A comma behind a text makes a tuple of one, a comma alone an empty tuple."""
-COUNT = Kind("INT", lambda text: first_seeds(at_least(1, WHOLE).read(text)), lambda values: str(len(values)))
-"""How many: 3 stands for (0, 1, 2)."""
-
-
-MOST_SEEDS = 1000
+FIRST_SEEDS = _FirstSeeds()
 
 
 def first_seeds(count: int) -> tuple[int, ...]:
-    check_seed_count(count)
-    return tuple(range(count))
-
-
-def check_seed_count(count: int) -> None:
-    if count > MOST_SEEDS:
-        raise UserError(f"{count} seeds are too many", f"give at most {MOST_SEEDS:,}")
-
-
-def at_least(least: int, kind: Kind) -> Kind:
-    def read(text: str) -> Any:
-        if (value := kind.read(text)) < least:
-            raise UserError(f"{text} is too small", f"give at least {least}")
-        return value
-
-    return dataclasses.replace(kind, read=read)
-
-
-def kind_of(hint: Any) -> Kind:
-    """The kind of an annotation. Texts may contain commas, so pairs with texts are repeated."""
-    origin, arguments = get_origin(hint), [each for each in get_args(hint) if each not in (NoneType, ...)]
-    if origin in (Union, UnionType):
-        return kind_of(arguments[0]) if len(arguments) == 1 else SELECTOR
-    if origin is Literal:
-        return one_of(tuple(arguments))
-    if origin is tuple and get_origin(arguments[0]) is tuple:
-        value = kind_of(get_args(arguments[0])[1])
-        return repeated(pair(value)) if value is TEXT else with_commas(pair(value))
-    if origin is tuple:
-        return with_commas(kind_of(arguments[0]))
-    if hint not in SCALARS:
-        raise TypeError(f"no command-line option can hold a value of type {hint}")
-    return SCALARS[hint]
+    return tuple(range(kind_of(SeedCount).convert(count)))
 
 
 # --- options -------------------------------------------------------------------------------------------------------
@@ -171,6 +97,8 @@ class Option:
     """Printed in commands even where it is the default."""
     alone: bool = False
     """A flag without a negation."""
+    expert: bool = False
+    """Shown by `--help-all` alone."""
 
     @property
     def name(self) -> str:
@@ -185,31 +113,19 @@ class Option:
         """The value that was written: a text, several for a repeated option, a bool for a flag."""
         if self.kind is FLAG:
             return given
-        try:
-            value = tuple(map(self.kind.read, given)) if self.kind.repeats else self.kind.read(given)
-            _check_twice(value)
-        except UserError as error:
-            raise UserError(f"{self.name}: {error}") from None
-        return value
+        with located(self.name):
+            return self.kind.convert(self.kind.parse(*(given if self.kind.repeats else [given])))
 
     def write(self, value: Any) -> list[str]:
         if self.kind is FLAG:
             return [self.name if value else self.negation]
-        items = value if self.kind.repeats else [value]
-        return [part for item in items for part in (self.name, self.kind.write(item))]
+        return [part for text in self.kind.write(value) for part in (self.name, text)]
 
     @property
     def shown_default(self) -> str:
         """The default as one writes it; empty if there is none to show."""
         absent = self.default in (None, (), dataclasses.MISSING) or self.kind is FLAG
         return "" if absent else " ".join(self.write(self.default)[1::2])
-
-
-def _check_twice(value: Any) -> None:
-    names = [item[0] for item in value if isinstance(item, tuple)] if isinstance(value, tuple) else []
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise UserError(f"'{twice[0]}' is given twice", "keep one of them")
 
 
 def options_of(cls: Any, default: Any = None) -> list[Option]:
@@ -219,7 +135,8 @@ def options_of(cls: Any, default: Any = None) -> list[Option]:
     """
     if not dataclasses.is_dataclass(cls):
         return []
-    hints, docs, found = get_type_hints(cls), docs_of(cls), list[Option]()  # type: ignore[arg-type]
+    owner: Any = cls
+    docs, hints, found = docs_of(owner), hints_of(owner), list[Option]()
     for field in dataclasses.fields(cls):
         if field.metadata.get("name", "") is None:
             continue
@@ -229,21 +146,22 @@ def options_of(cls: Any, default: Any = None) -> list[Option]:
             inner = options_of(hint, value)
             found += [dataclasses.replace(o, path=(field.name, *o.path), heading=o.heading or heading) for o in inner]
         else:
-            found.append(_option(field, hint, docs.get(field.name, ""), value))
+            found.append(_option(field, kind_of(hint), docs.get(field.name, ""), value))
     return found
 
 
-def _option(field: dataclasses.Field[Any], hint: Any, help: str, default: Any) -> Option:
+def _option(field: dataclasses.Field[Any], kind: Kind, help: str, default: Any) -> Option:
     settings = field.metadata
     names = (settings.get("name") or f"--{field.name.replace('_', '-')}", settings.get("short"))
-    kind = settings.get("kind") or kind_of(hint)
-    if "least" in settings:
-        kind = at_least(settings["least"], kind)
-    rest = {key: settings[key] for key in ("heading", "always", "alone") if key in settings}
+    kind = settings.get("kind", kind)
+    if not kind.metavar and kind is not FLAG:
+        raise TypeError(f"no command-line option can hold the field '{field.name}'")
+    rest = {key: settings[key] for key in ("heading", "always", "alone", "expert") if key in settings}
     return Option((field.name,), tuple(filter(None, names)), kind, help, default, **rest)
 
 
 def default_of(field: dataclasses.Field[Any]) -> Any:
+    """The default of a field; MISSING, which equals no value, if there is none."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 

@@ -1,7 +1,7 @@
 """The exception for errors that a user can correct."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 LONGEST = 600
@@ -67,15 +67,6 @@ def catching_panics() -> Iterator[None]:
         if type(error).__name__ == "PanicException":
             raise RuntimeError(reason(error)) from error
         raise
-
-
-def check_ranges(holder: object, ranges: Mapping[str, tuple[float, float]]) -> None:
-    """Refuse a field of `holder` outside its range, both ends included; None is no value."""
-    for name, (least, most) in ranges.items():
-        value = getattr(holder, name)
-        if value is not None and not least <= value <= most:  # not: NaN is in no range
-            said = shortened(f"{value:g}" if isinstance(value, float) else str(value), 80)
-            raise UserError(f"{name} {said} is out of range", f"give a number from {least:.10g} to {most:.10g}")
 
 
 def choose(kind: str, name: str, known: object) -> str:

@@ -8,9 +8,10 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
@@ -114,21 +115,38 @@ def writing(path: Path | str) -> Iterator[None]:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write by temp file beside the target, fsync, rename."""
+    """Write a file in one step: a reader sees the old content or the new, also after a kill."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with _unnamed_file(temporary) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o666 & ~UMASK)
+                os.fchmod(file.fileno(), 0o666 & ~UMASK)
+                _give_name(file.fileno(), temporary)
             os.replace(temporary, path)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
     _sync(path.parent)
+
+
+def _unnamed_file(temporary: Path) -> IO[bytes]:
+    """A file without a name, of which a kill leaves nothing. Where the system has none, it is named `temporary`."""
+    if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
+        with suppress(OSError):  # NFS has none; any other problem shows below
+            return os.fdopen(os.open(temporary.parent, os.O_TMPFILE | os.O_WRONLY, 0o600), "wb")
+    return open(temporary, "xb")
+
+
+def _give_name(descriptor: int, path: Path) -> None:
+    if os.fstat(descriptor).st_nlink == 0:
+        try:  # with a folder's descriptor, because without it Python links the link in /proc itself
+            os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -155,7 +173,11 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path} cannot be read as JSON: {error}") from error
 
 
-def read_json_object(path: Path, **needed: type | tuple[type, ...]) -> dict[str, Any]:
+FieldType = type | tuple[type, ...] | Callable[[Any], bool]
+"""What a field of a JSON object may be: a type, one of several, or a rule."""
+
+
+def read_json_object(path: Path, **needed: FieldType) -> dict[str, Any]:
     """A JSON object that has the keys `needed`, each of the given type."""
     found = read_json(path)
     if not isinstance(found, dict):
@@ -164,10 +186,15 @@ def read_json_object(path: Path, **needed: type | tuple[type, ...]) -> dict[str,
     return found
 
 
-def check_types(path: Path, values: dict[str, Any], **needed: type | tuple[type, ...]) -> None:
+def check_types(path: Path, values: dict[str, Any], **needed: FieldType) -> None:
+    """Refuse a JSON object in which a field is missing or has another type or value than its rule allows."""
     for key, kind in needed.items():
-        if key not in values or not isinstance(values[key], kind):
-            raise UserError(f"{path}: '{key}' is missing or of the wrong type", "restore the file")
+        if key not in values or not _fits(values[key], kind):
+            raise UserError(f"{path}: '{key}' is missing or invalid", "restore the file")
+
+
+def _fits(value: Any, kind: FieldType) -> bool:
+    return isinstance(value, kind) if isinstance(kind, type | tuple) else kind(value)
 
 
 def open_data(path: Path | str) -> IO[bytes]:

@@ -1,4 +1,7 @@
-"""Child processes that end with their parent, from the moment they start. Light: torch is imported afterwards."""
+"""Child processes: they end with their parent from the moment they start, and inherit variables of a block.
+
+Light: a child imports torch afterwards.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import importlib
 import multiprocessing
 import os
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -21,3 +26,17 @@ def _end_with_parent() -> None:
     if parent is not None:
         wait([parent.sentinel])
         os._exit(1)
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """A block in which child processes are started with these variables."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value

@@ -1,38 +1,74 @@
-"""The paper's criterion for an SRNet. Every part is decided by its confidence interval, not by its mean."""
+"""The paper's criterion for an SRNet. Every condition is decided by its confidence interval, not by its mean."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
+from srnet.evaluation import KEEPS_ID, MIN_SEEDS
 from srnet.evaluation.significance import LEVEL, Interval, holm
 
-KEEPS_ID = 0.95
-"""The share of the full model's ID score that a subnetwork must keep."""
-BIASED_BY = 5.0
-"""Points above the majority class on ID dev from which on a bias model may be called one."""
-MIN_SEEDS = 3
-"""With fewer, the variance between seeds is unknown."""
 ALPHA = (1.0 - LEVEL) / 2.0
 """The error probability on either side: two-sided 95 % intervals are one-sided tests at 2.5 %."""
 
-Answer = Literal["yes", "no", "not certain", "no verdict"]
+# --- conditions ----------------------------------------------------------------------------------------------------
+
+Answer = Literal["holds", "does not hold", "not enough evidence"]
+HOLDS: Answer = "holds"
+FAILS: Answer = "does not hold"
+OPEN: Answer = "not enough evidence"
 
 
 @dataclass(frozen=True)
-class Part:
-    """One condition of an SRNet."""
+class Condition:
+    """A difference of scores, in points, that must lie above a bar."""
 
-    name: str
-    """For a table: ID, OOD, or the OOD split if there are several."""
-    text: str
-    """What was measured, with its interval."""
-    bar: str
-    """What it must lie above."""
+    what: str
     interval: Interval
-    """Its distance from the bar."""
+    bar: float = 0.0
+    answer: Answer = OPEN
+
+    def __str__(self) -> str:
+        bar = "" if not self.bar else f" (bar {self.bar:+.1f})"
+        return f"{self.what}: {self.interval}{bar}"
+
+
+def answered(conditions: Sequence[Condition], alpha: float = ALPHA, at_least: int = 1) -> list[Condition]:
+    """Conditions that must all hold, each with its answer.
+
+    To hold, all of them must lie above their bars, so none needs a correction. One that lies below refutes them all,
+    and the more conditions there are, the more often one does so by chance: that is corrected for (Bonferroni), for at
+    least as many conditions as `at_least`.
+    """
+    level = alpha / max(len(conditions), at_least)
+
+    def answer(condition: Condition) -> Answer:
+        if condition.interval.p_above(condition.bar) < alpha:
+            return HOLDS
+        return FAILS if condition.interval.p_below(condition.bar) < level else OPEN
+
+    return [replace(condition, answer=answer(condition)) for condition in conditions]
+
+
+def _combined(decisive: Answer, unanimous: Answer, answers: Iterable[Answer]) -> Answer:
+    given = set(answers)
+    if decisive in given:
+        return decisive
+    return unanimous if given == {unanimous} else OPEN
+
+
+all_of = partial(_combined, FAILS, HOLDS)
+"""The answer if every one must hold: one that fails is enough to refute."""
+any_of = partial(_combined, HOLDS, FAILS)
+"""The answer if one is enough: it is refuted only if every one is."""
+
+# --- the verdict ---------------------------------------------------------------------------------------------------
+
+_ID = "ID"
+"""The condition on the ID score; the others are named by their OOD splits."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +84,7 @@ class Verdict:
     gains: Mapping[str, Interval]
     """OOD score minus the full model's, by split."""
     p_value: float
-    """For "it is an SRNet": all parts lie above their thresholds; adjusted for the other subnetworks of the table."""
+    """For "it is an SRNet": all conditions hold; adjusted for the other subnetworks of the table."""
     alpha: float = ALPHA
     keeps: float = KEEPS_ID
     """The share of the full model's ID score that must be kept."""
@@ -58,20 +94,12 @@ class Verdict:
         return self.id_kept.seeds
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> Literal["yes", "no", "not certain", "no verdict"]:
         if self.seeds < MIN_SEEDS:
             return "no verdict"
         if self.p_value < self.alpha:
             return "yes"
-        return "no" if self.fails else "not certain"
-
-    def with_seeds(self, seeds: int) -> Verdict:
-        """The expected verdict on this subnetwork alone, with more seeds."""
-        kept, gains = (
-            self.id_kept.with_seeds(seeds),
-            {name: each.with_seeds(seeds) for name, each in self.gains.items()},
-        )
-        return replace(self, id_kept=kept, gains=gains, p_value=_p_value(self.id_share, kept, gains))
+        return "no" if any(condition.answer == FAILS for condition in self.conditions) else "not certain"
 
     @property
     def is_srnet(self) -> bool:
@@ -79,80 +107,92 @@ class Verdict:
         return self.answer == "yes"
 
     @property
-    def parts(self) -> list[Part]:
-        """All must lie above their bars."""
-        ends = ", ".join(map(_percent, (self._share(self.id_kept.low), self._share(self.id_kept.high))))
-        kept = Part("ID", f"the ID share {self.kept_percent} [{ends}]", f"{100 * self.keeps:g} %", self.id_kept)
-        several = len(self.gains) > 1
-        return [kept] + [
-            Part(f"OOD {name}" if several else "OOD", f"OOD {name} {gain}", "the full CE model", gain)
-            for name, gain in self.gains.items()
-        ]
+    def conditions(self) -> list[Condition]:
+        """The distances from the bars, all of which must lie above 0: that of the ID score, then the OOD gains."""
+        gains = [Condition(f"OOD {split}", gain) for split, gain in self.gains.items()]
+        return answered([Condition(_ID, self.id_kept), *gains], self.alpha)
+
+    def with_seeds(self, seeds: int) -> Verdict:
+        """The expected verdict on this subnetwork alone, with more seeds."""
+        kept = self.id_kept.with_seeds(seeds)
+        gains = {split: gain.with_seeds(seeds) for split, gain in self.gains.items()}
+        return replace(self, id_kept=kept, gains=gains, p_value=_p_value(self.id_share, kept, gains))
 
     @property
-    def fails(self) -> list[str]:
-        """The parts that are significantly below their bars: one of them is enough for "no"."""
-        adjusted = holm([part.interval.p_below() for part in self.parts])
-        return [part.name for part, p in zip(self.parts, adjusted, strict=True) if p < self.alpha]
-
-    def _share(self, points: float) -> float:
-        """`points` above the ID bar as a share of the full model's ID score."""
-        return self.keeps + points / self.full_id if self.full_id > 0.0 else 0.0
-
-    @property
-    def decisive(self) -> Part:
-        """The part that decides: the most clearly failed one of a "no", otherwise the least certain one."""
+    def _decisive(self) -> Condition:
+        """The condition that decides: the most clearly failed one of a "no", otherwise the least certain one."""
         if self.full_id <= 0.0:
-            return self.parts[0]
+            return self.conditions[0]
         if self.answer == "no":
-            return min(self.parts, key=lambda part: part.interval.p_below())
-        return max(self.parts, key=lambda part: part.interval.p_above())
+            return min(self.conditions, key=lambda condition: condition.interval.p_below())
+        return max(self.conditions, key=lambda condition: condition.interval.p_above())
 
-    @property
-    def reason(self) -> str:
-        """Why the answer is no or not certain: the part that decides, with its interval and its bar."""
-        if self.full_id <= 0.0:
-            return f"the full model's ID score is {self.full_id:.1f}, and no share of that can be kept"
-        part = self.decisive
-        if self.answer == "no":
-            return f"{part.text} is below {part.bar}"
-        corrected = ", corrected for the number of tests" if part.interval.low > 0.0 else ""
-        return f"{part.text} is not certainly above {part.bar}{corrected}"
+    # --- as text ---
 
     @property
     def kept_percent(self) -> str:
+        """The share that is kept, rounded down."""
         return f"{_percent(self.id_share)} %"
 
     @property
     def gain_lines(self) -> list[str]:
         """Each OOD gain with its interval."""
-        return [f"{name} {interval}" for name, interval in self.gains.items()]
+        return [f"{split} {gain}" for split, gain in self.gains.items()]
 
     @property
     def short(self) -> str:
-        """The answer for a table, with the part that decides."""
+        """The answer for a table, with the condition that decides."""
         if self.answer == "no verdict":
             return f"{seeds_in_words(self.seeds)}: no verdict"
-        return "yes" if self.is_srnet else f"{self.answer}: {self.decisive.name}"
-
-    @property
-    def figures(self) -> str:
-        return f"keeps {self.kept_percent} of ID; OOD minus full CE model: {', '.join(self.gain_lines)}"
+        if self.is_srnet:
+            return "yes"
+        name = self._decisive.what
+        return f"{self.answer}: {name if name == _ID or len(self.gains) > 1 else 'OOD'}"
 
     @property
     def explained(self) -> str:
-        """The reason of a no or a not certain, then the other parts."""
-        return "; ".join([self.reason, *(part.text for part in self.parts if part.name != self.decisive.name)])
+        """The reason of a no or a not certain, then the other conditions."""
+        others = [each for each in self.conditions if each.what != self._decisive.what]
+        return "; ".join([self._reason, *map(self._measured, others)])
 
     def __str__(self) -> str:
         if self.answer in ("no", "not certain"):
             return f"{'no SRNet' if self.answer == 'no' else self.answer}: {self.explained}"
-        return f"{'SRNet' if self.is_srnet else self.short}: {self.figures}"
+        figures = f"keeps {self.kept_percent} of ID; OOD minus full CE model: {', '.join(self.gain_lines)}"
+        return f"{'SRNet' if self.is_srnet else self.short}: {figures}"
+
+    @property
+    def _reason(self) -> str:
+        """The condition that decides, with its interval and its bar."""
+        if self.full_id <= 0.0:
+            return f"the full model's ID score is {self.full_id:.1f}, and no share of that can be kept"
+        decisive = self._decisive
+        bar = share_text(self.keeps) if decisive.what == _ID else "the full CE model"
+        if self.answer == "no":
+            return f"{self._measured(decisive)} is below {bar}"
+        corrected = ", corrected for the number of tests" if decisive.interval.low > 0.0 else ""
+        return f"{self._measured(decisive)} is not certainly above {bar}{corrected}"
+
+    def _measured(self, condition: Condition) -> str:
+        """A condition with its interval; that of the ID score as a share of the full model's."""
+        if condition.what != _ID:
+            return f"{condition.what} {condition.interval}"
+        ends = ", ".join(_percent(self._share(end)) for end in (self.id_kept.low, self.id_kept.high))
+        return f"the ID share {self.kept_percent} [{ends}]"
+
+    def _share(self, points: float) -> float:
+        """`points` above the ID bar as a share of the full model's ID score."""
+        return self.keeps + points / self.full_id if self.full_id > 0.0 else 0.0
 
 
 def _percent(share: float) -> str:
-    """Rounded down: 94.96 is not 95."""
+    """Percent, rounded down: 94.96 is not 95."""
     return f"{math.floor(1000 * share) / 10:.1f}"
+
+
+def share_text(share: float) -> str:
+    """A share that was given, such as 95 %."""
+    return f"{100 * share:g} %"
 
 
 def seeds_in_words(seeds: int) -> str:
@@ -173,7 +213,7 @@ def judge(
 
 
 def _p_value(id_share: float, id_kept: Interval, gains: Mapping[str, Interval]) -> float:
-    """For "every part lies above its threshold": the largest of the parts' p-values."""
+    """The p-value for "every condition holds": the largest of their p-values."""
     return max(interval.p_above() for interval in (id_kept, *gains.values())) if id_share > 0.0 else 1.0
 
 

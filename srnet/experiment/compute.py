@@ -1,32 +1,34 @@
-"""Reading stored predictions and logits."""
+"""The computation of nodes: one node under its lock, and a function for each kind of node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from scipy.special import log_softmax
 
-from srnet.bias.features import vocabulary
+from srnet import __version__
+from srnet.bias.features import task_vocabulary
 from srnet.bias.model import BiasPredictions, fit_bias_model
 from srnet.bias.vectors import WordVectors, is_vector_file
-from srnet.core.arrays import finite_logits
 from srnet.core.device import current_device
 from srnet.core.errors import UserError
 from srnet.core.files import new_folder, remove_leftovers, write_json
 from srnet.core.progress import Watch
 from srnet.evaluation.metrics import measure, score_split
+from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import Node, load_task
 from srnet.experiment.nodes.bias import BiasModel, WeakModel
-from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained, Rewind
+from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained, Rewind, shared_backbone
 from srnet.experiment.nodes.objectives import NEEDS, Objective
-from srnet.experiment.nodes.training import FineTune, Moment, Prune, PruneRun, Training, Trajectory
-from srnet.experiment.store import Store
+from srnet.experiment.nodes.training import FineTune, Moment, Prune, Training
+from srnet.experiment.store import TOKENS, Busy, Store
 from srnet.models.backbones import LoadedBackbone, load_backbone
 from srnet.models.subnetwork import Subnetwork
 from srnet.objectives.base import StatefulLoss
@@ -36,56 +38,16 @@ from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split, joined
 from srnet.training.data import Encoded, token_batches
-from srnet.training.method import LATE, Method, Snapshot, SnapshotsAtSteps, split_snapshot
+from srnet.training.method import LATE, Method, Snapshot, split_snapshot
 from srnet.training.predict import EVAL_TOKENS, predict
 from srnet.training.spans import inputs_for
 from srnet.training.trainer import Result, Run, train
 
-if TYPE_CHECKING:
-    from srnet.bias.model import BiasPredictions
-
-
-TOKENS = "{} tokens"
-"""The name under which the logits of every token of a split are stored."""
-
-
-def bias_predictions(store: Store, node: Node, split: str) -> BiasPredictions:
-    from srnet.bias.model import BiasPredictions  # not at the top: it imports scikit-learn
-
-    with np.load(store.path(node.key) / f"{split}.npz", allow_pickle=False) as file:
-        return BiasPredictions(tuple(file["ids"].tolist()), file["log_probs"])
-
-
-def load_logits(store: Store, node: Evaluate) -> dict[str, np.ndarray]:
-    return read_logits(store, node.key)
-
-
-def read_logits(store: Store, key: str) -> dict[str, np.ndarray]:
-    """By split. They are checked again, because earlier versions stored non-finite ones."""
-    with np.load(store.path(key) / "logits.npz", allow_pickle=False) as file:
-        return {name: finite_logits(file[name], f"the model of evaluation {key}") for name in file.files}
-
-
-# --- the computation of each kind of node ---
-
-__all__ = [
-    "TOKENS",
-    "Context",
-    "bias_predictions",
-    "compute",
-    "load_logits",
-    "logits_on",
-    "score_splits",
-    "word_vectors",
-]
-
-
-class SecondaryRankDone(Exception):
-    """A secondary rank has finished its part of a training."""
-
 
 @dataclass(frozen=True)
 class Context:
+    """What the computation of a node may use besides the node."""
+
     store: Store
     report_to: tuple[str, ...] = ()
     watch: Watch | None = None
@@ -96,17 +58,58 @@ class Context:
         return Subnetwork.load(self.store.path(node.key))
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """`busy`: another process computes the node. `died`: the worker process ended without a result."""
+
+    node: Node
+    status: Literal["done", "busy", "died", "failed"]
+    error: BaseException | None = None
+
+
+class SecondaryRankDone(Exception):
+    """A secondary rank has finished its part of a training."""
+
+
 @singledispatch
 def compute(node: Node, context: Context, folder: Path) -> None:
     """Fill `folder` with the node's artifact. Its parents are in the store."""
     raise TypeError(f"no function is registered to compute {type(node).__name__}")
 
 
-# --- the shortcut --------------------------------------------------------------------------------------------------
+def compute_once(
+    node: Node,
+    context: Context,
+    on_wait: Callable[[], None] | None = None,
+    before: Callable[[bool], None] | None = None,
+    *,
+    wait: bool = True,
+) -> Outcome:
+    """Compute `node` under its lock, unless the store has it. Without `wait` it may be busy.
+
+    `before` is called under the lock, with whether the node must be computed.
+    """
+    store = context.store
+    try:
+        with store.lock(node.key, on_wait=on_wait, wait=wait):
+            needed = not store.has(node.key)  # another process may have been faster
+            if before is not None:
+                before(needed)
+            if needed:
+                with store.writing(node.key, type(node).__name__, node.label, describe(node), __version__) as folder:
+                    compute(node, context, folder)
+    except Busy:
+        return Outcome(node, "busy")
+    except Exception as error:
+        return Outcome(node, "failed", error)
+    return Outcome(node, "done")
+
+
+# --- the shortcut ----------------------------------------------------------------------------------------------------
 
 
 @compute.register
-def _(node: BiasModel, context: Context, folder: Path) -> None:
+def _compute_bias_model(node: BiasModel, context: Context, folder: Path) -> None:
     task = load_task(node.task)
     vectors = None if node.vectors is None else word_vectors(node.vectors, task)
     shortcut = node.shortcut or task.shortcut
@@ -114,19 +117,20 @@ def _(node: BiasModel, context: Context, folder: Path) -> None:
 
 
 def word_vectors(source: str, task: Task) -> WordVectors:
-    """Those of a backbone, or of a file: then of the task's words alone."""
-    return WordVectors.read(source, vocabulary(task)) if is_vector_file(source) else WordVectors.from_backbone(source)
+    """The word vectors of a backbone, or of a file: then of the task's words alone."""
+    if is_vector_file(source):
+        return WordVectors.read(source, task_vocabulary(task))
+    return WordVectors.from_backbone(source)
 
 
 @compute.register
-def _(node: WeakModel, context: Context, folder: Path) -> None:
+def _compute_weak_model(node: WeakModel, context: Context, folder: Path) -> None:
     task = load_task(node.task)
-    logits, _ = score_splits(context.subnetwork(node.first), task, tuple(task.splits), node.first.max_length)
+    train = task.train.name
+    logits = _logits(context.subnetwork(node.first), task.splits, node.first.max_length)
     seen = task.train.shuffled_rows(*node.first.part)  # type: ignore[misc]
-    unseen = {task.train.name: task.train.take(seen)}
-    logits[task.train.name][seen] = logits_on(context.subnetwork(node.second), unseen, node.second.max_length)[
-        task.train.name
-    ]
+    unseen = {train: task.train.take(seen)}
+    logits[train][seen] = _logits(context.subnetwork(node.second), unseen, node.second.max_length)[train]
     predictions = {
         name: BiasPredictions(task.splits[name].ids, log_softmax(each, axis=1)) for name, each in logits.items()
     }
@@ -141,11 +145,21 @@ def _write_bias(task: Task, predictions: dict[str, BiasPredictions], folder: Pat
     write_json(folder / "scores.json", report)
 
 
-# --- models --------------------------------------------------------------------------------------------------------
+# --- models that need no training ------------------------------------------------------------------------------------
+
+
+def _backbone(subnetwork: Subnetwork) -> LoadedBackbone:
+    """The backbone of a subnetwork, which nothing may change; `_own` makes a copy for a model."""
+    base = shared_backbone(subnetwork.backbone, subnetwork.labels, subnetwork.head)
+    return base if base.sha256 == subnetwork.backbone_sha256 else subnetwork.base()
+
+
+def _own(base: LoadedBackbone) -> LoadedBackbone:
+    return replace(base, model=deepcopy(base.model))
 
 
 @compute.register
-def _(node: Pretrained, context: Context, folder: Path) -> None:
+def _compute_pretrained(node: Pretrained, context: Context, folder: Path) -> None:
     labels = load_task(node.task).labels
     base = load_backbone(node.backbone, labels, node.seed, node.head)
     node.own_classifier.copy_into(base.model)
@@ -153,39 +167,38 @@ def _(node: Pretrained, context: Context, folder: Path) -> None:
 
 
 @compute.register
-def _(node: FineTune, context: Context, folder: Path) -> None:
-    parent = context.subnetwork(node.parent)
-    _write(node, parent, _train(node, Method(parent.mask), context, node.part), folder)
+def _compute_rewind(node: Rewind, context: Context, folder: Path) -> None:
+    target, mask = context.subnetwork(node.to), context.subnetwork(node.subnetwork).mask
+    if mask is None:
+        raise UserError(f"{node.subnetwork.label} has no mask to rewind")
+    base = _backbone(target)
+    Subnetwork.of(base, target.labels, target.state(base), mask).write_into(folder)
 
 
 @compute.register
-def _(node: Trajectory, context: Context, folder: Path) -> None:
-    _unmasked(context, node.parent)
-    _train_and_keep(node, SnapshotsAtSteps(node.steps), context, folder)
+def _compute_moment(node: Moment, context: Context, folder: Path) -> None:
+    _select(node.trajectory, node.step, context, folder)
 
 
-@compute.register
-def _(node: Moment, context: Context, folder: Path) -> None:
-    Subnetwork.load(_kept(context.store.path(node.trajectory.key), node.step)).write_into(folder)
+def _select(run: Training, moment: float, context: Context, folder: Path) -> None:
+    """Copy one model of a run that yields several."""
+    Subnetwork.load(_kept(context.store.path(run.key), moment)).write_into(folder)
 
 
-@compute.register
-def _(node: Prune, context: Context, folder: Path) -> None:
-    if node.levels is not None:
-        Subnetwork.load(_kept(context.store.path(node.levels.key), node.pruner.share)).write_into(folder)
-        return
-    parent = _unmasked(context, node.parent)
-    if node.pruner.trains:
-        method = node.pruner.method(fine_tuned=node.fine_tuned, eval_every=node.training.eval_every)
-        _write(node, parent, _train(node, method, context), folder)
-        return
-    base = parent.base()
-    model = parent.model(base)
-    batches = _calibration(node, base) if node.pruner.rows else []
-    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+def _kept(folder: Path, moment: float) -> Path:
+    """The folder of one model of a run that yields several, by sparsity or step."""
+    return folder / f"at-{moment}"
+
+
+def _prune_without_training(node: Prune, parent: Subnetwork, folder: Path) -> None:
+    base = _backbone(parent)
+    own = _own(base)
+    model = parent.model(own)
+    batches = _calibration(node, own) if node.pruner.rows else []
     if batches:  # they go through the model
         model.to(current_device())
-    Subnetwork.of(parent.base(), parent.labels, state, node.pruner.mask(model, batches)).write_into(folder)
+    mask = node.pruner.mask(model, batches)
+    Subnetwork.of(base, parent.labels, parent.state(base), mask).write_into(folder)
 
 
 def _calibration(node: Prune, base: LoadedBackbone) -> list[dict[str, torch.Tensor]]:
@@ -198,78 +211,75 @@ def _calibration(node: Prune, base: LoadedBackbone) -> list[dict[str, torch.Tens
     return [data.collate(batch) for batch in token_batches(data.lengths, EVAL_TOKENS)]
 
 
-@compute.register
-def _(node: PruneRun, context: Context, folder: Path) -> None:
-    _unmasked(context, node.parent)
-    method = node.pruner.method(fine_tuned=node.parent.fine_tuned, eval_every=node.training.eval_every)
-    _train_and_keep(node, method, context, folder)
-
-
-def _kept(folder: Path, moment: float) -> Path:
-    """The folder of one model of a run that yields several, by sparsity or step."""
-    return folder / f"at-{moment}"
+# --- models that are trained -----------------------------------------------------------------------------------------
 
 
 @compute.register
-def _(node: Rewind, context: Context, folder: Path) -> None:
-    target, mask = context.subnetwork(node.to), context.subnetwork(node.subnetwork).mask
-    if mask is None:
-        raise UserError(f"{node.subnetwork.label} has no mask to rewind")
-    state = target.state(target.base())
-    Subnetwork.of(target.base(), target.labels, state, mask).write_into(folder)
-
-
-def _unmasked(context: Context, node: ModelNode) -> Subnetwork:
-    subnetwork = context.subnetwork(node)
-    if subnetwork.mask is not None:
-        raise UserError(f"{node.label} is already pruned", "prune a full model")
-    return subnetwork
-
-
-def _train_and_keep(node: Training, method: Method, context: Context, folder: Path) -> None:
-    """Train, and keep every model that the method emits."""
-    parent, kept = context.subnetwork(node.parent), context.store.work(node.key) / "kept"
-
-    def keep(moment: float, snapshot: Snapshot) -> None:
-        """Written at once, so that it survives a kill; a resumed run writes it again, bit for bit the same."""
-        weights, mask = split_snapshot(snapshot)
-        with new_folder(_kept(kept, moment), replace=True) as staging:
-            Subnetwork.of(parent.base(), parent.labels, weights, mask).write_into(staging)
-
-    method.emit = keep
-    if not context.secondary_rank:
-        remove_leftovers(kept)
-    result = _train(node, method, context)
-    for each in sorted(kept.iterdir()):
-        if not each.name.startswith("."):
-            Subnetwork.load(each).write_into(folder / each.name)
+def _compute_training(node: Training, context: Context, folder: Path) -> None:
+    """Train the parent, and write the selected model, or every model that the method emits."""
+    if isinstance(node, Prune) and node.levels is not None:
+        _select(node.levels, node.pruner.share, context, folder)
+        return
+    parent = context.subnetwork(node.parent)
+    if parent.mask is not None and not isinstance(node, FineTune):
+        raise UserError(f"{node.parent.label} is already pruned", "prune a full model")
+    if isinstance(node, Prune) and not node.trains:
+        _prune_without_training(node, parent, folder)
+        return
+    method = node.method(parent.mask)
+    if node.holds_several_models:
+        _keep_emitted(node, method, parent, context)
+    result = train(_training_run(node, method, parent, context))
+    if context.secondary_rank:
+        raise SecondaryRankDone
+    if node.holds_several_models:
+        _move_emitted(node, context, folder)
+    else:
+        _write(parent, result.snapshot, folder)
     write_json(folder / "training.json", _training_record(result))
 
 
-def _train(node: Training, method: Method, context: Context, part: tuple[int, int] | None = None) -> Result:
-    task, subnetwork, settings = load_task(node.task_spec), context.subnetwork(node.parent), node.training
-    base, answer = subnetwork.base(), task.answer_kind
+def _write(parent: Subnetwork, snapshot: Snapshot, folder: Path) -> None:
+    weights, mask = split_snapshot(snapshot)
+    Subnetwork.of(_backbone(parent), parent.labels, weights, mask).write_into(folder)
+
+
+def _keep_emitted(node: Training, method: Method, parent: Subnetwork, context: Context) -> None:
+    """Keep every model that the method emits in the node's folder of work."""
+    kept = context.store.work(node.key) / "kept"
+    if not context.secondary_rank:
+        remove_leftovers(kept)
+
+    def keep(moment: float, snapshot: Snapshot) -> None:
+        """Written at once, so that it survives a kill; a resumed run writes it again, bit for bit the same."""
+        with new_folder(_kept(kept, moment), replace=True) as staging:
+            _write(parent, snapshot, staging)
+
+    method.emit = keep
+
+
+def _move_emitted(node: Training, context: Context, folder: Path) -> None:
+    for each in sorted((context.store.work(node.key) / "kept").iterdir()):
+        if not each.name.startswith("."):
+            Subnetwork.load(each).write_into(folder / each.name)
+
+
+def _training_run(node: Training, method: Method, parent: Subnetwork, context: Context) -> Run:
+    """The training of a node, with its data and its loss."""
+    task, settings, base = load_task(node.task_spec), node.training, _own(_backbone(parent))
+    answer = task.answer_kind
     splits = task.training_data(node.data)
-    if part is not None:
-        splits = (task.train.take(task.train.shuffled_rows(*part)),)
-
-    def scored(split: Split) -> tuple[Encoded, Callable[[np.ndarray], float]]:
-        data = inputs_for(answer, split, base.tokenizer, base.max_length(settings.max_length))
-
-        def judge(logits: np.ndarray) -> float:
-            return 100.0 * measure(task.metric, answer.decode(split, data.outputs(logits)), split.labels)
-
-        return data, judge
-
-    dev, score = scored(task.dev if settings.dev_rows is None else task.dev.sample(settings.dev_rows))
-    traced = [split.sample(settings.trace) for split in task.ood.values()] if settings.trace else []
-    loss = node.objective.loss.make(dict(node.objective.options), answer)
+    if isinstance(node, FineTune) and node.part is not None:
+        splits = (task.train.take(task.train.shuffled_rows(*node.part)),)
     extras = {
         need: NEEDS[need].values(node.objective.nodes.get(need), splits, task, context.store)
         for need in node.objective.needs
     }
-    run = Run(
-        model=subnetwork.model(base),
+    dev, score = _scored(task.dev if settings.dev_rows is None else task.dev.sample(settings.dev_rows), node, base)
+    traced = [split.sample(settings.trace) for split in task.ood.values()] if settings.trace else []
+    loss = node.objective.loss.make(dict(node.objective.options), answer)
+    return Run(
+        model=parent.model(base),
         method=method,
         loss=_with_teacher(node.objective, loss, answer),
         needs=node.objective.needs,
@@ -278,17 +288,25 @@ def _train(node: Training, method: Method, context: Context, part: tuple[int, in
         train=inputs_for(answer, joined(splits), base.tokenizer, base.max_length(settings.max_length), extras),
         dev=dev,
         score=score,
-        trace={split.name: scored(split) for split in traced},
+        trace={split.name: _scored(split, node, base) for split in traced},
         select_after=LATE if node.objective.loss.debiases and settings.selects_late else 0.0,
         folder=context.store.work(node.key),
         tracker_folder=context.store.root / "runs" / node.key,
         report_to=context.report_to,
         watch=context.watch,
     )
-    result = train(run)
-    if context.secondary_rank:
-        raise SecondaryRankDone
-    return result
+
+
+def _scored(split: Split, node: Training, base: LoadedBackbone) -> tuple[Encoded, Callable[[np.ndarray], float]]:
+    """The inputs of a split, and the function from logits to the task's metric on it, in percent."""
+    task = load_task(node.task_spec)
+    answer = task.answer_kind
+    data = inputs_for(answer, split, base.tokenizer, base.max_length(node.training.max_length))
+
+    def judge(logits: np.ndarray) -> float:
+        return 100.0 * measure(task.metric, answer.decode(split, data.outputs(logits)), split.labels)
+
+    return data, judge
 
 
 def _with_teacher(objective: Objective, loss: Any, answer: AnswerKind) -> Any:
@@ -309,17 +327,11 @@ def _training_record(result: Result) -> dict[str, Any]:
     }
 
 
-def _write(node: ModelNode, parent: Subnetwork, result: Result, folder: Path) -> None:
-    weights, mask = split_snapshot(result.snapshot)
-    Subnetwork.of(parent.base(), parent.labels, weights, mask).write_into(folder)
-    write_json(folder / "training.json", _training_record(result))
-
-
-# --- scores --------------------------------------------------------------------------------------------------------
+# --- scores ----------------------------------------------------------------------------------------------------------
 
 
 @compute.register
-def _(node: Evaluate, context: Context, folder: Path) -> None:
+def _compute_evaluation(node: Evaluate, context: Context, folder: Path) -> None:
     subnetwork, task = context.subnetwork(node.model), load_task(node.model.task_spec)
     logits, report = score_splits(subnetwork, task, node.names, node.model.max_length)
     if node.splits is None:  # logits per token are only for teachers, which name the split
@@ -332,15 +344,15 @@ def score_splits(
     subnetwork: Subnetwork, task: Task, names: tuple[str, ...], max_length: int
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Logits and scores of a model, by split."""
-    logits = logits_on(subnetwork, {name: task.splits[name] for name in names}, max_length, task.answer_kind)
+    logits = _logits(subnetwork, {name: task.splits[name] for name in names}, max_length, task.answer_kind)
     return logits, {name: score_split(task, task.splits[name], logits[name]) for name in names}
 
 
-def logits_on(
+def _logits(
     subnetwork: Subnetwork, splits: dict[str, Split], max_length: int, answer: AnswerKind = CLASSES
 ) -> dict[str, np.ndarray]:
-    """By split. For spans: the selected characters, and under a name of their own the logits of every token."""
-    base = subnetwork.base()
+    """Logits by split. For spans: the selected characters, and under a name of their own the logits of every token."""
+    base = _own(_backbone(subnetwork))
     model = subnetwork.model(base).to(current_device())
     found: dict[str, np.ndarray] = {}
     for name, split in splits.items():

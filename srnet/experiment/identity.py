@@ -8,6 +8,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from srnet.config.fields import default_of
+
 SCHEMA = 5
 """Increased whenever the same expression would give another result, so that old artifacts are not reused."""
 
@@ -38,14 +40,8 @@ def _identifying(value: Any) -> list[dataclasses.Field[Any]]:
     return [
         f
         for f in dataclasses.fields(value)
-        if f.init and "by_content" not in f.metadata and getattr(value, f.name) != _default(f)
+        if f.init and "by_content" not in f.metadata and getattr(value, f.name) != default_of(f)
     ]
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return field.default  # MISSING, which equals no value, if there is none
 
 
 def _plain(value: Any, inner: Callable[[Any], Any], fields: Callable[[Any], Any]) -> Any:

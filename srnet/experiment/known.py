@@ -1,111 +1,117 @@
-"""What the store knows about a model that leaves: its scores over seeds, and how they compare with the full model's."""
+"""What the store holds about a model: its answers and scores, and for its card those of all seeds and the verdict."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from srnet.core.files import read_json
+from srnet.evaluation import KEEPS_ID
+from srnet.evaluation.evidence import Evidence
 from srnet.evaluation.metrics import measure
-from srnet.evaluation.significance import Interval, Term, contrast, spread
-from srnet.evaluation.verdict import KEEPS_ID, MIN_SEEDS, Verdict, judge
-from srnet.experiment.compute import read_logits
+from srnet.evaluation.significance import spread
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.models import Evaluate, ModelNode
-from srnet.experiment.store import Store
+from srnet.experiment.store import Store, read_logits
 from srnet.models.formats.card import About, Scored
 from srnet.tasks.base import Task
 
 Description = dict[str, Any]
 """A stored expression."""
-BySeed = Mapping[int, Mapping[str, np.ndarray]]
-"""The answers of a model with several seeds, by seed and split."""
 
 
-def known_about(store: Store, node: ModelNode) -> About:
-    """Scores are those of all seeds that the store has of the same expression."""
+def read_answers(store: Store, key: str, task: Task) -> dict[str, np.ndarray]:
+    """The answers of a stored evaluation, by split."""
+    logits = read_logits(store, key)
+    # of spans, the logits of every token are stored beside them, under other names
+    splits = {name: split for name, split in task.splits.items() if name in logits}
+    return {name: task.answer_kind.decode(split, logits[name]) for name, split in splits.items()}
+
+
+def read_scores(store: Store, model: ModelNode) -> dict[str, Any]:
+    """What is stored with a model's answers: its sparsity, counted on the mask, and its scores by split."""
+    found: dict[str, Any] = read_json(store.path(Evaluate(model).key) / "scores.json")
+    return found
+
+
+def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About:
+    """Scores of all seeds that the store has of the same expression. `keeps` is the ID share that a verdict needs."""
     task, model = load_task(node.task_spec), describe(node)
     about = About(task.name, task.shortcut, task.metric, node.formula)
     if not store.has(Evaluate(node).key):
         return about
-    evaluated, wanted = _evaluated(store), _without_seeds(model)
-    alike = {_raw(each)["seed"]: key for key, each in evaluated.items() if _without_seeds(each) == wanted}
-    alone = _Compared(task, _answers(store, alike, task))
-    if not alone.ours:
+    stored = _evaluations(store)
+    ours = _by_seed(store, [each for each in stored if each.expression == _without_seeds(model)])
+    if not ours:
         return about
-    known = replace(alone, full=_full_model(store, evaluated, model, alone))
-    return replace(about, scores=tuple(map(known.scored, task.scored)), verdict=known.verdict())
+    evidence = Evidence[_Evaluation](task, lambda each: read_answers(store, each.key, task), keeps=keeps)
+    models, groups = list(ours.values()), _full_models(store, stored, model)
+    same_seeds = [[group[seed] for seed in ours] for group in groups if ours.keys() <= group.keys()]
+    full = max(same_seeds, key=lambda group: evidence.mean(group, evidence.id), default=[])
+    scores = tuple(_scored(evidence, split, models, full) for split in task.scored)
+    verdict = evidence.verdict(models, full) if full and task.ood else None
+    return replace(about, scores=scores, verdict=verdict)
 
 
 @dataclass(frozen=True)
-class _Compared:
-    """A model, and the full model of the same seeds if there is one."""
+class _Evaluation:
+    """A stored evaluation of a model on all splits."""
 
-    task: Task
-    ours: BySeed
-    full: BySeed = field(default_factory=dict)
+    key: str
+    model: Description
 
-    def scores(self, side: BySeed, split: str) -> list[float]:
-        """By seed, in percent."""
-        labels = self.task.splits[split].labels
-        return [100.0 * measure(self.task.metric, side[seed][split], labels) for seed in self.ours]
+    @property
+    def expression(self) -> str:
+        """The model, whatever its seed."""
+        return _without_seeds(self.model)
 
-    def difference(self, split: str, weight: float = 1.0) -> Interval:
-        """Ours minus `weight` times the full model's, seed by seed."""
-        sides = ((1.0, self.ours), (-weight, self.full))
-        terms = [Term(factor, split, [side[seed][split] for seed in self.ours]) for factor, side in sides]
-        return contrast(terms, {split: self.task.splits[split].labels}, self.task.metric)
-
-    def scored(self, split: str) -> Scored:
-        data, gain = self.task.splits[split], self.difference(split) if self.full else None
-        share = measure(self.task.metric, self.task.answer_kind.constant(data.labels), data.labels)
-        constant = round(100.0 * share, 4)  # as in the tables of scores
-        return Scored(split, data.kind, spread(self.scores(self.ours, split)), gain, constant)
-
-    def verdict(self) -> Verdict | None:
-        if not self.full or not self.task.ood or len(self.ours) < MIN_SEEDS:
-            return None
-        dev = self.task.dev.name
-        mean, full_mean = (float(np.mean(self.scores(side, dev))) for side in (self.ours, self.full))
-        return judge(mean, full_mean, self.difference(dev, KEEPS_ID), {s: self.difference(s) for s in self.task.ood})
+    def is_full_model_of(self, raw: Description) -> bool:
+        """Whether the model is the raw one, fine-tuned with cross-entropy and nothing else."""
+        if self.model.get("type") != "FineTune" or self.model["objective"].get("name") != "ce":
+            return False
+        return self.model["parent"]["type"] == "Pretrained" and _without_seeds(self.model["parent"]) == _without_seeds(
+            raw
+        )
 
 
-def _full_model(store: Store, evaluated: Mapping[str, Description], model: Description, known: _Compared) -> BySeed:
-    """The full cross-entropy model of the same raw model: the best on ID dev, if there are several."""
-    raw, groups = _without_seeds(_raw(model)), dict[str, dict[int, str]]()
-    for key, each in evaluated.items():
-        plain = each.get("type") == "FineTune" and each["parent"]["type"] == "Pretrained"
-        if plain and each["objective"].get("name") == "ce" and _without_seeds(each["parent"]) == raw:
-            groups.setdefault(_without_seeds(each), {})[_raw(each)["seed"]] = key
-    if _without_seeds(model) in groups:  # it is such a model itself
-        return {}
-    whole = (_answers(store, keys, known.task) for keys in groups.values())
-    found = [side for side in whole if known.ours.keys() <= side.keys()]
-    return max(found, key=lambda side: np.mean(known.scores(side, known.task.dev.name)), default={})
+def _evaluations(store: Store) -> list[_Evaluation]:
+    keys = [entry.key for entry in store.entries() if entry.type == "Evaluate"]
+    expressions = {key: store.manifest(key)["expression"] for key in keys}
+    return [_Evaluation(key, each["model"]) for key, each in expressions.items() if each.get("splits") is None]
 
 
-def _evaluated(store: Store) -> dict[str, Description]:
-    """The models that were evaluated on all splits, by the keys of their evaluations."""
-    found = {key: store.manifest(key)["expression"] for key in (e.key for e in store.entries() if e.type == "Evaluate")}
-    return {key: each["model"] for key, each in found.items() if each.get("splits") is None}
+def _by_seed(store: Store, evaluations: Sequence[_Evaluation]) -> dict[int, _Evaluation]:
+    """The complete ones of the evaluations of one expression, in the order of the seeds."""
+    found = {_raw(each.model)["seed"]: each for each in evaluations if store.has(each.key)}
+    return dict(sorted(found.items()))
 
 
-def _answers(store: Store, keys: Mapping[int, str], task: Task) -> BySeed:
-    """Of the evaluations that are whole."""
-    found = {}
-    for seed, key in sorted(keys.items()):
-        if store.has(key):
-            logits = read_logits(store, key)
-            found[seed] = {name: task.answer_kind.decode(task.splits[name], logits[name]) for name in task.scored}
-    return found
+def _full_models(store: Store, stored: Sequence[_Evaluation], model: Description) -> list[dict[int, _Evaluation]]:
+    """The full CE models of the same raw model, by seed: one group a training; none if the model is one of them."""
+    groups: dict[str, list[_Evaluation]] = {}
+    for each in stored:
+        if each.is_full_model_of(_raw(model)):
+            groups.setdefault(each.expression, []).append(each)
+    return [] if _without_seeds(model) in groups else [_by_seed(store, group) for group in groups.values()]
+
+
+def _scored(
+    evidence: Evidence[_Evaluation], split: str, ours: Sequence[_Evaluation], full: Sequence[_Evaluation]
+) -> Scored:
+    task, data = evidence.task, evidence.task.splits[split]
+    gain = evidence.difference(ours, full, split) if full else None
+    constant = 100.0 * measure(task.metric, task.answer_kind.constant(data.labels), data.labels)
+    # rounded as in the tables of scores
+    return Scored(split, data.kind, spread(evidence.scores(ours, split)), gain, round(constant, 4))
 
 
 def _raw(model: Description) -> Description:
-    """The raw model at the root of a description; none of what is no model."""
+    """The raw model at the root of a description; empty for what is no model."""
     if model["type"] == "Pretrained":
         return model
     parts = (value for value in model.values() if isinstance(value, dict) and "type" in value)

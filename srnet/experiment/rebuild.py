@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
+from srnet.config.fields import DESCRIBED
 from srnet.core.errors import UserError
-from srnet.experiment.nodes.base import NODES, Node
+from srnet.experiment.nodes.base import Node
 from srnet.experiment.nodes.models import ModelNode
-from srnet.experiment.nodes.objectives import Objective
 from srnet.experiment.store import Store
-from srnet.masks.targets import Targets
-from srnet.masks.timed import Latency
-from srnet.pruners.base import PRUNERS
-from srnet.tasks.files import DataFile, FilesTask
-from srnet.tasks.squad import SquadTask
-from srnet.tasks.synthetic import SyntheticTask
-from srnet.training.settings import TrainingSettings
-
-_VALUES = (Objective, Latency, Targets, DataFile, FilesTask, SquadTask, SyntheticTask, TrainingSettings)
-
-
-def _types() -> dict[str, Any]:
-    """The types that can be rebuilt, by name; nodes and pruners may be registered at any time."""
-    return NODES | {each.__name__: each for each in (*PRUNERS.values(), *_VALUES)}
 
 
 def rebuild(description: Any) -> Any:
-    """The inverse of `identity.describe`. Only known types can be built, and nothing is executed."""
+    """The inverse of `identity.describe`. Only described types can be built, and nothing is executed."""
     if isinstance(description, list):
         return tuple(rebuild(each) for each in description)
     if not isinstance(description, dict):
         return description
-    cls = _types().get(description.get("type", ""))
+    cls: Any = DESCRIBED.get(description.get("type", ""))
     if cls is None:
         raise UserError(f"the stored expression has an unknown type '{description.get('type')}'")
     names = {f.name for f in dataclasses.fields(cls)}
@@ -73,3 +60,20 @@ def stored_model(store: Store, prefix: str) -> ModelNode:
     if not isinstance(node, ModelNode) or node.holds_several_models:
         raise UserError(f"artifact {prefix} is not a model but of kind {type(node).__name__}", "see `srnet store ls`")
     return node
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredModels:
+    """The models of a store by key, for `open_model`."""
+
+    store: Store
+
+    def keys(self) -> list[str]:
+        return self.store.keys()
+
+    def path(self, key: str) -> Path:
+        return self.store.path(key)
+
+    def find(self, prefix: str) -> ModelNode:
+        """The model whose key begins with `prefix`."""
+        return stored_model(self.store, prefix)

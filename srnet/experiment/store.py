@@ -18,13 +18,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from srnet.core.errors import UserError
 from srnet.core.files import check_types, new_folder, read_json_object, sha256, write_json, writing
+from srnet.core.sealed import is_inside, problem_with
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from srnet.bias.model import BiasPredictions
 
 MANIFEST = "manifest.json"
 _MANIFEST_TYPES: dict[str, Any] = {
@@ -33,10 +39,6 @@ _MANIFEST_TYPES: dict[str, Any] = {
 _KEY = re.compile(r"[0-9a-f]{16}")
 _LARGEST = 2**63
 """Bytes or seconds."""
-
-
-def default_store() -> Path:
-    return Path(os.environ.get("SRNET_STORE") or user_cache_path("srnet") / "store")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Busy(Exception):
 
 class Store:
     def __init__(self, root: Path | str | None = None) -> None:
-        self.root = Path(root) if root is not None else default_store()
+        self.root = Path(root or os.environ.get("SRNET_STORE") or user_cache_path("srnet") / "store")
         self._verified: set[str] = set()
         self.corrupt: dict[str, str] = {}
         """key -> problem, for damaged artifacts that this process found."""
@@ -65,8 +67,6 @@ class Store:
         with writing(self.root):
             for folder in (self.artifacts, self.root / "work", self.root / "locks"):
                 folder.mkdir(parents=True, exist_ok=True)
-            if not os.access(self.root / "locks", os.W_OK):
-                raise UserError(f"cannot write {self.root}: permission denied", "choose a folder you can write to")
             probe = self.root / "locks" / f".probe-{os.getpid()}"
             probe.write_text("")
             probe.unlink(missing_ok=True)  # another process may sweep
@@ -81,7 +81,7 @@ class Store:
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Mark the store as used by a run, so that `gc` does not remove its artifacts."""
-        with self._held(f"run-{os.getpid()}-{time.time_ns()}"):
+        with self.lock(f"run-{os.getpid()}-{time.time_ns()}"):
             yield
 
     @property
@@ -116,20 +116,15 @@ class Store:
             files = self.manifest(key)["files"]
         except UserError:
             return f"{folder / MANIFEST} is missing or unreadable"
-        for name, facts in files.items():
-            path = folder / name
-            if not path.is_file():
-                return f"{path} is missing"
-            if path.stat().st_size != facts["bytes"] or sha256(path) != facts["sha256"]:
-                return f"{path} does not match its checksum"
-        return None
+        found = (problem_with(folder / name, facts["sha256"], facts["bytes"]) for name, facts in files.items())
+        return next(filter(None, found), None)
 
     def manifest(self, key: str) -> dict[str, Any]:
         path = self.path(key) / MANIFEST
         found = read_json_object(path, **_MANIFEST_TYPES)
         _check_number(path, "seconds", found["seconds"])
         for name, facts in found["files"].items():
-            if not isinstance(facts, dict) or Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:
+            if not isinstance(facts, dict) or not is_inside(name):
                 raise UserError(f"{path}: '{name}' is not a file of an artifact", "run `srnet store verify`")
             check_types(path, facts, bytes=int, sha256=str)
             _check_number(path, "bytes", facts["bytes"])
@@ -168,13 +163,8 @@ class Store:
     # --- writing ---------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def lock(self, key: str, on_wait: Callable[[], None] | None = None, *, wait: bool = True) -> Iterator[None]:
-        """Held by one process at a time. If another has it: wait for it, or raise `Busy`."""
-        with self._held(key, on_wait, wait=wait):
-            yield
-
-    @contextmanager
-    def _held(self, name: str, on_wait: Callable[[], None] | None = None, *, wait: bool = True) -> Iterator[None]:
+    def lock(self, name: str, on_wait: Callable[[], None] | None = None, *, wait: bool = True) -> Iterator[None]:
+        """A lock that one process holds at a time. If another has it: wait for it, or raise `Busy`."""
         with writing(self.root):
             (self.root / "locks").mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.root / "locks" / f"{name}.lock")
@@ -294,3 +284,29 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+# --- arrays of artifacts ---------------------------------------------------------------------------------------------
+
+TOKENS = "{} tokens"
+"""The name under which the logits of every token of a split are stored."""
+
+
+def read_logits(store: Store, key: str) -> dict[str, np.ndarray]:
+    """The logits of an evaluation, by split. They are checked again: a damaged model's would be non-finite."""
+    import numpy as np
+
+    from srnet.core.arrays import finite_logits  # not at the top: `srnet store ls` needs no numpy
+
+    with np.load(store.path(key) / "logits.npz", allow_pickle=False) as file:
+        return {name: finite_logits(file[name], f"the model of evaluation {key}") for name in file.files}
+
+
+def bias_predictions(store: Store, key: str, split: str) -> BiasPredictions:
+    """The predictions of a bias model on a split."""
+    import numpy as np
+
+    from srnet.bias.model import BiasPredictions  # not at the top: it imports scikit-learn
+
+    with np.load(store.path(key) / f"{split}.npz", allow_pickle=False) as file:
+        return BiasPredictions(tuple(file["ids"].tolist()), file["log_probs"])

@@ -1,4 +1,4 @@
-"""From a suspicion to a model: the sparsest subnetwork that keeps the ID score, chosen on ID dev alone.
+"""The search for a model to deploy: the sparsest subnetwork that keeps the ID score, chosen on ID dev alone.
 
 1. A bias model that is biased: that of the suspected shortcut, or else the first of the others.
 2. A full CE model, and debiased subnetworks from dense to sparse (or fast), while they keep the ID score and time is
@@ -20,10 +20,12 @@ from typing import Any
 from srnet.core.errors import UserError
 from srnet.core.files import read_json
 from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
+from srnet.evaluation import BIASED_BY, MIN_SEEDS
 from srnet.evaluation.significance import Spread, spread
-from srnet.evaluation.verdict import BIASED_BY, MIN_SEEDS, Verdict, judge
+from srnet.evaluation.verdict import Verdict
 from srnet.experiment.engine import Engine
 from srnet.experiment.estimate import EVALUATION, Setting, duration_text, estimate
+from srnet.experiment.known import read_scores
 from srnet.experiment.nodes.base import Node, TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import Evaluate, ModelNode
@@ -33,7 +35,7 @@ from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Point, Profile, full, of_fine_tuned
 from srnet.recipes.profiles import cpu_profile, toy_profile
 from srnet.recipes.recipe import FULL_CE, Recipe, with_latencies
-from srnet.report.evidence import Evidence
+from srnet.report.evidence import RecipeEvidence
 from srnet.tasks.base import SHORTCUTS, Shortcut, Task
 from srnet.timing.measuring import Measured
 
@@ -43,7 +45,7 @@ SCORED_AGAIN = 4
 
 @dataclass(frozen=True)
 class Biased:
-    """How far a shortcut alone gets on ID dev."""
+    """The score of a bias model on ID dev: how far the shortcut alone gets."""
 
     shortcut: Shortcut
     score: float
@@ -231,17 +233,17 @@ class Find:
             search = profile.search("mask", self.objective, **wanted)
             return [*full(profile, FULL_CE), *of_fine_tuned(profile, label, search, after=after)]
 
-        return Recipe(name, replace(self.profile, seeds=tuple(range(seeds))), figure)
+        return Recipe(name, replace(self.profile, seeds=tuple(range(seeds))), figure, keeps=self.settings.keep_id)
 
     def _search(self) -> tuple[float, list[Tried]]:
         points, tried, seeds = self._recipe(self.settings.targets, 1).points, list[Tried](), 1
         full_score = max(self._dev_score(point.node) for point in points if not point.is_pruned)
         for point in (point for point in points if point.is_pruned):
             aim, target = point.place.aim, point.place.target
-            nodes = self._recipe([target], seeds).nodes()
-            if not self._fits(nodes):
+            wanted = self._recipe([target], seeds)
+            if not self._fits(wanted):
                 if not tried:
-                    raise self._too_short(nodes)
+                    raise self._too_short(wanted)
                 self._say(f"{aim}: not begun, no time is left for it and its seeds")
                 break
             score = self._dev_score(point.node)
@@ -254,16 +256,15 @@ class Find:
 
     def _tried(self, point: Point, score: float, full_score: float) -> Tried:
         speedup, kept = point.place.speedup, score / full_score if full_score > 0.0 else 0.0
-        sparsity = point.place.sparsity if speedup is None else float(self._report(point.node)["sparsity"])
-        return Tried(sparsity, score, kept, speedup)
+        if speedup is None:
+            return Tried(point.place.sparsity, score, kept)
+        return Tried(float(read_scores(self.engine.store, point.node)["sparsity"]), score, kept, speedup)
 
     def _dev_score(self, model: ModelNode) -> float:
         """The ID dev score. OOD scores are stored with it, and are not read."""
         self.engine.execute([model, Evaluate(model)])
-        return float(self._report(model)["splits"][self.task.dev.name]["metrics"][self.task.metric])
-
-    def _report(self, model: ModelNode) -> Any:
-        return read_json(self.engine.store.path(Evaluate(model).key) / "scores.json")
+        splits = read_scores(self.engine.store, model)["splits"]
+        return float(splits[self.task.dev.name]["metrics"][self.task.metric])
 
     # --- 3. and 4. seeds and verdict -------------------------------------------------------------------------------
 
@@ -273,10 +274,10 @@ class Find:
             self._say(f"seeds: {seeds} of {self.settings.seeds}, no time is left for the others")
         recipe = self._recipe([target], seeds)
         self.engine.execute(recipe.nodes())
-        evidence = Evidence(recipe, self.engine.store)
+        evidence = RecipeEvidence(recipe, self.engine.store)
         models = [point.node for point in recipe.points if point.is_pruned]
-        scores = {split: spread([evidence.mean([each], split) for each in models]) for split in self.task.scored}
         best = max(models, key=lambda each: evidence.mean([each], evidence.id))
+        (verdict,) = evidence.verdicts.values() if self.objective == "poe" and evidence.verdicts else (None,)
         return Found(
             biases=tuple(biases),
             full_score=full_score,
@@ -286,16 +287,9 @@ class Find:
             recipe=recipe,
             model=best,
             full_model=evidence.full_models([best])[0],
-            scores=scores,
-            verdict=self._verdict(evidence, models) if self.task.ood and self.objective == "poe" else None,
+            scores={split: spread(evidence.scores(models, split)) for split in self.task.scored},
+            verdict=verdict,
         )
-
-    def _verdict(self, evidence: Evidence, models: list[ModelNode]) -> Verdict:
-        references, dev = evidence.full_models(models), evidence.id
-        keeps = self.settings.keep_id
-        kept = evidence.contrast((1.0, models, dev), (-keeps, references, dev))
-        gains = {split: evidence.gain(models, split) for split in evidence.ood}
-        return judge(evidence.mean(models, dev), evidence.mean(references, dev), kept, gains, keeps=keeps)
 
     # --- the budget ------------------------------------------------------------------------------------------------
 
@@ -303,10 +297,10 @@ class Find:
         """What fits into the budget. It is announced before anything is trained; what is trained follows the pace."""
         targets = self.settings.targets
         seeds, count = self._seeds_that_fit(targets[:1]), len(targets)
-        final = self._recipe(targets[:1], seeds).nodes()
+        final = self._recipe(targets[:1], seeds)
         if not self._fits(final):
             raise self._too_short(final)
-        while count > 1 and not self._fits([*self._recipe(targets[:count], 1).nodes(), *final]):
+        while count > 1 and not self._fits(self._recipe(targets[:count], 1), final):
             count -= 1
         verdict = "" if seeds >= MIN_SEEDS else ", too few for a verdict"
         tried = ", ".join(map(self.settings.text, targets[:count]))
@@ -315,27 +309,27 @@ class Find:
     def _seeds_that_fit(self, targets: Sequence[float]) -> int:
         """As many as there is time for, and one at least."""
         counts = range(self.settings.seeds, 1, -1)
-        return next((n for n in counts if self._fits(self._recipe(targets, n).nodes())), 1)
+        return next((n for n in counts if self._fits(self._recipe(targets, n))), 1)
 
-    def _too_short(self, nodes: Sequence[Node]) -> UserError:
+    def _too_short(self, recipe: Recipe) -> UserError:
         left = max(0.0, (self._ends or 0.0) - time.monotonic())
-        needed, left_over, budget = map(duration_text, (self._seconds(nodes), left, self.budget or 0.0))
+        needed, left_over, budget = map(duration_text, (self._seconds(recipe), left, self.budget or 0.0))
         return UserError(
             f"the budget of {budget} is too short for one subnetwork",
             f"what is missing takes about {needed}, and {left_over} of the budget are left; with a larger --budget the "
             "same command continues",
         )
 
-    def _fits(self, nodes: Sequence[Node]) -> bool:
+    def _fits(self, *recipes: Recipe) -> bool:
         """Whether there is time for what is missing; what is stored always fits."""
         if self._ends is None:
             return True
-        needed = self._seconds(nodes)
+        needed = self._seconds(*recipes)
         return not needed or time.monotonic() + needed <= self._ends
 
-    def _seconds(self, nodes: Sequence[Node]) -> float:
+    def _seconds(self, *recipes: Recipe) -> float:
         """About how long the missing nodes take: trainings by their steps, evaluations by their rows."""
-        missing = self.engine.plan(nodes)
+        missing = self.engine.plan([node for recipe in recipes for node in recipe.nodes()])
         takes = estimate(missing, self.engine.store, measured=self._paces)
         if not takes.steps:
             return 0.0

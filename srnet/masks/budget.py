@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from srnet.config.values import Fraction, kind_of, located
 from srnet.core.lazy import torch
 from srnet.masks.mask import Mask
-from srnet.masks.scores import check_sparsity
 
 Scope = Literal["local", "global"]
+Sparsity = Fraction
+"""The share of the weights that is pruned."""
 
 
 def prune_count(sparsity: float, total: int) -> int:
     """The number of weights to prune out of `total`; exact halves round to even, as Python's `round` does."""
-    return round(check_sparsity(sparsity) * total)
+    with located("sparsity"):
+        share: float = kind_of(Sparsity).convert(sparsity)
+        return round(share * total)
 
 
 def keep_largest(scores: torch.Tensor, pruned: int, tiebreak: torch.Tensor | None = None) -> torch.Tensor:

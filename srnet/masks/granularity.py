@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from srnet.core.errors import UserError, choose
+from srnet.core.errors import UserError
 from srnet.core.lazy import nn, no_grad, torch
 from srnet.masks.budget import Scope, divide_budget, keep_largest, meet_budget, prune_count
 from srnet.masks.mask import Mask
@@ -39,8 +39,6 @@ _ROUNDING = 1e-9
 
 def check_granularity(granularity: Granularity) -> Granularity:
     """The granularity with its units in alphabetical order, as in a result's identity."""
-    for unit in granularity:
-        choose("granularity", unit, ("weight", *_KINDS, "layer"))
     if sorted(granularity) not in (["weight"], ["head"], ["neuron"], ["layer"], ["head", "neuron"]):
         raise UserError(
             f"granularity {','.join(granularity) or 'none'} is not possible",

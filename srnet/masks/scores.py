@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from srnet.config.fields import Described
+from srnet.config.values import Fraction, Share
 from srnet.core.errors import UserError
 from srnet.core.lazy import torch
+from srnet.masks.budget import Sparsity
 
 Init = Literal["hard", "soft"]
 Cut = Literal["middle", "kth"]
@@ -15,32 +18,23 @@ BETA, LOW, HIGH = 2.0 / 3.0, -0.1, 1.1
 """The temperature of hard concrete gates, and the ends to which the sigmoid is stretched."""
 
 
-def check_sparsity(sparsity: float) -> float:
-    if not 0.0 <= sparsity < 1.0:
-        raise UserError(f"sparsity {sparsity:g} is out of range", "it is the share that is pruned: 0 <= sparsity < 1")
-    return sparsity
-
-
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(Described):
     """Sparsity over time: cubic from `initial` to `final`, reached at the share `ramp` of the run and then held.
 
     s(t) = s_f + (s_i - s_f) (1 - (t - t_0) / (T - t_0))^3, with t_0 = begin * t_max and T = ramp * t_max. Until t_0 it
     is s_i. With s_i = s_f the sparsity is fixed.
     """
 
-    initial: float
-    final: float
-    ramp: float = 0.7
-    begin: float = 0.0
+    initial: Sparsity
+    final: Sparsity
+    ramp: Share = 0.7
+    begin: Fraction = 0.0
 
     def __post_init__(self) -> None:
-        check_sparsity(self.initial)
-        check_sparsity(self.final)
+        super().__post_init__()
         if self.initial > self.final:
             raise UserError(f"initial sparsity {self.initial:g} exceeds the final {self.final:g}", "swap them")
-        if not 0.0 < self.ramp <= 1.0:
-            raise UserError(f"ramp {self.ramp:g} is out of range", "give a share of the run: 0 < ramp <= 1")
         if not 0.0 <= self.begin < self.ramp:
             raise UserError(
                 f"begin {self.begin:g} is out of range", f"it is a share of the run before ramp {self.ramp:g}"

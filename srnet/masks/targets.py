@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from srnet.config.fields import option
+from srnet.config.fields import Described, option
 from srnet.core.errors import UserError
 from srnet.core.lazy import nn
 from srnet.masks.parametrization import raw_weights
@@ -37,7 +37,7 @@ def classifier_of(model: nn.Module) -> str | None:
 
 
 @dataclass(frozen=True)
-class Targets:
+class Targets(Described):
     """Selection of the masked layers, as in PEFT.
 
     `modules` is "all-linear", a regular expression that a full module name must match, or a tuple of name endings.

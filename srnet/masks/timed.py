@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from srnet.core.errors import UserError
+from srnet.config.fields import Described
+from srnet.config.values import NotNegative
 from srnet.masks.units import Block, Kind
 
 Times = Mapping[Kind, Mapping[int, float]]
@@ -16,23 +17,17 @@ _DIGITS = 3
 
 
 @dataclass(frozen=True)
-class Latency:
+class Latency(Described):
     """Milliseconds of a forward pass that each unit takes, and those that no unit can save."""
 
-    head: float
-    neuron: float
-    attention: float
+    head: NotNegative
+    neuron: NotNegative
+    attention: NotNegative
     """Milliseconds of a whole attention part."""
-    feed_forward: float
+    feed_forward: NotNegative
     """Milliseconds of a whole feed-forward part."""
-    rest: float
+    rest: NotNegative
     """Milliseconds of embeddings, norms and residual connections."""
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0.0 <= value < math.inf:
-                raise UserError(f"latency: {each.name} is {value!r:.80}", "give milliseconds, 0 or more")
 
     @classmethod
     def fitted(cls, dense: float, times: Times, blocks: Sequence[Block]) -> Latency:

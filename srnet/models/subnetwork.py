@@ -13,7 +13,6 @@ from srnet.core.errors import UserError
 from srnet.core.files import new_folder
 from srnet.masks.mask import Mask
 from srnet.models.backbones import LoadedBackbone, load_backbone
-from srnet.models.exported import is_exported, load_exported
 from srnet.models.heads import CLASSIFIER, Head
 from srnet.models.subnetwork_files import (
     CODED,
@@ -21,14 +20,13 @@ from srnet.models.subnetwork_files import (
     PLAIN,
     Tensors,
     head_fields,
-    head_of,
     pack,
-    read_card,
     read_coded,
+    read_manifest,
     read_plain,
     unpack,
-    write_card,
     write_coded,
+    write_manifest,
     write_plain,
 )
 
@@ -122,9 +120,9 @@ class Subnetwork:
     # --- files -----------------------------------------------------------------------------------------------------
 
     def write_into(self, folder: Path) -> None:
-        """Write the files of format 1, as the store keeps them; the caller answers for atomicity."""
+        """Write the files of format 1, as the store keeps them; the caller makes it atomic."""
         write_plain(folder, self.mask, self.weights)
-        write_card(folder, PLAIN, self._card())
+        write_manifest(folder, PLAIN, self._facts())
 
     def save(self, folder: Path) -> None:
         """Write a new folder of format 1, whole or not at all."""
@@ -134,16 +132,16 @@ class Subnetwork:
     def save_coded(
         self, folder: Path, base: LoadedBackbone | None = None, dtype: str = "float32", **fields: Any
     ) -> None:
-        """Write a new folder of format 2, with `fields` in its JSON, whole or not at all."""
+        """Write a new folder of format 2, with `fields` in its manifest, whole or not at all."""
         with new_folder(Path(folder)) as staging:
             self.write_coded_into(staging, base or self.base(), dtype, **fields)
 
     def write_coded_into(self, folder: Path, base: LoadedBackbone, dtype: str = "float32", **fields: Any) -> None:
         """Write the files of format 2; the caller makes it atomic."""
         write_coded(folder, self.mask, self._packed(base, dtype), base)
-        write_card(folder, CODED, {**self._card(), "dtype": dtype, "max_length": self.max_length, **fields})
+        write_manifest(folder, CODED, {**self._facts(), "dtype": dtype, "max_length": self.max_length, **fields})
 
-    def _card(self) -> dict[str, Any]:
+    def _facts(self) -> dict[str, Any]:
         return {
             "backbone": self.backbone,
             "backbone_sha256": self.backbone_sha256,
@@ -156,7 +154,7 @@ class Subnetwork:
 
     @classmethod
     def load(cls, folder: Path, backbone: str | None = None) -> Subnetwork:
-        """Read a folder. Format 2 needs the backbone: `backbone` says where it is if not where the JSON says."""
+        """Read a folder. Format 2 needs the backbone: `backbone` is its location if not the manifest's."""
         return cls._read(Path(folder), backbone)[0]
 
     @classmethod
@@ -168,32 +166,16 @@ class Subnetwork:
     @classmethod
     def _read(cls, folder: Path, backbone: str | None) -> tuple[Subnetwork, LoadedBackbone | None]:
         """The backbone as well where it was needed."""
-        card = read_card(folder)
-        masked = MASKS[card["format"]] in card["files"]
+        facts = read_manifest(folder)
+        masked = MASKS[facts["format"]] in facts["files"]
         empty = cls(
-            card["backbone"],
-            card["backbone_sha256"],
-            tuple(card["labels"]),
+            facts["backbone"],
+            facts["backbone_sha256"],
+            tuple(facts["labels"]),
             {},
-            head=head_of(card),
-            max_length=card["max_length"],
+            head=Head(tuple(facts["label_words"]), facts["per_token"]),
+            max_length=facts["max_length"],
         )
-        if card["format"] == PLAIN:
-            mask, weights = read_plain(folder, masked=masked)
-            return replace(empty, mask=mask, weights=weights), None
-        base = empty.base(backbone)
-        mask, weights = read_coded(folder, base, masked=masked)
+        base = None if facts["format"] == PLAIN else empty.base(backbone)
+        mask, weights = read_plain(folder, masked=masked) if base is None else read_coded(folder, base, masked=masked)
         return replace(empty, mask=mask, weights=weights), base
-
-
-def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrainedModel:
-    """An ordinary Hugging Face model with the subnetwork's logits. Also reads folders of complete models.
-
-    `backbone` replaces the backbone's location in the subnetwork's JSON; its hash must match in any case.
-    """
-    if is_exported(folder):
-        if backbone is not None:
-            raise UserError(f"{folder} is a complete model and needs no backbone", "leave the backbone out")
-        return load_exported(folder)
-    subnetwork, base = Subnetwork.open(Path(folder), backbone)
-    return subnetwork.model(base)

@@ -1,9 +1,7 @@
-"""The JSON of a subnetwork folder: it names backbone and labels, and has a checksum of every file and of itself."""
+"""The files of a subnetwork folder: manifest, mask, and the tensors in which a model differs from its backbone."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import EllipsisType
@@ -14,75 +12,53 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from srnet.core.errors import UserError, choose
-from srnet.core.files import check_types, read_bytes, read_json_object, sha256, write_bytes, write_json
-from srnet.core.sealed import check_max_length
+from srnet.core.files import read_bytes, write_bytes
+from srnet.core.sealed import README, Manifest, are_texts, is_length
 from srnet.masks.coding import decode_mask, encode_mask
 from srnet.masks.mask import Mask
 from srnet.models.backbones import LoadedBackbone
 from srnet.models.heads import CLASSIFIER, Head
 
-CARD = "subnetwork.json"
 PLAIN, CODED = 1, 2
 """The formats: mask bits as they are, which the store keeps; and what only a receiver with the backbone can read."""
 WEIGHTS = "weights.safetensors"
 MASKS = {PLAIN: "mask.bits", CODED: "mask.coded"}
-FILES = (CARD, *MASKS.values(), WEIGHTS, "README.md")
-"""What a folder may hold."""
-_TYPES: dict[str, Any] = {
-    "backbone": str, "backbone_sha256": str, "labels": list, "files": dict, "label_words": list, "per_token": bool,
-    "max_length": (int, type(None)),
-}  # fmt: skip
-_DEFAULTS: dict[str, Any] = {"label_words": [], "per_token": False, "max_length": None}
+SUBNETWORK = Manifest(
+    "subnetwork.json",
+    "a saved subnetwork",
+    {
+        "backbone": str,
+        "backbone_sha256": str,
+        "labels": are_texts,
+        "label_words": are_texts,
+        "per_token": bool,
+        "files": dict,
+        "max_length": lambda value: value is None or is_length(value),
+    },
+    formats=tuple(MASKS),
+    defaults={"label_words": [], "per_token": False, "max_length": None},
+)
+FILES = (SUBNETWORK.file, *MASKS.values(), WEIGHTS, README)
+"""The files that a folder may hold."""
 
 
-def write_card(folder: Path, format: int, card: dict[str, Any]) -> None:
-    """Write the JSON; the files whose checksums it has are there already."""
+def write_manifest(folder: Path, format: int, facts: dict[str, Any]) -> None:
+    """Write the manifest; the files whose checksums it has are there already."""
     files = [name for name in (MASKS[format], WEIGHTS) if (folder / name).exists()]
-    card = {"format": format, **card, "files": {name: sha256(folder / name) for name in files}}
-    write_json(folder / CARD, {**card, "sha256": _hash(card)})
+    SUBNETWORK.write(folder, {"format": format, **facts}, files)
 
 
-def read_card(folder: Path) -> dict[str, Any]:
-    """The JSON, if it and the files that it names are as they were written."""
-    path = folder / CARD
-    if not path.is_file():
-        raise UserError(f"{folder} holds no {CARD}", "give the folder of a saved subnetwork")
-    card = read_json_object(path)
-    if type(card.get("format")) is not int or card["format"] not in MASKS:
-        raise UserError(f"{path} has an unknown format", "it was written by another version of srnet")
-    if card.pop("sha256", None) != _hash(card):
-        raise UserError(f"{path} was altered: its checksum does not match", "restore the file")
-    card = {**_DEFAULTS, **card}
-    _check_fields(path, card)
-    for name, digest in card["files"].items():
-        if not (folder / name).is_file():
-            raise UserError(f"{folder / name} is missing", "restore the file")
-        if sha256(folder / name) != digest:
-            raise UserError(f"{folder / name} is truncated or altered: its checksum does not match", "restore the file")
-    return card
-
-
-def _check_fields(path: Path, card: dict[str, Any]) -> None:
-    check_types(path, card, **_TYPES)
-    texts = [*card["labels"], *card["label_words"], *card["files"].values()]
-    files = {WEIGHTS, MASKS[card["format"]]}
-    if card["max_length"] is not None:
-        check_max_length(path, card["max_length"])
-    if not all(isinstance(text, str) for text in texts) or not {WEIGHTS} <= card["files"].keys() <= files:
-        raise UserError(f"{path} names other labels or files than a subnetwork has", "restore the file")
-
-
-def _hash(card: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The facts, if the manifest and the files that it names are as they were written."""
+    facts = SUBNETWORK.read(folder)
+    if not {WEIGHTS} <= facts["files"].keys() <= {WEIGHTS, MASKS[facts["format"]]}:
+        raise UserError(f"{folder / SUBNETWORK.file}: 'files' are not those of a subnetwork", "restore the file")
+    return facts
 
 
 def head_fields(head: Head) -> dict[str, Any]:
-    """An ordinary classifier goes without saying."""
+    """The fields of a head in the manifest; none for an ordinary classifier, which is the default."""
     return {} if head == CLASSIFIER else {"label_words": list(head.words), "per_token": head.per_token}
-
-
-def head_of(card: dict[str, Any]) -> Head:
-    return Head(tuple(card["label_words"]), card["per_token"])
 
 
 # --- format 1, which the store keeps: it is read without the backbone, in less time, and takes more space ---
@@ -106,18 +82,18 @@ def read_plain(folder: Path, *, masked: bool) -> tuple[Mask | None, Tensors]:
 
 def _with_zeros(path: Path, mask: Mapping[str, torch.Tensor]) -> Tensors:
     """The tensors; masked ones with zeros where they are pruned."""
-    weights = read_tensors(path)
+    weights = _read_tensors(path)
     for name, tensor in weights.items():
         check_finite(path, name, tensor)
     for name in weights.keys() & mask.keys():
-        check_size(path, name, weights[name], (int(mask[name].sum()),))
+        _check_size(path, name, weights[name], (int(mask[name].sum()),))
         dense = torch.zeros(mask[name].shape, dtype=weights[name].dtype)
         dense[mask[name]] = weights[name]
         weights[name] = dense
     return weights
 
 
-def read_tensors(path: Path) -> Tensors:
+def _read_tensors(path: Path) -> Tensors:
     try:
         tensors: Tensors = load(read_bytes(path))
     except SafetensorError as error:
@@ -130,7 +106,7 @@ def check_finite(path: Path, name: str, tensor: torch.Tensor) -> None:
         raise UserError(f"{path}: '{name}' holds non-finite values", "restore the file")
 
 
-def check_size(path: Path, name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> None:
+def _check_size(path: Path, name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> None:
     if tensor.shape != shape:
         raise UserError(f"{path}: '{name}' has another number of values than its mask keeps", "restore the file")
 
@@ -152,7 +128,7 @@ def read_coded(folder: Path, base: LoadedBackbone, *, masked: bool) -> tuple[Mas
     mask, path = None, folder / CODED_MASK
     if masked:
         mask = decode_mask(read_bytes(path), _known_to_receiver(base), base.sha256, str(path))
-    return mask, unpack(read_tensors(folder / WEIGHTS), mask or {}, base, folder / WEIGHTS)
+    return mask, unpack(_read_tensors(folder / WEIGHTS), mask or {}, base, folder / WEIGHTS)
 
 
 def _known_to_receiver(base: LoadedBackbone) -> Tensors:
@@ -190,7 +166,7 @@ def unpack(packed: Tensors, mask: Mapping[str, torch.Tensor], base: LoadedBackbo
         check_finite(path, name, values)
         whole = original.get(name) if name not in mask else None
         where, size = _where(packed, name, mask, whole, places[name].shape, path)
-        check_size(path, name, values, size)
+        _check_size(path, name, values, size)
         if values.dtype != torch.float32 and name in original:
             values = original[name][where] + values.float()
         dense = torch.zeros(places[name].shape) if whole is None else whole.clone()

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from srnet.config.fields import Described
+from srnet.config.values import located
 from srnet.core.errors import UserError, choose
 from srnet.core.lazy import torch
 from srnet.tasks.answers.base import AnswerKind
@@ -25,20 +27,20 @@ class Loss(Protocol):
         ...
 
 
-class StatefulLoss(ABC):
+class StatefulLoss(Described, ABC):
     """A loss with options or with a state. Each training has its own object.
 
     Options are dataclass fields, each with a number or a text as its default.
     """
 
-    def prepare(self, labels: torch.Tensor, **needs: torch.Tensor) -> None:  # noqa: B027 (optional)
+    def prepare(self, labels: torch.Tensor, **needs: torch.Tensor) -> None:
         """Called once before the training, with labels and needs of all training data."""
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The tensors for checkpoints, so that a resumed training gives the same result."""
         return {}
 
-    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:  # noqa: B027 (optional)
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """The inverse of `state_dict`, called after `prepare`."""
 
     @abstractmethod
@@ -85,8 +87,9 @@ class RegisteredLoss:
             given = {name: type(known[name])(options[name]) for name in sorted(options)}
         except ValueError as error:
             raise UserError(f"objective '{self.name}': {error}") from None
-        if given:
-            self.loss(**given)  # its constructor refuses invalid values
+        with located(f"objective '{self.name}'"):
+            if given:
+                self.loss(**given)  # its constructor refuses invalid values
         return {name: value for name, value in given.items() if value != known[name]}
 
     def text(self, options: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from srnet.core.errors import UserError
+from srnet.config.values import Positive
 from srnet.core.lazy import F, dist, torch
 from srnet.objectives.base import StatefulLoss, objective
 
@@ -18,12 +18,8 @@ class GroupDRO(StatefulLoss):
     q_g <- q_g exp(eta loss_g) / Z, then sum_g q_g loss_g; loss_g is the mean CE of the group in the batch.
     """
 
-    eta: float = 0.01
+    eta: Positive = 0.01
     """The step size of the group weights."""
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.eta < float("inf"):
-            raise UserError(f"objective 'group-dro': eta must be positive and finite, not {self.eta:g}")
 
     def prepare(self, labels: torch.Tensor, **needs: torch.Tensor) -> None:
         groups = int(needs["group"].max()) + 1

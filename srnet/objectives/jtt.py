@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srnet.core.errors import UserError
+from srnet.config.values import Positive, Share
 from srnet.core.lazy import F, torch
 from srnet.objectives.base import StatefulLoss, objective
 
@@ -19,16 +19,10 @@ class JustTrainTwice(StatefulLoss):
     The mean is over all training data, so that this is the expected loss of data in which each error is repeated.
     """
 
-    upweight: float = 6.0
+    upweight: Positive = 6.0
     """Weight of an example that the early model misclassifies."""
-    early_share: float = 0.4
+    early_share: Share = 0.4
     """How long the early model is trained, as a share of the full model's training."""
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.upweight < float("inf"):
-            raise UserError(f"objective 'jtt': upweight must be positive and finite, not {self.upweight:g}")
-        if not 0.0 < self.early_share <= 1.0:
-            raise UserError(f"objective 'jtt': early_share {self.early_share:g} is out of range", "above 0, at most 1")
 
     def prepare(self, labels: torch.Tensor, **needs: torch.Tensor) -> None:
         self.mean = self._weights(labels, needs["early"]).mean()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from srnet.core.errors import UserError
+from srnet.config.values import Range
 from srnet.core.lazy import F, torch
 from srnet.objectives.base import StatefulLoss, objective
 
 # A bias probability of 0 (log 0 = -inf) for the true class would make the loss infinite. This floor is exp(-30), about
 # 1e-13: far below any probability of a fitted model, and finite in float32.
 LOG_FLOOR = -30.0
-STRONGEST = 100.0
 
 
 @objective("poe", needs=("bias",), debiases=True)
@@ -19,15 +19,8 @@ STRONGEST = 100.0
 class ProductOfExperts(StatefulLoss):
     """Product of experts with the bias model: - y log softmax(log p_m + strength log p_b)."""
 
-    strength: float = 1.0
+    strength: Annotated[float, Range(above=0, most=100)] = 1.0
     """Weight of the bias model. Near 0 the loss is cross-entropy; lower values keep more of the ID score."""
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.strength <= STRONGEST:
-            raise UserError(
-                f"objective 'poe': strength {self.strength:g} is out of range",
-                f"give a number above 0, at most {STRONGEST:g}",
-            )
 
     def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
         log_bias = self.strength * needs["bias"].clamp_min(LOG_FLOOR)

@@ -1,7 +1,7 @@
-"""Who may talk to the page: only what was loaded from its own address.
+"""The page's HTTP application and its server.
 
-Any page that a browser shows can send requests to 127.0.0.1. The Host header tells a request that came by another name
-(DNS rebinding), the Origin header one that another page sent.
+Any page that a browser shows can send requests to 127.0.0.1. The Host header reveals a request by another name (DNS
+rebinding), the Origin header one that another page sent. Both are refused.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import ipaddress
 import json
 import re
 import secrets
-import socket
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from types import FrameType
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -31,92 +32,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import srnet
 from srnet.bias.features import words
 from srnet.core.errors import UserError
-from srnet.page.comparison import Comparison, ModelThread
+from srnet.page.comparison import ComparedRows
 from srnet.page.pair import PairView
-
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-
-
-def allowed_hosts(host: str, port: int) -> frozenset[str]:
-    """The values that a Host header may have; without the port too where browsers leave it out."""
-    names = {bracketed(host), *LOOPBACK}
-    if is_wildcard(host):
-        names |= {socket.gethostname(), *_own_addresses()}
-    return frozenset(f"{name}:{port}".lower() for name in names) | ({*names} if port == 80 else set())
-
-
-def bracketed(host: str) -> str:
-    """As in an address of a page: IPv6 in brackets."""
-    return f"[{host}]" if ":" in host else host
-
-
-def is_wildcard(host: str) -> bool:
-    """Whether it stands for every address of this machine."""
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _own_addresses() -> set[str]:
-    try:
-        found = socket.getaddrinfo(socket.gethostname(), None)
-    except OSError:
-        return set()
-    return {bracketed(str(each[4][0]).partition("%")[0]) for each in found}
-
-
-@dataclass(frozen=True)
-class Guard:
-    """Refuses requests by another name or from another page, and gives every answer the same headers."""
-
-    app: ASGIApp
-    hosts: frozenset[str]
-    headers: Mapping[str, str]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return  # there are no websockets
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(self.headers)
-            await send(message)
-
-        answer = self.app if self._allows(Headers(scope=scope)) else _REFUSED
-        await answer(scope, receive, send_with_headers)
-
-    def _allows(self, headers: Headers) -> bool:
-        origins = [each.lower() for each in headers.getlist("origin")]
-        hosts = [each.lower() for each in headers.getlist("host")]
-        own = {f"http://{host}" for host in self.hosts}
-        return len(hosts) == 1 and hosts[0] in self.hosts and own.issuperset(origins)
-
-
-_REFUSED = JSONResponse({"error": "this page answers only under its own address"}, status_code=403)
-
-
-# --- the page's requests: the page itself, its state, a pair, a row. Nothing else is served, and no file is read ---
 
 LARGEST = 512 * 1024
 """Bytes of a request."""
 WORDS = 10_000
 """Words of a text. Models cut texts much earlier; the features of the shortcut read all of them."""
-PLACES = 9
+_DIGITS = 9
 """Digits of a position."""
 
 
-def make_app(view: PairView, comparison: Comparison, thread: ModelThread, hosts: frozenset[str]) -> Starlette:
-    """The application. `hosts`: what a Host header may say, such as 127.0.0.1:8000."""
+def make_app(view: PairView, rows: ComparedRows, port: int) -> Starlette:
+    """The application: the page itself, its state, a pair, a row. Nothing else is served, and no file is read."""
     html = files("srnet.page").joinpath("page.html").read_text(encoding="utf-8")
-    handlers = _Handlers(view, comparison, thread, html)
+    handlers = _Handlers(view, rows, html)
     return Starlette(
         routes=[
             Route("/", handlers.page),
@@ -124,19 +54,16 @@ def make_app(view: PairView, comparison: Comparison, thread: ModelThread, hosts:
             Route("/api/row", handlers.row),
             Route("/api/pair", handlers.pair, methods=["POST"]),
         ],
-        middleware=[Middleware(Guard, hosts=hosts, headers=_headers(html))],
-        exception_handlers={
-            HTTPException: _refused,
-            ClientDisconnect: _gone,
-            UserError: _failed,
-            Exception: _broken,
-        },
+        middleware=[Middleware(_Guard, hosts=_own_hosts(port), headers=_headers(html))],
+        exception_handlers=dict.fromkeys((HTTPException, ClientDisconnect, UserError, Exception), _answer_error),
     )
 
 
 class _Handlers:
-    def __init__(self, view: PairView, comparison: Comparison, thread: ModelThread, html: str) -> None:
-        self._view, self._comparison, self._thread, self._html = view, comparison, thread, html
+    """The functions that answer requests. Typed pairs are computed one at a time."""
+
+    def __init__(self, view: PairView, rows: ComparedRows, html: str) -> None:
+        self._view, self._rows, self._html = view, rows, html
         self._turn = asyncio.Lock()
         self._started = secrets.token_hex(8)
 
@@ -156,19 +83,19 @@ class _Handlers:
                 "shortcut": None if shortcut is None else shortcut.about,
                 "training": {"rows": len(view.task.train), "compared": len(view.training)},
                 "notes": list(view.notes),
-                "comparison": self._comparison.state(),
+                "comparison": self._rows.state(),
             }
         )
 
     async def row(self, request: Request) -> Response:
         given = request.query_params
         position, split, which = given.get("position", "0"), given.get("split") or None, given.get("which", "disagree")
-        if not (position.isascii() and position.isdecimal() and len(position) <= PLACES):
+        if not (position.isascii() and position.isdecimal() and len(position) <= _DIGITS):
             raise HTTPException(400, "position is not a whole number")
         if which not in ("disagree", "all"):
             raise HTTPException(400, "which is not one of: disagree, all")
         self._check_split(split)
-        found = self._comparison.row(int(position), split, which == "all")
+        found = self._rows.row(int(position), split, which == "all")
         if found is None:
             raise HTTPException(404, "there is no row at this position")
         return _json(found)
@@ -183,7 +110,10 @@ class _Handlers:
         async with self._turn:
             if await request.is_disconnected():  # another key was pressed meanwhile
                 raise ClientDisconnect
-            return _json(await self._thread.call_async(self._view.look, text_a, text_b, split))
+            look = asyncio.get_running_loop().run_in_executor(
+                self._rows.executor, self._view.look, text_a, text_b, split
+            )
+            return _json(await look)
 
 
 async def _body(request: Request) -> Any:
@@ -218,6 +148,45 @@ def _checked(text: str, which: str) -> str:
     return text
 
 
+# --- requests that are refused -------------------------------------------------------------------------------------
+
+
+def _own_hosts(port: int) -> frozenset[str]:
+    """The values that a Host header may have; without the port too where browsers leave it out."""
+    names = ("127.0.0.1", "localhost", "[::1]")
+    return frozenset({f"{name}:{port}" for name in names} | (set(names) if port == 80 else set()))
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """Refuses requests by another name or from another page, and gives every answer the same headers."""
+
+    app: ASGIApp
+    hosts: frozenset[str]
+    headers: Mapping[str, str]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # there are no websockets
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(self.headers)
+            await send(message)
+
+        answer = self.app if self._allows(Headers(scope=scope)) else _REFUSED
+        await answer(scope, receive, send_with_headers)
+
+    def _allows(self, headers: Headers) -> bool:
+        origins = [each.lower() for each in headers.getlist("origin")]
+        hosts = [each.lower() for each in headers.getlist("host")]
+        own = {f"http://{host}" for host in self.hosts}
+        return len(hosts) == 1 and hosts[0] in self.hosts and own.issuperset(origins)
+
+
+_REFUSED = JSONResponse({"error": "this page answers only under its own address"}, status_code=403)
+
+
 # --- answers -------------------------------------------------------------------------------------------------------
 
 
@@ -225,24 +194,16 @@ def _json(data: Any, status: int = 200) -> Response:
     return Response(json.dumps(data, allow_nan=False), status, media_type="application/json")
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    answer = _json({"error": error.detail}, error.status_code)
-    answer.headers.update(error.headers or {})
-    return answer
-
-
-async def _gone(request: Request, error: Exception) -> Response:
-    """The client has left, and reads no answer."""
-    return Response(status_code=204)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    return _json({"error": str(error)}, 400)
-
-
-async def _broken(request: Request, error: Exception) -> Response:
-    """A bug: the terminal shows the traceback, the page does not."""
+async def _answer_error(request: Request, error: Exception) -> Response:
+    """The answer to a request that fails. Of a bug the terminal shows the traceback, the page does not."""
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=204)  # it is not read
+    if isinstance(error, HTTPException):
+        answer = _json({"error": error.detail}, error.status_code)
+        answer.headers.update(error.headers or {})
+        return answer
+    if isinstance(error, UserError):
+        return _json({"error": str(error)}, 400)
     return _json({"error": "an internal error; the terminal shows it"}, 500)
 
 
@@ -270,3 +231,31 @@ def _headers(html: str) -> dict[str, str]:
 def _hash_of(tag: str, html: str) -> str:
     (content,) = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+# --- the server ----------------------------------------------------------------------------------------------------
+
+
+class _Server(uvicorn.Server):
+    """A server that ends at once: pending requests get no answer."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = sig == signal.SIGINT
+        super().handle_exit(sig, frame)
+
+
+def make_server(app: Any) -> uvicorn.Server:
+    return _Server(
+        uvicorn.Config(
+            app,
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+        )
+    )

@@ -1,81 +1,27 @@
-"""The one thread on which all models run."""
+"""Both models on all rows of the scored splits, in the background, on the one thread on which models run."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from dataclasses import dataclass
 from threading import Thread
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
-from srnet.audit.classifiers import Classifier, Matched
-from srnet.audit.rows import Judged, collect_logits, disagreements, judge_split
+from srnet.audit.rows import collect_logits, disagreements, judge_split
 from srnet.core.errors import UserError
+from srnet.models.model import Matched
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-CHARACTERS = 800
+_CHARACTERS = 800
 """Characters that a model reads at a time in the background, padding included. A typed pair waits for no more."""
 
 
-class ModelThread:
-    """Calls one after another, in the order in which they came.
-
-    Models are not made for several threads at once, and each further thread would keep memory of its own.
-    """
-
-    def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="models")
-        self.stopped = False
-
-    def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._executor.submit(function, *args, **kwargs).result()
-
-    async def call_async(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.wrap_future(self._executor.submit(function, *args, **kwargs))
-
-    def stop(self) -> None:
-        """Cancel what waits. Further calls are errors."""
-        self.stopped = True
-        self._executor.shutdown(wait=False, cancel_futures=True)
-
-
-@dataclass(frozen=True)
-class Background:
-    """A classifier that reads a few rows at a time on the model thread, so that other calls come in between."""
-
-    classifier: Classifier
-    thread: ModelThread
-    advance: Callable[[int], None] = lambda rows: None
-    """Called with the number of rows that were read."""
-
-    @property
-    def name(self) -> str:
-        return self.classifier.name
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.classifier.labels
-
-    def logits(self, text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
-        result = np.empty((len(text_a), len(self.labels)), dtype=np.float32)
-        lengths = np.array([len(a) + len(b) for a, b in zip(text_a, text_b, strict=True)], dtype=np.int64)
-        for rows in small_parts(lengths):
-            some = [text_a[row] for row in rows], [text_b[row] for row in rows]
-            result[rows] = self.thread.call(self.classifier.logits, *some)
-            self.advance(len(rows))
-        return result
-
-
-def small_parts(lengths: np.ndarray, most: int = CHARACTERS) -> Iterator[list[int]]:
+def small_parts(lengths: np.ndarray, most: int = _CHARACTERS) -> Iterator[list[int]]:
     """Every row once, those of about equal length together; a part has at most `most` characters, or one row."""
     part: list[int] = []
     for row in np.argsort(lengths, kind="stable").tolist():
@@ -87,80 +33,88 @@ def small_parts(lengths: np.ndarray, most: int = CHARACTERS) -> Iterator[list[in
         yield part
 
 
-# --- both models on all rows of the scored splits, in the background: the rows on which they disagree ---
+class ComparedRows:
+    """The rows of a task to step through: all of them, or those on which the models disagree.
 
-
-class Comparison:
-    """Rows to step through. Disagreements of a split are there as soon as both models have read it.
-
-    OOD sets come first: there a shortcut fails. Positions stay the same while further splits are read.
+    Disagreements of a split are there as soon as both models have read it. OOD sets come first: there a shortcut fails.
+    Positions stay the same while further splits are read.
     """
 
-    def __init__(self, task: Task, models: Sequence[Matched], thread: ModelThread) -> None:
-        self.task = task
-        self.splits = [*task.ood.values(), task.dev, *task.id_tests.values()]
-        self.done, self.total = 0, len(models) * sum(map(len, self.splits))
-        self.failed = ""
+    def __init__(self, task: Task, models: Sequence[Matched]) -> None:
+        self.executor = ThreadPoolExecutor(1, thread_name_prefix="models")
+        """The one thread that runs models: they are not made for several, and each would keep memory of its own."""
+        self._stopped = False
+        self._task = task
+        self._splits = [*task.ood.values(), task.dev, *task.id_tests.values()]
+        self._models = models
+        self._done = 0
+        self._total = len(models) * sum(map(len, self._splits))
+        self._failed = ""
         """Why the comparison ended before all rows were read."""
-        self._thread = thread
-        self._models = [Background(model, thread, self._advance) for model in models]
-        self._found: dict[str, tuple[Judged, np.ndarray]] = {}
-        """By split, the answers and the rows that differ, worst first."""
+        self._disagreements: dict[str, list[int]] = {}
+        """The rows that differ, worst first, by split."""
 
     def start(self) -> None:
-        Thread(target=self._run_and_report, name="comparison", daemon=True).start()
+        Thread(target=self.run, name="comparison", daemon=True).start()
 
-    def _run_and_report(self) -> None:
-        try:
-            self.run()
-        except UserError as error:
-            self.failed = str(error)
-        except Exception as error:
-            if self._thread.stopped or isinstance(error, CancelledError):
-                return
-            traceback.print_exc(file=sys.stderr)
-            self.failed = "an internal error; the terminal shows it"
+    def stop(self) -> None:
+        """Cancel waiting calls of the models. Further calls are errors."""
+        self._stopped = True
+        self.executor.shutdown(wait=False, cancel_futures=True)
 
     def run(self) -> None:
-        for split in self.splits:
-            logits = [collect_logits(model, split.text_a, split.text_b) for model in self._models]
-            judged = judge_split(self.task, split, logits)
-            rows = np.array([each.row for each in disagreements([judged])], dtype=np.int64)
-            self._found[split.name] = judged, rows
+        """Compare the models on all rows. An error becomes part of the state: it would be lost in a thread."""
+        try:
+            for split in self._splits:
+                judged = judge_split(self._task, split, [self._read(model, split) for model in self._models])
+                self._disagreements[split.name] = [each.row for each in disagreements([judged])]
+        except UserError as error:
+            self._failed = str(error)
+        except Exception as error:
+            if self._stopped or isinstance(error, CancelledError):
+                return
+            traceback.print_exc(file=sys.stderr)
+            self._failed = "an internal error; the terminal shows it"
 
-    def _advance(self, rows: int) -> None:
-        self.done += rows
+    def _read(self, model: Matched, split: Split) -> np.ndarray:
+        """The logits of all rows. The model reads a few at a time, so that typed pairs come in between."""
+        logits = np.empty((len(split), len(model.labels)), dtype=np.float32)
+        lengths = np.array([len(a) + len(b) for a, b in zip(split.text_a, split.text_b, strict=True)], dtype=np.int64)
+        for rows in small_parts(lengths):
+            texts = [split.text_a[row] for row in rows], [split.text_b[row] for row in rows]
+            logits[rows] = self.executor.submit(collect_logits, model, *texts).result()
+            self._done += len(rows)
+        return logits
 
     def state(self) -> dict[str, Any]:
         return {
-            "done": self.done,
-            "total": self.total,
-            "failed": self.failed,
+            "done": self._done,
+            "total": self._total,
+            "failed": self._failed,
             "splits": [
                 {
                     "name": each.name,
                     "kind": each.kind,
                     "rows": len(each),
-                    "disagreements": len(self._found[each.name][1]) if each.name in self._found else None,
+                    "disagreements": len(self._disagreements[each.name]) if each.name in self._disagreements else None,
                 }
-                for each in self.splits
+                for each in self._splits
             ],
         }
 
     def row(self, position: int, split: str | None = None, all_rows: bool = False) -> dict[str, Any] | None:
         """The row at a position among the disagreements, or among all rows; None if there are not so many."""
-        parts = [(each, self._rows(each, all_rows)) for each in self.splits if split in (None, each.name)]
+        parts = [
+            (each, range(len(each)) if all_rows else self._disagreements.get(each.name, []))
+            for each in self._splits
+            if split in (None, each.name)
+        ]
         total, before = sum(len(rows) for _, rows in parts), 0
         for each, rows in parts:
             if position < before + len(rows):
-                return {"position": position, "total": total, **self._plain(each, int(rows[position - before]))}
+                return {"position": position, "total": total, **self._plain(each, rows[position - before])}
             before += len(rows)
         return None
-
-    def _rows(self, split: Split, all_rows: bool) -> np.ndarray | range:
-        if all_rows:
-            return range(len(split))
-        return self._found[split.name][1] if split.name in self._found else range(0)
 
     def _plain(self, split: Split, row: int) -> dict[str, Any]:
         return {
@@ -170,5 +124,5 @@ class Comparison:
             "group": split.groups[row],
             "text_a": split.text_a[row],
             "text_b": split.text_b[row],
-            "label": self.task.classes_of(split)[int(split.labels[row])],
+            "label": self._task.classes_of(split)[int(split.labels[row])],
         }

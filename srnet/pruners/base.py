@@ -5,38 +5,37 @@ A `Pruner` is a frozen description, part of an experiment's identity. Its `metho
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
-from srnet.config.fields import option
+from srnet.config.fields import Described, option
+from srnet.config.values import Fraction, Range, Share
 from srnet.core.errors import UserError, choose
 from srnet.core.lazy import nn, torch
+from srnet.masks.budget import Sparsity
 from srnet.masks.granularity import WEIGHT, Granularity, Groups, check_granularity, groups_of
 from srnet.masks.mask import Mask
-from srnet.masks.scores import Schedule, check_sparsity
+from srnet.masks.scores import Schedule
 from srnet.masks.targets import LAYERS, Targets
 from srnet.masks.timed import Latency
 from srnet.training.method import Method
 
 Batches = Iterable[Mapping[str, "torch.Tensor"]]
 """Batches of a model's inputs, with `labels`."""
+Speedup = Annotated[float, Range(above=1.0)]
 
 
 @dataclass(frozen=True)
-class Pruner:
+class Pruner(Described):
     """A description of what to prune and how. Subclasses are registered under `name`."""
 
     name: ClassVar[str]
     trains: ClassVar[bool] = True
     has_scores: ClassVar[bool] = False
     """Whether it learns a score for every weight, with a learning rate of its own."""
-    sparsity: float = 0.5
+    sparsity: Sparsity = 0.5
     """Share of the weights to prune."""
-
-    def __post_init__(self) -> None:
-        check_sparsity(self.sparsity)
 
     @property
     def share(self) -> float:
@@ -97,10 +96,10 @@ class Pruner:
 class Ramped(Pruner):
     """A pruner that starts dense and reaches its sparsity on the cubic schedule while the weights train."""
 
-    sparsity: float = 0.9
-    begin: float = 0.1
+    sparsity: Sparsity = 0.9
+    begin: Fraction = 0.1
     """Share of the run before pruning begins."""
-    ramp: float = 0.8
+    ramp: Share = 0.8
     """Share of the run after which the final sparsity is held; only checkpoints after it count."""
     targets: Targets = LAYERS
     """Which matrices are masked."""
@@ -125,7 +124,7 @@ class OfUnits(Pruner):
     granularity: Granularity = WEIGHT
     """What is pruned as a whole: weight; head, neuron, or head,neuron; layer (an attention or feed-forward part; not
     with movement, smp-l and smp-s)."""
-    speedup: float | None = option(None, instead_of="sparsity")
+    speedup: Speedup | None = option(None, instead_of="sparsity")
     """Instead of --sparsity: how many times as fast the encoder is when its units are removed, by a latency table that
     is measured on this machine once. Shares, such as initial ones, are then of its time."""
     latency: Latency | None = option(None, name=None)
@@ -145,8 +144,6 @@ class OfUnits(Pruner):
             if self.latency is not None:
                 raise UserError("a latency table without a speed-up", "give the speed-up as well, e.g. 2")
             return
-        if not 1.0 < self.speedup < math.inf:
-            raise UserError(f"speed-up {self.speedup:g} is out of range", "it is above 1, e.g. 2")
         if self.granularity == WEIGHT:
             raise UserError("single weights give no speed-up, whole units do", "give --granularity head,neuron")
         if self.sparsity != type(self).sparsity:

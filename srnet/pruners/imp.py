@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from srnet.core.errors import UserError, choose
+from srnet.config.fields import option
+from srnet.config.values import Range, Share
+from srnet.core.errors import UserError
 from srnet.core.lazy import nn
-from srnet.masks.budget import Scope
+from srnet.masks.budget import Scope, Sparsity
 from srnet.masks.mask import Mask
 from srnet.pruners.base import OfUnits, register, speedup_text
 from srnet.training.method import Method
@@ -28,19 +30,16 @@ class IMP(OfUnits):
 
     name: ClassVar[str] = "imp"
     rewinds: ClassVar[bool] = False
-    sparsity: float = 0.5
-    step_sparsity: float = 0.1
+    sparsity: Sparsity = 0.5
+    step_sparsity: Annotated[float, Range(above=0.0, below=1.0)] = option(0.1, expert=True)
     """Share of the original weights that each step prunes."""
-    interval: float = 0.1
+    interval: Share = option(0.1, expert=True)
     """Share of the run between two steps."""
     scope: Scope = "local"
     """local: every matrix has the sparsity; global: all of them together."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choose("scope", self.scope, ("local", "global"))
-        if not 0.0 < self.step_sparsity < 1.0 or not 0.0 < self.interval <= 1.0:
-            raise UserError("step_sparsity and interval are shares between 0 and 1")
         if self.share not in self.levels():
             if self.needs_units:
                 aim = f"at sparsity {self.sparsity:g}" if self.speedup is None else speedup_text(self.speedup)

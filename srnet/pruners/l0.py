@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
-from srnet.core.errors import UserError
+from srnet.config.fields import option
+from srnet.config.values import Range
 from srnet.core.lazy import no_grad, torch
 from srnet.masks.parametrization import raw_weights
 from srnet.masks.scores import BETA, HIGH, LOW
@@ -27,15 +28,8 @@ class L0(Penalised):
     """L0 regularisation: a random gate for every weight; a penalty sets the sparsity. All weights train."""
 
     name: ClassVar[str] = "l0"
-    open_at_first: float = 0.9
+    open_at_first: Annotated[float, Range(above=CLOSED, below=1.0)] = option(0.9, expert=True)
     """Sigmoid of the initial scores: how far the gates are open before training."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not CLOSED < self.open_at_first < 1.0:
-            raise UserError(
-                f"open_at_first {self.open_at_first:g} is out of range", f"gates are open between {CLOSED:.3f} and 1"
-            )
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
         return _Gates(self, eval_every)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from srnet.core.errors import UserError, choose
+from srnet.config.values import Count
 from srnet.core.lazy import nn
-from srnet.masks.budget import Scope
+from srnet.masks.budget import Scope, Sparsity
 from srnet.masks.mask import Mask
 from srnet.pruners.base import Batches, OfUnits, Ramped, register
 from srnet.training.method import Method
@@ -20,13 +20,9 @@ class OneShot(OfUnits):
 
     name: ClassVar[str] = "one-shot"
     trains: ClassVar[bool] = False
-    sparsity: float = 0.5
+    sparsity: Sparsity = 0.5
     scope: Scope = "local"
     """local: every matrix has the sparsity; global: all of them together."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choose("scope", self.scope, ("local", "global"))
 
     def mask(self, model: nn.Module, batches: Batches = ()) -> Mask:
         groups = self.groups(model)
@@ -41,14 +37,8 @@ class GradualMagnitude(Ramped, OfUnits):
     name: ClassVar[str] = "magnitude"
     scope: Scope = "local"
     """local: every matrix has the sparsity; global: all of them together."""
-    refresh_every: int = 10
+    refresh_every: Count = 10
     """Steps between two updates of the mask. It is also updated before every evaluation."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choose("scope", self.scope, ("local", "global"))
-        if self.refresh_every < 1:
-            raise UserError(f"refresh_every must be at least 1, not {self.refresh_every}")
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
         return _Gradual(self, eval_every)

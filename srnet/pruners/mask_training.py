@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from srnet.core.errors import UserError, choose
+from srnet.config.fields import option
+from srnet.config.values import Count, Positive, Range, Share
 from srnet.core.lazy import nn, torch
-from srnet.masks.budget import Scope
+from srnet.masks.budget import Scope, Sparsity
 from srnet.masks.granularity import Values
 from srnet.masks.mask import Mask
 from srnet.masks.scores import Cut, Init, Schedule, initial_scores
@@ -26,34 +27,27 @@ class MaskTraining(OfUnits):
 
     name: ClassVar[str] = "mask"
     has_scores: ClassVar[bool] = True
-    sparsity: float = 0.5
+    sparsity: Sparsity = 0.5
     init: Init = "hard"
     """Initial scores: hard, two values by magnitude; soft, the magnitudes themselves."""
-    initial_sparsity: float | None = None
+    initial_sparsity: Sparsity | None = None
     """Sparsity at the start, from which the cubic schedule leads to the final one. Default: the final one."""
-    ramp: float = 0.7
+    ramp: Share = 0.7
     """Share of the run after which the final sparsity is reached; only checkpoints after it count."""
     scope: Scope = "local"
     """local: every matrix has the sparsity; global: all of them together."""
-    phi: float = 0.01
+    phi: Positive = option(0.01, expert=True)
     """Initial threshold: weights with scores above it are kept."""
-    alpha: float = 2.0
+    alpha: Annotated[float, Range(1.0)] = option(2.0, expert=True)
     """Hard initialisation: the score of a kept weight, as a multiple of phi."""
-    refresh_every: int = 10
+    refresh_every: Count = option(10, expert=True)
     """Steps between two updates of the threshold. It is also updated before every evaluation."""
-    cut: Cut = "middle"
+    cut: Cut = option("middle", expert=True)
     """Where the threshold is: in the middle between pruned and kept scores, which keeps the sparsity nearly constant
     until the next update; or, as published, at the k-th score: of the matrix, or with scope global of all matrices."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choose("mask initialisation", self.init, ("hard", "soft"))
-        choose("cut", self.cut, ("middle", "kth"))
-        choose("scope", self.scope, ("local", "global"))
-        if self.alpha < 1.0 or self.phi <= 0.0:
-            raise UserError(f"alpha {self.alpha:g} must be at least 1 and phi {self.phi:g} positive")
-        if self.refresh_every < 1:
-            raise UserError(f"refresh_every must be at least 1, not {self.refresh_every}")
         self.schedule()
 
     def schedule(self) -> Schedule:

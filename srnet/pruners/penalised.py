@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from srnet.core.errors import UserError
+from srnet.config.values import NotNegative
 from srnet.core.lazy import nn, torch
 from srnet.masks.granularity import Groups, groups_of
 from srnet.pruners.base import Ramped
@@ -25,14 +25,9 @@ class Penalised(Ramped):
     """
 
     has_scores: ClassVar[bool] = True
-    penalty: float | None = None
+    penalty: NotNegative | None = None
     """Final lambda of the penalty, which grows on the cubic curve. It then determines the sparsity. Default: lambda is
     adjusted during training so that the sparsity follows the schedule."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.penalty is not None and not 0.0 <= self.penalty < math.inf:
-            raise UserError(f"penalty must be at least 0, not {self.penalty:g}")
 
     @property
     def aim(self) -> str:

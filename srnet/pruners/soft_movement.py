@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from srnet.core.errors import UserError
+from srnet.config.fields import option
+from srnet.config.values import Fraction, Range
 from srnet.core.lazy import no_grad, torch
 from srnet.masks.parametrization import raw_weights
 from srnet.pruners.base import register
@@ -20,17 +21,10 @@ class SoftMovement(Penalised):
     """Soft movement pruning: weights with scores above a threshold; a penalty sets the sparsity. All weights train."""
 
     name: ClassVar[str] = "soft-movement"
-    threshold: float = 0.1
-    """Tau: a weight is kept while the sigmoid of its score is above it."""
-    floor: float = 0.0
+    threshold: Annotated[float, Range(above=0.0, below=0.5)] = 0.1
+    """Tau: a weight is kept while the sigmoid of its score, at first 0.5, is above it."""
+    floor: Fraction = option(0.0, expert=True)
     """Share of every matrix that is always kept; 0.005 in the published code."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 <= self.floor < 1.0:
-            raise UserError(f"floor {self.floor:g} is out of range", "it is a share of each matrix: 0 <= floor < 1")
-        if not 0.0 < self.threshold < 0.5:
-            raise UserError(f"threshold {self.threshold:g} is out of range", "scores start at sigmoid 0.5, so below it")
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
         return _SoftMovement(self, eval_every)

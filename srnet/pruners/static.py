@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from srnet.core.errors import UserError, choose
+from srnet.config.fields import option
+from srnet.config.values import NotNegative, Positive, Share
 from srnet.core.lazy import nn, torch
-from srnet.masks.budget import divide_budget
+from srnet.masks.budget import Sparsity, divide_budget
 from srnet.masks.granularity import WEIGHT
 from srnet.masks.scores import Schedule
 from srnet.masks.targets import LAYERS, Targets
@@ -33,21 +34,18 @@ class StaticLocal(OfUnits):
     name: ClassVar[str] = "smp-l"
     has_scores: ClassVar[bool] = True
     counts_units: ClassVar[bool] = True
-    sparsity: float = 0.9
-    ramp: float = 0.6
+    sparsity: Sparsity = 0.9
+    ramp: Share = 0.6
     """Share of the run after which the final sparsity is held; only checkpoints after it count."""
-    penalty: float = 400.0
+    penalty: NotNegative = 400.0
     """Final lambda of the penalty on the mean of sigmoid(S), which grows on the cubic curve."""
     targets: Targets = LAYERS
     """Which matrices are masked."""
-    penalty_until: Literal["ramp", "end"] = "ramp"
+    penalty_until: Literal["ramp", "end"] = option("ramp", expert=True)
     """When the final lambda is reached: with the final sparsity (ramp), or at the end of the run, as published."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choose("value for penalty_until", self.penalty_until, ("ramp", "end"))
-        if not 0.0 <= self.penalty < float("inf"):
-            raise UserError(f"penalty must be at least 0, not {self.penalty:g}")
         self.schedule()
 
     def schedule(self) -> Schedule:
@@ -66,13 +64,8 @@ class StaticShared(StaticLocal):
     """SMP-S: like SMP-L, but matrices of one kind (all queries, ...) share a budget by the mean of sigmoid(S / p)."""
 
     name: ClassVar[str] = "smp-s"
-    temperature: float | None = None
+    temperature: Positive | None = option(None, expert=True)
     """p, by which scores are divided to share the budget. Default 1, and 4 for a sparsity of 0.3 or less."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.temperature is not None and not 0.0 < self.temperature < float("inf"):
-            raise UserError(f"temperature must be positive, not {self.temperature:g}")
 
     def smoothing(self) -> float:
         if self.temperature is not None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+from srnet.config.values import Count
 from srnet.core.errors import UserError
 from srnet.core.lazy import nn, no_grad, torch
-from srnet.masks.budget import meet_budget
+from srnet.masks.budget import Sparsity, meet_budget
 from srnet.masks.granularity import WEIGHT
 from srnet.masks.mask import Mask
 from srnet.masks.parametrization import raw_weights, weight_name
@@ -25,14 +26,9 @@ class Wanda(OfUnits):
 
     name: ClassVar[str] = "wanda"
     trains: ClassVar[bool] = False
-    sparsity: float = 0.5
-    calibration: int = 128
+    sparsity: Sparsity = 0.5
+    calibration: Count = 128
     """Examples of the ID training data, drawn by the model's seed, on which inputs are measured."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.calibration < 1:
-            raise UserError(f"calibration must be at least 1, not {self.calibration}")
 
     @property
     def rows(self) -> int:

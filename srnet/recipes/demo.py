@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from srnet.config.fields import first_seeds, option
+from srnet.config.fields import Described, first_seeds
+from srnet.config.values import Count, SeedCount
+from srnet.masks.budget import Sparsity
 from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Point, Profile, full, of_fine_tuned
 from srnet.recipes.profiles import toy_profile
@@ -14,14 +16,14 @@ from srnet.tasks.synthetic import SyntheticTask
 
 
 @dataclass(frozen=True)
-class DemoSettings:
+class DemoSettings(Described):
     """What the demo trains."""
 
-    seeds: int = option(3, least=1)
+    seeds: SeedCount = 3
     """How many seeds. With fewer than 3 there is no verdict."""
-    sparsities: tuple[float, ...] = (0.5, 0.7)
+    sparsities: tuple[Sparsity, ...] = (0.5, 0.7)
     """Shares to prune, with commas."""
-    steps: int | None = None
+    steps: Count | None = None
     """Optimisation steps of each training."""
 
 

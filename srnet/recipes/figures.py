@@ -12,9 +12,9 @@ from srnet.recipes.recipe import FULL_CE, Recipe
 
 # labels, most of which claims look up
 FULL_POE = "full model (PoE)"
-OBJECTIVES = {"ce": "CE", "poe": "PoE", "reweight": "reweighting", "confreg": "confidence reg."}
+_OBJECTIVES = {"ce": "CE", "poe": "PoE", "reweight": "reweighting", "confreg": "confidence reg."}
 MASK, IMP = "mask training ({})", "IMP ({})"
-MASK_CE, MASK_POE, MASK_REWEIGHT, MASK_CONFREG = map(MASK.format, OBJECTIVES.values())
+MASK_CE, MASK_POE, MASK_REWEIGHT, MASK_CONFREG = map(MASK.format, _OBJECTIVES.values())
 IMP_CE, IMP_POE = IMP.format("CE"), IMP.format("PoE")
 ISOLATED_IMP_CE, ISOLATED_IMP_POE = "IMP (PoE), then fine-tuned (CE)", "IMP (PoE), then fine-tuned (PoE)"
 ISOLATED_MASK_CE, ISOLATED_MASK_POE = "mask (PoE), then fine-tuned (CE)", "mask (PoE), then fine-tuned (PoE)"
@@ -23,7 +23,7 @@ OOD_A, OOD_B, OOD_C = "fine-tuned subnetwork", "raw subnetwork, then fine-tuned"
 START, AUTO_START = MASK_POE, f"{MASK_POE}, start found by early stopping"
 FIXED, GRADUAL = "fixed", "gradual, from 70 %"
 STATIC = {"smp-l": "SMP-L", "smp-s": "SMP-S"}
-METHODS = STATIC | {"movement": "movement", "soft-movement": "soft movement", "magnitude": "magnitude", "l0": "L0"}
+_METHODS = STATIC | {"movement": "movement", "soft-movement": "soft movement", "magnitude": "magnitude", "l0": "L0"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _full_models(profile: Profile) -> list[Point]:
 
 def _searches(profile: Profile, label: str, pruner: str, *objectives: str, kind: str = "") -> dict[str, Search]:
     """A search with each objective, by its label."""
-    return {label.format(OBJECTIVES[each]): profile.search(pruner, each, kind) for each in objectives}
+    return {label.format(_OBJECTIVES[each]): profile.search(pruner, each, kind) for each in objectives}
 
 
 def _gradual(profile: Profile, start: float, **more: Any) -> Search:
@@ -134,7 +134,7 @@ def _fig8(profile: Profile) -> list[Point]:
 
 @Figure("figA1", "Reweighting and confidence regularisation")
 def _fig_a1(profile: Profile) -> list[Point]:
-    return full(profile, FULL_CE) + _series(profile, _searches(profile, MASK, "mask", *OBJECTIVES))
+    return full(profile, FULL_CE) + _series(profile, _searches(profile, MASK, "mask", *_OBJECTIVES))
 
 
 Figure("figA2", "With OOD training data: the upper bound (appendix)", tasks="others", same_as="fig6")(_fig6)
@@ -167,8 +167,8 @@ _static = partial(Figure, axis="kept", family="smp")
 
 @_static("smp", "Static model pruning and its family, with and without distillation", tasks="main", needs_ood=False)
 def _smp(profile: Profile) -> list[Point]:
-    plain = {name: profile.search(each, "ce", f"{each} without distillation") for each, name in METHODS.items()}
-    distilled = {f"{name} + distillation": profile.search(each, "ce", distil=True) for each, name in METHODS.items()}
+    plain = {name: profile.search(each, "ce", f"{each} without distillation") for each, name in _METHODS.items()}
+    distilled = {f"{name} + distillation": profile.search(each, "ce", distil=True) for each, name in _METHODS.items()}
     return full(profile, FULL_CE) + _series(profile, plain | distilled, of_raw)
 
 
@@ -176,6 +176,6 @@ def _smp(profile: Profile) -> list[Point]:
 def _robust_smp(profile: Profile) -> list[Point]:
     points = _full_models(profile)
     for pruner, name in STATIC.items():
-        searches = _searches(profile, f"{name} ({{}})", pruner, *OBJECTIVES, kind=f"{pruner} without distillation")
+        searches = _searches(profile, f"{name} ({{}})", pruner, *_OBJECTIVES, kind=f"{pruner} without distillation")
         points += _series(profile, searches, of_raw)
     return points

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from srnet.config.fields import check_seed_count, first_seeds
-from srnet.config.values import arguments_of, build, located
+from srnet.config.fields import Described, first_seeds
+from srnet.config.values import Seed, SeedCount, arguments_of, build, located
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError, choose
 from srnet.core.names import EMBEDDED
@@ -27,14 +27,14 @@ Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class RecipeFile:
+class _RecipeFile(Described):
     """The keys of a recipe."""
 
     task: Any
     lines: tuple[dict[str, Any], ...]
     name: str | int = ""
     backbone: str = EMBEDDED
-    seeds: int | tuple[int, ...] = 1
+    seeds: SeedCount | tuple[Seed, ...] = 1
     finetuning: Settings = field(default_factory=dict)
     finetuning_of: dict[str, Settings] = field(default_factory=dict)
     pruning: Settings = field(default_factory=dict)
@@ -53,7 +53,7 @@ def load_recipe(path: Path | str) -> Recipe:
     path = Path(path)
     values = read_yaml(path)
     with located(path):
-        file = build(RecipeFile, values)
+        file = build(_RecipeFile, values)
         name, profile = str(file.name) or path.stem, _profile(file, path.parent)
         recipe = Recipe(name, profile, partial(_points, file.lines), file.axis, file.title, file.control)
         if len(labels_of(recipe.shown)) != len(file.lines):  # reading them also finds what expressions refuse
@@ -61,7 +61,7 @@ def load_recipe(path: Path | str) -> Recipe:
     return recipe
 
 
-def _profile(file: RecipeFile, folder: Path) -> Profile:
+def _profile(file: _RecipeFile, folder: Path) -> Profile:
     task = task_from(file.task, "task", folder)
     finetuning = _changed(finetuning_for(file.backbone, task), "finetuning", file.finetuning)
     trained = [name for name, pruner in PRUNERS.items() if pruner.trains]
@@ -74,7 +74,6 @@ def _profile(file: RecipeFile, folder: Path) -> Profile:
     for name in file.finetuning_of:
         parse_objective(name)
     seeds = first_seeds(file.seeds) if isinstance(file.seeds, int) else file.seeds  # how many, or which
-    check_seed_count(len(seeds))
     return Profile(
         task=task,
         backbone=file.backbone,
@@ -107,8 +106,6 @@ def _points(lines: tuple[dict[str, Any], ...], profile: Profile) -> list[Point]:
 
 def _series(profile: Profile, line: dict[str, Any]) -> list[Point]:
     """A line is a call of its paradigm: some keys are the function's own parameters, the others are of its search."""
-    if "as_long" in line:
-        raise UserError("'as_long' is gone: every recipe has controls", "control: false leaves them out")
     paradigm = choose("paradigm", line.pop("paradigm"), PARADIGMS)
     make = PARADIGMS[paradigm]
     own = [name for name in inspect.signature(make).parameters if name not in ("profile", "search")]

@@ -1,58 +1,45 @@
-"""How the trainings of a profile are changed from a command line."""
+"""An order: which figures to reproduce, at what scale, on which tasks, and with which changes of the trainings."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from srnet.config.fields import COUNT, TEXT, as_cli_args, first_seeds, option, repeated
-from srnet.core.errors import UserError, choose
+from srnet.config.fields import FIRST_SEEDS, Described, as_cli_args, first_seeds, option
+from srnet.config.values import REPEATED, OneOf, Range, Rate
+from srnet.core.errors import UserError
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
+from srnet.masks.budget import Sparsity
 from srnet.recipes.figures import FIGURES, Figure
 from srnet.recipes.paradigms import OF_SCORES, OF_WEIGHTS, Options, Profile, Search
-from srnet.recipes.profiles import (
-    PUBLISHED,
-    STATIC,
-    cpu_profile,
-    cpu_smp,
-    paper_profile,
-    paper_smp,
-    toy_profile,
-    toy_smp,
-)
+from srnet.recipes.profiles import PROFILES, PUBLISHED, STATIC
 from srnet.recipes.recipe import Recipe
-from srnet.recipes.tasks import DATASETS, DataOptions
-from srnet.tasks.synthetic import FAMILIES
+from srnet.recipes.tasks import DataOptions
+from srnet.tasks.base import DATASETS
+from srnet.tasks.synthetic.families import EMBEDDED_TASKS
 from srnet.training.settings import Precision
 
-HEADING = "Training"
+_HEADING = "Training"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
+class TrainingOptions(Described):
     """Changes of every training."""
 
-    scale: float = option(1.0, heading=HEADING)
+    scale: Annotated[float, Range(above=0, most=100)] = option(1.0, heading=_HEADING)
     """Multiply the length of every training but that of bias models, e.g. 0.1 for a trial."""
-    learning_rate: float | None = option(None, heading=HEADING)
+    learning_rate: Rate | None = option(None, heading=_HEADING)
     """Of the weights, instead of the profile's, in fine-tuning and for pruners that train them: smaller backbones take
     larger ones."""
-    score_rate: float | None = option(None, heading=HEADING)
+    score_rate: Rate | None = option(None, heading=_HEADING)
     """Of the mask's scores, instead of the profile's, in mask training: shorter runs take larger ones."""
-    precision: Precision = option("float32", heading=HEADING)
+    precision: Precision = option("float32", heading=_HEADING)
     """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
-    compile: bool = option(False, heading=HEADING)
+    compile: bool = option(False, heading=_HEADING)
     """Use torch.compile: faster steps after minutes of compilation."""
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.scale <= 100.0:
-            raise UserError(
-                f"scale {self.scale:g} is out of range", "it multiplies the length of every training: 0 < scale <= 100"
-            )
 
     def changed(self, profile: Profile) -> Profile:
         for names, rate in ((OF_WEIGHTS, self.learning_rate), (OF_SCORES, self.score_rate)):
@@ -60,32 +47,25 @@ class TrainingOptions:
         return profile.each_training(scale=self.scale, precision=self.precision, compile=self.compile)
 
 
-# --- what to reproduce, at one of three scales: the embedded benchmark, a small real backbone, the paper's own ---
-
-PROFILES: dict[str, dict[str, Callable[..., Profile]]] = {
-    "srnet": {"toy": toy_profile, "cpu": cpu_profile, "paper": paper_profile},
-    "smp": {"toy": toy_smp, "cpu": cpu_smp, "paper": paper_smp},
-}
-"""By the family of a figure."""
-SMP_TASKS = {"smp": ("mnli", "qqp", "squad"), "robust-smp": ("mnli", "qqp")}
+_SMP_TASKS = {"smp": ("mnli", "qqp", "squad"), "robust-smp": ("mnli", "qqp")}
 """Where the authors compare the methods, and where there is an OOD set for it."""
-ALL = "all"
+_ALL = "all"
 
 
 @dataclass(frozen=True)
 class Order(TrainingOptions):
     """What to reproduce, and at what scale."""
 
-    figures: tuple[str, ...] = option((ALL,), name=None)
+    figures: tuple[Annotated[str, OneOf((_ALL, *FIGURES))], ...] = option((_ALL,), name=None)
     """Which figures and tables; a command's argument."""
     profile: Literal["toy", "cpu", "paper"] = option("toy", always=True)
     """toy: the embedded benchmark. cpu: your data, a small backbone. paper: the published settings."""
     tasks: tuple[str, ...] = ()
     """With commas: inference, paraphrase, verification; mnli, snli, qqp, fever; the rest of GLUE and squad for smp;
     YAML files. Default: all that a figure is shown on."""
-    seeds: tuple[int, ...] = option((), kind=COUNT)
+    seeds: tuple[int, ...] = option((), kind=FIRST_SEEDS)
     """How many seeds. Default 1, for claims 3; 4 with the profile paper."""
-    sparsities: tuple[float, ...] = ()
+    sparsities: tuple[Sparsity, ...] = ()
     """Shares to prune, with commas, where a figure shows several. Default: the profile's."""
     backbone: str | None = None
     """A folder or a hub name, instead of the profile's backbone."""
@@ -95,7 +75,7 @@ class Order(TrainingOptions):
     """Where the data are and how they are read."""
     bias: BiasSpec = option(BiasSpec(), heading="Bias model")
     """How the shortcut is measured."""
-    lines: tuple[str, ...] = option((), name="--line", kind=repeated(TEXT))
+    lines: tuple[str, ...] = option((), name="--line", kind=REPEATED)
     """Only this line of a figure, by its label, and the full CE model to compare with. Repeatable. --dry-run lists the
     labels."""
     words: tuple[str, ...] | None = option(None, name="--label-words")
@@ -110,9 +90,6 @@ class Order(TrainingOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choose("profile", self.profile, PROFILES["srnet"])
-        for name in self.figures:
-            choose("recipe", name, (ALL, *FIGURES))
         if self.profile == "cpu" and not (self.backbone and self.tasks):
             fix = f"give --backbone with a folder or a hub name, and --tasks with {', '.join(DATASETS)} or a YAML file"
             raise UserError("profile 'cpu' needs a backbone and data", fix)
@@ -138,7 +115,7 @@ class Order(TrainingOptions):
     def recipes(self) -> list[Recipe]:
         """Every figure on every task it is shown on, figures in the paper's order."""
         paper = [name for name, figure in FIGURES.items() if figure.family == "srnet"]
-        names = paper if ALL in self.figures else dict.fromkeys(self.figures)
+        names = paper if _ALL in self.figures else dict.fromkeys(self.figures)
         shown = [(FIGURES[name], task) for name in names for task in self._tasks(FIGURES[name])]
         made = [figure.recipe(self._profile(figure, task), self.sparsities, self.lines) for figure, task in shown]
         recipes = [recipe for recipe in made if recipe.name != "tab6" or recipe.profile.other_backbones]
@@ -149,9 +126,9 @@ class Order(TrainingOptions):
 
     def _tasks(self, figure: Figure) -> list[TaskSpec]:
         """Those that the user names; otherwise those on which the paper shows the figure."""
-        paper = tuple(FAMILIES) if self.profile == "toy" else tuple(PUBLISHED)
+        paper = tuple(EMBEDDED_TASKS) if self.profile == "toy" else tuple(PUBLISHED)
         shown = {"all": paper, "main": paper[:1], "others": paper[1:]}[figure.tasks]
-        names = self.tasks or (self.profile == "paper" and SMP_TASKS.get(figure.name)) or shown
+        names = self.tasks or (self.profile == "paper" and _SMP_TASKS.get(figure.name)) or shown
         tasks = [self.data.task(name, alone=len(names) == 1) for name in names]
         no_ood = [task.name for task in tasks if figure.needs_ood and not load_task(task).ood]
         if no_ood:

@@ -1,26 +1,28 @@
-"""What a figure is made of: models, each with its label, its place on the axis and its seed."""
+"""Profiles and paradigms: from the settings of all trainings to the models of a figure."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
 
-from srnet.config.values import arguments_of
+from srnet.config.fields import Described
+from srnet.config.values import Positive, arguments_of
 from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED
 from srnet.experiment.nodes.base import TaskSpec
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import ModelNode, Pretrained, Rewind
-from srnet.experiment.nodes.objectives import Distilled, Objective
+from srnet.experiment.nodes.objectives import Distilled, Objective, ObjectiveSources, make_objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
-from srnet.experiment.objective import ObjectiveSources, make_objective
+from srnet.masks.budget import Sparsity
 from srnet.masks.timed import Latency
 from srnet.objectives.base import parse_objective
-from srnet.pruners.base import OfUnits, Pruner, get_pruner, speedup_text
+from srnet.pruners.base import OfUnits, Pruner, Speedup, get_pruner, speedup_text
 from srnet.tasks.base import TrainingData
 from srnet.training.settings import TrainingSettings
+
+# --- points --------------------------------------------------------------------------------------------------------
 
 Axis = Literal["sparsity", "kept", "start", "length"]
 """What a figure varies. `kept` is 100 % minus the sparsity, on a logarithmic scale."""
@@ -93,7 +95,7 @@ def labels_of(points: Iterable[Point]) -> list[str]:
     return list(dict.fromkeys(point.label for point in points))
 
 
-# --- a profile, with every setting, and the series of points that it makes: full models, the three paradigms ---
+# --- searches and profiles -----------------------------------------------------------------------------------------
 
 Options = dict[str, Any]
 """Fields of a pruner with their values."""
@@ -103,32 +105,31 @@ TRAININGS = OF_WEIGHTS + OF_SCORES
 
 
 @dataclass(frozen=True)
-class Search:
+class Search(Described):
     """Which masks are searched for, and how."""
 
     pruner: str
     prune: str | None = None
     """The objective; None for a pruner that does not train."""
-    sparsities: tuple[float, ...] = ()
+    sparsities: tuple[Sparsity, ...] = ()
     options: Options = field(default_factory=dict)
     """Further options of the pruner."""
     options_at: dict[float, Options] = field(default_factory=dict)
     """Those at one sparsity each."""
-    lengths: tuple[float, ...] = (1.0,)
+    lengths: tuple[Positive, ...] = (1.0,)
     """Of the search, relative to the profile's."""
-    lengths_at: dict[float, float] = field(default_factory=dict)
+    lengths_at: dict[float, Positive] = field(default_factory=dict)
     """Factors at one sparsity each."""
     data: TrainingData = "id"
     """`id+ood` gives an upper bound."""
     distil: bool = False
     """Whether the search also imitates the full CE model of the same seed."""
-    speedups: tuple[float, ...] = ()
+    speedups: tuple[Speedup, ...] = ()
     """Instead of sparsities: budgets in time, for a pruner of units."""
 
     def check(self) -> None:
-        lengths = (*self.lengths, *self.lengths_at.values())
-        if not (self.lengths and all(0.0 < each < math.inf for each in lengths)):
-            raise UserError("a search needs lengths that are positive", "e.g. lengths: [1, 2]")
+        if not self.lengths:
+            raise UserError("a search needs lengths", "e.g. lengths: [1, 2]")
         if bool(self.sparsities) == bool(self.speedups):
             raise UserError(
                 "a search needs sparsities, or else speedups", "e.g. sparsities: [0.5, 0.7], or speedups: [2]"
@@ -158,6 +159,8 @@ class Search:
 
 @dataclass(frozen=True)
 class Profile:
+    """All settings of a figure: task, backbone, seeds, trainings, and what the figures vary."""
+
     task: TaskSpec
     backbone: str = EMBEDDED
     seeds: tuple[int, ...] = (0,)
@@ -253,7 +256,10 @@ class Profile:
 
     def objective(self, name: str, model: ModelNode) -> Objective:
         raw = model.pretrained
-        sources = ObjectiveSources(raw, lambda: self.full(raw.seed, backbone=raw.backbone), self.bias)
+        sources = ObjectiveSources(
+            bias=lambda: self.bias.node(raw.task, raw.backbone),
+            full=lambda: self.full(raw.seed, backbone=raw.backbone),
+        )
         return make_objective(name, sources)
 
 
@@ -261,6 +267,9 @@ def _of_run(settings: TrainingSettings, objective: str, model: ModelNode) -> Tra
     """With the model's seed, and with the default `selection` where it has no effect: the same training has one key."""
     selection = settings.selection if parse_objective(objective)[0].debiases else TrainingSettings.selection
     return replace(settings, seed=model.pretrained.seed, selection=selection)
+
+
+# --- series of points: full models, and the three paradigms --------------------------------------------------------
 
 
 def full(profile: Profile, label: str, *, finetune: str = "ce", backbone: str | None = None) -> list[Point]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from srnet.core.errors import UserError, choose
 from srnet.core.names import file_name
+from srnet.evaluation import KEEPS_ID
 from srnet.experiment.engine import Engine
 from srnet.experiment.estimate import Estimate, estimate, planned_steps
 from srnet.experiment.nodes.base import Node, TaskSpec, every_node
@@ -44,10 +45,12 @@ class Recipe:
     title: str = ""
     """What the figure shows, in a few words."""
     control: bool = True
-    """Whether full CE models trained as long as the longest search are shown: without them, what a search finds cannot
-    be told from what longer training finds."""
+    """Whether full CE models trained as long as the longest search are shown: without them, the effect of a search
+    cannot be distinguished from that of longer training."""
     lines: tuple[str, ...] = ()
     """Only these lines of the figure, by their labels, and the full CE models; all if none is named."""
+    keeps: float = KEEPS_ID
+    """The share of the full model's ID score that its subnetworks must keep to be SRNets."""
 
     def __post_init__(self) -> None:
         file_name("a recipe", self.name)
@@ -139,7 +142,7 @@ def _bias_models(node: Node) -> list[Bias]:
     return [node] if isinstance(node, Bias) else [bias for parent in node.parents for bias in _bias_models(parent)]
 
 
-# --- what recipes would compute, and how long it would take ---
+# --- plans ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from srnet.config.values import arguments_of, build, convert, located
+from srnet.config.fields import Described, option
+from srnet.config.values import TEXT, Count, arguments_of, build, located
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError, choose
 from srnet.experiment.nodes.base import TaskSpec
-from srnet.tasks.files import BadRows, FilesTask, Leaks
-from srnet.tasks.published import PUBLISHED_OPTIONS, PUBLISHED_TASKS, published_task
+from srnet.tasks.base import DATASETS, TASK_FAMILIES
+from srnet.tasks.files import BadRows, Leaks, OfFiles
 from srnet.tasks.splits import Decision
-from srnet.tasks.squad import SQUAD, SquadTask, squad_task
-from srnet.tasks.synthetic import FAMILIES, SyntheticTask
+from srnet.tasks.synthetic import SyntheticTask
 
-DATASETS = (*PUBLISHED_TASKS, SQUAD)
-"""What can be read from a folder or the Hub by its name alone."""
-CHANGEABLE = {FilesTask: PUBLISHED_OPTIONS, SquadTask: ("metric", "rows", "bad_rows")}
-"""What may be changed in a task from files."""
+_OOD_FILES = ("ood", "ood_train")
+"""The OOD files of a published dataset, by name."""
 
 
 def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
@@ -33,29 +30,42 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
         return load_task_file(folder / values)
     with located(where):
         if isinstance(values, str):
-            if Path(values).suffix:  # no name of a task has one
-                fix = "describe your files first, `srnet data describe --train FILE ...`, and give its YAML file"
-                raise UserError(f"'{values[:80]}' is not the YAML file of a task", fix)
-            choose("task", values, (*FAMILIES, *DATASETS))
-            values = {"dataset" if values in DATASETS else "name": values}
-        keys = values if isinstance(values, Mapping) else ()
-        if "dataset" in keys:
+            values = _named(values)
+        if isinstance(values, Mapping) and "dataset" in values:
             return _dataset(values, folder)
-        if "train" in keys and values.get("answer") == SquadTask.answer:
-            return build(SquadTask, {key: values[key] for key in keys if key != "answer"}).resolved(folder)
-        own = "train" in keys or "dev" in keys  # so that a misspelt one of them is found among the keys of files
-        return build(FilesTask, values).resolved(folder) if own else build(SyntheticTask, values)
+        families = TASK_FAMILIES.values() if isinstance(values, Mapping) else ()
+        spec = next((family.spec for family in families if family.describes(values)), SyntheticTask)
+        task: Any = build(spec, values)
+        if isinstance(task, OfFiles):
+            task = task.resolved(folder)
+        made: TaskSpec = task
+        return made
 
 
-def _dataset(values: Mapping[str, Any], folder: Path) -> FilesTask | SquadTask:
+def _named(name: str) -> dict[str, str]:
+    if Path(name).suffix:  # no name of a task has one
+        fix = "describe your files first, `srnet data describe --train FILE ...`, and give its YAML file"
+        raise UserError(f"'{name[:80]}' is not the YAML file of a task", fix)
+    choose("task", name, [*(each for family in TASK_FAMILIES.values() for each in family.names), *DATASETS])
+    return {"dataset" if name in DATASETS else "name": name}
+
+
+def _dataset(values: Mapping[str, Any], folder: Path) -> TaskSpec:
     """A published dataset: from the folder `data`, or from the Hub, with OOD files by name, and with changes."""
-    name, data = convert(values["dataset"], str), convert(values.get("data"), str | None)
-    source = None if data is None else (folder / data).resolve()
-    make, keys = (squad_task, ("ood",)) if name == SQUAD else (published_task, ("ood", "ood_train"))
-    files = arguments_of(make, {key: values[key] for key in keys if values.get(key) is not None})
-    task = (make if name == SQUAD else partial(make, name))(folder=source, **files).resolved(folder)
-    changes = {key: value for key, value in values.items() if key not in ("dataset", "data", *keys)}
-    return dataclasses.replace(task, **arguments_of(type(task), changes, only=CHANGEABLE[type(task)]))
+    name, data = TEXT.convert(values["dataset"]), values.get("data")
+    make = DATASETS[choose("dataset", name, DATASETS)]
+    files = {key: values[key] for key in _OOD_FILES if values.get(key) is not None}
+    typed = getattr(make, "func", make)  # the function behind a partial one
+    source = None if data is None else (folder / TEXT.convert(data)).resolve()
+    task = make(folder=source, **arguments_of(typed, files)).resolved(folder)
+    return _changed(task, {key: value for key, value in values.items() if key not in ("dataset", "data", *_OOD_FILES)})
+
+
+def _changed(task: Any, changes: Mapping[str, Any]) -> TaskSpec:
+    """A description with changes that options may make."""
+    changeable = TASK_FAMILIES[type(task).__name__].changeable
+    changed: TaskSpec = dataclasses.replace(task, **arguments_of(type(task), changes, only=changeable))
+    return changed
 
 
 def load_task_file(path: Path) -> TaskSpec:
@@ -71,22 +81,22 @@ def _is_task_file(values: Any) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class DataOptions:
+class DataOptions(Described):
     """Options about data: where a published dataset is, and how files are read."""
 
     data: str | None = None
     """Folder of a published dataset (mnli, ..., squad), or of several such folders. Default: the Hub."""
     ood: tuple[tuple[str, str], ...] = ()
     """An OOD test file for a published dataset, e.g. hans=FILE. Repeatable."""
-    ood_train: tuple[tuple[str, str], ...] = ()
+    ood_train: tuple[tuple[str, str], ...] = option((), expert=True)
     """OOD training data for the upper bounds, e.g. hans=FILE. Repeatable."""
-    rows: tuple[tuple[str, int], ...] = ()
+    rows: tuple[tuple[str, Count], ...] = ()
     """At most so many rows of a split: train=50000,dev=3000."""
-    leaks: Leaks | None = None
+    leaks: Leaks | None = option(None, expert=True)
     """Test rows that are also in train: check (an error beyond 1 %), drop or keep. Default: check."""
-    bad_rows: BadRows | None = None
+    bad_rows: BadRows | None = option(None, expert=True)
     """Rows that cannot be read: refuse them, or skip and count them. Default: refuse."""
-    decision: Decision | None = None
+    decision: Decision | None = option(None, expert=True)
     """Three-way answers on a two-way set such as HANS: argmax or sum. Default: argmax."""
 
     def task(self, name: str, alone: bool = True) -> TaskSpec:
@@ -98,6 +108,6 @@ class DataOptions:
             return task_from({"dataset": name, **given}, name)
         task = task_from(name, "task")
         for key in given:
-            if not isinstance(task, (FilesTask, SquadTask)) or key not in CHANGEABLE[type(task)]:
+            if key not in TASK_FAMILIES[type(task).__name__].changeable:
                 raise UserError(f"--{key.replace('_', '-')}: '{name}' brings its own data", "leave it out")
-        return dataclasses.replace(task, **arguments_of(type(task), given)) if given else task  # type: ignore[type-var]
+        return _changed(task, given) if given else task

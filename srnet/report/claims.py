@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
-from srnet.evaluation.significance import Interval
-from srnet.evaluation.verdict import ALPHA, KEEPS_ID, MIN_SEEDS, judge_together, seeds_in_words
+from srnet.evaluation import KEEPS_ID, MIN_SEEDS
+from srnet.evaluation.verdict import (
+    ALPHA,
+    FAILS,
+    HOLDS,
+    OPEN,
+    Answer,
+    Condition,
+    all_of,
+    answered,
+    any_of,
+    judge_together,
+    seeds_in_words,
+    share_text,
+)
 from srnet.recipes import figures
-from srnet.report.evidence import Evidence, Missing, Models
+from srnet.report.evidence import Missing, Models, RecipeEvidence
 from srnet.tasks.base import Task
 
-Answer = Literal["holds", "does not hold", "not enough evidence"]
-HOLDS: Answer = "holds"
-FAILS: Answer = "does not hold"
-OPEN: Answer = "not enough evidence"
 VERDICTS: dict[str, Answer] = {"yes": HOLDS, "no": FAILS}
 MODERATE = 0.7
 """The sparsity up to which the paper says that subnetworks stay good."""
@@ -26,56 +34,11 @@ MANY_SEEDS = 100_000
 MARGIN = 1.0
 """Points that "loses nothing" may lose."""
 
-
-@dataclass(frozen=True)
-class Part:
-    """One difference that a claim rests on, and the bar that it must lie above."""
-
-    what: str
-    interval: Interval
-    bar: float = 0.0
-    answer: Answer = OPEN
-
-    def __str__(self) -> str:
-        bar = "" if not self.bar else f" (bar {self.bar:+.1f})"
-        return f"{self.what}: {self.interval}{bar}"
+Check = Callable[[RecipeEvidence], list[Condition]]
+"""Computes conditions of a claim from the evidence of its figure."""
 
 
-Check = Callable[[Evidence], list[Part]]
-"""Computes parts of a claim from the evidence of its figure."""
-
-
-def answered(parts: Sequence[Part], alpha: float = ALPHA, at_least: int = 1) -> list[Part]:
-    """Each part that must hold, with its answer.
-
-    To hold, all of them must lie above their bars, so none needs a correction. One that lies below refutes them all,
-    and the more parts there are, the more often one does so by chance: that is corrected for (Bonferroni), for at least
-    as many parts as `at_least`.
-    """
-    level = alpha / max(len(parts), at_least)
-
-    def answer(part: Part) -> Answer:
-        if part.interval.p_above(part.bar) < alpha:
-            return HOLDS
-        return FAILS if part.interval.p_below(part.bar) < level else OPEN
-
-    return [replace(part, answer=answer(part)) for part in parts]
-
-
-def _combined(decisive: Answer, unanimous: Answer, answers: Iterable[Answer]) -> Answer:
-    given = set(answers)
-    if decisive in given:
-        return decisive
-    return unanimous if given == {unanimous} else OPEN
-
-
-all_of = partial(_combined, FAILS, HOLDS)
-"""Every part must hold; one that fails is enough to refute."""
-any_of = partial(_combined, HOLDS, FAILS)
-"""One is enough; the claim is refuted only if every one is."""
-
-
-def _by_sparsity(evidence: Evidence, label: str, **place: object) -> dict[float, Models]:
+def _by_sparsity(evidence: RecipeEvidence, label: str, **place: object) -> dict[float, Models]:
     """The models of a line by sparsity: up to the moderate one, or all of them if a place is given."""
     places = [point.place for point in evidence.recipe.points if point.label == label]
     sparsities = sorted({each.sparsity for each in places if place or each.sparsity <= MODERATE}) or [MODERATE]
@@ -90,30 +53,30 @@ def _beats(
     first, second = ({name: sides[side] for name, sides in places.items()} for side in (0, 1))
     what = what or f"{ours} minus {theirs}"
 
-    def parts(evidence: Evidence) -> list[Part]:
+    def conditions(evidence: RecipeEvidence) -> list[Condition]:
         by_sparsity = _by_sparsity(evidence, ours, **first)
         others = [evidence.models(theirs, sparsity=sparsity, **second) for sparsity in by_sparsity]
         found, share = [], 1.0 / len(by_sparsity)
         for split in {"ID": [evidence.id], "OOD": evidence.ood, "both": [evidence.id, *evidence.ood]}[on]:
             terms = [(share, models, split) for models in by_sparsity.values()]
             terms += [(-share, models, split) for models in others]
-            found.append(Part(f"{what}, {evidence.splits[split]}", evidence.contrast(*terms), bar))
+            found.append(Condition(f"{what}, {evidence.splits[split]}", evidence.contrast(*terms), bar))
         return found
 
-    return parts
+    return conditions
 
 
-def _keeps_id(evidence: Evidence) -> list[Part]:
+def _keeps_id(evidence: RecipeEvidence) -> list[Condition]:
     return [
-        Part(f"{label} at {100 * sparsity:g} %, ID minus 95 % of the full model's", evidence.id_kept(models))
+        Condition(f"{label} at {100 * sparsity:g} %, ID minus 95 % of the full model's", evidence.id_kept(models))
         for label in (figures.MASK_CE, figures.MASK_POE, figures.IMP_CE, figures.IMP_POE)
         for sparsity, models in _by_sparsity(evidence, label).items()
     ]
 
 
-def _unbiased(evidence: Evidence) -> list[Part]:
+def _unbiased(evidence: RecipeEvidence) -> list[Condition]:
     own_id = [
-        Part(
+        Condition(
             f"{label} at {100 * sparsity:g} %, OOD {split} minus 95 % of its own ID",
             evidence.contrast((1.0, models, split), (-KEEPS_ID, models, evidence.id)),
         )
@@ -123,10 +86,10 @@ def _unbiased(evidence: Evidence) -> list[Part]:
     ]
     half = evidence.models(figures.OOD_B, sparsity=0.5)
     what = f"{figures.OOD_B} at 50 %, OOD {{}} minus the full model's"
-    return own_id + [Part(what.format(split), evidence.gain(half, split)) for split in evidence.ood]
+    return own_id + [Condition(what.format(split), evidence.gain(half, split)) for split in evidence.ood]
 
 
-def _half_way(evidence: Evidence) -> list[Part]:
+def _half_way(evidence: RecipeEvidence) -> list[Condition]:
     starts = [s for p in evidence.recipe.points if isinstance(s := p.place.start, float) and 0 < s < 1]
     nearest = min(starts, key=lambda start: abs(start - 0.5), default=0.5)
     what = f"start at {100 * nearest:.0f} % minus start at the end"
@@ -135,33 +98,33 @@ def _half_way(evidence: Evidence) -> list[Part]:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement about one figure: either `parts` that must all hold, or lines of which one must hold an SRNet."""
+    """A statement about one figure: `checks` whose conditions all must hold, or lines of which one must be an SRNet."""
 
     name: str
     statement: str
     source: str
     figure: str
-    parts: tuple[Check, ...] = ()
+    checks: tuple[Check, ...] = ()
     candidates: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         return f"{self.statement} ({self.source})"
 
-    def check(self, evidence: Evidence, seeds: int | None = None) -> tuple[Answer, list[Part]]:
-        """The answer and its parts; with `seeds`, as expected if so many had the same mean and spread as those run."""
+    def check(self, evidence: RecipeEvidence, seeds: int | None = None) -> tuple[Answer, list[Condition]]:
+        """The answer and its conditions; with `seeds`, as expected with so many of the same mean and spread."""
         if self.candidates:
             return self._check_candidates(evidence, seeds)
-        parts = [part for check in self.parts for part in check(evidence)]
+        found = [condition for check in self.checks for condition in check(evidence)]
         if seeds is not None:
-            parts = [replace(part, interval=part.interval.with_seeds(seeds)) for part in parts]
-        # no part is refuted where the verdict on the same subnetwork, with a part for ID and each OOD split, is open
-        parts = answered(parts, evidence.alpha, at_least=1 + len(evidence.ood))
-        return all_of(part.answer for part in parts), parts
+            found = [replace(each, interval=each.interval.with_seeds(seeds)) for each in found]
+        # none is refuted where the verdict on the same subnetwork, with conditions for ID and each OOD split, is open
+        found = answered(found, evidence.alpha, at_least=1 + len(evidence.ood))
+        return all_of(each.answer for each in found), found
 
-    def _check_candidates(self, evidence: Evidence, seeds: int | None) -> tuple[Answer, list[Part]]:
+    def _check_candidates(self, evidence: RecipeEvidence, seeds: int | None) -> tuple[Answer, list[Condition]]:
         """From the verdicts in the figure's table, where all its subnetworks are judged together."""
-        verdicts, parts, answers = evidence.verdicts, [], []
+        verdicts, found, answers = evidence.verdicts, list[Condition](), list[Answer]()
         if seeds is not None:
             expected = judge_together([verdict.with_seeds(seeds) for verdict in verdicts.values()])
             verdicts = dict(zip(verdicts, expected, strict=True))
@@ -170,12 +133,14 @@ class Claim:
             if (label, place.sparsity) not in wanted:
                 continue
             name = f"{label} at {100 * place.sparsity:g} % (SRNet? {verdict.short})"
-            bars = {"ID minus 95 % of": verdict.id_kept, **{f"OOD {s} minus": g for s, g in verdict.gains.items()}}
-            every = [Part(f"{name}, {what} the full model's", interval) for what, interval in bars.items()]
-            # a part may hold by itself where the choice among many subnetworks leaves the verdict open
-            parts += answered(every, evidence.alpha) if verdict.answer in ("yes", "no") else every
+            of = {"ID": f" {share_text(verdict.keeps)} of"}
+            # a condition may hold by itself where the choice among many subnetworks leaves the verdict open
+            certain = verdict.answer in ("yes", "no")
+            for each in verdict.conditions:
+                what = f"{name}, {each.what} minus{of.get(each.what, '')} the full model's"
+                found.append(replace(each, what=what, answer=each.answer if certain else OPEN))
             answers.append(VERDICTS.get(verdict.answer, OPEN))
-        return any_of(answers), parts
+        return any_of(answers), found
 
 
 CLAIMS = (
@@ -225,7 +190,7 @@ class Finding:
     claim: Claim
     task: str
     answer: Answer = OPEN
-    parts: tuple[Part, ...] = ()
+    conditions: tuple[Condition, ...] = ()
     seeds: int = 0
     note: str = ""
     needs: int | None = None
@@ -234,9 +199,33 @@ class Finding:
     """The one-sided level of the test: lower than that of the intervals where claims are tested repeatedly."""
 
     @property
+    def further_seeds(self) -> int:
+        """About how many more seeds would answer it; 0 if nothing was computed."""
+        return (self.needs or 0) - self.seeds if self.conditions else 0
+
+    @property
     def details(self) -> list[str]:
         """The differences that it rests on, and the note."""
-        return [*map(str, self.parts), *([self.note] if self.note else [])]
+        return [*map(str, self.conditions), *([self.note] if self.note else [])]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "claim": self.claim.name,
+            "statement": self.claim.statement,
+            "source": self.claim.source,
+            "answer": self.answer,
+            "seeds": self.seeds,
+            "note": self.note,
+            "seeds_needed": self.needs,
+            "tested_at": self.alpha,
+            "figures": [_figures(each) for each in self.conditions],
+        }
+
+
+def _figures(condition: Condition) -> dict[str, Any]:
+    numbers = {name: getattr(condition.interval, name) for name in ("difference", "low", "high", "level")}
+    return {"what": condition.what, **numbers, "bar": condition.bar, "answer": condition.answer}
 
 
 def main_figure(name: str) -> str:
@@ -244,60 +233,40 @@ def main_figure(name: str) -> str:
     return figures.FIGURES[name].same_as or name if name in figures.FIGURES else name
 
 
-def answer_claims(evidence: Sequence[Evidence]) -> list[Finding]:
+def answer_claims(evidence: Sequence[RecipeEvidence]) -> list[Finding]:
     """Every claim on every task, on the evidence of its figures, each with seeds of its own."""
     tasks = {each.recipe.task: each.task for each in evidence}
     by_place = {(each.recipe.task, main_figure(each.recipe.name)): each for each in evidence}
-    return [find(claim, tasks[spec], by_place.get((spec, claim.figure))) for spec in tasks for claim in CLAIMS]
+    return [answer_claim(claim, tasks[spec], by_place.get((spec, claim.figure))) for spec in tasks for claim in CLAIMS]
 
 
-def find(claim: Claim, task: Task, evidence: Evidence | None) -> Finding:
+def answer_claim(claim: Claim, task: Task, evidence: RecipeEvidence | None) -> Finding:
     """The answer, or a note on why there is none."""
-    found = Finding(claim, task.name)
+    finding = Finding(claim, task.name)
     if not task.ood:
-        return replace(found, note="the task has no OOD data")
+        return replace(finding, note="the task has no OOD data")
     try:
         if evidence is None:
             raise Missing(claim.figure)
-        answer, parts = claim.check(evidence)
+        answer, conditions = claim.check(evidence)
     except Missing:
         note = f"{claim.figure} has not been computed with these seeds and sparsities"
-        return replace(found, note=note, needs=evidence.seeds if evidence else None)
-    found = replace(found, answer=answer, parts=tuple(parts), seeds=evidence.seeds, alpha=evidence.alpha)
+        return replace(finding, note=note, needs=evidence.seeds if evidence else None)
+    finding = replace(finding, conditions=tuple(conditions), seeds=evidence.seeds, alpha=evidence.alpha)
     if evidence.seeds < MIN_SEEDS:
         note = f"{seeds_in_words(evidence.seeds)}; at least {MIN_SEEDS} are needed"
-        parts = [replace(part, answer=OPEN) for part in parts]
-        return replace(found, answer=OPEN, parts=tuple(parts), note=note, needs=MIN_SEEDS)
+        unanswered = tuple(replace(each, answer=OPEN) for each in conditions)
+        return replace(finding, conditions=unanswered, note=note, needs=MIN_SEEDS)
     if answer != OPEN:
-        return found
+        return replace(finding, answer=answer)
     needs = _seeds_needed(claim, evidence)
     if needs is None:
-        return replace(found, note="no number of seeds would answer it: more test examples are needed")
-    return replace(found, note=f"about {needs:,} seeds would answer it, if further ones are like these", needs=needs)
+        return replace(finding, note="no number of seeds would answer it: more test examples are needed")
+    return replace(finding, note=f"about {needs:,} seeds would answer it, if further ones are like these", needs=needs)
 
 
-def _seeds_needed(claim: Claim, evidence: Evidence) -> int | None:
+def _seeds_needed(claim: Claim, evidence: RecipeEvidence) -> int | None:
     """More seeds narrow every interval, so the number is found by halving; None if the examples alone are too few."""
     further = range(evidence.seeds + 1, MANY_SEEDS + 1)
     needed = bisect_left(further, True, key=lambda seeds: claim.check(evidence, seeds)[0] != OPEN)
     return further[needed] if needed < len(further) else None
-
-
-def plain_finding(finding: Finding) -> dict[str, Any]:
-    """As JSON."""
-
-    def numbers(interval: Interval) -> dict[str, float]:
-        return {name: getattr(interval, name) for name in ("difference", "low", "high", "level")}
-
-    return {
-        "task": finding.task,
-        "claim": finding.claim.name,
-        "statement": finding.claim.statement,
-        "source": finding.claim.source,
-        "answer": finding.answer,
-        "seeds": finding.seeds,
-        "note": finding.note,
-        "seeds_needed": finding.needs,
-        "tested_at": finding.alpha,
-        "figures": [{"what": p.what, **numbers(p.interval), "bar": p.bar, "answer": p.answer} for p in finding.parts],
-    }

@@ -1,7 +1,4 @@
-"""What the store knows about one recipe: answers, differences with their intervals, verdicts, means over seeds.
-
-Tables, notes, warnings and claims all read their differences here, so that they cannot disagree.
-"""
+"""The evidence on one recipe: its models in the store, what they are compared with, and their means over seeds."""
 
 from __future__ import annotations
 
@@ -13,18 +10,17 @@ import numpy as np
 
 from srnet.core.errors import shortened
 from srnet.core.files import read_json
-from srnet.evaluation.metrics import measure
-from srnet.evaluation.significance import Interval, Spread, Term, contrast, spread
-from srnet.evaluation.verdict import ALPHA, KEEPS_ID, Verdict, judge, judge_together
-from srnet.experiment.compute import load_logits
+from srnet.evaluation.evidence import Evidence
+from srnet.evaluation.significance import Interval, Spread, spread
+from srnet.evaluation.verdict import ALPHA, Verdict, judge_together
 from srnet.experiment.estimate import training_steps
+from srnet.experiment.known import read_answers, read_scores
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate, ModelNode
 from srnet.experiment.store import Store
 from srnet.recipes.paradigms import Place, Point
 from srnet.recipes.recipe import Recipe, Reference
-from srnet.tasks.base import Metric
 
 Models = Sequence[ModelNode]
 """One model per seed."""
@@ -34,17 +30,15 @@ class Missing(Exception):
     """Something that was not computed."""
 
 
-class Evidence:
+class RecipeEvidence(Evidence[ModelNode]):
     """The results of one recipe. `alpha` is the one-sided level at which verdicts are reached."""
 
     def __init__(self, recipe: Recipe, store: Store, alpha: float = ALPHA) -> None:
-        self.recipe, self.store, self.alpha = recipe, store, alpha
-        self.seeds, self.task = len(recipe.seeds), load_task(recipe.task)
-        self.id, self.ood = self.task.dev.name, tuple(self.task.ood)
-        self.splits = {name: f"{self.task.splits[name].kind} {name}" for name in self.task.scored}
+        task = load_task(recipe.task)
+        super().__init__(task, lambda model: read_answers(store, self._evaluation(model), task), alpha, recipe.keeps)
+        self.recipe, self.store, self.seeds = recipe, store, len(recipe.seeds)
+        self.splits = {name: f"{task.splits[name].kind} {name}" for name in task.scored}
         """The scored splits, each with its kind: ID dev, OOD hans."""
-        self._answers: dict[str, dict[str, np.ndarray]] = {}
-        self._contrasts: dict[object, Interval] = {}
 
     @cached_property
     def groups(self) -> dict[tuple[str, Place], list[Point]]:
@@ -68,33 +62,21 @@ class Evidence:
         return {"bias model" + f" for {backbone}" * several: node for backbone, node in self.recipe.bias_models.items()}
 
     def bias_scores(self, node: Bias) -> dict[str, float]:
-        """By split, in percent."""
+        """Scores of a bias model by split, in percent."""
         report = read_json(self.store.path(node.key) / "scores.json")
         return {split: scores["metrics"][self.task.metric] for split, scores in report.items()}
 
-    def _evaluation(self, model: ModelNode) -> Evaluate:
-        node = Evaluate(model)
-        if not self.store.has(node.key):
+    def _evaluation(self, model: ModelNode) -> str:
+        """The key of a model's scores and answers."""
+        key = Evaluate(model).key
+        if not self.store.has(key):
             raise Missing(self.recipe.name)
-        return node
+        return key
 
-    def scores(self, model: ModelNode) -> dict[str, Any]:
+    def report(self, model: ModelNode) -> dict[str, Any]:
         """What is stored with a model's answers: its sparsity, counted on the mask, and its scores by split."""
-        found: dict[str, Any] = read_json(self.store.path(self._evaluation(model).key) / "scores.json")
-        return found
-
-    def answers(self, model: ModelNode, split: str) -> np.ndarray:
-        if model.key not in self._answers:
-            logits, splits = load_logits(self.store, self._evaluation(model)), self.task.splits
-            # of spans, the logits of every token are stored beside them, under other names
-            kind, names = self.task.answer_kind, [name for name in splits if name in logits]
-            self._answers[model.key] = {name: kind.decode(splits[name], logits[name]) for name in names}
-        return self._answers[model.key][split]
-
-    def mean(self, models: Models, split: str, metric: Metric | None = None) -> float:
-        """The score over seeds, in percent."""
-        metric, labels = metric or self.task.metric, self.task.splits[split].labels
-        return 100.0 * float(np.mean([measure(metric, self.answers(model, split), labels) for model in models]))
+        self._evaluation(model)
+        return read_scores(self.store, model)
 
     @cached_property
     def references(self) -> dict[str, Reference]:
@@ -112,25 +94,13 @@ class Evidence:
         raw = [model.pretrained for model in models]
         return [self.references[each.backbone].full[each.seed] for each in raw]
 
-    def contrast(self, *terms: tuple[float, Models, str]) -> Interval:
-        """The interval of a weighted sum of scores; each term is a weight, models and a split."""
-        key = tuple((weight, split, *(model.key for model in models)) for weight, models, split in terms)
-        if key not in self._contrasts:
-            weighted = [Term(w, split, [self.answers(model, split) for model in models]) for w, models, split in terms]
-            labels = {split: self.task.splits[split].labels for _, _, split in terms}
-            self._contrasts[key] = contrast(weighted, labels, self.task.metric)
-        return self._contrasts[key]
-
-    def difference(self, ours: Models, theirs: Models, split: str) -> Interval:
-        return self.contrast((1.0, ours, split), (-1.0, theirs, split))
-
     def gain(self, models: Models, split: str) -> Interval:
-        """Over the full CE model."""
+        """The score minus the full CE model's."""
         return self.difference(models, self.full_models(models), split)
 
     def id_kept(self, models: Models) -> Interval:
-        """ID score minus 95 % of the full CE model's."""
-        return self.contrast((1.0, models, self.id), (-KEEPS_ID, self.full_models(models), self.id))
+        """The ID score minus the share of the full CE model's that must be kept."""
+        return self.difference(models, self.full_models(models), self.id, self.keeps)
 
     @cached_property
     def verdicts(self) -> dict[tuple[str, Place], Verdict]:
@@ -139,10 +109,8 @@ class Evidence:
         for place, points in self.groups.items():
             models = [point.node for point in points]
             # a penalty may have pruned nothing at all: that is no subnetwork to judge
-            if self.ood and points[0].is_pruned and any(self.scores(model)["sparsity"] for model in models):
-                ours, full = (self.mean(side, self.id) for side in (models, self.full_models(models)))
-                gains = {split: self.gain(models, split) for split in self.ood}
-                judged[place] = judge(ours, full, self.id_kept(models), gains, self.alpha)
+            if self.ood and points[0].is_pruned and any(self.report(model)["sparsity"] for model in models):
+                judged[place] = self.verdict(models, self.full_models(models))
         return dict(zip(judged, judge_together(list(judged.values())), strict=True))
 
     @cached_property
@@ -153,12 +121,12 @@ class Evidence:
 class Summary:
     """A series at one place, over its seeds."""
 
-    def __init__(self, evidence: Evidence, points: list[Point]) -> None:
+    def __init__(self, evidence: RecipeEvidence, points: list[Point]) -> None:
         self.point = point = points[0]
         """The first seed's: in all but the seed the others are the same."""
         self.models = [each.node for each in points]
         """One per seed."""
-        reports = [evidence.scores(model) for model in self.models]
+        reports = [evidence.report(model) for model in self.models]
         self.sparsity = float(np.mean([report["sparsity"] for report in reports]))
         """Counted on the masks, mean over seeds."""
         self.steps = float(np.mean([training_steps(model, evidence.store) for model in self.models]))
@@ -201,7 +169,7 @@ def place_name(recipe: Recipe, point: Point, x: float) -> str:
     return ", ".join(parts)
 
 
-def _position(evidence: Evidence, point: Point, report: dict[str, Any]) -> float:
+def _position(evidence: RecipeEvidence, point: Point, report: dict[str, Any]) -> float:
     """On the axis: percent of weights pruned or kept, steps of fine-tuning before the search, or of the search."""
     axis, pruned = evidence.recipe.axis, 100.0 * float(report["sparsity"])
     if axis == "kept":

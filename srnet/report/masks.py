@@ -20,7 +20,7 @@ from srnet.recipes.recipe import Recipe
 from srnet.report.pictures import Picture, draw_mosaic, heat_map, short_name
 
 
-class Matrix(NamedTuple):
+class _Matrix(NamedTuple):
     """A matrix of a mask, packed for counting: eight weights a byte."""
 
     bits: np.ndarray
@@ -28,7 +28,7 @@ class Matrix(NamedTuple):
     size: int
 
 
-Packed = dict[str, Matrix]
+Packed = dict[str, _Matrix]
 """A mask, matrix by matrix."""
 Lines = dict[str, dict[int, Packed]]
 """The masks at one sparsity, by label and seed."""
@@ -36,7 +36,7 @@ Lines = dict[str, dict[int, Packed]]
 
 def pack(mask: Mask) -> Packed:
     bits = {name: np.packbits(tensor.numpy().reshape(-1)) for name, tensor in mask.items()}
-    return {name: Matrix(each, int(np.bitwise_count(each).sum()), mask[name].numel()) for name, each in bits.items()}
+    return {name: _Matrix(each, int(np.bitwise_count(each).sum()), mask[name].numel()) for name, each in bits.items()}
 
 
 def overlap(first: Packed, second: Packed) -> tuple[float, float]:

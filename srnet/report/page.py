@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +16,8 @@ from plotly.offline import get_plotlyjs
 from srnet import __version__
 from srnet.core.errors import shortened
 from srnet.core.files import write_bytes
+from srnet.core.tables import Table, markdown_text
+from srnet.evaluation.verdict import share_text
 from srnet.experiment.identity import describe
 from srnet.report import pictures as panels
 from srnet.report import tables
@@ -81,6 +82,7 @@ def render_page(page: Page) -> str:
         page=page,
         panels=panels,
         tables=tables,
+        share=share_text,
         place=place,
         published=json.loads(published.read_text(encoding="utf-8")),
         settings=lambda results: json.dumps(describe(results.recipe.profile), indent=2),
@@ -91,21 +93,16 @@ def render_page(page: Page) -> str:
 
 
 def render_markdown(page: Page) -> str:
-    parts = [f"# {literal(page.title)}", f"Made by {_code(page.command)} with srnet {__version__}."]
+    parts = [f"# {markdown_text(page.title)}", f"Made by {_code(page.command)} with srnet {__version__}."]
     if page.findings:
         header = ("task", "claim", "answer", "seeds", "difference in points [95 % interval]")
         rows = [[f.task, f.claim.sentence, f.answer, str(f.seeds or ""), "\n".join(f.details)] for f in page.findings]
-        parts += ["## Claims", _table(header, rows, bold="answer")]
+        parts += ["## Claims", Table(header, rows).markdown(bold="answer")]
     for section in page.sections:
-        parts += [f"## {literal(section.title)}", *_section(section)]
+        parts += [f"## {markdown_text(section.title)}", *_section(section)]
     if page.speed:
         parts += ["## Speed", f"![Speed against score]({SPEED})"]
     return "\n\n".join(parts) + "\n"
-
-
-def literal(text: str) -> str:
-    """Text that is shown unchanged: names that users choose may contain markup."""
-    return re.sub(r"[\\`*|]|\b_|_\b|\](?=\()", r"\\\g<0>", text).replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _code(text: str) -> str:
@@ -113,30 +110,21 @@ def _code(text: str) -> str:
     return f"{fence} {text} {fence}" if "`" in text else f"`{text}`"
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]], bold: str = "") -> str:
-    """`bold` is the column that is printed in bold."""
-    lines = [[*map(literal, header)], ["---"] * len(header)]
-    for row in rows:
-        cells = zip(header, (literal(cell).replace("\n", "<br>") for cell in row), strict=True)
-        lines.append([f"**{cell}**" if column == bold else cell for column, cell in cells])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def _section(section: Section) -> list[str]:
     """Of sub-cases those with one level above them (HANS: heuristic and label); the deepest level is in the csv."""
     results = section.results
-    parts = [f"{_code(section.command)}, {results.metric} in percent.", _table(*tables.score_table(results))]
+    parts = [f"{_code(section.command)}, {results.metric} in percent.", tables.score_table(results).markdown()]
     texts = [tables.verdict_line(results), *(f"Warning: {warning}." for warning in results.warnings), *results.notes]
-    parts += map(literal, texts)
+    parts += map(markdown_text, texts)
     for split, title in results.splits.items():
         cases = [case for case in results.summaries[0].groups[split] if case.count(LEVELS) == 1]
         if cases:
             rows = [[s.name, *(str(s.groups[split][case]) for case in cases)] for s in results.summaries]
-            parts += [f"{title}: accuracy by sub-case.", _table(["model", *cases], rows)]
+            parts += [f"{title}: accuracy by sub-case.", Table(["model", *cases], rows).markdown()]
     return parts
 
 
-# --- reports on results: tables, curves, the paper's claims, one page ---
+# --- files ----------------------------------------------------------------------------------------------------------
 
 
 def report_files(*sections: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Pictures as plain data for plotly.js, which `drawings` reads too. Their common style is in page.html."""
+"""Pictures as plain data for plotly.js, and as files drawn with matplotlib. Their common style is in page.html."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Axis = dict[str, Any]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
-class Style(NamedTuple):
+class _Style(NamedTuple):
     """How a line is drawn. Dashes and symbols have the names of plotly.js; without a symbol points are not marked."""
 
     colour: str
@@ -38,26 +38,26 @@ class Style(NamedTuple):
     width: float = 2.0
 
 
-def literal(text: str) -> str:
+def _plotly_text(text: str) -> str:
     """Text that plotly.js shows unchanged: it parses some HTML tags and entities, but not `&quot;`."""
     return escape(text, quote=False).replace("\n", "<br>")
 
 
-def panel(title: str, x_axis: Axis, y_axis: Axis, traces: list[Trace], height: int = 470) -> Picture:
-    layout = {"title": {"text": literal(title)}, "xaxis": x_axis, "yaxis": y_axis, "height": height}
+def _panel(title: str, x_axis: Axis, y_axis: Axis, traces: list[Trace], height: int = 470) -> Picture:
+    layout = {"title": {"text": _plotly_text(title)}, "xaxis": x_axis, "yaxis": y_axis, "height": height}
     return {"data": traces, "layout": layout}
 
 
-def line(label: str, x: Sequence[float], y: Sequence[float], notes: Sequence[str], style: Style) -> Trace:
+def _line(label: str, x: Sequence[float], y: Sequence[float], notes: Sequence[str], style: _Style) -> Trace:
     """`notes` are shown when the mouse is over a point."""
     return {
-        "type": "scatter", "x": list(x), "y": list(y), "name": literal(label), "legendgroup": label,
-        "text": [*map(literal, notes)], "mode": "lines+markers" if style.symbol else "lines",
+        "type": "scatter", "x": list(x), "y": list(y), "name": _plotly_text(label), "legendgroup": label,
+        "text": [*map(_plotly_text, notes)], "mode": "lines+markers" if style.symbol else "lines",
         "line": {"color": style.colour, "dash": style.dash, "width": style.width}, "marker": {"symbol": style.symbol},
     }  # fmt: skip
 
 
-def band(line: Trace, sd: Sequence[float]) -> Trace:
+def _band(line: Trace, sd: Sequence[float]) -> Trace:
     """One standard deviation around a line: its outline, from left to right above and back below."""
     x, above, below = line["x"], *([y + sign * each for y, each in zip(line["y"], sd, strict=True)] for sign in (1, -1))
     return {
@@ -73,17 +73,17 @@ def heat_map(
 ) -> Picture:  # fmt: skip
     """Percentages, from 0 to 100; None leaves a cell empty. `unit` follows a number when the mouse is over it."""
     trace = {
-        "type": "heatmap", "x": [*map(literal, columns)], "y": [*map(literal, rows)], "z": cells, "zmin": 0,
+        "type": "heatmap", "x": [*map(_plotly_text, columns)], "y": [*map(_plotly_text, rows)], "z": cells, "zmin": 0,
         "zmax": 100, "colorscale": [[at / (len(colours) - 1), colour] for at, colour in enumerate(colours)],
         "text": [["" if value is None else f"{value:.{digits}f}" for value in row] for row in cells],
         "hovertemplate": "%{y}<br>%{x}<br>%{z:.1f}" + unit + "<extra></extra>",
     }  # fmt: skip
     axis = {"type": "category", "showgrid": False}
     x_axis, y_axis = {**axis, "tickangle": -35}, {**axis, "autorange": "reversed"}
-    return {**panel(title, x_axis, y_axis, [trace], 190 + 24 * len(rows)), "min_width": 220 + 46 * len(columns)}
+    return {**_panel(title, x_axis, y_axis, [trace], 190 + 24 * len(rows)), "min_width": 220 + 46 * len(columns)}
 
 
-# --- the pictures of a figure: score over sparsity (or start, or length), and accuracy by sub-case, one per split ---
+# --- the pictures of a figure: score over sparsity, start or length, and accuracy by sub-case, one per split ---
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
 LEVEL_DASHES = ("dot", "dashdot", "longdashdot")
@@ -97,9 +97,9 @@ TITLES = {
 }
 
 
-def styles(points: Sequence[Point]) -> dict[str, Style]:
+def styles(points: Sequence[Point]) -> dict[str, _Style]:
     """By label. A distilled series has the colour of the same one without a teacher; when colours run out, dashes."""
-    found: dict[str, Style] = {}
+    found: dict[str, _Style] = {}
     places: dict[tuple[object, bool], int] = {}
     taken: set[int] = set()
     for point in {point.label: point for point in points}.values():
@@ -111,7 +111,7 @@ def styles(points: Sequence[Point]) -> dict[str, Style]:
         taken.add(place)
         colour, symbol = COLOURS[place % len(COLOURS)], SYMBOLS[place % len(SYMBOLS)]
         dashed = distilled or place >= len(COLOURS)
-        found[point.label] = Style(colour, "dash", f"{symbol}-open") if dashed else Style(colour, "solid", symbol)
+        found[point.label] = _Style(colour, "dash", f"{symbol}-open") if dashed else _Style(colour, "solid", symbol)
     return found
 
 
@@ -138,9 +138,9 @@ def curves(results: Results) -> list[Picture]:
         traces = _model_lines(summaries, split, columns, ends)
         for (name, own), dash in zip((results.constant | results.theory).items(), LEVEL_DASHES, strict=False):
             note = f"{name} {own[split]:.1f}"
-            traces.append(line(name, ends, [own[split]] * 2, [note] * 2, Style("#777777", dash, width=1.0)))
+            traces.append(_line(name, ends, [own[split]] * 2, [note] * 2, _Style("#777777", dash, width=1.0)))
         long_legend = max(0, len({s.label for s in summaries}) - 7)  # it takes its room from the picture
-        pictures.append(panel(title, x_axis, y_axis, traces, 470 + 14 * long_legend))
+        pictures.append(_panel(title, x_axis, y_axis, traces, 470 + 14 * long_legend))
     return pictures
 
 
@@ -148,7 +148,7 @@ def _x_axis(results: Results, table: Sequence[Summary]) -> Axis:
     axis: Axis = {"title": {"text": TITLES[results.recipe.axis]}}
     if table:
         axis["title"] = {"text": f"{100 * table[0].sparsity:.0f} % sparse"}
-        axis |= {"tickvals": [*range(len(table))], "ticktext": [literal(summary.label) for summary in table]}
+        axis |= {"tickvals": [*range(len(table))], "ticktext": [_plotly_text(summary.label) for summary in table]}
     elif results.recipe.axis == "kept":
         pruned = [s for s in results.summaries if s.point.is_pruned]
         sparsities = {s.sparsity if s.point.place.speedup else s.point.place.sparsity for s in pruned}
@@ -173,11 +173,11 @@ def _model_lines(summaries: list[Summary], split: str, columns: dict[str, float]
         series = sorted((s for s in summaries if s.point.label == label), key=lambda s: s.x)
         x = [columns.get(label, summary.x) for summary in series]
         if not series[0].point.is_pruned:  # a full model has nothing to vary: a level across the panel
-            series, x, style = series * 2, ends, Style(style.colour, "dash")
+            series, x, style = series * 2, ends, _Style(style.colour, "dash")
         scores, notes = [s.scores[split] for s in series], [_notes(s, split) for s in series]
-        drawn, sd = line(series[0].label, x, [s.mean for s in scores], notes, style), [s.sd for s in scores]
+        drawn, sd = _line(series[0].label, x, [s.mean for s in scores], notes, style), [s.sd for s in scores]
         if len(x) > 1:
-            traces.append(band(drawn, sd))
+            traces.append(_band(drawn, sd))
         else:
             drawn["error_y"] = {"type": "data", "array": sd}
         traces.append(drawn)
@@ -207,9 +207,9 @@ def searches(results: Results) -> list[Picture]:
         for search, colour in zip(results.searches, cycle(COLOURS), strict=False):
             scores = search.scores[split]
             notes = [f"{search.start}\nstep {s}: {score:.1f}" for s, score in zip(search.steps, scores, strict=True)]
-            traces.append(line(search.start, search.steps, scores, notes, Style(colour, symbol="circle")))
+            traces.append(_line(search.start, search.steps, scores, notes, _Style(colour, symbol="circle")))
         x_axis, y_axis = ({"title": {"text": text}} for text in ("steps of the search", f"{results.metric} (%)"))
-        pictures.append(panel(f"{split}, during the search", x_axis, y_axis, traces))
+        pictures.append(_panel(f"{split}, during the search", x_axis, y_axis, traces))
     return pictures
 
 
@@ -223,7 +223,7 @@ def sub_cases(results: Results) -> list[Picture]:
     return pictures
 
 
-# --- pictures as files, drawn with matplotlib: the curves of the page for a paper, and the mosaic of a mask ---
+# --- pictures as files: the curves of the page for a paper, and the mosaic of a mask ---
 
 MARKERS = dict(zip(("", *SYMBOLS), ("", "o", "s", "^", "D", "v", "P", "X"), strict=True))
 BLOCKS = 32
@@ -234,7 +234,7 @@ DASHES: dict[str, Any] = {
 
 
 def draw_curves(results: Results) -> dict[str, bytes]:
-    """As `png` and `pdf`: one panel for ID, one for each OOD split. Bands are one standard deviation over seeds."""
+    """The curves as `png` and `pdf`: a panel for ID and for each OOD split. Bands are one standard deviation."""
     pictures, recipe, seeds = curves(results), results.recipe, len(results.recipe.seeds)
     figure = Figure(figsize=(5.2 * len(pictures), 4.6), layout="constrained")
     (axes,) = figure.subplots(1, len(pictures), squeeze=False, sharey=True)
@@ -242,7 +242,7 @@ def draw_curves(results: Results) -> dict[str, bytes]:
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(3, len(handles)), frameon=False)
     axes[0].set_ylabel(f"{results.metric} (%)")
     heading = f"{recipe.title or recipe.name}: {recipe.task.name}, {seeds} seed{'s' if seeds > 1 else ''}"
-    figure.suptitle(textwrap.fill(_literal(heading), 50 * len(pictures)))  # about as wide as a panel
+    figure.suptitle(textwrap.fill(_matplotlib_text(heading), 50 * len(pictures)))  # about as wide as a panel
     png = _saved(figure, "png", dpi=150)
     figure.set_layout_engine("none")  # it is laid out now, and that takes most of the time
     # without a date the same results give the same bytes
@@ -255,13 +255,13 @@ def _saved(figure: Figure, format: str, **options: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _literal(text: str) -> str:
+def _matplotlib_text(text: str) -> str:
     """Text that matplotlib shows unchanged: what is between two dollar signs would be parsed as a formula."""
     return shortened(unescape(text)).replace("$", r"\$")
 
 
 def _draw(axis: Any, picture: Picture) -> dict[str, Any]:
-    """What the legend needs: the lines, by label."""
+    """Draw a picture; returns the lines for the legend, by label."""
     x_axis, handles = picture["layout"]["xaxis"], {}
     for trace in picture["data"]:
         if "fill" in trace:
@@ -272,14 +272,14 @@ def _draw(axis: Any, picture: Picture) -> dict[str, Any]:
         look["marker"] = MARKERS[symbol.removesuffix("-open")]
         look["markerfacecolor"] = "white" if symbol.endswith("-open") else colour
         sd = trace.get("error_y", {}).get("array")
-        handles[_literal(trace["name"])] = axis.errorbar(trace["x"], trace["y"], sd, **look)
-    axis.set_title(_literal(picture["layout"]["title"]["text"]))
+        handles[_matplotlib_text(trace["name"])] = axis.errorbar(trace["x"], trace["y"], sd, **look)
+    axis.set_title(_matplotlib_text(picture["layout"]["title"]["text"]))
     axis.set_xlabel(x_axis["title"]["text"])
     axis.margins(x=0.0)  # the levels reach beyond the points
     axis.set_xscale(x_axis.get("type", "linear"))
     if "tickvals" in x_axis:
         turned = {} if x_axis.get("type") == "log" else {"rotation": 25, "ha": "right", "fontsize": 8}
-        axis.set_xticks(x_axis["tickvals"], map(_literal, x_axis["ticktext"]), **turned)
+        axis.set_xticks(x_axis["tickvals"], map(_matplotlib_text, x_axis["ticktext"]), **turned)
         axis.minorticks_off()
     axis.grid(color="#e5e5e5", linewidth=0.8)
     axis.set_axisbelow(True)

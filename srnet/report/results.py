@@ -1,4 +1,4 @@
-"""Notes on a figure: its reference, its costs, its bias models. Warnings: reasons to doubt a gain."""
+"""The results of a recipe: rows for a csv, notes on what is compared with what, warnings about doubtful gains."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import numpy as np
 
 from srnet.core.errors import shortened
 from srnet.core.files import read_json, spreadsheet_cell
+from srnet.evaluation import MIN_SEEDS
 from srnet.evaluation.metrics import measure
 from srnet.evaluation.significance import Interval, Term, contrast, holm
-from srnet.evaluation.verdict import ALPHA, MIN_SEEDS
-from srnet.experiment.compute import bias_predictions
+from srnet.evaluation.verdict import ALPHA
 from srnet.experiment.estimate import training_steps
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import ModelNode
 from srnet.experiment.nodes.objectives import Objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune
-from srnet.experiment.store import Store
+from srnet.experiment.store import Store, bias_predictions
 from srnet.recipes.paradigms import Point, Start, search_behind
 from srnet.recipes.recipe import Reference
-from srnet.report.evidence import Evidence, Models, Summary
+from srnet.report.evidence import Models, RecipeEvidence, Summary
 
 BEATS_BIAS_BY = 2.0
 """Points by which a full model should beat its bias model on ID: else it has learned little beside the shortcut."""
@@ -37,182 +37,42 @@ SOME_GAIN = 0.5
 """Points from which a gain by one metric and none by the other are a disagreement."""
 NAMED = 3
 """How many subnetworks a warning names."""
-
-
-def notes_about(evidence: Evidence) -> list[str]:
-    notes = [*_reference_notes(evidence), *_cost_notes(evidence)]
-    notes += [f"{name}: {node.features}" for name, node in evidence.bias_models.items()]
-    return [shortened(note, len(note)) for note in (*notes, *evidence.task.notes)]
-
-
-def _reference_notes(evidence: Evidence) -> list[str]:
-    """Which full CE model is meant, where there are two of them, and whether the usual one was trained long enough."""
-    notes = []
-    pruned = {point.backbone for point in evidence.recipe.points if point.is_pruned}
-    for backbone, reference in evidence.recipe.references.items():
-        if reference.controls:
-            notes.append(
-                f'"Full CE model" means {evidence.references[backbone].label}: of the full model and its control, '
-                f"trained as long as the longest search, it scores higher on ID {evidence.id}."
-            )
-            notes += _longer_training(evidence, reference)
-        elif evidence.recipe.control and backbone in pruned:
-            notes.append(f"{reference.label} is trained as long as the longest search, and needs no control.")
-    return notes
-
-
-def _longer_training(evidence: Evidence, reference: Reference) -> list[str]:
-    """What it changes, if that is certain on some split."""
-    controls, full = list(reference.controls.values()), list(reference.full.values())
-    changes = {split: evidence.difference(controls, full, split) for split in evidence.splits}
-    either_way = holm([min(change.p_above(), change.p_below()) for change in changes.values()])
-    if evidence.seeds < MIN_SEEDS or min(either_way) >= ALPHA:
-        return []
-    figures = ", ".join(f"{evidence.splits[split]} {interval}" for split, interval in changes.items())
-    if changes[evidence.id].p_above() < ALPHA:
-        return [f"The full model was undertrained: trained as long as the longest search, it changes by {figures}."]
-    return [f"Trained as long as the longest search, the full model changes by {figures}."]
-
-
-def _cost_notes(evidence: Evidence) -> list[str]:
-    """For every start found by early stopping: what it saved and what it lost, against a start at the end."""
-    pairs: dict[tuple[Prune, Objective | None], dict[Start | None, Summary]] = {}
-    for summary in evidence.summaries:
-        point = summary.point
-        if point.paradigm == "a" and point.search:
-            search = replace(point.search, parent=point.search.pretrained)  # the same, whatever it starts from
-            after = point.node.objective if isinstance(point.node, FineTune) else None
-            pairs.setdefault((search, after), {})[point.place.start] = summary
-    both = [starts for starts in pairs.values() if {"auto", 1.0} <= starts.keys()]
-    return [_cost_note(evidence, starts["auto"], starts[1.0]) for starts in both]
-
-
-def _cost_note(evidence: Evidence, early: Summary, late: Summary) -> str:
-    steps = [[_steps_before(model, evidence.store) for model in each.models] for each in (early, late)]
-    saved = f"{np.mean(steps[0]):.0f} of {np.mean(steps[1]):.0f} steps of fine-tuning"
-    share = 100.0 * (1.0 - early.steps / late.steps)
-    lost = [f"{evidence.splits[s]} {evidence.difference(early.models, late.models, s)}" for s in evidence.splits]
-    return (
-        f"Early stopping began the search after {saved}, which saves {share:.0f} % of all training steps. "
-        f"Against a start at the end: {', '.join(lost)}."
-    )
-
-
-def _steps_before(model: ModelNode, store: Store) -> int:
-    search = search_behind(model)
-    return training_steps(search.parent, store) if search else 0
-
-
-def warnings_about(evidence: Evidence, majority: Mapping[str, float]) -> list[str]:
-    if not evidence.task.answer_kind.has_classes:
-        return []
-    judged = [summary for summary in evidence.summaries if summary.verdict is not None]
-    low = [each.name for each in judged if _below_majority(each, majority)]
-    disputed = [each.name for each in judged if _metrics_disagree(evidence, each.models)]
-    return [
-        *(w for backbone, bias in evidence.recipe.bias_models.items() for w in _about_full(evidence, backbone, bias)),
-        *_about_subnetworks(low, "better than the full CE model OOD, but no better than the majority class"),
-        *_about_subnetworks(disputed, "accuracy and F1 disagree about the OOD gain"),
-    ]
-
-
-def _about_full(evidence: Evidence, backbone: str, bias: Bias) -> list[str]:
-    found, models = [], list(evidence.references[backbone].full.values())
-    name = "the full CE model" + ("" if backbone == evidence.recipe.profile.backbone else f" on {backbone}")
-    follows = _follows_shortcut(evidence, bias, models)
-    if follows and all(each.low <= 0.0 for each in follows.values()):
-        falls = "does not fall" if all(each.high < FOLLOWS for each in follows.values()) else "may not fall"
-        differences = ", ".join(f"{each} on {split}" for split, each in follows.items())
-        found.append(
-            f"{name} {falls} for the shortcut: its OOD accuracy where the bias model is right minus where it is wrong "
-            f"is {differences}; a gain over it need not be robustness against this shortcut"
-        )
-    lead = evidence.mean(models, evidence.id) - evidence.bias_scores(bias)[evidence.id]
-    if lead < BEATS_BIAS_BY:
-        beats = "barely beats" if lead > 0.0 else "does not beat"
-        found.append(f"{name} {beats} its bias model on ID {evidence.id}: {lead:+.1f} points")
-    return found
-
-
-def _follows_shortcut(evidence: Evidence, bias: Bias, models: Models) -> dict[str, Interval]:
-    """Accuracy where the bias model is right minus accuracy where it is wrong, by OOD set.
-
-    Sets are not pooled: one that is easier and has more rows on one side would decide. Those on which the bias model is
-    always right or always wrong are left out.
-    """
-    found = {}
-    for split in evidence.ood:
-        labels = evidence.task.splits[split].labels
-        # in the order of the split, as they were stored: ids of test examples need not be unique
-        logits = bias_predictions(evidence.store, bias, split).log_probs
-        right = evidence.task.answer_kind.decode(evidence.task.splits[split], logits) == labels
-        sides = {"shortcut right": (1.0, right), "shortcut wrong": (-1.0, ~right)}
-        if right.any() and not right.all():
-            answers = [evidence.answers(model, split) for model in models]
-            terms = [Term(weight, name, [each[rows] for each in answers]) for name, (weight, rows) in sides.items()]
-            found[split] = contrast(terms, {name: labels[rows] for name, (_, rows) in sides.items()}, "accuracy")
-    return found
-
-
-def _below_majority(summary: Summary, majority: Mapping[str, float]) -> bool:
-    gained = [s for s, gain in summary.verdict.gains.items() if gain.difference >= NO_GAIN] if summary.verdict else []
-    return any(summary.scores[split].mean <= majority[split] for split in gained)
-
-
-def _metrics_disagree(evidence: Evidence, models: Models) -> bool:
-    sides, pairs = (models, evidence.full_models(models)), []
-    for split in evidence.ood:
-        ours, full = ([evidence.mean(side, split, metric) for metric in ("accuracy", "f1")] for side in sides)
-        pairs.append([ours[0] - full[0], ours[1] - full[1]])
-    return any(max(map(abs, pair)) >= SOME_GAIN and min(pair) < NO_GAIN and max(pair) > -NO_GAIN for pair in pairs)
-
-
-def _about_subnetworks(names: Sequence[str], problem: str) -> list[str]:
-    """One warning for all of them: a few by their names, many by their number as well."""
-    if len(names) < 2:
-        return [f"{name}: {problem}" for name in names]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return [f"{len(names)} subnetworks ({'; '.join(names[:NAMED])}{more}): {problem}"]
-
-
-# --- what came out of a recipe: one row per number, summaries over seeds, a verdict for every subnetwork ---
-
 SHORT_KEY = 12
 """Letters of a key that are printed to be typed."""
 
 
 class Results:
-    """What came out of a recipe that was executed."""
+    """The results of a recipe that was executed."""
 
-    def __init__(self, evidence: Evidence) -> None:
+    def __init__(self, evidence: RecipeEvidence) -> None:
         task, self.recipe, self.summaries = evidence.task, evidence.recipe, evidence.summaries
         self.metric, self.ood_splits = task.metric, evidence.ood
         self.splits = evidence.splits
         """The scored splits, each with its kind: ID dev, OOD hans."""
         self.rows = [row for point in self.recipe.points for row in _rows(evidence, point)]
-        """Of results.csv."""
-        measured = evidence.scores(self.summaries[0].models[0])["splits"]
+        """The rows of results.csv."""
+        measured = evidence.report(self.summaries[0].models[0])["splits"]
         majority = {split: measured[split]["majority"][task.metric] for split in task.scored}
         self.constant = {"majority class" if task.answer_kind.has_classes else "constant answer": majority}
         """Scores of the constant answer by its name and by split."""
         self.bias_models = {name: evidence.bias_scores(node) for name, node in evidence.bias_models.items()}
-        """Those of the shortcut alone, for each bias model of the recipe."""
+        """Scores of the shortcut alone, by bias model of the recipe and by split."""
         self.theory = {
             name: {s: 100.0 * measure(task.metric, each, task.splits[s].labels) for s, each in answers.items()}
             for name, answers in task.ideal.items()
         }
-        """Those of ideal classifiers, on the same examples."""
+        """Scores of ideal classifiers on the same examples, by name and by split."""
         self.searches = _search_logs(evidence) if self.recipe.axis == "start" else []
         """How the searches went, where the figure is about when they start."""
         self.page_command = _page_command(evidence)
-        """What opens two models of the figure side by side, if two can be compared."""
-        self.notes = notes_about(evidence)
-        self.warnings = warnings_about(evidence, majority)
-        """Why the gains of this figure may not be what they look like."""
+        """The command that opens two models of the figure side by side; empty if there are no two to compare."""
+        self.notes = _notes(evidence)
+        self.warnings = _warnings(evidence, majority)
+        """Reasons to doubt the gains of this figure."""
 
 
-def _page_command(evidence: Evidence) -> str:
-    """For the subnetwork that gains most out of distribution, and its full CE model; the first seed's."""
+def _page_command(evidence: RecipeEvidence) -> str:
+    """The command for the subnetwork that gains most out of distribution and its full CE model, of the first seed."""
     gains = {
         each.models[0]: min(gain.difference for gain in each.verdict.gains.values())
         for each in evidence.summaries
@@ -225,7 +85,7 @@ def _page_command(evidence: Evidence) -> str:
     return shlex.join(["srnet", "page", *keys])
 
 
-class SearchLog(NamedTuple):
+class _SearchLog(NamedTuple):
     """How the searches from one start went, mean over seeds."""
 
     start: str
@@ -234,7 +94,7 @@ class SearchLog(NamedTuple):
     """By split, at each of the steps."""
 
 
-def _search_logs(evidence: Evidence) -> list[SearchLog]:
+def _search_logs(evidence: RecipeEvidence) -> list[_SearchLog]:
     names = {evidence.id: "eval_score", **{split: f"trace/{split}" for split in evidence.ood}}
     found = []
     for points in evidence.groups.values():
@@ -247,8 +107,11 @@ def _search_logs(evidence: Evidence) -> list[SearchLog]:
         steps, start = sorted(set.intersection(*map(set, logs))), points[0].place.start
         scores = {s: [float(np.mean([log[step][names[s]] for log in logs])) for step in steps] for s in names}
         label = "from " + ("early stopping" if start == "auto" else f"{100 * (start or 0.0):g} % of fine-tuning")
-        found += [SearchLog(label, steps, scores)] if steps else []
+        found += [_SearchLog(label, steps, scores)] if steps else []
     return found
+
+
+# --- results.csv -----------------------------------------------------------------------------------------------------
 
 
 def csv_text(results: Sequence[Results]) -> str:
@@ -260,9 +123,9 @@ def csv_text(results: Sequence[Results]) -> str:
     return buffer.getvalue()
 
 
-def _rows(evidence: Evidence, point: Point) -> list[dict[str, Any]]:
+def _rows(evidence: RecipeEvidence, point: Point) -> list[dict[str, Any]]:
     """Everything that was measured of one model. The keys are the columns of results.csv."""
-    search, place, report = point.search, point.place, evidence.scores(point.node)
+    search, place, report = point.search, point.place, evidence.report(point.node)
     model = {
         "recipe": evidence.recipe.name,
         "task": evidence.task.name,
@@ -296,3 +159,145 @@ def _objective_of(node: ModelNode) -> str:
     if isinstance(node, Moment):
         return node.trajectory.objective.name
     return node.objective.name if isinstance(node, FineTune) else ""
+
+
+# --- notes -----------------------------------------------------------------------------------------------------------
+
+
+def _notes(evidence: RecipeEvidence) -> list[str]:
+    notes = [*_reference_notes(evidence), *_cost_notes(evidence)]
+    notes += [f"{name}: {node.features}" for name, node in evidence.bias_models.items()]
+    return [shortened(note, len(note)) for note in (*notes, *evidence.task.notes)]
+
+
+def _reference_notes(evidence: RecipeEvidence) -> list[str]:
+    """Which full CE model is meant, where there are two of them, and whether the usual one was trained long enough."""
+    notes = []
+    pruned = {point.backbone for point in evidence.recipe.points if point.is_pruned}
+    for backbone, reference in evidence.recipe.references.items():
+        if reference.controls:
+            notes.append(
+                f'"Full CE model" means {evidence.references[backbone].label}: of the full model and its control, '
+                f"trained as long as the longest search, it scores higher on ID {evidence.id}."
+            )
+            notes += _longer_training(evidence, reference)
+        elif evidence.recipe.control and backbone in pruned:
+            notes.append(f"{reference.label} is trained as long as the longest search, and needs no control.")
+    return notes
+
+
+def _longer_training(evidence: RecipeEvidence, reference: Reference) -> list[str]:
+    """What it changes, if that is certain on some split."""
+    controls, full = list(reference.controls.values()), list(reference.full.values())
+    changes = {split: evidence.difference(controls, full, split) for split in evidence.splits}
+    either_way = holm([min(change.p_above(), change.p_below()) for change in changes.values()])
+    if evidence.seeds < MIN_SEEDS or min(either_way) >= ALPHA:
+        return []
+    figures = ", ".join(f"{evidence.splits[split]} {interval}" for split, interval in changes.items())
+    if changes[evidence.id].p_above() < ALPHA:
+        return [f"The full model was undertrained: trained as long as the longest search, it changes by {figures}."]
+    return [f"Trained as long as the longest search, the full model changes by {figures}."]
+
+
+def _cost_notes(evidence: RecipeEvidence) -> list[str]:
+    """For every start found by early stopping: what it saved and what it lost, against a start at the end."""
+    pairs: dict[tuple[Prune, Objective | None], dict[Start | None, Summary]] = {}
+    for summary in evidence.summaries:
+        point = summary.point
+        if point.paradigm == "a" and point.search:
+            search = replace(point.search, parent=point.search.pretrained)  # the same, whatever it starts from
+            after = point.node.objective if isinstance(point.node, FineTune) else None
+            pairs.setdefault((search, after), {})[point.place.start] = summary
+    both = [starts for starts in pairs.values() if {"auto", 1.0} <= starts.keys()]
+    return [_cost_note(evidence, starts["auto"], starts[1.0]) for starts in both]
+
+
+def _cost_note(evidence: RecipeEvidence, early: Summary, late: Summary) -> str:
+    steps = [[_steps_before(model, evidence.store) for model in each.models] for each in (early, late)]
+    saved = f"{np.mean(steps[0]):.0f} of {np.mean(steps[1]):.0f} steps of fine-tuning"
+    share = 100.0 * (1.0 - early.steps / late.steps)
+    lost = [f"{evidence.splits[s]} {evidence.difference(early.models, late.models, s)}" for s in evidence.splits]
+    return (
+        f"Early stopping began the search after {saved}, which saves {share:.0f} % of all training steps. "
+        f"Against a start at the end: {', '.join(lost)}."
+    )
+
+
+def _steps_before(model: ModelNode, store: Store) -> int:
+    search = search_behind(model)
+    return training_steps(search.parent, store) if search else 0
+
+
+# --- warnings --------------------------------------------------------------------------------------------------------
+
+
+def _warnings(evidence: RecipeEvidence, majority: Mapping[str, float]) -> list[str]:
+    if not evidence.task.answer_kind.has_classes:
+        return []
+    judged = [summary for summary in evidence.summaries if summary.verdict is not None]
+    low = [each.name for each in judged if _below_majority(each, majority)]
+    disputed = [each.name for each in judged if _metrics_disagree(evidence, each.models)]
+    return [
+        *(w for backbone, bias in evidence.recipe.bias_models.items() for w in _about_full(evidence, backbone, bias)),
+        *_about_subnetworks(low, "better than the full CE model OOD, but no better than the majority class"),
+        *_about_subnetworks(disputed, "accuracy and F1 disagree about the OOD gain"),
+    ]
+
+
+def _about_full(evidence: RecipeEvidence, backbone: str, bias: Bias) -> list[str]:
+    found, models = [], list(evidence.references[backbone].full.values())
+    name = "the full CE model" + ("" if backbone == evidence.recipe.profile.backbone else f" on {backbone}")
+    follows = _follows_shortcut(evidence, bias, models)
+    if follows and all(each.low <= 0.0 for each in follows.values()):
+        falls = "does not fall" if all(each.high < FOLLOWS for each in follows.values()) else "may not fall"
+        differences = ", ".join(f"{each} on {split}" for split, each in follows.items())
+        found.append(
+            f"{name} {falls} for the shortcut: its OOD accuracy where the bias model is right minus where it is wrong "
+            f"is {differences}; a gain over it need not be robustness against this shortcut"
+        )
+    lead = evidence.mean(models, evidence.id) - evidence.bias_scores(bias)[evidence.id]
+    if lead < BEATS_BIAS_BY:
+        beats = "barely beats" if lead > 0.0 else "does not beat"
+        found.append(f"{name} {beats} its bias model on ID {evidence.id}: {lead:+.1f} points")
+    return found
+
+
+def _follows_shortcut(evidence: RecipeEvidence, bias: Bias, models: Models) -> dict[str, Interval]:
+    """Accuracy where the bias model is right minus accuracy where it is wrong, by OOD set.
+
+    Sets are not pooled: one that is easier and has more rows on one side would decide. Those on which the bias model is
+    always right or always wrong are left out.
+    """
+    found = {}
+    for split in evidence.ood:
+        labels = evidence.task.splits[split].labels
+        # in the order of the split, as they were stored: ids of test examples need not be unique
+        logits = bias_predictions(evidence.store, bias.key, split).log_probs
+        right = evidence.task.answer_kind.decode(evidence.task.splits[split], logits) == labels
+        sides = {"shortcut right": (1.0, right), "shortcut wrong": (-1.0, ~right)}
+        if right.any() and not right.all():
+            answers = [evidence.answers(model, split) for model in models]
+            terms = [Term(weight, name, [each[rows] for each in answers]) for name, (weight, rows) in sides.items()]
+            found[split] = contrast(terms, {name: labels[rows] for name, (_, rows) in sides.items()}, "accuracy")
+    return found
+
+
+def _below_majority(summary: Summary, majority: Mapping[str, float]) -> bool:
+    gained = [s for s, gain in summary.verdict.gains.items() if gain.difference >= NO_GAIN] if summary.verdict else []
+    return any(summary.scores[split].mean <= majority[split] for split in gained)
+
+
+def _metrics_disagree(evidence: RecipeEvidence, models: Models) -> bool:
+    sides, pairs = (models, evidence.full_models(models)), []
+    for split in evidence.ood:
+        ours, full = ([evidence.mean(side, split, metric) for metric in ("accuracy", "f1")] for side in sides)
+        pairs.append([ours[0] - full[0], ours[1] - full[1]])
+    return any(max(map(abs, pair)) >= SOME_GAIN and min(pair) < NO_GAIN and max(pair) > -NO_GAIN for pair in pairs)
+
+
+def _about_subnetworks(names: Sequence[str], problem: str) -> list[str]:
+    """One warning for all of them: a few by their names, many by their number as well."""
+    if len(names) < 2:
+        return [f"{name}: {problem}" for name in names]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return [f"{len(names)} subnetworks ({'; '.join(names[:NAMED])}{more}): {problem}"]

@@ -1,33 +1,20 @@
-"""The same tables for the terminal, for Markdown and for the page; the verdict in one line."""
+"""The tables of a report, for the terminal, Markdown and the page; the verdict in one line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from rich.table import Table as TerminalTable
-from rich.text import Text
-
-from srnet.evaluation.verdict import ALPHA, MIN_SEEDS, Verdict, seeds_in_words
+from srnet.core.tables import Table
+from srnet.evaluation import MIN_SEEDS
+from srnet.evaluation.verdict import ALPHA, Verdict, seeds_in_words, share_text
 from srnet.report.claims import Finding
 from srnet.report.evidence import Summary
 from srnet.report.results import Results
 
-COMPARED = ["ID kept", "ID minus 95 % of full CE model [95 %]", "OOD minus full CE model [95 %]", "SRNet?"]
-"""How a subnetwork compares with the full CE model."""
-
-
-class Table(NamedTuple):
-    """Plain text. A cell may have several lines."""
-
-    header: list[str]
-    rows: list[list[str]]
-
 
 def score_table(results: Results, names: Sequence[str] = ()) -> Table:
     """One row per model, then the baselines. `names` are shorter names of the models."""
-    # without OOD data nothing is an SRNet
-    columns = COMPARED if results.ood_splits else ["ID minus full CE model [95 %]"]
+    columns = _compared(results)
     rows = []
     for summary, name in zip(results.summaries, names or [s.name for s in results.summaries], strict=True):
         scores = [str(summary.scores[split]) for split in results.splits]
@@ -39,33 +26,42 @@ def score_table(results: Results, names: Sequence[str] = ()) -> Table:
         rows.append([name, f"{100 * summary.sparsity:.2f} %", *scores, *compared, f"{summary.steps:,.0f}"])
     for name, own in (results.constant | results.bias_models | results.theory).items():
         rows.append([name, "", *(f"{own[split]:.1f}" for split in results.splits), *[""] * (len(columns) + 1)])
-    return Table(["model", "sparsity", *results.splits.values(), *columns, "training steps"], rows)
+    header = ["model", "sparsity", *results.splits.values(), *columns, "training steps"]
+    return Table(header, rows, soft=range(len(results.summaries), len(rows)))
 
 
-def results_table(results: Results) -> TerminalTable:
-    """Without the intervals, for which a terminal is too narrow."""
-    title = f"{results.recipe.name}: {results.recipe.task.name}, {results.metric} (%)"
-    table = TerminalTable(title=Text(title), title_justify="left")
+def _compared(results: Results) -> list[str]:
+    """The columns that compare a subnetwork with the full CE model. Without OOD data nothing is an SRNet."""
+    if not results.ood_splits:
+        return ["ID minus full CE model [95 %]"]
+    kept = f"ID minus {share_text(results.recipe.keeps)} of full CE model [95 %]"
+    return ["ID kept", kept, "OOD minus full CE model [95 %]", "SRNet?"]
+
+
+def results_table(results: Results) -> Table:
+    """The scores without the intervals, for which a terminal is too narrow."""
     by_sparsity = results.recipe.axis in ("sparsity", "kept")  # which has a column of its own
-    header, rows = score_table(results, [s.label for s in results.summaries] if by_sparsity else ())
-    columns = [*range(2 + len(results.splits)), -2]
-    for column in columns:
-        table.add_column(Text(header[column]), justify="left" if column in (0, -2) else "right")
-    for index, row in enumerate(rows):
-        style = "dim" if index >= len(results.summaries) else None
-        table.add_row(*(Text(row[column]) for column in columns), style=style)
-    return table
+    table = score_table(results, [s.label for s in results.summaries] if by_sparsity else ())
+    shown = [*range(2 + len(results.splits)), -2]
+    return Table(
+        [table.columns[column] for column in shown],
+        [[row[column] for column in shown] for row in table.rows],
+        f"{results.recipe.name}: {results.recipe.task.name}, {results.metric} (%)",
+        texts=(0, len(shown) - 1),
+        soft=table.soft,
+    )
 
 
-def findings_table(findings: Sequence[Finding]) -> TerminalTable:
-    levels = {finding.alpha for finding in findings if finding.parts} - {ALPHA}
-    tested = f"Answers are tested at a one-sided level of {min(levels):.2g}; intervals are of 95 %." if levels else None
-    table = TerminalTable("task", "claim", "answer", "figures", show_lines=True, caption=tested, caption_justify="left")
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """Every claim with its answer and the differences that it rests on."""
+    levels = {finding.alpha for finding in findings if finding.conditions} - {ALPHA}
+    tested = f"Answers are tested at a one-sided level of {min(levels):.2g}; intervals are of 95 %." if levels else ""
+    rows = []
     for finding in findings:
         seeds = [f"{finding.seeds} seeds"] if finding.seeds > 1 else []
-        statement, figures = f"{finding.claim.name}: {finding.claim.sentence}", "\n".join([*seeds, *finding.details])
-        table.add_row(*map(Text, (finding.task, statement, finding.answer, figures)))
-    return table
+        statement = f"{finding.claim.name}: {finding.claim.sentence}"
+        rows.append((finding.task, statement, finding.answer, "\n".join([*seeds, *finding.details])))
+    return Table(("task", "claim", "answer", "figures"), rows, note=tested, texts=range(4))
 
 
 def verdict_line(results: Results) -> str:
@@ -84,8 +80,8 @@ def verdict_line(results: Results) -> str:
     undecided = [(summary, verdict) for summary, verdict in judged if verdict.answer != "no"]
     if not undecided:
         return (
-            "Verdict: no subnetwork is an SRNet. Each certainly keeps less than 95 % of the full CE model's ID score "
-            "or falls below it out of distribution."
+            f"Verdict: no subnetwork is an SRNet. Each certainly keeps less than {share_text(results.recipe.keeps)} of "
+            "the full CE model's ID score or falls below it out of distribution."
         )
     nearest, verdict = min(undecided, key=lambda pair: pair[1].p_value)
     refuted = len(judged) - len(undecided)

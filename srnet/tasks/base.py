@@ -1,15 +1,17 @@
-"""A task: examples in named splits, their labels, the metric and the presumed shortcut."""
+"""A task: examples in named splits, their labels, the metric and the presumed shortcut. Families of tasks."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from srnet.config.fields import DESCRIBED, Described
+from srnet.config.values import Count
 from srnet.core.errors import UserError
 from srnet.tasks.answers.base import AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
@@ -40,7 +42,7 @@ def _has_twins(ids: tuple[str, ...]) -> bool:
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(Described):
     """The data of an experiment.
 
     `train` and `dev` are in distribution; only they are used for training and selection. `dev` and all of `ood` are
@@ -56,7 +58,7 @@ class Task:
     ood: Mapping[str, Split]
     ood_train: Split | None = None
     """Out-of-distribution examples to train on, for an upper bound. Never scored."""
-    ood_copies: int = 1
+    ood_copies: Count = 1
     """How often they are repeated when they join the training data."""
     id_tests: Mapping[str, Split] = field(default_factory=dict)
     """Further test sets in distribution. They are scored, and never used for selection."""
@@ -70,6 +72,7 @@ class Task:
     """The answers of ideal classifiers, where they are known, by classifier and split."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         tests = {**self.id_tests, **self.ood}
         names = [self.train.name, self.dev.name, *self.id_tests, *self.ood]
         names += [self.ood_train.name] if self.ood_train else []
@@ -80,8 +83,6 @@ class Task:
         check_label_words(self.name, self.label_words, self.labels)
         if self.train.coarse or self.dev.coarse or (self.ood_train and self.ood_train.coarse):
             raise UserError(f"task '{self.name}': train, dev and ood_train need the task's own labels")
-        if self.ood_copies < 1:
-            raise UserError(f"task '{self.name}': ood_copies must be at least 1, not {self.ood_copies}")
         for split in (self.train, *([self.ood_train] if self.ood_train else [])):
             if _has_twins(split.ids):
                 raise UserError(f"task '{self.name}': the {split.name} split repeats an example id", "make ids unique")
@@ -144,3 +145,41 @@ class Task:
         for split in self.splits.values():
             digest.update(split.fingerprint().encode())
         return digest.hexdigest()
+
+
+# --- families of tasks ---------------------------------------------------------------------------------------------
+
+T = TypeVar("T", bound=type[Any])
+
+
+@dataclass(frozen=True)
+class TaskFamily:
+    """The tasks that are described by one type, `spec`: a frozen dataclass with `name` and `load()`."""
+
+    spec: type[Any]
+    names: Collection[str] = ()
+    """The tasks that a name alone describes."""
+    reads: Callable[[Mapping[str, Any]], bool] | None = None
+    """Whether a mapping, such as `task` in a recipe, describes a task of the family. Default: it has one of `names`."""
+    changeable: tuple[str, ...] = ()
+    """The fields that options of the command line may change."""
+
+    def describes(self, values: Mapping[str, Any]) -> bool:
+        return values.get("name") in list(self.names) if self.reads is None else self.reads(values)
+
+
+TASK_FAMILIES: dict[str, TaskFamily] = {}
+"""By the name of the type, under which the store keeps a description."""
+DATASETS: dict[str, Callable[..., Any]] = {}
+"""Published datasets by name: functions of a `folder` (None: the Hub) and of OOD files that return a description."""
+
+
+def register_task(**settings: Any) -> Callable[[T], T]:
+    """A decorator that makes a type of descriptions known; `settings` are fields of `TaskFamily`."""
+
+    def register(spec: T) -> T:
+        DESCRIBED[spec.__name__] = spec
+        TASK_FAMILIES[spec.__name__] = TaskFamily(spec, **settings)
+        return spec
+
+    return register

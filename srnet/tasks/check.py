@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from srnet.core.errors import UserError
 from srnet.tasks.answers.base import AnswerKind, get_answer
-from srnet.tasks.base import Task
-from srnet.tasks.files import FilesTask, Problem, Read
-from srnet.tasks.leaks import Shared, TextKeys, shared_with, text_keys
-from srnet.tasks.splits import Split
-from srnet.tasks.squad import SquadTask
-from srnet.tasks.synthetic import SyntheticTask
-
-_SIGNS = ".!?"
+from srnet.tasks.files import FilesTask, OfFiles
+from srnet.tasks.layout import BadRow, SplitFile
+from srnet.tasks.leaks import Shared, TextKeys
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class SplitCheck:
     """Words of both texts together: median, 95th percentile, maximum."""
     final_sign: dict[str, float]
     """By class, the percentage of second texts (or first, if there is only one) that end in . ! or ?"""
-    problems: tuple[Problem, ...]
+    problems: tuple[BadRow, ...]
     notes: tuple[str, ...]
 
 
@@ -61,77 +57,50 @@ class DataCheck:
         return sum(len(split.problems) for split in self.splits)
 
 
-def check_data(spec: FilesTask | SquadTask | SyntheticTask) -> DataCheck:
-    """What one should know about a task's data; bad rows are listed, not raised."""
+def check_data(spec: Any) -> DataCheck:
+    """What one should know about the data of a task, by its description. Bad rows are listed, not raised."""
     if isinstance(spec, FilesTask):
         return _check_files(spec)
     task = spec.load()
-    files, trained = spec.files if isinstance(spec, SquadTask) else {}, text_keys(task.train)
-    splits = tuple(
-        _checked(task.answer_kind, split, text_keys(split), trained, task.classes_of(split), files.get(name, ""))
-        for name, split in task.splits.items()
-    )
-    return DataCheck(spec.name, splits, task.fingerprint, None, task.notes)
+    sources = spec.sources if isinstance(spec, OfFiles) else {}
+    read = [SplitFile(sources.get(name, ""), split) for name, split in task.splits.items()]
+    return DataCheck(spec.name, _checks(read, task.answer_kind, task.labels), task.fingerprint, None, task.notes)
 
 
 def _check_files(spec: FilesTask) -> DataCheck:
     """Every split of a task, with all its bad rows rather than the first. The files are read once."""
-    problems: dict[str, list[Problem]] = {name: [] for name in spec.files}
-    read = {name: spec.read(name, problems[name]) for name in spec.files}
-    answer, trained = get_answer(spec.answer), read["train"].keys
-    splits = tuple(
-        _checked(
-            answer,
-            each.split,
-            each.keys,
-            trained,
-            each.split.coarse.classes if each.split.coarse else spec.labels,
-            spec.files[name].path,
-            tuple(problems[name]),
-            tuple(each.notes),
-        )
-        for name, each in read.items()
-    )
+    read = {name: spec.read(name, collect=True) for name in spec.files}
+    splits = _checks(read.values(), get_answer(spec.answer), spec.labels)
     try:
-        task = _assembled(spec, read, problems)
+        task = spec.assemble(read)
     except UserError as error:
         return DataCheck(spec.name, splits, None, str(error), ())
     return DataCheck(spec.name, splits, task.fingerprint, None, task.notes)
 
 
-def _assembled(spec: FilesTask, read: Mapping[str, Read], problems: Mapping[str, list[Problem]]) -> Task:
-    """As `spec.load()`, of what has been read already."""
-    first = next((name for name, each in problems.items() if each), None)
-    if first is not None and spec.bad_rows == "refuse":
-        raise problems[first][0].error(spec.files[first].path)
-    return spec.assemble({name: each.without(problems[name]) for name, each in read.items()})
+def _checks(read: Iterable[SplitFile], answer: AnswerKind, labels: tuple[str, ...]) -> tuple[SplitCheck, ...]:
+    """The checks of all splits; the first is the training data."""
+    first, *others = read
+    return tuple(_check(each, first.keys, answer, labels) for each in (first, *others))
 
 
-def _checked(
-    answer: AnswerKind,
-    split: Split,
-    keys: TextKeys,
-    trained: TextKeys,
-    classes: tuple[str, ...],
-    source: str,
-    problems: tuple[Problem, ...] = (),
-    notes: tuple[str, ...] = (),
-) -> SplitCheck:
-    counts = answer.counts(split.labels, classes)
-    shared = shared_with(trained, keys) if split.name != "train" else Shared(0, 0, 0)
+def _check(file: SplitFile, trained: TextKeys, answer: AnswerKind, labels: tuple[str, ...]) -> SplitCheck:
+    split = file.split
+    counts = answer.counts(split.labels, split.coarse.classes if split.coarse else labels)
+    shared = Shared(0, 0, 0) if file.keys is trained else trained.shared_with(file.keys)
     pairs = zip(split.text_a, split.text_b, strict=True)
     lengths = np.fromiter((len(a.split()) + len(b.split()) for a, b in pairs), np.int64, len(split))
     middle, most, longest = (int(np.quantile(lengths, share, method="higher")) for share in (0.5, 0.95, 1.0))
     texts = split.text_b if any(split.text_b) else split.text_a
-    ends = np.array([text.endswith(tuple(_SIGNS)) for text in texts])
+    ends = np.array([text.endswith((".", "!", "?")) for text in texts])
     return SplitCheck(
         name=split.name,
         kind=split.kind,
-        source=source,
+        source=file.path,
         rows=len(split),
         labels=counts,
         scores=answer.statistics(split.labels),
-        repeated=keys.repeated,
+        repeated=file.keys.repeated,
         in_train=shared.rows,
         first_in_train=shared.first,
         second_in_train=shared.second if any(split.text_b) else 0,
@@ -141,6 +110,6 @@ def _checked(
             for index, name in enumerate(counts)
             if counts[name]
         },
-        problems=problems,
-        notes=notes,
+        problems=file.bad_rows,
+        notes=file.notes,
     )

@@ -1,4 +1,4 @@
-"""From a user's files to the YAML that describes them."""
+"""Tasks as files: the YAML that describes a user's files, and the examples of a task as csv."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from srnet.config.yaml_files import yaml_text
 from srnet.core.errors import UserError
 from srnet.core.files import new_folder, require_new, write_text
 from srnet.tasks.answers.base import get_answer
@@ -19,7 +18,6 @@ from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.files import FilesTask
 from srnet.tasks.layout import label_counts
-from srnet.tasks.reading import HUB
 from srnet.tasks.splits import Split
 
 
@@ -47,8 +45,8 @@ def describe_files(
     extra: dict[str, Any] = {} if ood_train is None else {"ood_train": str(ood_train)}
     spec = FilesTask(out.stem, found, str(train), str(dev), tuple(ood), **extra, **options)
     # a wrong column or a missing file is an error now; bad rows are reported by `srnet data check`
-    spec.check_groups({name: spec.read(name, []) for name in spec.files})
-    write_text(out, yaml.safe_dump(_description(spec, out.parent.resolve()), sort_keys=False, allow_unicode=True))
+    spec.check_groups({name: spec.read(name, collect=True) for name in spec.files})
+    write_text(out, yaml_text(_description(spec, out.parent.resolve())))
     return out
 
 
@@ -62,23 +60,15 @@ def _labels_of(train: str, options: Mapping[str, Any]) -> tuple[str, ...]:
 def _description(spec: FilesTask, folder: Path) -> dict[str, Any]:
     """The fields that differ from their defaults, in YAML's types."""
 
-    def near(source: Any) -> Any:
-        if isinstance(source, tuple):
-            return [near(each) for each in source]
-        return source if source.startswith(HUB) else os.path.relpath(Path(source).resolve(), folder)
-
+    spec = spec.with_paths(lambda path: os.path.relpath(Path(path).resolve(), folder))
     values = {f.name: getattr(spec, f.name) for f in fields(spec) if getattr(spec, f.name) != f.default}
     if get_answer(spec.answer).outputs:
         del values["labels"]  # they follow from the answer
-    values |= {name: near(values[name]) for name in ("train", "dev", "ood_train") if name in values}
-    values |= {
-        name: {test: near(path) for test, path in values[name]} for name in ("ood", "id_tests") if name in values
-    }
-    values |= {name: dict(values[name]) for name in ("spellings", "rows") if name in values}
+    values |= {name: dict(values[name]) for name in ("ood", "id_tests", "spellings", "rows") if name in values}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-# --- a task's examples as csv files ---
+# --- the examples of a task as csv files ---------------------------------------------------------------------------
 
 
 def write_csv(task: Task, folder: Path | str) -> list[Path]:

@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
+from srnet.config.fields import Described
+from srnet.config.values import Count
 from srnet.core.errors import UserError, choose
 from srnet.core.names import file_name
 from srnet.tasks.answers.base import ANSWERS, AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
-from srnet.tasks.base import SHORTCUTS, Metric, Shortcut, Task, check_label_words
-from srnet.tasks.layout import Columns, Layout, tidy_with
-from srnet.tasks.leaks import TextKeys, leaked, shared_with, text_keys
-from srnet.tasks.reading import HUB, is_table, read_rows
-from srnet.tasks.splits import Coarse, Decision, Kind, Split, joined
+from srnet.tasks.base import Metric, Shortcut, Task, check_label_words, register_task
+from srnet.tasks.layout import Layout, SplitFile
+from srnet.tasks.leaks import TextKeys
+from srnet.tasks.reading import HUB, bad_row, is_table
+from srnet.tasks.splits import Coarse, Decision, Split, SplitKind, joined
 
 Leaks = Literal["check", "drop", "keep"]
 """Test rows that are also trained on. `check`: an error beyond one in a hundred; `drop`: not trained on; `keep`."""
 BadRows = Literal["refuse", "skip"]
-LEAKS_ALLOWED = 0.01
+_LEAKS_ALLOWED = 0.01
 """Published datasets have a few; above this share of a test set its score would measure memorisation."""
 _RESERVED = re.compile(r"train|dev|ood_train\d*")
+S = TypeVar("S", bound=Split)
 
 
 @dataclass(frozen=True)
-class DataFile:
+class DataFile(Described):
     """One file, or one split of a Hub dataset, where its columns or labels differ from the task's.
 
     A column may be given as alternatives, `evidence|evidence_sentence`: the first that a row has is read.
@@ -51,23 +53,99 @@ class DataFile:
     """For a csv, tsv or txt file without a header: the names of its columns, in order."""
 
 
-Source = str | DataFile
+FileSource = str | DataFile
 
 
+class OfFiles(Described):
+    """What descriptions of files have in common: named splits, paths, and at most so many rows of a split."""
+
+    name: str
+    train: Any
+    dev: Any
+    ood: Any
+    id_tests: Any = ()
+    ood_train: Any = None
+    rows: tuple[tuple[str, Count], ...]
+
+    def check_splits(self) -> list[str]:
+        """The names of the test sets, after a check of names."""
+        file_name("a task", self.name)
+        tests = [file_name("a test set", name) for name, _ in (*self.id_tests, *self.ood)]
+        taken = [name for n, name in enumerate(tests) if name in tests[:n] or _RESERVED.fullmatch(name)]
+        if taken:
+            raise UserError(f"a test file cannot be called '{taken[0]}': the name is taken", "choose another name")
+        for name, _ in self.rows:
+            choose("split under rows", name, ("train", "dev", *(["ood_train"] if self.ood_train else []), *tests))
+        return tests
+
+    @property
+    def sources(self) -> dict[str, Any]:
+        """Every source by the name of its split; further OOD training files are numbered."""
+        extra = self.ood_train if isinstance(self.ood_train, tuple) else filter(None, [self.ood_train])
+        numbered = {f"ood_train{n or ''}": source for n, source in enumerate(extra)}
+        return {"train": self.train, "dev": self.dev, **dict(self.id_tests), **dict(self.ood), **numbered}
+
+    def kind_of(self, name: str) -> SplitKind:
+        return "ID" if name in ("train", "dev", *dict(self.id_tests)) else "OOD"
+
+    def resolved(self, folder: Path) -> Self:
+        """The same with absolute paths; relative ones start at `folder`."""
+        return self.with_paths(lambda path: str((folder / path).resolve()))
+
+    def with_paths(self, change: Callable[[str], str]) -> Self:
+        """The same with every path of a file changed."""
+
+        def changed(source: Any) -> Any:
+            match source:
+                case tuple():
+                    return tuple(map(changed, source))
+                case DataFile():
+                    return replace(source, path=changed(source.path))
+                case str() if not source.startswith(HUB):
+                    return change(source)
+            return source
+
+        single = {name: changed(getattr(self, name)) for name in ("train", "dev", "ood_train") if name in vars(self)}
+        named = {name: getattr(self, name) for name in ("ood", "id_tests") if name in vars(self)}
+        pairs = {name: tuple((test, changed(source)) for test, source in of) for name, of in named.items()}
+        return replace(self, **single, **pairs)  # type: ignore[type-var]
+
+    def sampled(self, split: S, notes: list[str]) -> S:
+        """At most as many rows as `rows` says, with a note."""
+        wanted = dict(self.rows).get(split.name)
+        if wanted is None or wanted >= len(split):
+            return split
+        notes.append(f"{split.name}: {wanted:,} of {len(split):,} rows")
+        return split.sample(wanted)
+
+
+def _has_files(values: Mapping[str, Any]) -> bool:
+    """Whether a mapping has files whose answers are in their cells."""
+    elsewhere = [kind.name for kind in ANSWERS.values() if not kind.in_cells]
+    return ("train" in values or "dev" in values) and values.get("answer") not in elsewhere
+
+
+@register_task(
+    reads=_has_files,
+    changeable=(
+        "metric", "shortcut", "decision", "rows", "leaks", "bad_rows", "strip_final_punctuation", "ood_copies",
+        "label_words",
+    ),
+)  # fmt: skip
 @dataclass(frozen=True)
-class FilesTask:
+class FilesTask(OfFiles):
     """Files with one example per row. Everything under `ood` is scored, and never used for training or selection."""
 
     name: str
     labels: tuple[str, ...] = ()
     """Labels, with commas. Left out where the answer is not one of them. Default: those in the training data."""
-    train: Source = ""
-    dev: Source = ""
-    ood: tuple[tuple[str, Source], ...] = ()
+    train: FileSource = ""
+    dev: FileSource = ""
+    ood: tuple[tuple[str, FileSource], ...] = ()
     """(name, file) of each out-of-distribution test set."""
-    ood_train: Source | tuple[Source, ...] | None = None
+    ood_train: FileSource | tuple[FileSource, ...] | None = None
     """Out-of-distribution examples to train on, used only for an upper bound."""
-    ood_copies: int = 1
+    ood_copies: Count = 1
     """How often they are repeated."""
     text_a: str = "text_a"
     """Column of the first text."""
@@ -81,7 +159,7 @@ class FilesTask:
     """accuracy, f1 (weighted), matthews or, with two labels, positive_f1; for scores pearson or spearman."""
     shortcut: Shortcut = "overlap"
     """The suspected shortcut: overlap, claim or unknown."""
-    id_tests: tuple[tuple[str, Source], ...] = ()
+    id_tests: tuple[tuple[str, FileSource], ...] = ()
     """(name, file) of further in-distribution test sets: scored, and never used for selection."""
     spellings: tuple[tuple[str, str], ...] = ()
     """Other spellings of the labels: {"0": "no", "1": "yes"}."""
@@ -89,7 +167,7 @@ class FilesTask:
     """Values of the label column for rows without a label. They are left out, and counted."""
     decision: Decision = "argmax"
     """How answers are counted on a test set with fewer classes."""
-    rows: tuple[tuple[str, int], ...] = ()
+    rows: tuple[tuple[str, Count], ...] = ()
     """At most so many rows of a split, always the same ones: {"train": 50000, "dev": 3000}."""
     leaks: Leaks = "check"
     bad_rows: BadRows = "refuse"
@@ -108,7 +186,8 @@ class FilesTask:
     """Further notes for reports on these data."""
 
     def __post_init__(self) -> None:
-        file_name("a task", self.name)
+        super().__post_init__()
+        tests = self.check_splits()
         object.__setattr__(self, "text_b", self.text_b or None)
         choose("answer", self.answer, [name for name, each in ANSWERS.items() if each.in_cells])
         kind = get_answer(self.answer)
@@ -120,23 +199,11 @@ class FilesTask:
             self._refuse_labels(kind)
             object.__setattr__(self, "labels", kind.outputs)
         kind.check_metric(self.name, self.metric, self.labels)
-        choose("shortcut", self.shortcut, SHORTCUTS)
-        choose("decision", self.decision, ("argmax", "sum"))
-        choose("value for leaks", self.leaks, ("check", "drop", "keep"))
-        choose("value for bad_rows", self.bad_rows, ("refuse", "skip"))
         if len(set(self.labels)) != len(self.labels) or (len(self.labels) < 2 and not kind.outputs):
             raise UserError(
                 f"task '{self.name}' needs at least two different labels, not {list(self.labels)}",
                 "name them in labels",
             )
-        tests = [file_name("a test set", name) for name, _ in (*self.id_tests, *self.ood)]
-        taken = [name for n, name in enumerate(tests) if name in tests[:n] or _RESERVED.fullmatch(name)]
-        if taken:
-            raise UserError(f"a test file cannot be called '{taken[0]}': the name is taken", "choose another name")
-        for name, count in self.rows:
-            choose("split under rows", name, ("train", "dev", *(["ood_train"] if self.ood_train else []), *tests))
-            if count < 1:
-                raise UserError(f"task '{self.name}': {count} rows of '{name}'", "give at least 1")
         _check_spellings(self.spellings, self.labels)
         check_label_words(self.name, self.label_words, self.labels)
         for name, file in self.files.items():
@@ -163,54 +230,31 @@ class FilesTask:
 
     @property
     def files(self) -> dict[str, DataFile]:
-        """Every file by the name of its split; further OOD training files are numbered."""
-        extra = _as_tuple(self.ood_train)
-        numbered = {f"ood_train{n or ''}": source for n, source in enumerate(extra)}
-        sources = {"train": self.train, "dev": self.dev, **dict(self.id_tests), **dict(self.ood), **numbered}
-        return {name: DataFile(s) if isinstance(s, str) else s for name, s in sources.items()}
-
-    def resolved(self, folder: Path) -> FilesTask:
-        """The same with absolute paths; relative ones start at `folder`."""
-
-        def place(source: Source) -> Source:
-            if isinstance(source, DataFile):
-                return replace(source, path=str(place(source.path)))
-            return source if source.startswith(HUB) else str((folder / source).resolve())
-
-        def all_of(pairs: tuple[tuple[str, Source], ...]) -> tuple[tuple[str, Source], ...]:
-            return tuple((name, place(source)) for name, source in pairs)
-
-        extra = tuple(map(place, _as_tuple(self.ood_train)))
-        return replace(
-            self,
-            train=place(self.train),
-            dev=place(self.dev),
-            ood=all_of(self.ood),
-            id_tests=all_of(self.id_tests),
-            ood_train=extra if isinstance(self.ood_train, tuple) else next(iter(extra), None),
-        )
+        """Every file by the name of its split."""
+        return {name: DataFile(s) if isinstance(s, str) else s for name, s in self.sources.items()}
 
     def load(self) -> Task:
-        read = {name: self._read(name) for name in self.files}
-        return self.assemble(read)
+        return self.assemble({name: self.read(name, collect=self.bad_rows == "skip") for name in self.files})
 
-    def assemble(self, read: Mapping[str, Read]) -> Task:
+    def read(self, name: str, *, collect: bool) -> SplitFile:
+        """One split as it is in its file. Bad rows are collected; without `collect` the first is an error."""
+        return _layout(self, self.files[name]).read(name, self.kind_of(name), collect=collect)
+
+    def assemble(self, read: Mapping[str, SplitFile]) -> Task:
         """The task of splits that have been read: sampled, and without what leaks."""
+        self._check_bad_rows(read)
         self.check_groups(read)
-        notes = [*self.remarks, *(f"{name}: {note}" for name, each in read.items() for note in each.notes)]
+        notes = [*self.remarks, *(f"{name}: {note}" for name, each in read.items() for note in each.all_notes)]
         notes += [f"{name}: not scored, because its file was not found: --ood {name}=FILE" for name in self.absent]
         tested = ("dev", *(name for name, _ in (*self.id_tests, *self.ood)))
-        made = {name: self._sampled(read[name].split, notes) for name in tested}
-        tests = list(made.values())
-        keys = {n: read[n].keys if split is read[n].split else text_keys(split) for n, split in made.items()}
-        train = self._without_leaks(read["train"].split, read["train"].keys, tests, keys, notes)
-        parts = [each.split for name, each in read.items() if name != "train" and name not in made]
-        extra = replace(joined(parts), name="ood_train", ids=_numbered("ood_train", parts)) if parts else None
-        if extra is not None:
-            extra = self._sampled(self._without_leaks(extra, text_keys(extra), tests, keys, notes), notes)
+        tests = {name: self.sampled(read[name].split, notes) for name in tested}
+        keys = {n: read[n].keys if split is read[n].split else TextKeys.of(split) for n, split in tests.items()}
+        train = self._without_leaks(read["train"].split, read["train"].keys, keys, notes)
+        parts = [each.split for name, each in read.items() if name != "train" and name not in tests]
+        extra = self._ood_training(parts, keys, notes) if parts else None
         notes += [
             f"{s.name}: answers are counted {len(s.coarse.classes)}-way by {s.coarse.decision}"
-            for s in tests
+            for s in tests.values()
             if s.coarse
         ]
         return Task(
@@ -218,42 +262,41 @@ class FilesTask:
             labels=self.labels,
             metric=self.metric,
             shortcut=self.shortcut,
-            train=self._sampled(train, notes),
-            dev=made["dev"],
-            ood={name: made[name] for name, _ in self.ood},
+            train=self.sampled(train, notes),
+            dev=tests["dev"],
+            ood={name: tests[name] for name, _ in self.ood},
             ood_train=extra,
             ood_copies=self.ood_copies,
-            id_tests={name: made[name] for name, _ in self.id_tests},
+            id_tests={name: tests[name] for name, _ in self.id_tests},
             notes=tuple(notes),
             answer=self.answer,
             label_words=self.label_words,
         )
 
-    def _sampled(self, split: Split, notes: list[str]) -> Split:
-        wanted = dict(self.rows).get(split.name)
-        if wanted is None or wanted >= len(split):
-            return split
-        notes.append(f"{split.name}: {wanted:,} of {len(split):,} rows")
-        return split.sample(wanted)
+    def _check_bad_rows(self, read: Mapping[str, SplitFile]) -> None:
+        for each in read.values():
+            if each.bad_rows and self.bad_rows == "refuse":
+                raise bad_row(each.path, each.bad_rows[0].line, each.bad_rows[0].what)
 
-    def _without_leaks(
-        self, train: Split, trained: TextKeys, tests: Sequence[Split], keys: Mapping[str, TextKeys], notes: list[str]
-    ) -> Split:
-        """Rows of a test set that are trained on, compared without case, spaces and punctuation."""
-        found = {test.name: shared_with(trained, keys[test.name]).rows for test in tests}
-        known = {test.name: f"{found[test.name]:,} of {len(test):,} rows" for test in tests if found[test.name]}
-        if self.leaks == "check":
-            for test in tests:
-                if found[test.name] > max(1, LEAKS_ALLOWED * len(test)):
+    def _ood_training(self, parts: Sequence[Split], keys: Mapping[str, TextKeys], notes: list[str]) -> Split:
+        ids = tuple(f"ood_train-{n}" for n in range(sum(map(len, parts))))
+        split = replace(joined(parts), name="ood_train", ids=ids)
+        return self.sampled(self._without_leaks(split, TextKeys.of(split), keys, notes), notes)
+
+    def _without_leaks(self, train: Split, trained: TextKeys, tests: Mapping[str, TextKeys], notes: list[str]) -> Split:
+        """The rows to train on. A row of a test set is compared without case, spaces and punctuation."""
+        if self.leaks != "drop":
+            for name, test in tests.items():
+                count, total = trained.shared_with(test).rows, len(test.rows)
+                if self.leaks == "check" and count > max(1, _LEAKS_ALLOWED * total):
                     raise UserError(
-                        f"task '{self.name}': {known[test.name]} of '{test.name}' are also in {train.name}, "
+                        f"task '{self.name}': {count:,} of {total:,} rows of '{name}' are also in {train.name}, "
                         "so its score would measure memorisation",
                         "leaks: drop (--leaks drop) does not train on them, leaks: keep continues",
                     )
-        if self.leaks != "drop":
-            notes += [f"{name}: {count} are also in {train.name}" for name, count in known.items()]
+                notes += [f"{name}: {count:,} of {total:,} rows are also in {train.name}"] * bool(count)
             return train
-        rows = leaked(trained, keys.values())
+        rows = trained.leaked(tests.values())
         if not rows:
             return train
         if len(rows) == len(train):
@@ -261,34 +304,7 @@ class FilesTask:
         notes.append(f"{train.name}: {len(rows):,} rows that are also in a test set were not trained on")
         return train.take(np.setdiff1d(np.arange(len(train)), rows))
 
-    def _read(self, name: str) -> Read:
-        problems: list[Problem] = []
-        return self.read(name, problems if self.bad_rows == "skip" else None).without(problems)
-
-    def read(self, name: str, problems: list[Problem] | None = None) -> Read:
-        """One split as it is in its file. Bad rows are collected in `problems`; without it the first is an error."""
-        file, kind = self.files[name], _kind(name, self.id_tests)
-        layout = _layout(self, file)
-        columns = Columns(name)
-
-        def bad(line: int, problem: str) -> None:
-            if problems is None:
-                raise Problem(line, problem).error(file.path)
-            problems.append(Problem(line, problem))
-
-        for line, row in read_rows(file.path, bad, file.columns or self.columns):
-            layout.add(columns, line, row, bad)
-        notes = [f"{columns.unlabelled:,} rows without a label were left out"] if columns.unlabelled else []
-        if not columns.labels:
-            first = f" that can be read; line {problems[0].line}: {problems[0].what}" if problems else ""
-            labelled = " with a label" if columns.unlabelled and not first else ""
-            fix = "check its columns and labels" if first else "give it a header and at least one example"
-            raise UserError(f"{file.path} holds no rows{labelled}{first}", fix)
-        if file.group is not None and (unknown := columns.unknown(layout.group)):
-            raise UserError(f"{file.path}: no column '{unknown[0]}' for groups", f"columns here: {layout.seen(row)}")
-        return Read(columns.split(kind, layout.answer, layout.coarse), notes, columns.unknown(layout.group))
-
-    def check_groups(self, read: Mapping[str, Read]) -> None:
+    def check_groups(self, read: Mapping[str, SplitFile]) -> None:
         """Not every file needs the task's group columns, but a column that no file has is a mistake."""
         if self.group is None:
             return
@@ -298,57 +314,11 @@ class FilesTask:
             raise UserError(f"task '{self.name}': no column '{sorted(nowhere)[0]}' for groups in any file", "check it")
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A row that cannot be read."""
-
-    line: int
-    what: str
-
-    def error(self, path: str) -> UserError:
-        fix = "correct it, or leave such rows out: bad_rows: skip (--bad-rows skip)"
-        return UserError(f"{path}, line {self.line}: {self.what}", fix)
-
-
-@dataclass(frozen=True)
-class Read:
-    split: Split
-    notes: list[str]
-    unknown_groups: tuple[str, ...] = ()
-    """Group columns that no row of the file has."""
-
-    @cached_property
-    def keys(self) -> TextKeys:
-        return text_keys(self.split)
-
-    def without(self, problems: Sequence[Problem]) -> Read:
-        """With a note of the rows that were left out."""
-        if not problems:
-            return self
-        lines = ", ".join(str(problem.line) for problem in problems[:5]) + (", ..." if len(problems) > 5 else "")
-        note = f"{len(problems):,} rows that cannot be read were left out (lines {lines})"
-        return replace(self, notes=[*self.notes, note])
-
-
-def _kind(name: str, id_tests: tuple[tuple[str, Source], ...]) -> Kind:
-    return "ID" if name in ("train", "dev", *dict(id_tests)) else "OOD"
-
-
 def _check_spellings(spellings: tuple[tuple[str, str], ...], labels: tuple[str, ...]) -> None:
     for spelling, label in spellings:
         if label not in labels:
             known = ", ".join(dict.fromkeys(labels))
             raise UserError(f"'{spelling}' is a spelling of '{label}', which is not a label", f"labels: {known}")
-
-
-def _as_tuple(source: Source | tuple[Source, ...] | None) -> tuple[Source, ...]:
-    if source is None:
-        return ()
-    return source if isinstance(source, tuple) else (source,)
-
-
-def _numbered(name: str, parts: Sequence[Split]) -> tuple[str, ...]:
-    return tuple(f"{name}-{n}" for n in range(sum(map(len, parts))))
 
 
 def _layout(task: FilesTask, file: DataFile) -> Layout:
@@ -359,6 +329,7 @@ def _layout(task: FilesTask, file: DataFile) -> Layout:
     labels |= {spelling: labels[label] for spelling, label in spellings.items()}
     group = file.group if file.group is not None else task.group
     return Layout(
+        path=file.path,
         text_a=file.text_a or task.text_a,
         text_b=file.text_b or task.text_b,
         label=file.label or task.label,
@@ -366,10 +337,12 @@ def _layout(task: FilesTask, file: DataFile) -> Layout:
         labels=labels,
         names=names,
         unlabelled=task.unlabelled,
-        tidy=tidy_with(task.strip_final_punctuation, file.bytes_literals),
         coarse=coarse,
         answer=get_answer(task.answer),
-        source=file.path,
+        columns=file.columns or task.columns,
+        needs_group=file.group is not None,
+        strip_final_punctuation=task.strip_final_punctuation,
+        bytes_literals=file.bytes_literals,
     )
 
 

@@ -1,4 +1,4 @@
-"""How a row of a file becomes an example."""
+"""One file of a task: how its rows become a split."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from srnet.core.errors import UserError
+from srnet.core.errors import UserError, shortened
 from srnet.tasks.answers.base import AnswerKind
-from srnet.tasks.answers.classes import CLASSES
-from srnet.tasks.reading import Bad, Nested, brief, literal, read_rows
-from srnet.tasks.splits import LEVELS, Coarse, Kind, Split
+from srnet.tasks.leaks import TextKeys
+from srnet.tasks.reading import Bad, Nested, bad_row, python_literal, read_rows
+from srnet.tasks.splits import LEVELS, Coarse, Split, SplitKind
 
-FINAL_PUNCTUATION = " \t.!?,;:…。"
+_FINAL_PUNCTUATION = " \t.!?,;:…。"
 _BYTES = re.compile(r"""b(['"]).*\1""", re.DOTALL)
 _TEXTS, _LABELS = (re.compile(rf"\[\s*{each}\s*\]", re.DOTALL) for each in (r"""['"].*['"]""", r"""['"\d-].*"""))
 """A list of texts, and one of labels or their numbers, as pandas writes them into a csv file."""
@@ -29,11 +29,47 @@ _LISTS = {
 """What a list means where one value is needed."""
 
 
-class Columns:
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be read."""
+
+    line: int
+    what: str
+
+
+@dataclass(frozen=True)
+class SplitFile:
+    """A file that has been read."""
+
+    path: str
+    split: Split
+    unlabelled: int = 0
+    """Rows without a label, which were left out."""
+    bad_rows: tuple[BadRow, ...] = ()
+    unknown_groups: tuple[str, ...] = ()
+    """Group columns that no row of the file has."""
+
+    @cached_property
+    def keys(self) -> TextKeys:
+        return TextKeys.of(self.split)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (f"{self.unlabelled:,} rows without a label were left out",) if self.unlabelled else ()
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """With a note of the bad rows, where the task leaves them out."""
+        if not self.bad_rows:
+            return self.notes
+        lines = ", ".join(str(bad.line) for bad in self.bad_rows[:5]) + (", ..." if len(self.bad_rows) > 5 else "")
+        return (*self.notes, f"{len(self.bad_rows):,} rows that cannot be read were left out (lines {lines})")
+
+
+class _Columns:
     """The columns of one file. A million rows take a few hundred megabytes."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self) -> None:
         self.text_a: list[str] = []
         self.text_b: list[str] = []
         self.labels: list[Any] = []
@@ -53,19 +89,12 @@ class Columns:
         self.labels.append(label)
         self.groups.append(seen.setdefault(group, group))
 
-    def unknown(self, group: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(column for column in group if column not in self.grouped)
-
-    def split(self, kind: Kind, answer: AnswerKind, coarse: Coarse | None) -> Split:
-        ids = tuple(f"{self.name}-{n}" for n in range(len(self.labels)))
-        labels = np.array(self.labels, dtype=answer.dtype)
-        return Split(self.name, kind, ids, tuple(self.text_a), tuple(self.text_b), labels, tuple(self.groups), coarse)
-
 
 @dataclass(frozen=True)
 class Layout:
     """How a row of one file becomes an example."""
 
+    path: str
     text_a: str
     text_b: str | None
     label: str
@@ -74,13 +103,57 @@ class Layout:
     """Every known spelling -> label."""
     names: tuple[str, ...]
     unlabelled: tuple[str, ...]
-    tidy: Callable[[str], str]
     coarse: Coarse | None
-    answer: AnswerKind = CLASSES
-    source: str = ""
-    """The file, for messages."""
+    answer: AnswerKind
+    columns: tuple[str, ...] = ()
+    """The names of the columns, where the file has no header."""
+    needs_group: bool = False
+    """Whether the file must have every column of `group`."""
+    strip_final_punctuation: bool = False
+    bytes_literals: bool = False
 
-    def add(self, columns: Columns, line: int, row: Mapping[str, str], bad: Bad) -> None:
+    @cached_property
+    def _tidy(self) -> Callable[[str], str]:
+        """A function that strips a text, and whatever else the options say."""
+        if not self.strip_final_punctuation and not self.bytes_literals:
+            return str.strip  # the common case, at the speed of C
+
+        def tidy(text: str) -> str:
+            text = _from_bytes_literal(text.strip()).strip() if self.bytes_literals else text.strip()
+            return (text.rstrip(_FINAL_PUNCTUATION) or text) if self.strip_final_punctuation else text
+
+        return tidy
+
+    def read(self, name: str, kind: SplitKind, *, collect: bool) -> SplitFile:
+        """The file as a split. Bad rows are collected; without `collect` the first is an error."""
+        columns, bad_rows = _Columns(), []
+        row: Mapping[str, str] = {}
+
+        def bad(line: int, problem: str) -> None:
+            if not collect:
+                raise bad_row(self.path, line, problem)
+            bad_rows.append(BadRow(line, problem))
+
+        for line, row in read_rows(self.path, bad, self.columns):
+            self._add(columns, line, row, bad)
+        if not columns.labels:
+            raise self._no_rows(columns, bad_rows)
+        unknown = tuple(column for column in self.group if column not in columns.grouped)
+        if unknown and self.needs_group:
+            raise UserError(f"{self.path}: no column '{unknown[0]}' for groups", columns_here(row))
+        ids = tuple(f"{name}-{n}" for n in range(len(columns.labels)))
+        texts, labels = (tuple(columns.text_a), tuple(columns.text_b)), np.array(columns.labels, self.answer.dtype)
+        split = Split(name, kind, ids, *texts, labels, tuple(columns.groups), self.coarse)
+        return SplitFile(self.path, split, columns.unlabelled, tuple(bad_rows), unknown)
+
+    def _no_rows(self, columns: _Columns, bad_rows: list[BadRow]) -> UserError:
+        if bad_rows:
+            first = f"line {bad_rows[0].line}: {bad_rows[0].what}"
+            return UserError(f"{self.path} holds no rows that can be read; {first}", "check its columns and labels")
+        labelled = " with a label" if columns.unlabelled else ""
+        return UserError(f"{self.path} holds no rows{labelled}", "give it a header and at least one example")
+
+    def _add(self, columns: _Columns, line: int, row: Mapping[str, str], bad: Bad) -> None:
         label, text_a = _cell(row, self.label), _cell(row, self.text_a)
         text_b = "" if self.text_b is None else _cell(row, self.text_b)
         for cell in (label, text_a, text_b):
@@ -92,19 +165,19 @@ class Layout:
         elif label is None or text_a is None or text_b is None:
             bad(line, self._missing(row))
         elif (value := self.answer.parse(label.strip(), self.labels)) is None:
-            bad(line, self.answer.unreadable(brief(label), self.label, self.names))
-        elif not (text_a := self.tidy(text_a)) or (not (text_b := self.tidy(text_b)) and self.text_b is not None):
+            bad(line, self.answer.unreadable(shortened(label, 80), self.label, self.names))
+        elif not (text_a := self._tidy(text_a)) or (not (text_b := self._tidy(text_b)) and self.text_b is not None):
             bad(line, f"an empty text under '{self.text_b if text_a else self.text_a}'")
         else:
             columns.add(text_a, text_b, value, self._group(columns, line, row))
 
-    def _group(self, columns: Columns, line: int, row: Mapping[str, str]) -> str:
+    def _group(self, columns: _Columns, line: int, row: Mapping[str, str]) -> str:
         """The sub-case: the row's levels down to the last non-empty one."""
         if not self.group:
             return ""
         levels = [(column, _cell(row, column)) for column in self.group]
         for column, level in levels:
-            refuse_list("sub-case", level, self.source, line, column)
+            refuse_list("sub-case", level, self.path, line, column)
         columns.grouped.update(column for column, level in levels if level is not None)
         while levels and not levels[-1][1]:
             levels.pop()
@@ -112,24 +185,32 @@ class Layout:
 
     def _refuse_lists(self, line: int, row: Mapping[str, str]) -> None:
         for column in filter(None, (self.text_a, self.text_b)):
-            refuse_list("text", _cell(row, column), self.source, line, column)
+            refuse_list("text", _cell(row, column), self.path, line, column)
         label = _cell(row, self.label)
         if label is not None and label.strip() not in self.labels:  # a declared label may look like a list
-            refuse_list("label", label, self.source, line, self.label)
+            refuse_list("label", label, self.path, line, self.label)
 
     def _missing(self, row: Mapping[str, str]) -> str:
         wanted = [self.label, self.text_a] + ([self.text_b] if self.text_b is not None else [])
         names = " or ".join(f"'{name}'" for name in _alternatives(next(w for w in wanted if _cell(row, w) is None)))
-        return f"no column {names}; columns here: {self.seen(row)}{_separator_hint(row)}"
-
-    @staticmethod
-    def seen(row: Mapping[str, str]) -> str:
-        return brief(", ".join(row), 500)
+        return f"no column {names}; {columns_here(row)}"
 
 
 def _cell(row: Mapping[str, str], column: str) -> str | None:
+    """The cell of a row under a column, which may be given as alternatives: `evidence|evidence_sentence`."""
     found = row.get(column)  # nearly every column has one name
     return next((row[name] for name in _alternatives(column) if name in row), None) if found is None else found
+
+
+@lru_cache
+def _alternatives(column: str) -> tuple[str, ...]:
+    return tuple(column.split("|"))
+
+
+def columns_here(row: Mapping[str, str]) -> str:
+    """The columns of a row, for a message. Some spreadsheets save csv files with semicolons."""
+    semicolons = " (separated by ';'? save it with commas)" if len(row) == 1 and ";" in next(iter(row)) else ""
+    return f"columns here: {shortened(', '.join(row), 500)}{semicolons}"
 
 
 def refuse_list(one: str, cell: str | None, source: str, line: int, column: str) -> None:
@@ -149,14 +230,19 @@ def _is_list(cell: str, written: re.Pattern[str]) -> bool:
     if written is _LABELS:  # a label with brackets is declared, and numpy writes [0 1], which is no literal
         return True
     try:
-        return isinstance(literal(cell), list)
+        return isinstance(python_literal(cell), list)
     except ValueError:
         return False
 
 
-def _separator_hint(row: Mapping[str, str]) -> str:
-    """Some spreadsheets save csv files with semicolons."""
-    return " (separated by ';'? save it with commas)" if len(row) == 1 and ";" in next(iter(row)) else ""
+def _from_bytes_literal(text: str) -> str:
+    if not _BYTES.fullmatch(text):
+        return text
+    try:
+        value = python_literal(text)
+        return value.decode("utf-8") if isinstance(value, bytes) else text
+    except ValueError:
+        return text
 
 
 def label_counts(
@@ -178,34 +264,7 @@ def label_counts(
     for missing in ("", *unlabelled):
         del found[missing]
     if not found:
-        here = f"columns here: {Layout.seen(row)}{_separator_hint(row)}"
-        raise UserError(f"{source}: no column '{column}' with labels", here)
+        raise UserError(f"{source}: no column '{column}' with labels", columns_here(row))
     if not declared and not 2 <= len(found) <= 100:
         raise UserError(f"{source}: column '{column}' holds {len(found)} different values", "name the labels yourself")
     return found
-
-
-@lru_cache
-def _alternatives(column: str) -> tuple[str, ...]:
-    return tuple(column.split("|"))
-
-
-def tidy_with(strip_final_punctuation: bool, bytes_literals: bool) -> Callable[[str], str]:
-    if not strip_final_punctuation and not bytes_literals:
-        return str.strip
-
-    def tidy(text: str) -> str:
-        text = _from_bytes_literal(text.strip()).strip() if bytes_literals else text.strip()
-        return (text.rstrip(FINAL_PUNCTUATION) or text) if strip_final_punctuation else text
-
-    return tidy
-
-
-def _from_bytes_literal(text: str) -> str:
-    if not _BYTES.fullmatch(text):
-        return text
-    try:
-        value = literal(text)
-        return value.decode("utf-8") if isinstance(value, bytes) else text
-    except ValueError:
-        return text

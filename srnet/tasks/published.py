@@ -6,247 +6,246 @@ Each entry is a description; `published_task` makes an ordinary `FilesTask` of i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from srnet.core.errors import UserError, choose
-from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.answers.numbers import NUMBERS
-from srnet.tasks.base import Metric, Shortcut
-from srnet.tasks.files import DataFile, FilesTask, Leaks, Source
-from srnet.tasks.reading import SUFFIXES, header_of, is_table
+from srnet.tasks.base import DATASETS
+from srnet.tasks.files import DataFile, FileSource, FilesTask
+from srnet.tasks.reading import SUFFIXES, is_table, read_rows
 
-Pairs = tuple[tuple[str, str], ...]
+# jsonl first: some archives have a dataset in two formats, and jsonl is unambiguous
+_ENDINGS = tuple(sorted(SUFFIXES, key=lambda suffix: not suffix.startswith(".jsonl")))
 
 
 @dataclass(frozen=True)
-class Place:
+class SplitLocation:
     """The location of a split: file names without their ending, in order of preference, and a dataset of the Hub."""
 
     stems: tuple[str, ...]
     hub: str | None = None
+    endings: tuple[str, ...] = _ENDINGS
 
-    def in_folder(self, folder: Path) -> str | None:
-        # jsonl first: some archives have a dataset in two formats, and jsonl is unambiguous
-        endings = sorted(SUFFIXES, key=lambda suffix: not suffix.startswith(".jsonl"))
-        paths = [folder / f"{stem}{ending}" for stem in self.stems for ending in endings]
+    def find(self, folder: Path | None) -> str | None:
+        """The file in `folder`, or the Hub's dataset without one."""
+        if folder is None:
+            return self.hub
+        paths = [folder / f"{stem}{ending}" for stem in self.stems for ending in self.endings]
         return next((str(path) for path in paths if path.is_file()), None)
+
+    def require(self, dataset: str, split: str, folder: Path | None) -> str:
+        if (path := self.find(folder)) is not None:
+            return path
+        if folder is not None and not folder.is_dir():
+            raise UserError(f"{folder} is not a folder", f"give the folder with the files of {dataset}")
+        wanted = f"{' or '.join(f'{stem}.*' for stem in self.stems)}, in {', '.join(self.endings)}"
+        raise UserError(f"{folder} has no {split} file of {dataset}", f"it must be called {wanted}")
+
+
+def dataset_folder(folder: Path | None, *names: str) -> Path | None:
+    """The folder of a dataset: `folder`, or that with one of `names` in it, where several datasets are side by side."""
+    return folder and next((folder / name for name in names if (folder / name).is_dir()), folder)
 
 
 @dataclass(frozen=True)
-class Challenge:
+class _Challenge:
     """An OOD set: its layout where it differs from the task's, and its training data for an upper bound."""
 
-    test: Place
+    test: SplitLocation
     layout: Mapping[str, Any] = field(default_factory=dict)
-    train: Place | None = None
+    train: SplitLocation | None = None
     train_layout: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class PublishedDataset:
-    labels: tuple[str, ...]
-    text_a: str
-    text_b: str | None
-    label: str
-    metric: Metric
-    shortcut: Shortcut
-    train: Place
-    dev: Place
-    ood: Mapping[str, Challenge] = field(default_factory=dict)
-    id_tests: Mapping[str, Place] = field(default_factory=dict)
-    spellings: Pairs = ()
-    unlabelled: tuple[str, ...] = ()
-    ood_copies: int = 1
-    answer: str = CLASSES.name
-    label_words: tuple[str, ...] = ()
-    """The label words of the paper on static model pruning."""
+class _Dataset:
+    train: SplitLocation
+    dev: SplitLocation
+    settings: Mapping[str, Any]
+    """Fields of `FilesTask`. The label words are those of the paper on static model pruning."""
+    ood: Mapping[str, _Challenge] = field(default_factory=dict)
+    id_tests: Mapping[str, SplitLocation] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     """Of the authors' files, if they have no header."""
-    leaks: Leaks = "check"
     hub_remark: str = ""
     """A note on the Hub's copy if it differs from the paper's data."""
     folder: str | None = None
     """The name of its folder in GLUE's archives, if it is not the name in capitals."""
 
 
+_HANS_HUB = "hub:jhu-cogsci/hans@refs/convert/parquet:plain_text"
 _NLI = ("entailment", "neutral", "contradiction")
-_HANS = Challenge(
-    Place(("heuristics_evaluation_set", "hans"), "hub:jhu-cogsci/hans@refs/convert/parquet:plain_text:validation"),
+_HANS = _Challenge(
+    SplitLocation(("heuristics_evaluation_set", "hans"), f"{_HANS_HUB}:validation"),
     {
         "group": ("heuristic", "gold_label|label", "subcase"),
         "classes": tuple((label, "entailment" if label == "entailment" else "non-entailment") for label in _NLI),
     },
-    Place(("heuristics_train_set", "hans_train"), "hub:jhu-cogsci/hans@refs/convert/parquet:plain_text:train"),
+    SplitLocation(("heuristics_train_set", "hans_train"), f"{_HANS_HUB}:train"),
     # HANS does not distinguish neutral and contradiction. Most of its templates are neutral, but the paper's upper
     # bound uses contradiction for all of them (supplement, table 2: half contradiction, no neutral)
     {"spellings": (("non-entailment", "contradiction"),)},
 )
 _PAWS = {"text_a": "sentence1", "text_b": "sentence2", "label": "label"}
+_PAWS_HUB = "hub:google-research-datasets/paws:labeled_final"
 _SYMMETRIC = {"text_a": "evidence|evidence_sentence|sentence1", "text_b": "claim|sentence2"}
-_YES_MAYBE_NO = ("Yes", "Maybe", "No")
-_ENTAILED = ("entailment", "not_entailment")
 _UNLABELLED = ("-", "-1")
 """The Hub's value for a missing label, and the same in a file made from it."""
 
 
-def _numbered(labels: tuple[str, ...]) -> Pairs:
-    """Labels as numbers, the spelling of the Hub and of some authors."""
-    return tuple((str(number), label) for number, label in enumerate(labels))
+def _labelled(*labels: str, words: tuple[str, ...]) -> dict[str, Any]:
+    """Labels with their words; the Hub and some authors also spell them as numbers."""
+    spellings = tuple((str(number), label) for number, label in enumerate(labels))
+    return {"labels": labels, "spellings": spellings, "label_words": words}
 
 
-def _glue(name: str, labels: tuple[str, ...] = (), **settings: Any) -> PublishedDataset:
+_INFERENCE = {
+    **_labelled(*_NLI, words=("Yes", "Maybe", "No")),
+    "text_a": "sentence1|premise",
+    "text_b": "sentence2|hypothesis",
+    "label": "gold_label|label",
+}
+_ENTAILED = _labelled("entailment", "not_entailment", words=("Yes", "No"))
+
+
+def _glue(
+    name: str,
+    settings: Mapping[str, Any],
+    *,
+    train: tuple[str, ...] = ("train",),
+    columns: tuple[str, ...] = (),
+    folder: str | None = None,
+) -> _Dataset:
     """A task of GLUE without OOD sets; `settings` override the defaults."""
-    defaults: dict[str, Any] = {
-        "text_b": None,
-        "label": "label",
-        "metric": "accuracy",
-        "shortcut": "unknown",
-        "train": Place(("train",), f"hub:nyu-mll/glue:{name}:train"),
-        "dev": Place(("dev",), f"hub:nyu-mll/glue:{name}:validation"),
-        "spellings": _numbered(labels),
-        "unlabelled": _UNLABELLED,
-    }
-    return PublishedDataset(labels, **(defaults | settings))
+    hub = f"hub:nyu-mll/glue:{name}"
+    return _Dataset(
+        train=SplitLocation(train, f"{hub}:train"),
+        dev=SplitLocation(("dev",), f"{hub}:validation"),
+        settings={"text_b": None, "shortcut": "unknown", "unlabelled": _UNLABELLED, **settings},
+        columns=columns,
+        folder=folder,
+    )
 
 
-PUBLISHED_TASKS: dict[str, PublishedDataset] = {
-    "mnli": PublishedDataset(
-        labels=_NLI,
-        text_a="sentence1|premise",
-        text_b="sentence2|hypothesis",
-        label="gold_label|label",
-        metric="accuracy",
-        shortcut="overlap",
-        train=Place(("train", "multinli_1.0_train"), "hub:nyu-mll/glue:mnli:train"),
-        dev=Place(("dev_matched", "multinli_1.0_dev_matched"), "hub:nyu-mll/glue:mnli:validation_matched"),
+PUBLISHED_TASKS: dict[str, _Dataset] = {
+    "mnli": _Dataset(
+        train=SplitLocation(("train", "multinli_1.0_train"), "hub:nyu-mll/glue:mnli:train"),
+        dev=SplitLocation(("dev_matched", "multinli_1.0_dev_matched"), "hub:nyu-mll/glue:mnli:validation_matched"),
+        settings={**_INFERENCE, "unlabelled": ("-", "hidden")},
+        ood={"hans": _HANS},
         id_tests={
-            "mismatched": Place(
+            "mismatched": SplitLocation(
                 ("dev_mismatched", "multinli_1.0_dev_mismatched"), "hub:nyu-mll/glue:mnli:validation_mismatched"
             )
         },
-        ood={"hans": _HANS},
-        spellings=_numbered(_NLI),
-        unlabelled=("-", "hidden"),
-        label_words=_YES_MAYBE_NO,
     ),
-    "snli": PublishedDataset(
-        labels=_NLI,
-        text_a="sentence1|premise",
-        text_b="sentence2|hypothesis",
-        label="gold_label|label",
-        metric="accuracy",
-        shortcut="claim",  # its hard test set are the errors of a hypothesis-only model
-        train=Place(("train", "snli_1.0_train"), "hub:stanfordnlp/snli:plain_text:train"),
-        dev=Place(("dev", "snli_1.0_dev"), "hub:stanfordnlp/snli:plain_text:validation"),
-        ood={"hard": Challenge(Place(("test_hard", "snli_1.0_test_hard"))), "hans": _HANS},
-        spellings=_numbered(_NLI),
-        unlabelled=("-",),
-        label_words=_YES_MAYBE_NO,
+    "snli": _Dataset(
+        train=SplitLocation(("train", "snli_1.0_train"), "hub:stanfordnlp/snli:plain_text:train"),
+        dev=SplitLocation(("dev", "snli_1.0_dev"), "hub:stanfordnlp/snli:plain_text:validation"),
+        # the shortcut: its hard test set are the errors of a hypothesis-only model
+        settings={**_INFERENCE, "unlabelled": ("-",), "shortcut": "claim"},
+        ood={"hard": _Challenge(SplitLocation(("test_hard", "snli_1.0_test_hard"))), "hans": _HANS},
     ),
-    "qqp": PublishedDataset(
-        labels=("not_duplicate", "duplicate"),
-        text_a="question1",
-        text_b="question2",
-        label="is_duplicate|label",
-        metric="f1",
-        shortcut="overlap",
-        train=Place(("train",), "hub:nyu-mll/glue:qqp:train"),
-        dev=Place(("dev",), "hub:nyu-mll/glue:qqp:validation"),
+    "qqp": _Dataset(
+        train=SplitLocation(("train",), "hub:nyu-mll/glue:qqp:train"),
+        dev=SplitLocation(("dev",), "hub:nyu-mll/glue:qqp:validation"),
+        settings={
+            **_labelled("not_duplicate", "duplicate", words=("No", "Yes")),
+            "text_a": "question1",
+            "text_b": "question2",
+            "label": "is_duplicate|label",
+            "metric": "f1",
+        },
         ood={
-            "paws_qqp": Challenge(
-                Place(("paws_qqp", "dev_and_test")),
+            "paws_qqp": _Challenge(
+                SplitLocation(("paws_qqp", "dev_and_test")),
                 {**_PAWS, "bytes_literals": True},
-                Place(("paws_qqp_train",)),
+                SplitLocation(("paws_qqp_train",)),
             ),
-            "paws_wiki": Challenge(
-                Place(("paws_wiki", "paws_wiki_test"), "hub:google-research-datasets/paws:labeled_final:test"),
+            "paws_wiki": _Challenge(
+                SplitLocation(("paws_wiki", "paws_wiki_test"), f"{_PAWS_HUB}:test"),
                 _PAWS,
-                Place(("paws_wiki_train",), "hub:google-research-datasets/paws:labeled_final:train"),
+                SplitLocation(("paws_wiki_train",), f"{_PAWS_HUB}:train"),
             ),
         },
-        spellings=_numbered(("not_duplicate", "duplicate")),
-        label_words=("No", "Yes"),
     ),
-    "fever": PublishedDataset(
-        labels=("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
-        text_a="evidence|evidence_sentence|sentence1",
-        text_b="claim|sentence2",
-        label="gold_label|label",
-        metric="accuracy",
-        shortcut="claim",
-        train=Place(("train", "fever.train"), "hub:copenlu/fever_gold_evidence:train"),
-        dev=Place(("dev", "fever.dev"), "hub:copenlu/fever_gold_evidence:validation"),
+    "fever": _Dataset(
+        train=SplitLocation(("train", "fever.train"), "hub:copenlu/fever_gold_evidence:train"),
+        dev=SplitLocation(("dev", "fever.dev"), "hub:copenlu/fever_gold_evidence:validation"),
+        settings={
+            **_SYMMETRIC,
+            "labels": ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
+            "spellings": (("NOTENOUGHINFO", "NOT ENOUGH INFO"), ("NEI", "NOT ENOUGH INFO")),
+            "label": "gold_label|label",
+            "shortcut": "claim",
+            "ood_copies": 10,
+        },
         ood={
-            "symm1": Challenge(Place(("symm1", "fever_symmetric_generated", "symmetric_v0.1")), _SYMMETRIC),
-            "symm2": Challenge(
-                Place(("symm2", "fever_symmetric_test", "symmetric_v0.2")),
+            "symm1": _Challenge(SplitLocation(("symm1", "fever_symmetric_generated", "symmetric_v0.1")), _SYMMETRIC),
+            "symm2": _Challenge(
+                SplitLocation(("symm2", "fever_symmetric_test", "symmetric_v0.2")),
                 _SYMMETRIC,
-                Place(("symm2_dev", "fever_symmetric_dev")),
+                SplitLocation(("symm2_dev", "fever_symmetric_dev")),
             ),
         },
-        spellings=(("NOTENOUGHINFO", "NOT ENOUGH INFO"), ("NEI", "NOT ENOUGH INFO")),
-        ood_copies=10,
         hub_remark="the Hub's copy of FEVER is another sample than the paper's: about 228,000 training and 15,900 dev "
         "rows instead of 242,911 and 16,664; --data FOLDER reads the authors' files",
     ),
     "cola": _glue(
         "cola",
-        labels=("unacceptable", "acceptable"),
-        text_a="sentence",
-        metric="matthews",
-        label_words=("incorrect", "correct"),
+        {
+            **_labelled("unacceptable", "acceptable", words=("incorrect", "correct")),
+            "text_a": "sentence",
+            "metric": "matthews",
+            "leaks": "keep",  # 19 of its 1,043 dev sentences, which others keep too; a note reports it
+        },
         columns=("source", "label", "mark", "sentence"),
         folder="CoLA",
-        leaks="keep",  # 19 of its 1,043 dev sentences, which others keep too; a note reports it
     ),
     "sst2": _glue(
         "sst2",
-        labels=("negative", "positive"),
-        text_a="sentence",
-        label_words=("terrible", "great"),
+        {**_labelled("negative", "positive", words=("terrible", "great")), "text_a": "sentence"},
         folder="SST-2",
     ),
     "mrpc": _glue(
         "mrpc",
-        labels=("not_equivalent", "equivalent"),
-        text_a="sentence1|#1 String",
-        text_b="sentence2|#2 String",
-        label="label|Quality",
-        metric="positive_f1",
+        {
+            **_labelled("not_equivalent", "equivalent", words=("No", "Yes")),
+            "text_a": "sentence1|#1 String",
+            "text_b": "sentence2|#2 String",
+            "label": "label|Quality",
+            "metric": "positive_f1",
+        },
         # its authors publish no dev set: GLUE's is a part of their training set
-        train=Place(("train", "msr_paraphrase_train"), "hub:nyu-mll/glue:mrpc:train"),
-        label_words=("No", "Yes"),
+        train=("train", "msr_paraphrase_train"),
     ),
     "stsb": _glue(
         "stsb",
-        text_a="sentence1",
-        text_b="sentence2",
-        label="score|label",
-        metric="pearson",
-        unlabelled=(*_UNLABELLED, "-1.0"),
-        answer=NUMBERS.name,
-        label_words=("Yes",),
+        {
+            "answer": NUMBERS.name,
+            "text_a": "sentence1",
+            "text_b": "sentence2",
+            "label": "score|label",
+            "metric": "pearson",
+            "unlabelled": (*_UNLABELLED, "-1.0"),
+            "label_words": ("Yes",),
+        },
         folder="STS-B",
     ),
-    "qnli": _glue("qnli", labels=_ENTAILED, text_a="question", text_b="sentence", label_words=("Yes", "No")),
-    "rte": _glue("rte", labels=_ENTAILED, text_a="sentence1", text_b="sentence2", label_words=("Yes", "No")),
+    "qnli": _glue("qnli", {**_ENTAILED, "text_a": "question", "text_b": "sentence"}),
+    "rte": _glue("rte", {**_ENTAILED, "text_a": "sentence1", "text_b": "sentence2"}),
 }
-
-
-PUBLISHED_OPTIONS = (
-    "metric", "shortcut", "decision", "rows", "leaks", "bad_rows", "strip_final_punctuation", "ood_copies",
-    "label_words",
-)  # fmt: skip
-"""The options of a published dataset besides its location."""
 
 
 def published_task(
     name: str,
     folder: Path | None = None,
-    ood: Mapping[str, Source] | None = None,
-    ood_train: Mapping[str, Source] | None = None,
+    ood: Mapping[str, FileSource] | None = None,
+    ood_train: Mapping[str, FileSource] | None = None,
     **options: Any,
 ) -> FilesTask:
     """A dataset of the papers: from `folder`, or from the Hub without one. `ood` adds test files by name.
@@ -254,64 +253,46 @@ def published_task(
     A file with a known name (hans, hard, paws_qqp, ...) has the layout of that test set, any other the layout of the
     task's own files. Further options are those of `FilesTask`: rows, leaks, decision, ...
     """
-    task = PUBLISHED_TASKS[choose("dataset", name, PUBLISHED_TASKS)]
-    if folder is not None:  # perhaps a folder of several datasets; GLUE's names are in capitals
-        names = (name, task.folder or name.upper())
-        folder = next((folder / each for each in names if (folder / each).is_dir()), folder)
-    return FilesTask(
-        name=name,
-        labels=task.labels,
-        train=_with_columns(task, _found(name, "train", task.train, folder)),
-        dev=_with_columns(task, _found(name, "dev", task.dev, folder)),
-        id_tests=tuple((test, path) for test, place in task.id_tests.items() if (path := _where(place, folder))),
-        ood=tuple(_tests(task, folder, ood or {}).items()),
-        absent=tuple(name for name in task.ood if name not in _tests(task, folder, ood or {})),
-        ood_train=_training_files(task, folder, ood_train or {}) or None,
-        ood_copies=options.pop("ood_copies", task.ood_copies),
-        text_a=task.text_a,
-        text_b=task.text_b,
-        label=task.label,
-        metric=options.pop("metric", task.metric),
-        shortcut=options.pop("shortcut", task.shortcut),
-        spellings=task.spellings,
-        unlabelled=task.unlabelled,
-        answer=task.answer,
-        label_words=options.pop("label_words", task.label_words),
-        leaks=options.pop("leaks", task.leaks),
-        remarks=(task.hub_remark,) if task.hub_remark and folder is None else (),
-        **options,
-    )
+    dataset = PUBLISHED_TASKS[choose("dataset", name, PUBLISHED_TASKS)]
+    folder = dataset_folder(folder, name, dataset.folder or name.upper())  # GLUE's names are in capitals
+    tests = _tests(dataset, folder, ood or {})
+    settings = {
+        **dataset.settings,
+        "train": _with_columns(dataset, dataset.train.require(name, "train", folder)),
+        "dev": _with_columns(dataset, dataset.dev.require(name, "dev", folder)),
+        "id_tests": tuple((test, path) for test, at in dataset.id_tests.items() if (path := at.find(folder))),
+        "ood": tuple(tests.items()),
+        "absent": tuple(test for test in dataset.ood if test not in tests),
+        "ood_train": _training_files(dataset, folder, ood_train or {}) or None,
+        "remarks": (dataset.hub_remark,) if dataset.hub_remark and folder is None else (),
+    }
+    return FilesTask(name, **{**settings, **options})
 
 
-def _where(place: Place, folder: Path | None) -> str | None:
-    return place.hub if folder is None else place.in_folder(folder)
+DATASETS.update((name, partial(published_task, name)) for name in PUBLISHED_TASKS)
 
 
-def _found(name: str, split: str, place: Place, folder: Path | None) -> str:
-    path = _where(place, folder)
-    if path is not None:
-        return path
-    if folder is not None and not folder.is_dir():
-        raise UserError(f"{folder} is not a folder", f"give the folder with the files of {name}")
-    wanted = " or ".join(f"{stem}.*" for stem in place.stems)
-    raise UserError(f"{folder} has no {split} file of {name}", f"it must be called {wanted}, in {', '.join(SUFFIXES)}")
-
-
-def _with_columns(task: PublishedDataset, path: str) -> str | DataFile:
+def _with_columns(dataset: _Dataset, path: str) -> FileSource:
     """A table without a header is one of the authors' files, with the dataset's columns."""
-    if not task.columns or not is_table(path) or task.label in header_of(path):
+    if not dataset.columns or not is_table(path) or dataset.settings.get("label", "label") in _header(path):
         return path
-    return DataFile(path, columns=task.columns)
+    return DataFile(path, columns=dataset.columns)
 
 
-def _tests(task: PublishedDataset, folder: Path | None, given: Mapping[str, Source]) -> dict[str, Source]:
-    found = {name: _where(challenge.test, folder) for name, challenge in task.ood.items()}
-    sources: dict[str, Source] = {**{name: path for name, path in found.items() if path is not None}, **given}
-    layouts = {name: challenge.layout for name, challenge in task.ood.items()}
-    return {name: _laid_out(source, layouts.get(name, {})) for name, source in sources.items()}
+def _header(path: str) -> tuple[str, ...]:
+    """The cells of a table's first row; empty if it cannot be a header."""
+    with suppress(UserError):
+        return next((tuple(row) for _, row in read_rows(path, lambda *_: None)), ())
+    return ()
 
 
-def _laid_out(source: Source, layout: Mapping[str, Any]) -> Source:
+def _tests(dataset: _Dataset, folder: Path | None, given: Mapping[str, FileSource]) -> dict[str, FileSource]:
+    found = {name: path for name, challenge in dataset.ood.items() if (path := challenge.test.find(folder))}
+    layouts = {name: challenge.layout for name, challenge in dataset.ood.items()}
+    return {name: _laid_out(source, layouts.get(name, {})) for name, source in {**found, **given}.items()}
+
+
+def _laid_out(source: FileSource, layout: Mapping[str, Any]) -> FileSource:
     """With a known layout, in which a file's own description has the last word."""
     if isinstance(source, str):
         return DataFile(source, **layout) if layout else source
@@ -319,16 +300,15 @@ def _laid_out(source: Source, layout: Mapping[str, Any]) -> Source:
     return DataFile(**{**layout, **own})
 
 
-def _training_files(task: PublishedDataset, folder: Path | None, given: Mapping[str, Source]) -> tuple[Source, ...]:
-    trained = {name: challenge for name, challenge in task.ood.items() if challenge.train is not None}
+def _training_files(dataset: _Dataset, folder: Path | None, given: Mapping[str, FileSource]) -> tuple[FileSource, ...]:
+    trained = {name: (each, each.train) for name, each in dataset.ood.items() if each.train is not None}
     for name in given:
         choose("OOD training set", name, trained)
-    found = {name: _where(challenge.train, folder) for name, challenge in trained.items() if challenge.train}
-    sources: dict[str, Source] = {**{name: path for name, path in found.items() if path is not None}, **given}
+    found = {name: path for name, (_, train) in trained.items() if (path := train.find(folder))}
     columns = ("text_a", "text_b", "label", "bytes_literals")
 
-    def layout(name: str) -> dict[str, Any]:
-        shared = {key: value for key, value in trained[name].layout.items() if key in columns}
-        return {**shared, **trained[name].train_layout}
+    def layout(challenge: _Challenge) -> dict[str, Any]:
+        shared = {key: value for key, value in challenge.layout.items() if key in columns}
+        return {**shared, **challenge.train_layout}
 
-    return tuple(_laid_out(source, layout(name)) for name, source in sources.items())
+    return tuple(_laid_out(source, layout(trained[name][0])) for name, source in {**found, **given}.items())

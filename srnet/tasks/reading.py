@@ -17,25 +17,25 @@ import sys
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
-from srnet.core.errors import UserError
+from srnet.core.errors import UserError, reason, shortened
 from srnet.core.files import open_data
 from srnet.core.names import DOWNLOAD_VARIABLE
 from srnet.core.network import guarded_hub, may_download
 
-Row = tuple[int, Mapping[str, str]]
+_Row = tuple[int, Mapping[str, str]]
 Bad = Callable[[int, str], None]
 """Called with the line and the problem of a row."""
 
 HUB = "hub:"
-TABLES = (".csv", ".tsv", ".txt")
-TEXTS = (*TABLES, ".jsonl")
-SUFFIXES = (*TEXTS, *(f"{suffix}.gz" for suffix in TEXTS), ".parquet")
+_TABLES = (".csv", ".tsv", ".txt")
+_TEXTS = (*_TABLES, ".jsonl")
+SUFFIXES = (*_TEXTS, *(f"{suffix}.gz" for suffix in _TEXTS), ".parquet")
 
-DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 csv.field_size_limit(sys.maxsize)  # long texts are allowed
@@ -45,25 +45,12 @@ class Nested(str):
     """A list or an object of a file, as text. It is neither a label nor a text of an example."""
 
 
-def suffix_of(source: str) -> str:
-    """The ending that determines a file's format, including .gz."""
-    path = Path(source)
-    return "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
-
-
 def is_table(source: str) -> bool:
-    """Whether it is a file with a header, which may be missing."""
-    return not source.startswith(HUB) and suffix_of(source).removesuffix(".gz") in TABLES
+    """Whether `source` is a file with a header, which may be missing."""
+    return not source.startswith(HUB) and source.removesuffix(".gz").endswith(_TABLES)
 
 
-def header_of(source: str) -> tuple[str, ...]:
-    """The cells of a table's first row; empty if it cannot be a header."""
-    with suppress(UserError):
-        return next((tuple(row) for _, row in read_rows(source, lambda *_: None)), ())
-    return ()
-
-
-def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()) -> Iterator[Row]:
+def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()) -> Iterator[_Row]:
     """The rows of a file, or of `hub:REPOSITORY[@REVISION][:CONFIGURATION]:SPLIT`.
 
     `columns` names the columns of a table without a header.
@@ -71,11 +58,31 @@ def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()
     if source.startswith(HUB):
         yield from _hub_rows(source)
         return
-    suffix = suffix_of(source)
+    suffix = "".join(Path(source).suffixes[-2:]) if source.endswith(".gz") else Path(source).suffix
     if suffix not in SUFFIXES:
         raise UserError(f"{source} has an unknown ending", f"give a file that ends in {', '.join(SUFFIXES)}")
+    complain = bad or _refuse(source)
+    with open_source(source) as file:
+        if suffix == ".parquet":
+            yield from _parquet_rows(source, file)
+            return
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        if suffix.startswith(".jsonl"):
+            yield from _json_rows(text, complain)
+        else:
+            yield from _table_rows(source, text, complain, list(columns))
+
+
+@contextmanager
+def open_source(source: str) -> Iterator[IO[bytes]]:
+    """A file of data, unpacked. Whatever is wrong with the file is a `UserError`."""
     try:
-        yield from _parquet_rows(source) if suffix == ".parquet" else _text_rows(source, suffix, bad, columns)
+        with open_data(source) as file:
+            yield file
+    except UnicodeDecodeError:
+        raise UserError(f"{source}{_undecodable_line(source)}: not UTF-8 text", "save it as UTF-8") from None
+    except _DAMAGED as error:
+        raise UserError(f"{source} is a damaged or truncated gzip file ({error})", "fetch it again") from None
     except FileNotFoundError:
         raise UserError(f"{source} does not exist", "check the path") from None
     except NotADirectoryError:
@@ -84,13 +91,12 @@ def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()
         raise UserError(f"{source} cannot be read ({error.strerror or error})", "check the path") from None
 
 
-def brief(text: str, limit: int = 80) -> str:
-    """A file's content for a message: on one line, and at most `limit` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[:limit]}..."
+def bad_row(source: str, line: int, problem: str) -> UserError:
+    fix = "correct it, or leave such rows out: bad_rows: skip (--bad-rows skip)"
+    return UserError(f"{source}, line {line}: {problem}", fix)
 
 
-def literal(text: str) -> Any:
+def python_literal(text: str) -> Any:
     """The Python literal in a cell. Nothing is executed, and whatever is no literal raises a ValueError."""
     try:
         with warnings.catch_warnings():
@@ -100,33 +106,15 @@ def literal(text: str) -> Any:
         raise ValueError(f"not a literal: {type(error).__name__}") from error
 
 
-def _text_rows(source: str, suffix: str, bad: Bad | None, columns: tuple[str, ...]) -> Iterator[Row]:
-    complain = bad or _refuse(source)
-    try:
-        with open_data(source) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
-            kind = suffix.removesuffix(".gz")
-            if kind == ".jsonl":
-                yield from _json_rows(file, complain)
-            else:
-                yield from _table_rows(source, kind, file, complain, list(columns))
-    except UnicodeDecodeError:
-        raise UserError(f"{source}{_undecodable_line(source)}: not UTF-8 text", "save it as UTF-8") from None
-    except DAMAGED as error:
-        raise UserError(f"{source} is a damaged or truncated gzip file ({error})", "fetch it again") from None
-
-
 def _refuse(source: str) -> Bad:
     def refuse(line: int, problem: str) -> NoReturn:
-        raise UserError(
-            f"{source}, line {line}: {problem}",
-            "correct the row, or leave such rows out: bad_rows: skip (--bad-rows skip)",
-        )
+        raise bad_row(source, line, problem)
 
     return refuse
 
 
 def _undecodable_line(source: str) -> str:
-    with open_data(source) as file, suppress(*DAMAGED):
+    with open_data(source) as file, suppress(*_DAMAGED):
         for number, line in enumerate(file, start=1):
             try:
                 line.decode("utf-8")
@@ -135,10 +123,10 @@ def _undecodable_line(source: str) -> str:
     return ""
 
 
-def _table_rows(source: str, kind: str, file: Iterable[str], bad: Bad, columns: list[str]) -> Iterator[Row]:
+def _table_rows(source: str, file: Iterable[str], bad: Bad, columns: list[str]) -> Iterator[_Row]:
     # there is no quoting with tabs: a quote is an ordinary character
     tabs: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-    reader = csv.reader(file, strict=True, **({} if kind == ".csv" else tabs))
+    reader = csv.reader(file, strict=True, **({} if source.removesuffix(".gz").endswith(".csv") else tabs))
     try:
         header = columns or next((cells for cells in reader if cells), [])
         if not header:
@@ -157,10 +145,10 @@ def _table_rows(source: str, kind: str, file: Iterable[str], bad: Bad, columns: 
 def _check_names(where: str, names: list[str]) -> None:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise UserError(f"{where}: column '{brief(twice[0])}' is named twice", "rename one of them")
+        raise UserError(f"{where}: column '{shortened(twice[0], 80)}' is named twice", "rename one of them")
 
 
-def _json_rows(file: Iterable[str], bad: Bad) -> Iterator[Row]:
+def _json_rows(file: Iterable[str], bad: Bad) -> Iterator[_Row]:
     for number, line in enumerate(file, start=1):
         if not line.strip():
             continue
@@ -172,10 +160,15 @@ def _json_rows(file: Iterable[str], bad: Bad) -> Iterator[Row]:
             continue
         if cells is None:
             bad(number, "not a JSON object: one object per line is needed")
-        elif "\\u" in line and _SURROGATE.search("".join((*cells, *cells.values()))):
-            bad(number, "half a character (\\ud800 to \\udfff), which no model can read")
+        elif "\\u" in line and (problem := broken_character("".join((*cells, *cells.values())))):
+            bad(number, problem)
         else:
             yield number, cells
+
+
+def broken_character(text: str) -> str | None:
+    """The problem of a text with half of a character, which JSON can write and UTF-8 cannot."""
+    return "half a character (\\ud800 to \\udfff), which no model can read" if _SURROGATE.search(text) else None
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, str]:
@@ -215,29 +208,28 @@ def _evidence(items: list[Any] | tuple[Any, ...], inner: bool = False) -> list[s
     return None if None in parts else [text for part in parts if part is not None for text in part]
 
 
-def _parquet_rows(source: str) -> Iterator[Row]:
+def _parquet_rows(source: str, file: IO[bytes]) -> Iterator[_Row]:
     import pyarrow
     from pyarrow import parquet
 
-    with open_data(source) as file:
-        try:
-            table = parquet.ParquetFile(file)
-            names, number = table.schema_arrow.names, 0
-            _check_names(source, names)
-            for batch in table.iter_batches(batch_size=8192):
-                for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    number += 1
-                    yield number, _plain(dict(zip(names, values, strict=True)))
-        except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
-            why = brief(str(error), 200)
-            raise UserError(f"{source} cannot be read as parquet ({why})", "is it complete? Write it again") from None
+    try:
+        table = parquet.ParquetFile(file)
+        names, number = table.schema_arrow.names, 0
+        _check_names(source, names)
+        for batch in table.iter_batches(batch_size=8192):
+            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                number += 1
+                yield number, _plain(dict(zip(names, values, strict=True)))
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+        why = shortened(str(error), 200)
+        raise UserError(f"{source} cannot be read as parquet ({why})", "is it complete? Write it again") from None
 
 
 # --- the Hub -------------------------------------------------------------------------------------------------------
 
 
-def _hub_rows(source: str) -> Iterator[Row]:
-    repository, revision, configuration, split = parse_hub(source)
+def _hub_rows(source: str) -> Iterator[_Row]:
+    repository, revision, configuration, split = _parse_hub(source)
     from datasets import ClassLabel, load_dataset
     from datasets.utils import disable_progress_bars
 
@@ -247,7 +239,7 @@ def _hub_rows(source: str) -> Iterator[Row]:
         with guarded_hub():
             data = load_dataset(repository, configuration, split=split, revision=revision)
     except Exception as error:  # many types, from several libraries
-        why = brief((str(error).strip().splitlines() or [type(error).__name__])[0], 200)
+        why = shortened(reason(error), 200)
         allow = f"set {DOWNLOAD_VARIABLE}=1 to allow a download, or give files with --data"
         raise UserError(f"{source} cannot be loaded ({why})", "check the name" if may_download() else allow) from None
     names = {name: f for name, f in data.features.items() if isinstance(f, ClassLabel)}
@@ -262,7 +254,7 @@ def _class_name(feature: Any, value: Any) -> Any:
     return feature.int2str(value) if value >= 0 else "-"
 
 
-def parse_hub(source: str) -> tuple[str, str | None, str | None, str]:
+def _parse_hub(source: str) -> tuple[str, str | None, str | None, str]:
     """(repository, revision, configuration, split)."""
     parts = source.removeprefix(HUB).split(":")
     if len(parts) not in (2, 3) or not all(parts) or parts[0].startswith("@") or parts[0].endswith("@"):

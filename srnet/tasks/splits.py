@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
 from srnet.core.errors import UserError
 
-Kind = Literal["ID", "OOD"]
+SplitKind = Literal["ID", "OOD"]
 Decision = Literal["argmax", "sum"]
 """How a prediction is mapped to coarser classes: by the most likely class, or by the highest sum of probabilities."""
 LEVELS = " > "
@@ -54,7 +54,7 @@ class Split:
     """Examples under one name, by column."""
 
     name: str
-    kind: Kind
+    kind: SplitKind
     ids: tuple[str, ...]
     text_a: tuple[str, ...]
     text_b: tuple[str, ...]
@@ -65,7 +65,7 @@ class Split:
     """Set if the split has classes of its own, coarser than the task's."""
 
     @classmethod
-    def of(cls, name: str, kind: Kind, examples: Sequence[Example]) -> Split:
+    def of(cls, name: str, kind: SplitKind, examples: Sequence[Example]) -> Self:
         if not examples:
             raise UserError(f"split '{name}' has no examples", "give it at least one row")
         return cls(
@@ -84,7 +84,7 @@ class Split:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def sample(self, size: int) -> Split:
+    def sample(self, size: int) -> Self:
         """At most `size` rows, always the same ones, sampled from the complete split."""
         return self.take(self.shuffled_rows(0, size))
 
@@ -92,7 +92,7 @@ class Split:
         """The rows from `start` to `stop` of one fixed permutation: disjoint ranges have different rows."""
         return np.sort(np.random.default_rng(0).permutation(len(self))[start:stop])
 
-    def take(self, rows: np.ndarray) -> Split:
+    def take(self, rows: np.ndarray) -> Self:
         ids, text_a, text_b, groups = (
             tuple(column[row] for row in rows) for column in (self.ids, self.text_a, self.text_b, self.groups)
         )

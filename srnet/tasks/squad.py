@@ -5,39 +5,44 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from srnet.core.errors import UserError, choose
-from srnet.core.files import open_data
-from srnet.core.names import file_name
+from srnet.config.values import Count, OneOf
+from srnet.core.errors import UserError, shortened
 from srnet.tasks.answers.spans import SPANS, SpanSplit
-from srnet.tasks.base import Metric, Shortcut, Task
-from srnet.tasks.files import BadRows
-from srnet.tasks.layout import refuse_list
-from srnet.tasks.reading import DAMAGED, HUB, SUFFIXES, brief, literal, read_rows, suffix_of
-from srnet.tasks.splits import Kind
+from srnet.tasks.base import DATASETS, Metric, Shortcut, Task, register_task
+from srnet.tasks.files import BadRows, OfFiles
+from srnet.tasks.layout import columns_here, refuse_list
+from srnet.tasks.published import SplitLocation, dataset_folder
+from srnet.tasks.reading import HUB, SUFFIXES, broken_character, open_source, python_literal, read_rows
+from srnet.tasks.splits import SplitKind
 
 SQUAD = "squad"
-HUB_SPLITS = {"train": "hub:rajpurkar/squad:plain_text:train", "dev": "hub:rajpurkar/squad:plain_text:validation"}
-STEMS = {"train": ("train-v1.1", "train"), "dev": ("dev-v1.1", "dev", "validation")}
-NESTED = (".json", ".json.gz")
+_NESTED = (".json", ".json.gz")
 """Endings of SQuAD's own files, one JSON document each; other files have one question per row."""
-ENDINGS = (*NESTED, *SUFFIXES)
-NEAR = 20
+_ENDINGS = (*_NESTED, *SUFFIXES)
+_HUB = "hub:rajpurkar/squad:plain_text"
+_SPLITS = {
+    "train": SplitLocation(("train-v1.1", "train"), f"{_HUB}:train", _ENDINGS),
+    "dev": SplitLocation(("dev-v1.1", "dev", "validation"), f"{_HUB}:validation", _ENDINGS),
+}
+_NEAR = 20
 """The largest distance of an answer from its stated position: some tools count bytes, others collapse spaces."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_Kind = TypeVar("_Kind")
+V = TypeVar("V")
 
 
+@register_task(
+    reads=lambda values: values.get("answer") == SPANS.name,
+    changeable=("metric", "rows", "bad_rows"),
+)
 @dataclass(frozen=True)
-class SquadTask:
+class SquadTask(OfFiles):
     """Questions answered by a span of their context. Everything under `ood` is scored, and never trained on."""
 
-    answer: ClassVar = SPANS.name
     labels: ClassVar = SPANS.outputs
     label_words: ClassVar = ("Yes", "No")
     """The words whose logits, at each token, are those of the answer's start and end (SMP)."""
@@ -47,46 +52,24 @@ class SquadTask:
     ood: tuple[tuple[str, str], ...] = ()
     """(name, file) of each out-of-distribution test set, in the same format."""
     name: str = SQUAD
-    metric: Metric = "span_f1"
-    rows: tuple[tuple[str, int], ...] = ()
+    metric: Annotated[Metric, OneOf(SPANS.metrics)] = "span_f1"
+    rows: tuple[tuple[str, Count], ...] = ()
     """At most so many questions of a split, always the same ones: {"train": 20000}."""
     bad_rows: BadRows = "refuse"
     """`skip` leaves out questions whose answer is not in their context, and counts them."""
+    answer: Literal["span"] = "span"
 
     def __post_init__(self) -> None:
-        choose("metric", self.metric, SPANS.metrics)
-        choose("value for bad_rows", self.bad_rows, ("refuse", "skip"))
-        file_name("a task", self.name)
-        tests = [file_name("a test set", name) for name, _ in self.ood]
-        taken = [name for n, name in enumerate(tests) if name in ("train", "dev", *tests[:n])]
-        if taken:
-            raise UserError(f"a test file cannot be called '{taken[0]}': the name is taken", "choose another name")
-        for name, count in self.rows:
-            choose("split under rows", name, ("train", "dev", *tests))
-            if count < 1:
-                raise UserError(f"task '{self.name}': {count} rows of '{name}'", "give at least 1")
+        super().__post_init__()
+        self.check_splits()
 
     @property
     def shortcut(self) -> Shortcut:
         return "unknown"
 
-    @property
-    def files(self) -> dict[str, str]:
-        """Every file by the name of its split."""
-        return {"train": self.train, "dev": self.dev, **dict(self.ood)}
-
-    def resolved(self, folder: Path) -> SquadTask:
-        """The same with absolute paths; relative ones start at `folder`."""
-
-        def place(source: str) -> str:
-            return source if source.startswith(HUB) else str((folder / source).resolve())
-
-        ood = tuple((name, place(source)) for name, source in self.ood)
-        return replace(self, train=place(self.train), dev=place(self.dev), ood=ood)
-
     def load(self) -> Task:
         notes: list[str] = []
-        splits = {name: self._read(name, notes) for name in self.files}
+        splits = {name: self._read(name, source, notes) for name, source in self.sources.items()}
         return Task(
             name=self.name,
             labels=self.labels,
@@ -100,37 +83,32 @@ class SquadTask:
             label_words=self.label_words,
         )
 
-    def _read(self, name: str, notes: list[str]) -> SpanSplit:
-        columns = _Columns(self.files[name], skip=self.bad_rows == "skip")
-        for question in _questions(self.files[name]):
-            columns.add(question)
-        split = columns.split(name, "ID" if name in ("train", "dev") else "OOD")
-        notes += [f"{name}: {note}" for note in columns.notes()]
-        wanted = dict(self.rows).get(name, len(split))
-        if wanted >= len(split):
-            return split
-        notes.append(f"{name}: {wanted:,} of {len(split):,} rows")
-        return split.sample(wanted)
+    def _read(self, name: str, source: str, notes: list[str]) -> SpanSplit:
+        rows: list[_Row] = []
+        skipped: list[str] = []
+        contexts: dict[str, str] = {}  # one copy of each
+        for question in _questions(source):
+            row = _row(question, f"{source}, question '{shortened(question.id, 80)}'", contexts)
+            if isinstance(row, _Row):
+                rows.append(row)
+            elif self.bad_rows == "skip":
+                skipped.append(question.id)
+            else:
+                raise UserError(row, "correct it, or leave such questions out: bad_rows: skip (--bad-rows skip)")
+        if not rows:
+            raise UserError(f"{source} holds no questions with answers", "is it a file of SQuAD v1.1?")
+        notes += [f"{name}: {note}" for note in _notes(sum(not row.as_stated for row in rows), skipped)]
+        return self.sampled(_split(name, self.kind_of(name), rows), notes)
 
 
 def squad_task(folder: Path | None = None, ood: Mapping[str, str] | None = None, **options: Any) -> SquadTask:
     """SQuAD v1.1 from `folder`, or from the Hub without one. `ood` adds test files by name."""
-    if folder is None:
-        files = HUB_SPLITS
-    else:  # perhaps a folder of several datasets
-        folder = next((folder / each for each in ("squad", "SQuAD") if (folder / each).is_dir()), folder)
-        files = {split: _found(split, folder) for split in STEMS}
-    return SquadTask(files["train"], files["dev"], tuple((ood or {}).items()), **options)
+    folder = dataset_folder(folder, "squad", "SQuAD")
+    train, dev = (location.require(SQUAD, split, folder) for split, location in _SPLITS.items())
+    return SquadTask(train, dev, tuple((ood or {}).items()), **options)
 
 
-def _found(split: str, folder: Path) -> str:
-    paths = (folder / f"{stem}{ending}" for stem in STEMS[split] for ending in ENDINGS)
-    if path := next((path for path in paths if path.is_file()), None):
-        return str(path)
-    if not folder.is_dir():
-        raise UserError(f"{folder} is not a folder", "give the folder with the files of squad")
-    wanted = " or ".join(f"{stem}.json" for stem in STEMS[split])
-    raise UserError(f"{folder} has no {split} file of squad", f"it must be called {wanted}")
+DATASETS[SQUAD] = squad_task
 
 
 # --- from a question to a row --------------------------------------------------------------------------------------
@@ -145,69 +123,44 @@ class _Question:
     """(text, first character) of each."""
 
 
-class _Columns:
-    """The columns of one file."""
+class _Row(NamedTuple):
+    id: str
+    question: str
+    context: str
+    references: tuple[str, ...]
+    span: tuple[int, int]
+    as_stated: bool
+    """Whether the answer is at its stated position."""
 
-    def __init__(self, source: str, skip: bool) -> None:
-        self.source, self.skip = source, skip
-        self.ids: list[str] = []
-        self.questions: list[str] = []
-        self.contexts: list[str] = []
-        self.references: list[tuple[str, ...]] = []
-        self.spans: list[tuple[int, int]] = []
-        self.realigned = 0
-        self.skipped: list[str] = []
-        self._seen: dict[str, str] = {}
 
-    def add(self, question: _Question) -> None:
-        where = f"{self.source}, question '{brief(question.id)}'"
-        texts = tuple(text for text, _ in question.answers)
-        if not texts:
-            raise UserError(
-                f"{where} has no answer, as in SQuAD v2: unanswerable questions are not supported",
-                "give files of SQuAD v1.1",
-            )
-        if problem := _problem(question):
-            return self._bad(question, f"{where}: {problem}")
-        found = _answer_in(question)
-        if found is None:
-            return self._bad(question, f"{where}: the answer '{brief(texts[0])}' is not in the context")
-        span, as_stated = found
-        self.realigned += not as_stated
-        self.ids.append(question.id)
-        self.questions.append(question.text.strip())
-        self.contexts.append(self._seen.setdefault(question.context, question.context))
-        self.references.append(texts)
-        self.spans.append(span)
-        return None
-
-    def _bad(self, question: _Question, problem: str) -> None:
-        if not self.skip:
-            raise UserError(problem, "correct it, or leave such questions out: bad_rows: skip (--bad-rows skip)")
-        self.skipped.append(question.id)
-
-    def split(self, name: str, kind: Kind) -> SpanSplit:
-        if not self.ids:
-            raise UserError(f"{self.source} holds no questions with answers", "is it a file of SQuAD v1.1?")
-        return SpanSplit(
-            name=name,
-            kind=kind,
-            ids=tuple(self.ids),
-            text_a=tuple(self.questions),
-            text_b=tuple(self.contexts),
-            labels=np.array(self.spans, dtype=np.int64),
-            groups=("",) * len(self.ids),
-            references=tuple(self.references),
+def _row(question: _Question, where: str, contexts: dict[str, str]) -> _Row | str:
+    """The row of a question, or the problem with it."""
+    texts = tuple(text for text, _ in question.answers)
+    if not texts:
+        raise UserError(
+            f"{where} has no answer, as in SQuAD v2: unanswerable questions are not supported",
+            "give files of SQuAD v1.1",
         )
+    if problem := _problem(question):
+        return f"{where}: {problem}"
+    if (found := _answer_in(question)) is None:
+        return f"{where}: the answer '{shortened(texts[0], 80)}' is not in the context"
+    context = contexts.setdefault(question.context, question.context)
+    return _Row(question.id, question.text.strip(), context, texts, *found)
 
-    def notes(self) -> list[str]:
-        notes = []
-        if self.realigned:
-            notes.append(f"{self.realigned:,} answers are not at the stated position; found elsewhere")
-        if self.skipped:
-            ids = ", ".join(self.skipped[:5]) + (", ..." if len(self.skipped) > 5 else "")
-            notes.append(f"{len(self.skipped):,} questions that cannot be read were left out ({ids})")
-        return notes
+
+def _split(name: str, kind: SplitKind, rows: list[_Row]) -> SpanSplit:
+    ids, questions, contexts, references, spans, _ = zip(*rows, strict=True)
+    labels, groups = np.array(spans, dtype=np.int64), ("",) * len(rows)
+    return SpanSplit(name, kind, ids, questions, contexts, labels, groups, references=references)
+
+
+def _notes(realigned: int, skipped: list[str]) -> Iterator[str]:
+    if realigned:
+        yield f"{realigned:,} answers are not at the stated position; found elsewhere"
+    if skipped:
+        ids = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
+        yield f"{len(skipped):,} questions that cannot be read were left out ({ids})"
 
 
 def _problem(question: _Question) -> str | None:
@@ -216,9 +169,7 @@ def _problem(question: _Question) -> str | None:
         return "the question is empty"
     if not all(map(str.strip, texts)):
         return "an answer is empty"
-    if _SURROGATE.search("".join((question.text, question.context, *texts))):
-        return "half a character (\\ud800 to \\udfff), which no model can read"
-    return None
+    return broken_character("".join((question.text, question.context, *texts)))
 
 
 def _answer_in(question: _Question) -> tuple[tuple[int, int], bool] | None:
@@ -231,7 +182,7 @@ def _answer_in(question: _Question) -> tuple[tuple[int, int], bool] | None:
 
 
 def _located(context: str, text: str, start: int) -> tuple[int, int] | None:
-    """The answer at its stated position, else its nearest occurrence within `NEAR`, or its only one.
+    """The answer at its stated position, else its nearest occurrence within `_NEAR`, or its only one.
 
     Its whitespace may differ from that of the context.
     """
@@ -239,19 +190,16 @@ def _located(context: str, text: str, start: int) -> tuple[int, int] | None:
         return start, start + len(text)
     found = [match.span() for match in re.finditer(r"\s+".join(map(re.escape, text.split())), context)]
     nearest = min(found, key=lambda span: abs(span[0] - start), default=None)
-    return nearest if nearest and (len(found) == 1 or abs(nearest[0] - start) <= NEAR) else None
+    return nearest if nearest and (len(found) == 1 or abs(nearest[0] - start) <= _NEAR) else None
 
 
 # --- from a file to questions --------------------------------------------------------------------------------------
 
 
 def _questions(source: str) -> Iterator[_Question]:
-    if not source.startswith(HUB) and suffix_of(source) in NESTED:
-        yield from _nested(source)
-    elif source.startswith(HUB) or suffix_of(source) in SUFFIXES:
-        yield from _flat(source)
-    else:
-        raise UserError(f"{source} has an unknown ending", f"give a file that ends in {', '.join(ENDINGS)}")
+    if not source.startswith(HUB) and not source.endswith(_ENDINGS):
+        raise UserError(f"{source} has an unknown ending", f"give a file that ends in {', '.join(_ENDINGS)}")
+    return _nested(source) if source.endswith(_NESTED) else _flat(source)
 
 
 def _nested(source: str) -> Iterator[_Question]:
@@ -266,7 +214,7 @@ def _nested(source: str) -> Iterator[_Question]:
 
 def _question(found: Any, context: str, place: str) -> _Question:
     id = _get(found, "id", str, f"{place}, a question")
-    where = f"{place}, question '{brief(id)}'"
+    where = f"{place}, question '{shortened(id, 80)}'"
     text = _get(found, "question", str, where)
     if found.get("is_impossible"):
         return _Question(id, text, context, ())
@@ -277,7 +225,7 @@ def _question(found: Any, context: str, place: str) -> _Question:
     return _Question(id, text, context, answers)
 
 
-def _get(holder: Any, key: str, kind: type[_Kind], where: str) -> _Kind:
+def _get(holder: Any, key: str, kind: type[V], where: str) -> V:
     value = holder.get(key) if isinstance(holder, dict) else None
     if isinstance(value, kind):
         return value
@@ -286,21 +234,13 @@ def _get(holder: Any, key: str, kind: type[_Kind], where: str) -> _Kind:
 
 
 def _json(source: str) -> Any:
+    with open_source(source) as file:
+        text = file.read().decode("utf-8-sig")
     try:
-        with open_data(source) as file:
-            return json.loads(file.read().decode("utf-8-sig"))
-    except json.JSONDecodeError as error:
-        raise UserError(f"{source}, line {error.lineno}: not JSON ({error.msg})", "is it complete?") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{source}: not UTF-8 text", "save it as UTF-8") from None
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{source}: not JSON ({brief(str(error))})", "is it complete?") from None
-    except DAMAGED as error:
-        raise UserError(f"{source} is a damaged or truncated gzip file ({error})", "fetch it again") from None
-    except FileNotFoundError:
-        raise UserError(f"{source} does not exist", "check the path") from None
-    except OSError as error:
-        raise UserError(f"{source} cannot be read ({error.strerror or error})", "check the path") from None
+        line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise UserError(f"{source}{line}: not JSON ({shortened(str(error), 80)})", "is it complete?") from None
 
 
 def _flat(source: str) -> Iterator[_Question]:
@@ -309,7 +249,7 @@ def _flat(source: str) -> Iterator[_Question]:
         where = f"{source}, line {line}"
         missing = [name for name in ("id", "question", "context", "answers") if name not in row]
         if missing:
-            raise UserError(f"{where}: no column '{missing[0]}'; columns here: {brief(', '.join(row), 500)}")
+            raise UserError(f"{where}: no column '{missing[0]}'", columns_here(row))
         for name in ("question", "context"):
             refuse_list("text", row[name], source, line, name)
         answers = _answers(row["answers"], where)
@@ -319,7 +259,7 @@ def _flat(source: str) -> Iterator[_Question]:
 def _answers(cell: str, where: str) -> tuple[tuple[str, int], ...]:
     """The answers of a cell, which is text. Only plain literals are accepted, and nothing is executed."""
     try:
-        match literal(cell):
+        match python_literal(cell):
             case {"text": [*texts], "answer_start": [*starts]} if (
                 len(texts) == len(starts)
                 and all(isinstance(text, str) for text in texts)
@@ -329,4 +269,6 @@ def _answers(cell: str, where: str) -> tuple[tuple[str, int], ...]:
     except ValueError:
         pass
     shape = '{"text": [...], "answer_start": [...]}'
-    raise UserError(f"{where}: the answers are not {shape}, but {brief(cell)}", "see rajpurkar/squad on the Hub")
+    raise UserError(
+        f"{where}: the answers are not {shape}, but {shortened(cell, 80)}", "see rajpurkar/squad on the Hub"
+    )

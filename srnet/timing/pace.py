@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from srnet.config.fields import option
-from srnet.core.errors import UserError, check_ranges
+from srnet.config.fields import Described
+from srnet.config.values import Range
+from srnet.core.errors import UserError
 
 MOST_TOKENS = 2**20
 """In a batch: more would fill the memory rather than measure a model."""
-_RANGES = {"rounds": (2, 1e6), "batch": (1, MOST_TOKENS), "threads": (1, 1024)}
+_Tokens = Annotated[int, Range(1, MOST_TOKENS)]
 
 
 @dataclass(frozen=True)
-class Pace:
+class Pace(Described):
     """How speed is measured."""
 
-    rounds: int = option(30, least=2)
+    rounds: Annotated[int, Range(2, 1e6)] = 30
     """Rounds in which every model runs once with a single text."""
-    lengths: tuple[int, ...] = (32, 128)
+    lengths: tuple[_Tokens, ...] = (32, 128)
     """Tokens of a text."""
-    batch: int = option(32, least=1)
+    batch: _Tokens = 32
     """Texts at a time, for the throughput."""
-    threads: int | None = option(None, least=1)
+    threads: Annotated[int, Range(1, 1024)] | None = None
     """Threads that a model may use. Default: OMP_NUM_THREADS, or one a core."""
     memory: bool = True
     """Also measure how much memory each model takes, in a process of its own."""
 
     def __post_init__(self) -> None:
-        if not self.lengths or min(self.lengths) < 1:
-            raise UserError("a text has at least one token", "give lengths such as 32,128")
-        check_ranges(self, _RANGES)
+        super().__post_init__()
+        if not self.lengths:
+            raise UserError("at least one length is needed", "give lengths such as 32,128")
         if self.batch * max(self.lengths) > MOST_TOKENS:
             raise UserError(
                 f"a batch of {self.batch} texts of {max(self.lengths)} tokens is too large",

@@ -5,68 +5,58 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from srnet.config.fields import option
-from srnet.core.errors import UserError, check_ranges, choose
+from srnet.config.fields import Described, option
+from srnet.config.values import BatchSize, Count, MaxLength, Range, Rate, Seed
+from srnet.core.errors import UserError
 
 Precision = Literal["float32", "bf16"]
 Selection = Literal["late", "published"]
 
 
-_TINY = 1e-12
-_RANGES = {
-    "learning_rate": (_TINY, 1e3), "score_rate": (_TINY, 1e3), "epochs": (_TINY, 1e6), "steps": (1, 1e9),
-    "batch_size": (1, 2**16), "warmup": (0.0, 0.999), "eval_every": (1, 1e9), "max_length": (1, 2**20),
-    "max_grad_norm": (0.0, 1e9), "patience": (1, 1e9), "min_gain": (0.0, 1e9), "trace": (0, 1e9),
-    "seed": (0, 2**32 - 1), "dev_rows": (1, 1e9),
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
-class TrainingSettings:
+class TrainingSettings(Described):
     """AdamW without weight decay, linear decay, clipping at 1.0, as in the paper."""
 
-    learning_rate: float = 5e-5
+    learning_rate: Rate = 5e-5
     """Peak learning rate."""
-    epochs: float = 3.0
+    epochs: Annotated[float, Range(1e-12, 1e6)] = 3.0
     """Passes over the training data, where the number of steps is not given."""
-    steps: int | None = None
+    steps: Count | None = None
     """Optimisation steps, instead of epochs."""
-    batch_size: int = 32
+    batch_size: BatchSize = 32
     """Examples in a batch."""
-    warmup: float = 0.0
+    warmup: Annotated[float, Range(0, 0.999)] = option(0.0, expert=True)
     """Share of the run in which the learning rate rises to its peak."""
-    eval_every: int = 1000
+    eval_every: Count = 1000
     """Steps between evaluations on ID dev. Each of them writes a checkpoint to resume from."""
-    max_length: int = option(128, least=8)
+    max_length: MaxLength = 128
     """Tokens after which texts are truncated: 128, for squad 384 in windows."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: Annotated[float, Range(0, 1e9)] = option(1.0, expert=True)
     """Norm at which gradients are clipped."""
-    patience: int | None = None
+    patience: Count | None = option(None, expert=True)
     """Stop after this number of evaluations without a gain on ID dev. Default: train to the end."""
-    min_gain: float = 0.5
+    min_gain: Annotated[float, Range(0, 1e9)] = option(0.5, expert=True)
     """Points on ID dev that count as a gain for --patience."""
-    trace: int = 0
+    trace: Annotated[int, Range(0, 1e9)] = option(0, expert=True)
     """Examples of each OOD split that are scored at every evaluation, for curves. Never used for selection."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of random initialisation, batches and dropout."""
-    dev_rows: int | None = None
+    dev_rows: Count | None = option(None, expert=True)
     """Rows of ID dev for selecting checkpoints, always the same. Default: all. Results are always on all rows."""
     precision: Precision = "float32"
     """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
-    compile: bool = False
+    compile: bool = option(False, expert=True)
     """Use torch.compile: faster steps after minutes of compilation."""
-    score_rate: float | None = None
+    score_rate: Rate | None = None
     """Peak learning rate of mask scores, where it differs from that of the weights."""
-    selection: Selection = "late"
+    selection: Selection = option("late", expert=True)
     """Which checkpoints may be the result with a debiasing objective: late, those of the last 30 % of the run, because
     ID dev favours early and still biased ones; published, any checkpoint of a full model."""
 
     def __post_init__(self) -> None:
-        choose("selection", self.selection, ("late", "published"))
-        choose("precision", self.precision, ("float32", "bf16"))
-        check_ranges(self, _RANGES)
+        super().__post_init__()
         # 3 and 3.0 are the same training with the same key, and epochs have no effect where steps are given
         epochs = float(self.epochs) if self.steps is None else type(self).epochs
         object.__setattr__(self, "epochs", epochs)

@@ -13,6 +13,7 @@ from audited import NLI, Scripted, audit_of
 from srnet.tasks.published import published_task
 
 HEURISTICS = ("lexical_overlap", "subsequence", "constituent")
+SHARES = (0.5, 0.3, 0.2)
 
 
 def write_rows(path: Path, header: list[str], rows: list[list[str]]) -> None:
@@ -39,18 +40,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write_predictions(folder: Path, seed: int) -> Path:
-    """As the authors want them: a pair and one of three labels a line."""
-    guesses = np.random.default_rng(seed).choice(NLI, size=331, p=(0.5, 0.3, 0.2))
-    lines = [f"ex{number},{guess}" for number, guess in enumerate(guesses)]
-    path = folder / f"predictions-{seed}.txt"
-    path.write_text("\n".join(["pairID,gold_label", *lines]) + "\n")
-    return path
+def predictions_of(seed: int) -> dict[str, str]:
+    """One of three labels for each pair."""
+    return {f"ex{number}": guess for number, guess in enumerate(np.random.default_rng(seed).choice(NLI, 331, p=SHARES))}
 
 
-def authors_scores(folder: Path, predictions: Path) -> dict[str, float]:
+def authors_scores(folder: Path, guess: dict[str, str]) -> dict[str, float]:
     """`evaluate_heur_output.py`: neutral and contradiction are non-entailment; right over all, by kind of row."""
-    guess = dict(line.split(",") for line in predictions.read_text().splitlines()[1:])
     right: dict[str, int] = defaultdict(int)
     wrong: dict[str, int] = defaultdict(int)
     with (folder / "heuristics_evaluation_set.txt").open(newline="") as file:
@@ -62,25 +58,24 @@ def authors_scores(folder: Path, predictions: Path) -> dict[str, float]:
     return {kind: right[kind] * 1.0 / (right[kind] + wrong[kind]) for kind in {*right, *wrong}}
 
 
-def model_of(predictions: Path) -> Scripted:
+def model_of(guess: dict[str, str]) -> Scripted:
     """Logits whose largest is the predicted label, and in which the two others together are the likelier answer."""
-    guess = dict(line.split(",") for line in predictions.read_text().splitlines()[1:])
 
     def answer(text_a: str, text_b: str) -> list[float]:
-        said = guess.get(f"ex{text_b.split()[-2]}", "neutral")
-        return [0.1 if label == said else 0.0 for label in NLI]
+        predicted = guess.get(f"ex{text_b.split()[-2]}", "neutral")
+        return [0.1 if label == predicted else 0.0 for label in NLI]
 
-    return Scripted(answer, NLI, predictions.name)
+    return Scripted(answer, NLI)
 
 
 def test_accuracy_by_heuristic_and_subcase_is_the_authors(folder: Path) -> None:
-    files = [write_predictions(folder, seed) for seed in (0, 1)]
-    audit = audit_of(published_task("mnli", folder).load(), *map(model_of, files))
+    guesses = [predictions_of(seed) for seed in (0, 1)]
+    audit = audit_of(published_task("mnli", folder).load(), *map(model_of, guesses))
     cases = {case.name: case for case in audit.sub_cases if case.split == "hans"}
-    for number, file in enumerate(files):
-        wanted = authors_scores(folder, file)
-        assert {name: case.accuracy[number] for name, case in cases.items()} == wanted
-        assert len(wanted) == 3 + 6 + 30
+    wanted = [authors_scores(folder, each) for each in guesses]
+    for number, each in enumerate(wanted):
+        assert {name: case.accuracy[number] for name, case in cases.items()} == each
+        assert len(each) == 3 + 6 + 30
     (hans,) = (each for each in audit.scores if each.split == "hans")
-    total = sum(authors_scores(folder, files[0])[name] * cases[name].rows for name in HEURISTICS)
+    total = sum(wanted[0][name] * cases[name].rows for name in HEURISTICS)
     assert hans.scores[0].difference == pytest.approx(100 * total / 331, abs=1e-9)

@@ -6,22 +6,15 @@ import math
 
 import numpy as np
 import pytest
-from audited import judged, split_of, task_of
+from audited import NLI, judged, split_of, task_of
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.spatial.distance import jensenshannon
 
-from srnet.audit.measures import (
-    calibration_error,
-    label_loyalty,
-    probability_loyalty,
-    reliability,
-    split_scores,
-    sub_cases,
-)
-from srnet.audit.rows import disagreements, judge_split, predictions_of, word_overlap, worst_first
-from srnet.audit.shortcut import deciles, over_bias_confidence, over_word_overlap, shortcut_sides
+from srnet.audit.measures import Calibration, Loyalty, calibrations, loyalty, split_scores, sub_cases
+from srnet.audit.rows import Judged, disagreements, judge_split, predictions_of, word_overlap, worst_first
+from srnet.audit.shortcut import deciles, dependences, shortcut_sides
 from srnet.audit.tables import score_text
 from srnet.evaluation.significance import Interval
 from srnet.tasks.splits import Coarse, Split
@@ -29,21 +22,24 @@ from srnet.tasks.splits import Coarse, Split
 # --- loyalty -------------------------------------------------------------------------------------------------------
 
 
-def test_label_loyalty_is_the_share_of_equal_answers() -> None:
-    assert label_loyalty(np.array([0, 1, 2, 1]), np.array([0, 2, 2, 1])) == 0.75
+def loyalty_of(a: list[list[float]], b: list[list[float]]) -> Loyalty:
+    (found,) = loyalty(judged([0] * len(a), a, b))
+    return found
 
 
-def test_probability_loyalty_by_hand() -> None:
+def test_loyalty_by_hand() -> None:
     """m = (3/4, 1/4); KL(p|m) = (ln(2/3) + ln 2)/2, KL(q|m) = ln(4/3). The authors use scipy's default, base e."""
-    p, q = np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]])
-    divergence = ((math.log(2 / 3) + math.log(2)) / 2 + math.log(4 / 3)) / 2
-    assert probability_loyalty(p, q) == pytest.approx(1.0 - math.sqrt(divergence), abs=1e-12)
-    assert probability_loyalty(p, q) == pytest.approx(1.0 - jensenshannon(p[0], q[0]), abs=1e-12)
-    opposite = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
+    p, q = [0.5, 0.5], [1.0, 0.0]
+    opposite = [1.0, 0.0], [0.0, 1.0]
+    one = 1.0 - math.sqrt(((math.log(2 / 3) + math.log(2)) / 2 + math.log(4 / 3)) / 2)
     least = 1.0 - math.sqrt(math.log(2))
-    assert probability_loyalty(*opposite) == pytest.approx(least, abs=1e-12)
-    both = np.concatenate([p, opposite[0]]), np.concatenate([q, opposite[1]])
-    assert probability_loyalty(*both) == pytest.approx((1.0 - math.sqrt(divergence) + least) / 2, abs=1e-12)
+    assert one == pytest.approx(1.0 - jensenshannon(p, q), abs=1e-12)
+    for a, b, label, probability in (
+        ([p], [q], 1.0, one),
+        ([opposite[0]], [opposite[1]], 0.0, least),
+        ([p, opposite[0]], [q, opposite[1]], 0.5, (one + least) / 2),
+    ):
+        assert loyalty_of(a, b) == Loyalty("dev", label, pytest.approx(probability, abs=1e-12))
 
 
 LOGITS = arrays.arrays(np.float64, (7, 3), elements=st.floats(-30, 30, width=32))
@@ -52,55 +48,59 @@ LOGITS = arrays.arrays(np.float64, (7, 3), elements=st.floats(-30, 30, width=32)
 @given(LOGITS, LOGITS)
 def test_loyalty_is_a_share_and_a_model_is_loyal_to_itself(one: np.ndarray, other: np.ndarray) -> None:
     split = split_of([("a", "b")] * 7, [0] * 7)
-    a, b = predictions_of(split, one), predictions_of(split, other)
-    assert 1.0 - math.sqrt(math.log(2)) <= probability_loyalty(a.probabilities, b.probabilities) + 1e-12 <= 1.0 + 1e-12
-    assert probability_loyalty(a.probabilities, b.probabilities) == pytest.approx(
-        probability_loyalty(b.probabilities, a.probabilities), abs=1e-12
+    task = task_of(split, labels=NLI)
+    there, back, itself = (
+        next(loyalty(judge_split(task, split, models))) for models in ((one, other), (other, one), (one, one))
     )
-    assert probability_loyalty(a.probabilities, a.probabilities) == 1.0
-    assert label_loyalty(a.answers, a.answers) == 1.0
+    assert 1.0 - math.sqrt(math.log(2)) <= there.probability + 1e-12 <= 1.0 + 1e-12
+    assert there.probability == pytest.approx(back.probability, abs=1e-12)
+    assert (itself.label, itself.probability) == (1.0, 1.0)
 
 
 # --- calibration ---------------------------------------------------------------------------------------------------
 
 
+def calibration_of(confidence: list[float], right: list[bool]) -> Calibration:
+    """The calibration of a model that always answers with the second class."""
+    (found,) = calibrations(judged([int(each) for each in right], [[1 - each, each] for each in confidence]))
+    return found
+
+
 def test_calibration_error_by_hand() -> None:
     """Bins of 1, 2 and 1 rows with gaps 0.45, 0.35 and 0.05: (0.45 + 0.70 + 0.05) / 4."""
-    table = reliability(np.array([0.55, 0.85, 0.85, 0.95]), np.array([True, False, True, True]))
-    assert [(each.low, each.high, each.rows, each.accuracy) for each in table] == [
+    found = calibration_of([0.55, 0.85, 0.85, 0.95], [True, False, True, True])
+    assert [(each.low, each.high, each.rows, each.accuracy) for each in found.bins] == [
         (0.5, 0.6, 1, 1.0),
         (0.8, 0.9, 2, 0.5),
         (0.9, 1.0, 1, 1.0),
     ]
-    assert calibration_error(table) == pytest.approx(0.3, abs=1e-12)
+    assert found.error == pytest.approx(0.3, abs=1e-12)
 
 
 def test_a_value_on_an_edge_belongs_to_the_bin_below() -> None:
-    (bin,) = reliability(np.array([0.6]), np.array([True]))
+    (bin,) = calibration_of([0.6], [True]).bins
     assert (bin.low, bin.high) == (0.5, 0.6)
 
 
-@given(arrays.arrays(np.float64, 20, elements=st.floats(0.01, 1.0)), arrays.arrays(np.bool_, 20))
-def test_calibration_error_is_a_share_and_all_rows_are_in_a_bin(confidence: np.ndarray, right: np.ndarray) -> None:
-    table = reliability(confidence, right)
-    assert sum(each.rows for each in table) == 20
-    assert 0.0 <= calibration_error(table) <= 1.0
+@given(st.lists(st.tuples(st.floats(0.51, 1.0), st.booleans()), min_size=1, max_size=20))
+def test_calibration_error_is_a_share_and_all_rows_are_in_a_bin(rows: list[tuple[float, bool]]) -> None:
+    found = calibration_of(*map(list, zip(*rows, strict=True)))
+    assert sum(each.rows for each in found.bins) == len(rows)
+    assert 0.0 <= found.error <= 1.0
 
 
 # --- dependence on the shortcut ------------------------------------------------------------------------------------
 
 
-def test_deciles_of_twenty_different_values_have_two_each() -> None:
+def test_deciles_by_hand() -> None:
     values = np.random.default_rng(0).permutation(20).astype(float)
-    assert deciles(values).tolist() == (values // 2).tolist()
-
-
-def test_equal_values_share_a_decile() -> None:
+    assert deciles(values).tolist() == (values // 2).tolist(), "two of twenty different values in each"
+    assert deciles(np.array([0.0, 0.0, 1.0])).tolist() == [0, 0, 1]
     assert deciles(np.array([1.0] * 15 + [2.0] * 5)).tolist() == [0] * 15 + [1] * 5
 
 
 @given(arrays.arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1, width=16)))
-def test_deciles_keep_the_order_and_never_tear_values_apart(values: np.ndarray) -> None:
+def test_deciles_keep_the_order_and_equal_values_together(values: np.ndarray) -> None:
     numbers = deciles(values)
     assert numbers.max() < 10
     order = np.argsort(values, kind="stable")
@@ -114,20 +114,18 @@ def test_over_bias_confidence_by_hand() -> None:
     bias = np.array([[0.1, 0.9], [0.1, 0.9], [0.4, 0.6], [0.4, 0.6]])
     labels = [1, 0, 0, 0]
     follows, knows = [[0.2, 0.8]] * 4, [[0.2, 0.8], [0.8, 0.2], [0.8, 0.2], [0.8, 0.2]]
-    found = over_bias_confidence(judged(labels, follows, knows, bias=bias))
-    assert found is not None
+    rows = judged(labels, follows, knows, bias=bias)
+    (found,) = dependences(rows)
     low, high = found.bins
     assert (low.rows, low.low, low.accuracy, low.follows, low.bias_accuracy) == (2, 0.6, (0.0, 1.0), (1.0, 0.0), 0.0)
     assert (high.rows, high.accuracy, high.follows, high.bias_accuracy) == (2, (0.5, 1.0), (1.0, 0.5), 0.5)
     assert (high.gold, high.answers) == ((0.5, 0.5), ((0.0, 1.0), (0.5, 0.5)))
-    sides = shortcut_sides(judged(labels, follows, knows, bias=bias))
-    assert sides is not None
+    (sides,) = shortcut_sides(rows)
     assert (sides.rows_right, sides.where_right, sides.where_wrong) == (1, (1.0, 1.0), (0.0, 1.0))
 
 
 def test_where_the_shortcut_is_never_wrong_there_is_no_accuracy() -> None:
-    sides = shortcut_sides(judged([1], [[0.2, 0.8]], bias=np.array([[0.1, 0.9]])))
-    assert sides is not None
+    (sides,) = shortcut_sides(judged([1], [[0.2, 0.8]], bias=np.array([[0.1, 0.9]])))
     assert sides.where_wrong == (None,)
 
 
@@ -146,18 +144,15 @@ def test_word_overlap_by_hand() -> None:
     assert word_overlap(a, b).tolist() == [2 / 3, 1.0, 0.0, 0.0, 0.0, 0.1]
 
 
+def judged_by(split: Split, *logits: np.ndarray) -> Judged:
+    return judge_split(task_of(split), split, logits)
+
+
 def test_over_word_overlap_has_the_low_end_and_full_overlap_apart() -> None:
-    split = split_of(PAIRS, [0] * 6)
-    logits = np.array([[1.0, 0.0], [0.0, 1.0]] * 3)
-    found = over_word_overlap(judge_split(task_of(split), split, [logits]))
-    assert found is not None
+    (found,) = dependences(judged_by(split_of(PAIRS, [0] * 6), np.array([[1.0, 0.0], [0.0, 1.0]] * 3)))
     assert [(each.low, each.rows) for each in found.bins] == [(0.0, 3), (0.1, 1), (2 / 3, 1), (1.0, 1)]
     assert [each.accuracy for each in found.bins] == [(2 / 3,), (0.0,), (1.0,), (0.0,)]
-
-
-def test_single_texts_have_no_overlap() -> None:
-    split = split_of([("a", "")] * 2, [0, 1])
-    assert over_word_overlap(judge_split(task_of(split), split, [np.eye(2)])) is None
+    assert list(dependences(judged_by(split_of([("a", "")] * 2, [0, 1]), np.eye(2)))) == [], "single texts"
 
 
 # --- answers and scores --------------------------------------------------------------------------------------------
@@ -196,12 +191,11 @@ def test_the_interval_of_a_score_stays_within_its_range(right: int, text: str) -
 def test_sub_cases_count_every_level() -> None:
     split = split_of([("a", "b")] * 4, [0, 0, 1, 1], groups=["x > one", "x > two", "x > two", "y"])
     logits = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
-    found = sub_cases(judge_split(task_of(split), split, [logits]))
-    assert [(each.name, each.rows, each.right) for each in found] == [
-        ("x", 3, (2,)),
-        ("x > one", 1, (1,)),
-        ("x > two", 2, (1,)),
-        ("y", 1, (1,)),
+    assert [(each.name, each.rows, each.right, each.accuracy) for each in sub_cases(judged_by(split, logits))] == [
+        ("x", 3, (2,), (2 / 3,)),
+        ("x > one", 1, (1,), (1.0,)),
+        ("x > two", 2, (1,), (0.5,)),
+        ("y", 1, (1,), (1.0,)),
     ]
 
 
@@ -211,15 +205,10 @@ def test_sub_cases_count_every_level() -> None:
 def test_disagreements_are_ranked_by_how_confidently_one_is_wrong() -> None:
     a = [[0.3, 0.7], [0.9, 0.1], [0.45, 0.55], [0.05, 0.95]]
     b = [[0.8, 0.2], [0.2, 0.8], [0.6, 0.4], [0.04, 0.96]]
-    found = [(each.row, each.blame, each.wrong) for each in disagreements([judged([1, 1, 0, 0], a, b)])]
-    assert found == [(1, 0.9, (True, False)), (0, 0.8, (False, True)), (2, 0.55, (True, False))]
-    everything = [each.row for each in worst_first([judged([1, 1, 0, 0], a, b)])]
-    assert everything == [1, 0, 2, 3]  # row 3: both are wrong, and agree
-
-
-def test_one_model_disagrees_with_the_labels() -> None:
-    found = list(disagreements([judged([1, 0], [[0.9, 0.1], [0.8, 0.2]])]))
-    assert [(each.row, each.blame) for each in found] == [(0, 0.9)]
+    two, one = judged([1, 1, 0, 0], a, b), judged([1, 0], [[0.9, 0.1], [0.8, 0.2]])
+    assert [(each.row, each.blame) for each in disagreements([two])] == [(1, 0.9), (0, 0.8), (2, 0.55)]
+    assert [each.row for each in worst_first([two])] == [1, 0, 2, 3], "in row 3 both are wrong, and agree"
+    assert [(each.row, each.blame) for each in disagreements([one])] == [(0, 0.9)], "one model against the labels"
 
 
 TABLES = arrays.arrays(np.float64, (12, 2), elements=st.floats(-5, 5, width=32))
@@ -228,8 +217,7 @@ TABLES = arrays.arrays(np.float64, (12, 2), elements=st.floats(-5, 5, width=32))
 @given(TABLES, TABLES, st.lists(st.integers(0, 1), min_size=12, max_size=12))
 def test_the_order_is_by_blame_and_holds_each_row_once(a: np.ndarray, b: np.ndarray, labels: list[int]) -> None:
     split = split_of([("a", "b")] * 12, labels)
-    one, other = (judge_split(task_of(split), split, [a, b]) for _ in range(2))
-    found = list(worst_first([one, other]))
+    found = list(worst_first([judged_by(split, a, b)] * 2))
     assert sorted((each.place, each.row) for each in found) == [(n, row) for n in (0, 1) for row in range(12)]
     differ = [each.blame for each in found if each.disagree]
     assert differ == sorted(differ, reverse=True)

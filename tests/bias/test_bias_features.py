@@ -1,4 +1,4 @@
-"""What the bias model sees, by hand."""
+"""The features of the bias model, computed by hand."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 
 import srnet.bias.features
 from srnet.bias.features import (
     claim_features,
     claim_vocabulary,
-    claim_words,
     overlap_features,
+    task_vocabulary,
     tokenise,
-    vocabulary,
     words,
 )
 from srnet.bias.vectors import WordVectors
-from srnet.core.errors import UserError
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Example, Split
 
@@ -47,18 +46,11 @@ def test_overlap_with_vectors() -> None:
     assert rows[2, 3:].tolist() == pytest.approx([2.8 / 3, 0.8])
 
 
-def test_an_unknown_word_is_similar_to_itself_only() -> None:
-    rows = overlap_features(["lawyer", "zebra"], ["zebra", "zebra"], VECTORS)
-    assert rows.tolist() == [[0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]
-
-
-def test_opposite_words_are_dissimilar() -> None:
+def test_unknown_words_empty_texts_and_opposites() -> None:
+    rows = overlap_features(["lawyer", "zebra", "the lawyer", ""], ["zebra", "zebra", "", "lawyer"], VECTORS)
+    assert rows.tolist() == [[0] * 5, [1] * 5, [0] * 5, [0] * 5], "an unknown word is similar to itself only"
     vectors = WordVectors({"hot": 0, "cold": 1}, np.array([[1.0, 1.0], [-1.0, -1.0]]))
     assert overlap_features(["hot"], ["cold"], vectors)[0, 3:].tolist() == pytest.approx([-1.0, -1.0])
-
-
-def test_empty_texts_have_no_overlap() -> None:
-    assert overlap_features(["the lawyer", ""], ["", "lawyer"], VECTORS).tolist() == [[0] * 5, [0] * 5]
 
 
 def test_a_row_is_contiguous_only_in_one_piece() -> None:
@@ -139,13 +131,13 @@ def test_as_the_reference_whatever_the_chunks(
     pairs: list[tuple[str, str]], vectors: dict[str, np.ndarray], chunk: int, extended: bool
 ) -> None:
     a, b = zip(*pairs, strict=True)
-    made, usual = made_of(vectors), srnet.bias.features.CHUNK
+    made, usual = made_of(vectors), srnet.bias.features._CHUNK
     whole = overlap_features(a, b, made, extended), overlap_features(a, b, None, extended), claim_features(b, made)
     try:
-        srnet.bias.features.CHUNK = chunk
+        srnet.bias.features._CHUNK = chunk
         parts = overlap_features(a, b, made, extended), overlap_features(a, b, None, extended), claim_features(b, made)
     finally:
-        srnet.bias.features.CHUNK = usual
+        srnet.bias.features._CHUNK = usual
     slow = (
         *(reference.overlap_features(a, b, each, extended) for each in (vectors, None)),
         reference.claim_features(b, vectors),
@@ -158,7 +150,7 @@ def test_as_the_reference_whatever_the_chunks(
 @pytest.mark.parametrize("words_at_once", [1, 7, 8192])
 def test_many_long_texts_as_the_reference(words_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("srnet.bias.features._WORDS_AT_ONCE", words_at_once)
-    monkeypatch.setattr("srnet.bias.features.CHUNK", 64)
+    monkeypatch.setattr("srnet.bias.features._CHUNK", 64)
     rng = np.random.default_rng(0)
     names = [f"w{i}" for i in range(300)]
     vectors = dict(zip(names[:250], rng.normal(size=(250, 8)), strict=True))
@@ -190,7 +182,7 @@ def test_the_vocabulary_of_a_task_is_of_all_its_splits() -> None:
 
     train, dev, ood = split("train", "One TWO", "three"), split("dev", "four", ""), split("hard", "5", "Über-six")
     task = Task("toy", ("no",), "accuracy", "overlap", train, dev, {"hard": ood}, split("more", "seven", ""))
-    assert vocabulary(task) == {"one", "two", "three", "four", "5", "über", "six", "seven"}
+    assert task_vocabulary(task) == {"one", "two", "three", "four", "5", "über", "six", "seven"}
 
 
 # --- claims --------------------------------------------------------------------------------------------------------
@@ -218,10 +210,10 @@ def test_a_backbone_brings_its_own_vectors(tiny_backbone: str) -> None:
 def test_claims_as_words_they_hold() -> None:
     known = claim_vocabulary(["a cat, a cat", "A dog", "the dog", "The zebra"])
     assert known.get_feature_names_out().tolist() == ["a", "dog", "the"], "in two claims, not twice in one"
-    rows = claim_words(["the THE dog", "zebra", ""], known)
+    rows = known.transform(["the THE dog", "zebra", ""])
     assert rows.toarray().tolist() == [[0, 1, 1], [0, 0, 0], [0, 0, 0]]
 
 
 def test_claims_without_a_common_word() -> None:
-    with pytest.raises(UserError, match="no word occurs in two claims"):
+    with refused("two claims"):
         claim_vocabulary(["one", "two", ""])

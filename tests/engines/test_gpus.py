@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from gpus import Simulated
 
-from srnet.experiment import engine as executors
-from srnet.experiment.engines import ray as ray_engine
-from srnet.experiment.engines.pool import Pool
+from srnet.experiment import engine as engine_module
+from srnet.experiment.engine import Engine
+from srnet.experiment.pool import Pool
+from srnet.experiment.ray import _Share, _share_of
 from srnet.experiment.store import Store
 from srnet.training.hardware import ALONE
 
 CORES = 8
 
 
-@pytest.fixture(autouse=True)
-def _cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "cores", lambda: CORES)
-
-
-def pool(
-    workers: int | None, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[list[str | None], set[str | None]]:
-    """The GPU of each worker's process, and their numbers of threads."""
-    made = executors.make_executor("pool", workers, Store(folder), (), ALONE)
-    assert isinstance(made, Pool)
+@pytest.mark.parametrize(
+    ("gpus", "environment", "workers", "own", "threads"),
+    [
+        (1, {}, None, ["0"], "8"),
+        (4, {}, None, ["0", "1", "2", "3"], "2"),
+        (0, {}, None, [None] * CORES, "1"),
+        (2, {"ACCELERATE_USE_CPU": "1"}, None, [None] * CORES, "1"),
+        (2, {"CUDA_VISIBLE_DEVICES": "-1"}, None, ["-1"] * CORES, "1"),
+        (2, {}, 3, ["0", "1", "0"], "2"),  # in turn
+        (2, {}, 1, ["0"], "8"),
+        (2, {"CUDA_VISIBLE_DEVICES": "2,5"}, None, ["2", "5"], "4"),
+        (
+            2,
+            {"CUDA_VISIBLE_DEVICES": "GPU-8932f937,GPU-2f8a11"},
+            3,
+            ["GPU-8932f937", "GPU-2f8a11", "GPU-8932f937"],
+            "2",
+        ),
+    ],
+)
+def test_the_gpu_and_the_threads_of_each_worker(
+    gpus: int,
+    environment: dict[str, str],
+    workers: int | None,
+    own: list[str | None],
+    threads: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_module, "cores", lambda: CORES)
+    Simulated(monkeypatch, gpus)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    pool = Engine(Store(tmp_path), name="pool", workers=workers).executor(ALONE)
+    assert isinstance(pool, Pool)
     started: list[tuple[str | None, str | None]] = []
 
     class Process:
@@ -42,68 +63,11 @@ def pool(
 
     monkeypatch.setattr("multiprocessing.context.SpawnContext.Process", Process)
     before = dict(os.environ)
-    for worker in made._workers:
+    for worker in pool._workers:
         worker._start()
         worker.connection.close()
     assert dict(os.environ) == before
-    return [gpu for gpu, _ in started], {threads for _, threads in started}
-
-
-def test_one_worker_per_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Simulated(monkeypatch, 1)
-    assert pool(None, tmp_path, monkeypatch) == (["0"], {"8"})
-    Simulated(monkeypatch, 4)
-    assert pool(None, tmp_path, monkeypatch) == (["0", "1", "2", "3"], {"2"})
-
-
-def test_without_gpus_one_worker_per_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Simulated(monkeypatch, 0)
-    assert pool(None, tmp_path, monkeypatch) == ([None] * CORES, {"1"})
-    Simulated(monkeypatch, 2)
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "1")
-    assert pool(None, tmp_path, monkeypatch) == ([None] * CORES, {"1"})
-    Simulated(monkeypatch, 2)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    assert pool(None, tmp_path, monkeypatch) == (["-1"] * CORES, {"1"})
-
-
-def test_requested_workers_take_the_gpus_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Simulated(monkeypatch, 2)
-    assert pool(3, tmp_path, monkeypatch) == (["0", "1", "0"], {"2"})
-    assert pool(1, tmp_path, monkeypatch) == (["0"], {"8"})
-
-
-@pytest.mark.parametrize("listed", [["2", "5"], ["GPU-8932f937", "GPU-2f8a11"]])
-def test_each_worker_gets_its_own_of_the_listed_gpus(
-    listed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Simulated(monkeypatch, 2)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ",".join(listed))
-    assert pool(None, tmp_path, monkeypatch)[0] == listed
-    assert pool(3, tmp_path, monkeypatch)[0] == [*listed, listed[0]]
-
-
-# --- Ray -----------------------------------------------------------------------------------------------------------
-
-Machine = dict[str, float]
-
-
-def ray_share(
-    machines: list[Machine], workers: int | None, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[int, int, float]:
-    """The number of workers, and the CPUs and GPUs that each asks Ray for."""
-    asked: list[dict[str, Any]] = []
-
-    def remote(**options: Any) -> Callable[[object], object]:
-        asked.append(options)
-        return lambda task: task
-
-    total: Counter[str] = sum(map(Counter, machines), Counter())  # type: ignore[arg-type]
-    nodes = [{"Alive": True, "Resources": each} for each in machines]
-    ray = SimpleNamespace(remote=remote, cluster_resources=lambda: total, nodes=lambda: nodes)
-    monkeypatch.setattr(ray_engine, "Cluster", lambda: SimpleNamespace(ray=ray))
-    size = executors.make_executor("ray", workers, Store(folder), (), ALONE).size
-    return size, asked[0]["num_cpus"], asked[0]["num_gpus"]
+    assert started == [(gpu, threads) for gpu in own]
 
 
 @pytest.mark.parametrize(
@@ -125,15 +89,10 @@ def ray_share(
     ],
 )
 def test_what_a_ray_worker_gets(
-    machines: list[Machine],
-    workers: int | None,
-    share: tuple[int, int, float],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    machines: list[dict[str, float]], workers: int | None, share: tuple[int, int, float]
 ) -> None:
-    assert ray_share(machines, workers, tmp_path, monkeypatch) == pytest.approx(share)
+    assert _share_of(machines, workers, on_cpu=False) == _Share(*share)
 
 
-def test_ray_workers_leave_gpus_that_are_turned_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "1")
-    assert ray_share([{"CPU": 8.0, "GPU": 2.0}], None, tmp_path, monkeypatch) == (8, 1, 0.0)
+def test_ray_workers_leave_gpus_that_are_turned_off() -> None:
+    assert _share_of([{"CPU": 8.0, "GPU": 2.0}], None, on_cpu=True) == _Share(8, 1, 0.0)

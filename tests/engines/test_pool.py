@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import shutil
@@ -13,7 +12,9 @@ import psutil
 import pytest
 from processes import ALWAYS, Command, ForkServer, Observed, files, gone, small_recipe, until
 
-from srnet.experiment.engines.pool import attempt
+from srnet.experiment.compute import Outcome
+from srnet.experiment.nodes.base import Node
+from srnet.experiment.pool import picklable
 from srnet.experiment.store import Store
 
 NODES = 11  # for each of two seeds: the raw model, two trained ones, and their scores; and one bias model
@@ -54,6 +55,7 @@ def by_one_process(fork_server: ForkServer, spec: Path, tmp_path_factory: pytest
     command = grid.start(engine="local")
     assert command.code == 0, command.said
     assert len(grid.store.keys()) == NODES
+    assert {TUNE, *MASKS} <= set(grid.labels)
     assert sum(name.endswith("mask.bits") for name in grid.result()[0]) == 2
     return grid
 
@@ -152,11 +154,13 @@ def test_a_bug_in_a_worker_has_its_traceback_when_it_is_pickled() -> None:
     def crash() -> None:
         raise ValueError("nobody thought of this")
 
-    status, error = pickle.loads(pickle.dumps(attempt(crash)))
-    assert status == "failed"
-    assert isinstance(error, RuntimeError)
-    assert "ValueError: nobody thought of this" in str(error)
-    assert "in crash" in str(error), "where it happened"
+    with pytest.raises(ValueError, match="nobody") as crashed:
+        crash()
+    outcome = pickle.loads(pickle.dumps(picklable(Outcome(Node(), "failed", crashed.value))))
+    assert outcome.status == "failed"
+    assert isinstance(outcome.error, RuntimeError)
+    assert "ValueError: nobody thought of this" in str(outcome.error)
+    assert "in crash" in str(outcome.error), "where it happened"
 
 
 def test_interrupted_and_killed_it_goes_on_where_it_was(by_one_process: Grid, grid: Grid, observed: Observed) -> None:
@@ -215,10 +219,3 @@ def _seconds(worker: psutil.Process) -> float:
 def _stopped(command: Command) -> None:
     assert command.code == 130, command.said
     assert command.lines == ["stopped; run the same command again to continue"]
-
-
-def test_the_grid_says_how_it_was_made(by_one_process: Grid) -> None:
-    """The tests above count on these names."""
-    assert {TUNE, *MASKS} <= set(by_one_process.labels)
-    story = json.loads(next((by_one_process.store.artifacts).glob("*/training.json")).read_text())
-    assert story["steps"] == 20

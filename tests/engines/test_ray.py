@@ -16,13 +16,12 @@ from processes import PROGRESS, Observed, environment, files
 
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
-from srnet.experiment.engines.cluster import import_ray
-from srnet.experiment.engines.scheduler import retrying
 from srnet.experiment.nodes.base import every_node
 from srnet.experiment.nodes.bias import BiasModel
 from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained
 from srnet.experiment.nodes.objectives import PoE
 from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.ray import import_ray
 from srnet.experiment.store import Store
 from srnet.pruners.imp import IMP
 from srnet.pruners.mask_training import MaskTraining
@@ -127,7 +126,8 @@ def test_a_killed_ray_worker_continues_where_it_was(
     warned = [line for line in capsys.readouterr().err.splitlines() if not line.startswith(PROGRESS)]
     # on a machine that is short of memory Ray may end other workers, too; then there is a warning for each
     every = every_node([*nodes, *(Evaluate(node) for node in nodes)])
-    labels = {f"warning: {retrying(node)}": node.label for node in every.values()}
+    retrying = "warning: the worker of {} died; retrying from its last checkpoint"
+    labels = {retrying.format(node.label): node.label for node in every.values()}
     assert set(warned) <= labels.keys()
     died = Counter(labels[line] for line in warned)
     assert died[label] >= 1

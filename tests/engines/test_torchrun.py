@@ -9,16 +9,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from processes import PATIENCE, ForkServer, Observed, environment, small_recipe
+from refusals import refused
 
-from srnet.core.errors import UserError
-from srnet.experiment.engine import make_executor
+from srnet.experiment.engine import Engine
 from srnet.experiment.store import Store
 from srnet.models.subnetwork import Subnetwork
+from srnet.training.hardware import Ranks
 
 NODES = 6  # the raw model, the bias model, two trained models and their scores
 AGREEMENT = 0.999
@@ -86,6 +85,5 @@ def test_two_processes_under_torchrun_do_the_work_of_one(
 
 @pytest.mark.parametrize("engine", ["pool", "ray"])
 def test_other_engines_cannot_run_under_torchrun(engine: str, tmp_path: Path) -> None:
-    two: Any = SimpleNamespace(world=2)
-    with pytest.raises(UserError, match=f"engine '{engine}' cannot run under torchrun; use --engine local there"):
-        make_executor(engine, None, Store(tmp_path), (), two)
+    with refused(f"'{engine}'", "torchrun", "--engine local"):
+        Engine(Store(tmp_path), name=engine).executor(Ranks(0, 2))

@@ -1,22 +1,32 @@
-"""Scores by hand, and against scikit-learn."""
+"""Metrics of classes, scores and spans: by hand, and against scikit-learn and scipy."""
 
 from __future__ import annotations
 
+import math
+import warnings
+from typing import Any
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from refusals import refused
+from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, matthews_corrcoef
 
 from srnet.evaluation.metrics import measure, score
 from srnet.tasks.answers.classes import OF_COUNTS, confusion
+from srnet.tasks.answers.numbers import NUMBERS, spearman_of
+from srnet.tasks.answers.spans import SPANS
 from srnet.tasks.base import Metric
+
+# --- classes -------------------------------------------------------------------------------------------------------
 
 # As imbalanced as PAWS: seven of class 0, three of class 1. The model finds six of the seven and one of the three.
 LABELS = np.array([0, 0, 0, 0, 0, 0, 0, 1, 1, 1])
 PREDICTIONS = np.array([0, 0, 0, 0, 0, 0, 1, 1, 0, 0])
 GROUPS = ("a",) * 5 + ("b",) * 5
-
+ZEROS, ONES = np.zeros_like(LABELS), np.ones_like(LABELS)
 # Class 0: precision 6/8, recall 6/7, F1 = 12/15. Class 1: precision 1/2, recall 1/3, F1 = 2/5.
 F1 = 0.7 * 12 / 15 + 0.3 * 2 / 5
 # Always class 0: precision 7/10, recall 1, F1 = 14/17; class 1 is never predicted and counts as 0.
@@ -25,32 +35,27 @@ CONSTANT_F1 = 0.7 * 14 / 17
 MATTHEWS = 4 / np.sqrt(7 * 3 * 8 * 2)
 
 
-def test_metrics_by_hand() -> None:
-    assert measure("accuracy", PREDICTIONS, LABELS) == pytest.approx(0.7)
-    assert measure("f1", PREDICTIONS, LABELS) == pytest.approx(F1)
-    assert measure("f1", np.zeros_like(LABELS), LABELS) == pytest.approx(CONSTANT_F1)
-    assert measure("positive_f1", PREDICTIONS, LABELS) == pytest.approx(2 / 5)
-    assert measure("matthews", PREDICTIONS, LABELS) == pytest.approx(MATTHEWS)
-
-
-def test_where_nothing_can_be_said_the_score_is_nothing() -> None:
-    zeros, ones = np.zeros_like(LABELS), np.ones_like(LABELS)
-    for metric, predictions, labels in (
-        ("positive_f1", zeros, LABELS),
-        ("positive_f1", ones, zeros),
-        ("positive_f1", zeros, zeros),  # class 1 neither occurs nor is predicted
-        ("matthews", zeros, LABELS),
-        ("matthews", PREDICTIONS, ones),
-        ("matthews", ones, ones),  # all right, and yet there was nothing to tell apart
-    ):
-        assert measure(metric, predictions, labels) == 0.0  # type: ignore[arg-type]
-
-
-def test_the_matthews_correlation_of_three_classes_by_hand() -> None:
-    labels, predictions = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 0, 0, 2, 2, 2])
-    assert confusion(predictions, labels).tolist() == [[2, 0, 0], [1, 0, 1], [0, 0, 2]]
-    # right 4, margins (2, 2, 2) and (3, 0, 3): (4 * 6 - 12) / sqrt((36 - 12) * (36 - 18))
-    assert measure("matthews", predictions, labels) == pytest.approx(12 / np.sqrt(24 * 18))
+@pytest.mark.parametrize(
+    ("metric", "predictions", "labels", "expected"),
+    [
+        ("accuracy", PREDICTIONS, LABELS, 0.7),
+        ("f1", PREDICTIONS, LABELS, F1),
+        ("f1", ZEROS, LABELS, CONSTANT_F1),
+        ("positive_f1", PREDICTIONS, LABELS, 2 / 5),
+        ("matthews", PREDICTIONS, LABELS, MATTHEWS),
+        # three classes: right 4, margins (2, 2, 2) and (3, 0, 3): (4 * 6 - 12) / sqrt((36 - 12) * (36 - 18))
+        ("matthews", np.array([0, 0, 0, 2, 2, 2]), np.array([0, 0, 1, 1, 2, 2]), 12 / np.sqrt(24 * 18)),
+        # where nothing can be said the score is 0
+        ("positive_f1", ZEROS, LABELS, 0.0),
+        ("positive_f1", ONES, ZEROS, 0.0),
+        ("positive_f1", ZEROS, ZEROS, 0.0),  # class 1 neither occurs nor is predicted
+        ("matthews", ZEROS, LABELS, 0.0),
+        ("matthews", PREDICTIONS, ONES, 0.0),
+        ("matthews", ONES, ONES, 0.0),  # all right, and yet there was nothing to tell apart
+    ],
+)
+def test_metrics_by_hand(metric: Metric, predictions: np.ndarray, labels: np.ndarray, expected: float) -> None:
+    assert measure(metric, predictions, labels) == pytest.approx(expected)
 
 
 def test_confusion_by_hand() -> None:
@@ -58,18 +63,6 @@ def test_confusion_by_hand() -> None:
     assert confusion(PREDICTIONS, LABELS).tolist() == [[6, 1], [2, 1]]
     assert confusion(PREDICTIONS, LABELS, 3).tolist() == [[6, 1, 0], [2, 1, 0], [0, 0, 0]]
     assert confusion(np.array([2]), np.array([0])).tolist() == [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
-
-
-def test_metrics_are_functions_of_the_confusion_counts() -> None:
-    counts = np.array([[[6, 1], [2, 1]], [[7, 0], [3, 0]], [[0, 7], [3, 0]]])  # the last one is always wrong
-    assert OF_COUNTS["accuracy"](counts).tolist() == pytest.approx([0.7, 0.7, 0.0])
-    assert OF_COUNTS["f1"](counts).tolist() == pytest.approx([F1, CONSTANT_F1, 0.0])
-
-
-def test_a_class_that_never_occurs_changes_nothing() -> None:
-    for metric in OF_COUNTS:
-        two, five = (float(OF_COUNTS[metric](confusion(PREDICTIONS, LABELS, classes))) for classes in (2, 5))
-        assert two == five == measure(metric, PREDICTIONS, LABELS)
 
 
 @st.composite
@@ -89,65 +82,125 @@ def test_they_agree_with_scikit_learn(made: tuple[np.ndarray, np.ndarray, int]) 
         "positive_f1": f1_score(labels == 1, predictions == 1, zero_division=0),
         "matthews": matthews_corrcoef(labels, predictions),
     }
+    names = tuple(f"class {index}" for index in range(classes))
+    scores = score(predictions, labels, ("",) * len(labels), names)
     counts = confusion(predictions, labels, classes)
     assert counts.tolist() == confusion_matrix(labels, predictions, labels=range(classes)).tolist()
     for metric, wanted in theirs.items():
         assert measure(metric, predictions, labels) == pytest.approx(wanted)
-        assert float(OF_COUNTS[metric](counts)) == pytest.approx(wanted), (
-            "with every class, also those without examples"
-        )
-        stacked = OF_COUNTS[metric](np.stack([counts, 3 * counts]))
-        assert stacked.tolist() == pytest.approx([wanted, wanted]), "many tables at once; scale does not matter"
-    assert measure("accuracy", predictions, labels) == pytest.approx(theirs["accuracy"])
-    assert measure("f1", predictions, labels) == pytest.approx(theirs["f1"])
-
-
-@given(answers())
-def test_scores_agree_with_scikit_learn(made: tuple[np.ndarray, np.ndarray, int]) -> None:
-    predictions, labels, classes = made
-    names = tuple(f"class {index}" for index in range(classes))
-    scores = score(predictions, labels, ("",) * len(labels), names)
-    assert scores.metrics["accuracy"] == pytest.approx(100 * accuracy_score(labels, predictions), abs=1e-4)
-    found = f1_score(labels, predictions, average="weighted", zero_division=0)
-    assert scores.metrics["f1"] == pytest.approx(100 * found, abs=1e-4)
-    most = np.bincount(labels).max() / len(labels)
-    assert scores.majority["accuracy"] == pytest.approx(100 * most, abs=1e-4)
-    assert scores.metrics["matthews"] == pytest.approx(100 * matthews_corrcoef(labels, predictions), abs=1e-4)
+        # with every class, also those without examples; many tables at once; scale does not matter
+        assert OF_COUNTS[metric](np.stack([counts, 3 * counts])).tolist() == pytest.approx([wanted, wanted])
+        if metric != "positive_f1" or classes == 2:
+            assert scores.metrics[metric] == pytest.approx(100 * wanted, abs=1e-4)
     assert ("positive_f1" in scores.metrics) == (classes == 2)
+    assert scores.majority["accuracy"] == pytest.approx(100 * np.bincount(labels).max() / len(labels), abs=1e-4)
     assert set(scores.recall) == {names[index] for index in set(labels.tolist())}
     assert scores.examples == len(labels)
 
 
-def test_scores_are_in_percent() -> None:
+def test_the_scores_of_classes_by_hand() -> None:
     scores = score(PREDICTIONS, LABELS, GROUPS, ("no", "yes", "maybe"))
-    assert scores.metrics == {
-        "accuracy": 70.0,
-        "f1": pytest.approx(100 * F1, abs=1e-3),
-        "matthews": pytest.approx(100 * MATTHEWS, abs=1e-3),
-    }
-    assert scores.examples == 10
-
-
-def test_two_classes_also_have_a_positive_one() -> None:
-    scores = score(PREDICTIONS, LABELS, GROUPS, ("no", "yes"))
-    assert list(scores.metrics) == list(scores.majority) == ["accuracy", "f1", "matthews", "positive_f1"]
-    assert scores.metrics["positive_f1"] == pytest.approx(40.0)
-    assert scores.majority["positive_f1"] == 0.0, "the majority is the other class"
-
-
-def test_the_majority_class_is_shown() -> None:
-    # here a constant answer is as accurate as the model: without this line nobody would notice
-    scores = score(PREDICTIONS, LABELS, GROUPS, ("no", "yes", "maybe"))
+    percent: Any = {name: pytest.approx(100 * each, abs=1e-3) for name, each in (("f1", F1), ("matthews", MATTHEWS))}
+    assert scores.metrics == {"accuracy": 70.0, **percent}
+    # a constant answer is as accurate as the model: without this line nobody would notice
     assert scores.majority == {"accuracy": 70.0, "f1": pytest.approx(100 * CONSTANT_F1, abs=1e-3), "matthews": 0.0}
-
-
-def test_sub_cases_and_recall() -> None:
-    scores = score(PREDICTIONS, LABELS, GROUPS, ("no", "yes", "maybe"))
     assert scores.groups == {"a": 100.0, "b": 40.0}
     # a class without examples has no recall, rather than one of 0
     assert scores.recall == {"no": pytest.approx(100 * 6 / 7, abs=1e-3), "yes": pytest.approx(100 / 3, abs=1e-3)}
+    assert scores.examples == 10
+    two = score(PREDICTIONS, LABELS, GROUPS, ("no", "yes"))
+    assert list(two.metrics) == list(two.majority) == ["accuracy", "f1", "matthews", "positive_f1"]
+    assert two.metrics["positive_f1"] == pytest.approx(40.0)
+    assert two.majority["positive_f1"] == 0.0, "the majority is the other class"
 
 
 @pytest.mark.parametrize("groups", [("",) * 10, ()])
 def test_examples_without_a_sub_case(groups: tuple[str, ...]) -> None:
     assert score(PREDICTIONS, LABELS, groups, ("no", "yes", "maybe")).groups == {}
+
+
+# --- scores and spans ----------------------------------------------------------------------------------------------
+
+# Deviations of the truth: -2 -1 0 1 2, of the answers: -2 0 -1 1 2, so 4 + 0 + 0 + 1 + 4 = 9, and both squares are 10.
+TRUTH = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+ESTIMATES = np.array([10.0, 30.0, 20.0, 40.0, 50.0])
+correlations = pytest.mark.parametrize("metric", ["pearson", "spearman"])
+
+
+@correlations
+def test_correlations_by_hand(metric: Metric) -> None:
+    assert measure(metric, ESTIMATES, TRUTH) == pytest.approx(0.9)
+    assert measure(metric, -ESTIMATES, TRUTH) == pytest.approx(-0.9)
+
+
+def test_ranks_by_hand() -> None:
+    # ties share their mean rank: 1.5 1.5 3.5 3.5 against 1 2 3 4: deviations -1 -1 1 1 and -1.5 -.5 .5 1.5, so 4 over
+    # sqrt(4 * 5)
+    assert measure("spearman", np.array([7.0, 7.0, 9.0, 9.0]), np.arange(4.0)) == pytest.approx(4 / math.sqrt(20))
+    assert measure("spearman", np.exp(ESTIMATES), TRUTH) == pytest.approx(0.9), "only the order counts"
+    assert measure("pearson", np.exp(ESTIMATES), TRUTH) < 0.8
+
+
+@correlations
+@pytest.mark.parametrize("place", [0.0, 0.1, 1e9, -1e-9])
+def test_a_constant_or_a_single_example_has_no_correlation(metric: Metric, place: float) -> None:
+    constant = np.full(5, place)
+    assert measure(metric, constant, TRUTH) == measure(metric, ESTIMATES, constant) == 0.0
+    assert measure(metric, constant[:1], TRUTH[:1]) == 0.0
+
+
+@correlations
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf], ids=str)
+def test_non_finite_answers_are_refused(metric: Metric, value: float) -> None:
+    with refused("non-finite"):
+        measure(metric, np.array([*ESTIMATES[:4], value]), TRUTH)
+
+
+@correlations
+@pytest.mark.parametrize(("factor", "shift"), [(1e-12, 1e3), (1e200, 0.0), (1e-200, 0.0), (1.0, 1e8)])
+def test_neither_scale_nor_place_matters(metric: Metric, factor: float, shift: float) -> None:
+    assert measure(metric, factor * ESTIMATES + shift, TRUTH) == pytest.approx(0.9, abs=0.03)
+
+
+VALUES = st.one_of(
+    st.sampled_from([0.0, 0.5, 1.0, 5.0]),  # many ties
+    st.floats(-100, 100).map(lambda value: round(value, 3)),
+)
+PAIRS = st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=40)
+
+
+@given(PAIRS)
+@example([(1.0, 2.0), (1.0, 3.0)])
+@example([(0.1, 0.3)] * 7)
+def test_they_agree_with_scipy(pairs: list[tuple[float, float]]) -> None:
+    estimates, truth = np.array(pairs).T
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scipy warns of a constant and gives nan
+        theirs = {"pearson": pearsonr(estimates, truth)[0], "spearman": spearmanr(estimates, truth)[0]}
+    constant = np.ptp(estimates) == 0.0 or np.ptp(truth) == 0.0
+    scores = score(estimates, truth, ("",) * len(truth), ("score",), NUMBERS)
+    for metric, value in theirs.items():
+        wanted = 0.0 if constant else value
+        assert measure(metric, estimates, truth) == pytest.approx(wanted, abs=1e-9)  # type: ignore[arg-type]
+        assert scores.metrics[metric] == pytest.approx(100 * wanted, abs=1e-3)
+
+
+@given(PAIRS, st.integers(0, 2**32 - 1))
+def test_the_ranks_of_a_resample_are_ranks_of_its_rows(pairs: list[tuple[float, float]], seed: int) -> None:
+    estimates, truth = np.array(pairs).T
+    drawn = np.random.default_rng(seed).multinomial(len(pairs), np.full(len(pairs), 1 / len(pairs)), size=3)
+    rows = [np.repeat(np.arange(len(pairs)), counts) for counts in drawn]
+    wanted = [measure("spearman", estimates[each], truth[each]) for each in rows]
+    assert spearman_of(estimates, truth, drawn).tolist() == pytest.approx(wanted, abs=1e-9)
+
+
+def test_the_scores_of_numbers_and_spans_by_hand() -> None:
+    numbers = score(ESTIMATES.astype(np.float32), TRUTH, ("a", "a", "b", "b", "b"), ("score",), NUMBERS)
+    assert numbers.metrics == {"pearson": 90.0, "spearman": 90.0}
+    assert numbers.majority == {"pearson": 0.0, "spearman": 0.0}
+    found = np.array([[1.0, 1.0], [0.0, 0.5], [0.0, 0.0], [1.0, 1.0]])
+    spans = score(found, np.zeros((4, 2), dtype=np.int64), ("",) * 4, ("start", "end"), SPANS)
+    assert spans.metrics == {"exact_match": 50.0, "span_f1": 62.5}
+    assert spans.majority == {"exact_match": 0.0, "span_f1": 0.0}
+    for each, examples in ((numbers, 5), (spans, 4)):
+        assert (each.groups, each.recall, each.examples) == ({}, {}, examples), "only classes have an accuracy"

@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 
-from srnet.core.errors import UserError
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.bias import BiasModel
 from srnet.experiment.nodes.models import ModelNode, Pretrained, Rewind
-from srnet.experiment.nodes.objectives import CE, ConfReg, Distilled, Objective, PoE, Reweight
+from srnet.experiment.nodes.objectives import (
+    CE,
+    Distilled,
+    Objective,
+    ObjectiveSources,
+    PoE,
+    make_objective,
+)
 from srnet.experiment.nodes.training import FineTune, Prune
-from srnet.experiment.objective import ObjectiveSources, make_objective
 from srnet.experiment.store import Store
 from srnet.pruners.imp import IMP
 from srnet.pruners.mask_training import MaskTraining
@@ -54,85 +59,49 @@ def selected(shared_store: Store, monkeypatch: pytest.MonkeyPatch) -> Selected:
     return step
 
 
-@pytest.fixture
-def training() -> TrainingSettings:
-    """Unlike that of other tests, with which these share a store."""
-    return TrainingSettings(learning_rate=9e-4, steps=20, eval_every=5, batch_size=8)
+TRAINING = TrainingSettings(learning_rate=9e-4, steps=20, eval_every=5, batch_size=8)
+"""Unlike that of other tests, with which these share a store."""
+PUBLISHED = replace(TRAINING, selection="published")
 
 
-@pytest.fixture
-def published(training: TrainingSettings) -> TrainingSettings:
-    return replace(training, selection="published")
+def nodes(raw: Pretrained, bias: BiasModel) -> dict[str, tuple[ModelNode, int]]:
+    """Trainings, with the step that represents each."""
+    full, poe, mask = FineTune(raw, CE(), TRAINING), PoE(bias), MaskTraining(0.5)
+    sources = ObjectiveSources(lambda: bias, lambda: full)
+    rewound = Rewind(Prune(raw, mask, poe, TRAINING), raw)
+    debiasing = {name: make_objective(name, sources) for name in ("poe", "reweight", "confreg", "group-dro", "jtt")}
+    return {
+        **{f"full, {name}": (FineTune(raw, each, TRAINING), LATE) for name, each in debiasing.items()},
+        "full, poe, as published": (FineTune(raw, poe, PUBLISHED), EARLY),
+        "full, ce": (full, EARLY),
+        "full, ce, as published": (FineTune(raw, CE(), PUBLISHED), EARLY),
+        "full, distilled": (FineTune(raw, Distilled(CE(), full), TRAINING), EARLY),  # a teacher is no bias model
+        "raw mask, ce": (Prune(raw, mask, CE(), TRAINING), EARLY),
+        "raw mask, poe": (Prune(raw, mask, poe, TRAINING), LATE),
+        "raw mask, poe, as published": (Prune(raw, mask, poe, PUBLISHED), EARLY),
+        # the published rule for masks of a fine-tuned model (B.3.3)
+        **{
+            f"mask, {objective.name}, {settings.selection}": (Prune(full, mask, objective, settings), LATE)
+            for objective in (CE(), poe)
+            for settings in (TRAINING, PUBLISHED)
+        },
+        "in isolation, poe": (FineTune(rewound, poe, TRAINING), LATE),
+        "in isolation, ce": (FineTune(rewound, CE(), TRAINING), EARLY),
+    }
 
 
-def test_a_debiased_fine_tuning_is_represented_by_a_late_checkpoint(
-    selected: Selected, raw: Pretrained, bias: BiasModel, training: TrainingSettings
-) -> None:
-    teacher = FineTune(raw, training=training)
-    assert selected(FineTune(raw, PoE(bias), training)) == LATE
-    assert selected(FineTune(raw, Reweight(bias), training)) == LATE
-    assert selected(FineTune(raw, ConfReg(bias, teacher), training)) == LATE
-    sources = ObjectiveSources(raw, lambda: teacher)
-    for name in ("group-dro", "jtt"):
-        assert selected(FineTune(raw, make_objective(name, sources), training)) == LATE, (
-            "they debias without bias model"
-        )
-
-
-def test_as_published_it_is_the_best_of_all(
-    selected: Selected, raw: Pretrained, bias: BiasModel, published: TrainingSettings
-) -> None:
-    assert selected(FineTune(raw, PoE(bias), published)) == EARLY
-
-
-def test_ce_takes_the_best_of_all_in_any_case(
-    selected: Selected, raw: Pretrained, training: TrainingSettings, published: TrainingSettings
-) -> None:
-    full = FineTune(raw, CE(), training)
-    assert selected(full) == EARLY
-    assert selected(FineTune(raw, CE(), published)) == EARLY
-    assert selected(Prune(raw, MaskTraining(0.5), CE(), training)) == EARLY
-    assert selected(FineTune(raw, Distilled(CE(), full), training)) == EARLY, "a teacher is no bias model"
-
-
-def test_mask_training(
-    selected: Selected, raw: Pretrained, bias: BiasModel, training: TrainingSettings, published: TrainingSettings
-) -> None:
-    full, poe = FineTune(raw, CE(), training), PoE(bias)
-    assert selected(Prune(raw, MaskTraining(0.5), poe, training)) == LATE
-    assert selected(Prune(raw, MaskTraining(0.5), poe, published)) == EARLY
-    for objective in (CE(), poe):
-        for settings in (training, published):
-            step = selected(Prune(full, MaskTraining(0.5), objective, settings))
-            assert step == LATE, "the published rule for masks of a fine-tuned model (B.3.3) stays"
-
-
-def test_a_fine_tuning_in_isolation(
-    selected: Selected, raw: Pretrained, bias: BiasModel, training: TrainingSettings
-) -> None:
-    rewound = Rewind(Prune(raw, MaskTraining(0.5), PoE(bias), training), raw)
-    assert selected(FineTune(rewound, PoE(bias), training)) == LATE
-    assert selected(FineTune(rewound, CE(), training)) == EARLY
+def test_the_step_that_represents_a_training(selected: Selected, raw: Pretrained, bias: BiasModel) -> None:
+    for name, (node, step) in nodes(raw, bias).items():
+        assert selected(node) == step, name
 
 
 @pytest.mark.parametrize("name", ["ce", "poe"])
-def test_imp_still_ends_with_its_last_level(
-    name: str, selected: Selected, raw: Pretrained, bias: BiasModel, training: TrainingSettings
-) -> None:
-    levels = Prune(raw, IMP(0.5), CE() if name == "ce" else Objective(name, bias), training).levels
+def test_imp_ends_with_its_last_level(name: str, selected: Selected, raw: Pretrained, bias: BiasModel) -> None:
+    levels = Prune(raw, IMP(0.5), CE() if name == "ce" else Objective(name, bias), TRAINING).levels
     assert levels is not None
     assert selected(levels) == 18  # nine levels of two steps
 
 
-def test_the_rule_is_part_of_the_key(raw: Pretrained, bias: BiasModel, training: TrainingSettings) -> None:
-    usual, published = (
-        FineTune(raw, PoE(bias), replace(training, selection=rule))  # type: ignore[arg-type]
-        for rule in ("late", "published")
-    )
-    assert usual.key != published.key
-    assert usual.key == FineTune(raw, PoE(bias), training).key
-
-
-def test_another_rule_is_refused() -> None:
-    with pytest.raises(UserError, match="unknown selection 'early'; choose one of: late, published"):
-        TrainingSettings(selection="early")  # type: ignore[arg-type]
+def test_the_rule_is_part_of_the_key(raw: Pretrained, bias: BiasModel) -> None:
+    late = FineTune(raw, PoE(bias), replace(TRAINING, selection="late"))
+    assert late.key == FineTune(raw, PoE(bias), TRAINING).key != FineTune(raw, PoE(bias), PUBLISHED).key

@@ -16,12 +16,12 @@ from methods import METHODS, STEERED, TRAINING
 from scipy.special import log_softmax
 
 from srnet.core.progress import Reporter
-from srnet.experiment.compute import bias_predictions, load_logits
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.bias import BiasModel
 from srnet.experiment.nodes.models import Evaluate, Pretrained, Rewind
 from srnet.experiment.nodes.objectives import CE, ConfReg, Distilled, PoE
 from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.store import bias_predictions, read_logits
 from srnet.masks.mask import Mask
 from srnet.models.subnetwork import Subnetwork
 from srnet.objectives.base import OBJECTIVES
@@ -49,6 +49,14 @@ def mask_of(subnetwork: Subnetwork) -> Mask:
 def assert_exact(mask: Mask, sparsity: float) -> None:
     for name, keep in mask.items():
         assert int((~keep).sum()) == round(sparsity * keep.numel()), name
+
+
+def assert_only_masked(parent: Subnetwork, subnetwork: Subnetwork) -> None:
+    """The subnetwork has the weights of its parent, those that it prunes excepted."""
+    mask = mask_of(subnetwork)
+    before, after = states(parent, subnetwork)
+    for name, weight in before.items():
+        assert torch.equal(after[name], torch.where(mask[name], weight, 0) if name in mask else weight), name
 
 
 class Spy:
@@ -90,29 +98,7 @@ def test_pruning_with_poe_trains_with_poe(
     engine.execute([Prune(tuned, TRAINING[name], PoE(bias), replace(tiny_training, seed=77))])
     assert len(poe.calls) == {"imp": 18, "imp-rw": 16}.get(name, 20)
     assert ce.calls == []
-    assert poe.rows("bias") <= float_rows(bias_predictions(engine.store, bias, "train").log_probs)
-
-
-def test_poe_and_ce_find_different_subnetworks(
-    made: Any, tuned: FineTune, bias: BiasModel, tiny_training: TrainingSettings
-) -> None:
-    poe, ce = (made(Prune(tuned, IMP(0.5), o, tiny_training)) for o in (PoE(bias), tuned.objective))
-    assert mask_of(poe) != mask_of(ce)
-
-
-def test_the_students_see_the_stored_teacher(
-    tuned: FineTune,
-    bias: BiasModel,
-    tiny_training: TrainingSettings,
-    engine: Engine,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    spy = Spy(monkeypatch, "confreg")
-    objective = ConfReg(bias, tuned)
-    assert objective.teacher is not None
-    engine.execute([Prune(tuned, MaskTraining(0.5), objective, tiny_training)])
-    teacher = log_softmax(load_logits(engine.store, objective.teacher)["train"], axis=1)
-    assert spy.rows("teacher") <= float_rows(teacher)
+    assert poe.rows("bias") <= float_rows(bias_predictions(engine.store, bias.key, "train").log_probs)
 
 
 @pytest.mark.parametrize("name", ["ce", "poe", "confreg"])
@@ -139,11 +125,11 @@ def test_distillation_goes_with_every_objective(
     Engine(made.store, Reporter(quiet=True)).execute([node])
     assert len(own.calls) == 3
     assert taught == [(0.25, 3.0)]
-    teacher = log_softmax(load_logits(made.store, objective.teacher)["train"], axis=1)
+    teacher = log_softmax(read_logits(made.store, objective.teacher.key)["train"], axis=1)
     if name == "confreg":
         assert own.rows("teacher") <= float_rows(teacher)
     if name != "ce":
-        assert own.rows("bias") <= float_rows(bias_predictions(made.store, bias, "train").log_probs)
+        assert own.rows("bias") <= float_rows(bias_predictions(made.store, bias.key, "train").log_probs)
 
 
 def test_a_distilled_run_is_another_run(made: Any, tuned: FineTune, tiny_training: TrainingSettings) -> None:
@@ -163,11 +149,8 @@ def test_rewound_imp_returns_the_original_weights(
     parent = made(start)
     for level in (0.1, 0.5, 0.9):
         subnetwork = made(Prune(start, RewoundIMP(level), training=tiny_training))
-        before, after = states(parent, subnetwork)
         assert_exact(mask_of(subnetwork), level)
-        for name, weight in before.items():
-            expected = torch.where(subnetwork.mask[name], weight, 0) if name in subnetwork.mask else weight
-            assert torch.equal(after[name], expected), name
+        assert_only_masked(parent, subnetwork)
     trained = made(Prune(start, IMP(0.5), training=tiny_training))
     assert not torch.equal(*(s["classifier.weight"] for s in states(parent, trained))), "imp itself keeps its training"
 
@@ -179,9 +162,8 @@ def test_a_ticket_trains_under_its_mask(
     rewound, ticket = Rewind(masked, raw), FineTune(Rewind(masked, raw), training=tiny_training)
     mask = mask_of(made(masked))
     assert mask_of(made(rewound)) == mask_of(made(ticket)) == mask
-    original, before, after = states(made(raw), made(rewound), made(ticket))
-    for name, weight in original.items():
-        assert torch.equal(before[name], torch.where(mask[name], weight, 0) if name in mask else weight), name
+    assert_only_masked(made(raw), made(rewound))
+    before, after = states(made(rewound), made(ticket))
     for name, keep in mask.items():
         assert not after[name][~keep].any(), name
         assert not torch.equal(after[name], before[name]), f"{name} did not train"
@@ -195,8 +177,7 @@ def test_gradual_pruning_is_saved_at_its_final_sparsity(
 ) -> None:
     node = Prune(tuned, MaskTraining(0.9, "soft", initial_sparsity=0.7), training=tiny_training)
     assert_exact(mask_of(made(node)), 0.9)
-    story = json.loads((made.store.path(node.key) / "training.json").read_text())
-    assert story["selected_step"] >= 0.7 * 20
+    assert made.record(node)["selected_step"] >= 0.7 * 20
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 0.1, 0.37, 0.5, 0.9, 0.999])
@@ -230,8 +211,7 @@ def test_gradual_budgets_are_met_to_the_weight_in_what_is_saved(
     assert card["weights_kept"] == sum(wanted.values()) == mask.kept
     state = subnetwork.state(subnetwork.base())
     assert not any(state[name][~keep].any() for name, keep in mask.items())
-    story = json.loads((folder / "training.json").read_text())
-    assert story["selected_step"] >= 0.6 * 6
+    assert made.record(node)["selected_step"] >= 0.6 * 6
 
 
 @pytest.mark.parametrize("name", STEERED)
@@ -243,8 +223,7 @@ def test_what_a_penalty_makes_of_it_is_counted(
     assert 0.0 < subnetwork.sparsity < 1.0
     card = json.loads((made.store.path(node.key) / "subnetwork.json").read_text())
     assert card["sparsity"] == mask_of(subnetwork).sparsity
-    story = json.loads((made.store.path(node.key) / "training.json").read_text())
-    last = [entry for entry in story["log"] if "mask/sparsity" in entry][-1]
+    last = [entry for entry in made.record(node)["log"] if "mask/sparsity" in entry][-1]
     assert {"mask/penalty", "mask/sparsity"} <= last.keys()
 
 
@@ -273,9 +252,7 @@ def test_mask_training_meets_its_budget_and_touches_no_weight(
     subnetwork = made(Prune(tuned, MaskTraining(sparsity, refresh_every=7), training=fast))
     mask = mask_of(subnetwork)
     assert_exact(mask, sparsity)
-    before, after = states(made(tuned), subnetwork)
-    for name, weight in before.items():
-        assert torch.equal(after[name], torch.where(mask[name], weight, 0) if name in mask else weight), name
+    assert_only_masked(made(tuned), subnetwork)
     magnitude = mask_of(made(Prune(tuned, OneShot(sparsity))))
     assert mask != magnitude, "the mask moved away from its initialisation"
 
@@ -303,7 +280,9 @@ def test_paradigm_c_reloads_with_its_random_head(
     made: Any, raw: Pretrained, tiny_task: SyntheticTask, tiny_training: TrainingSettings
 ) -> None:
     """Whatever random numbers come next; `test_architectures` does the same in another process."""
-    node = Prune(replace(raw, seed=3), MaskTraining(0.5), training=tiny_training)
+    other = replace(raw, seed=3)
+    assert not torch.equal(*(made(each).weights["classifier.weight"] for each in (raw, other)))
+    node = Prune(other, MaskTraining(0.5), training=tiny_training)
     subnetwork = made(node)
     assert {"classifier.weight", "classifier.bias"} <= set(subnetwork.weights) == subnetwork.base().fresh
     evaluation = Evaluate(node)
@@ -312,9 +291,4 @@ def test_paradigm_c_reloads_with_its_random_head(
     again = Subnetwork.load(made.store.path(node.key))
     base = again.base()
     logits = predict(again.model(base), encode(tiny_task.load().dev, base.tokenizer, 64))
-    np.testing.assert_array_equal(logits, load_logits(made.store, evaluation)["dev"])
-
-
-def test_another_seed_draws_another_head(made: Any, raw: Pretrained) -> None:
-    one, other = made(raw), made(replace(raw, seed=1))
-    assert not torch.equal(one.weights["classifier.weight"], other.weights["classifier.weight"])
+    np.testing.assert_array_equal(logits, read_logits(made.store, evaluation.key)["dev"])

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from refusals import refused
 
-from srnet.core.errors import UserError
-from srnet.core.progress import Reporter
 from srnet.experiment.compute import _kept
 from srnet.experiment.engine import Engine
 from srnet.experiment.identity import describe
@@ -21,14 +20,13 @@ from srnet.experiment.nodes.bias import BiasModel
 from srnet.experiment.nodes.models import Evaluate, Pretrained, Rewind
 from srnet.experiment.nodes.objectives import CE, PoE
 from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
-from srnet.experiment.rebuild import rebuild, stored_model, stored_node
-from srnet.experiment.store import Store
+from srnet.experiment.rebuild import rebuild, stored_model
 from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.magnitude import OneShot
 from srnet.pruners.mask_training import MaskTraining
 from srnet.training.method import Method
 from srnet.training.settings import TrainingSettings
-from srnet.training.trainer import Result, Run, train
+from srnet.training.trainer import Run, train
 
 KEPT = (3, 7, 12)
 """Steps of a run of 20 that is evaluated every 5: none of them could be chosen by ID dev."""
@@ -37,19 +35,6 @@ KEPT = (3, 7, 12)
 @pytest.fixture
 def trajectory(raw: Pretrained, tiny_training: TrainingSettings) -> Trajectory:
     return Trajectory(raw, CE(), tiny_training, KEPT)
-
-
-@pytest.fixture
-def trainings(monkeypatch: pytest.MonkeyPatch) -> list[Result]:
-    """The result of every training from now on."""
-    done: list[Result] = []
-
-    def counting(run: Run) -> Result:
-        done.append(train(run))
-        return done[-1]
-
-    monkeypatch.setattr("srnet.experiment.compute.train", counting)
-    return done
 
 
 @contextmanager
@@ -79,43 +64,36 @@ def test_a_moment_is_that_step_of_the_same_fine_tuning(
 ) -> None:
     with watched() as steps:
         engine.execute([tuned])
-    assert len(steps) == 20
     assert len({steps[step]["classifier.weight"].numpy().tobytes() for step in steps}) == 20, "every step moves"
-    for step in KEPT:
-        moment = made(Moment(trajectory, step))
-        assert moment.mask is None
-        assert same(state(moment), steps[step]), step
+    for run in (trajectory, replace(trajectory, steps=(20,))):  # the last step too
+        for step in run.steps:
+            moment = made(Moment(run, step))
+            assert moment.mask is None
+            assert same(state(moment), steps[step]), step
 
 
 def test_a_moment_is_not_what_dev_would_choose(made: Any, tuned: FineTune, trajectory: Trajectory) -> None:
     chosen, moments = state(made(tuned)), [state(made(Moment(trajectory, step))) for step in KEPT]
     assert not any(same(moment, chosen) for moment in moments)
-    story = json.loads((made.store.path(trajectory.key) / "training.json").read_text())
-    assert story["dev_score"] is None
-    assert [entry["step"] for entry in story["log"] if "eval_score" in entry] == [5, 10, 12]
+    record = made.record(trajectory)
+    assert record["dev_score"] is None
+    assert [entry["step"] for entry in record["log"] if "eval_score" in entry] == [5, 10, 12]
 
 
-def test_one_fine_tuning_for_all_moments(engine: Engine, trajectory: Trajectory, trainings: list[Result]) -> None:
+def test_one_fine_tuning_for_all_moments(engine: Engine, trajectory: Trajectory, runs: list[Run]) -> None:
     moments = [Moment(trajectory, step) for step in KEPT]
     plan = engine.plan([Evaluate(moment) for moment in moments])
     assert [node for node in plan if node.trains] == [trajectory]
-    engine.execute(moments)
-    assert [result.steps for result in trainings] == [12], "and it ends where nothing more is kept"
-    engine.execute(moments)
-    Engine(Store(engine.store.root), Reporter(quiet=True)).execute(moments)
-    assert len(trainings) == 1
+    for _ in range(2):
+        engine.execute(moments)
+        assert len(runs) == 1
+    assert runs[0].method.stop_at() == 12, "it ends where nothing more is kept"
 
 
 def test_more_moments_do_not_change_the_others(made: Any, trajectory: Trajectory) -> None:
     alone = replace(trajectory, steps=(7,))
     assert alone.key != trajectory.key
     assert same(state(made(Moment(alone, 7))), state(made(Moment(trajectory, 7))))
-
-
-def test_the_last_step_can_be_a_moment(made: Any, engine: Engine, raw: Pretrained, tuned: FineTune) -> None:
-    with watched() as steps:
-        engine.execute([tuned])
-    assert same(state(made(Moment(Trajectory(raw, CE(), tuned.training, (20,)), 20))), steps[20])
 
 
 class Interrupted(Exception):
@@ -144,35 +122,21 @@ def test_interrupted_the_moments_are_the_same(
 # --- what can be done with one -------------------------------------------------------------------------------------
 
 
+def test_moments_of_long_runs_do_not_collide() -> None:
+    assert len({_kept(Path(), step) for step in (999_999, 1_000_000, 1_000_001, 1_234_567)}) == 4
+
+
 def test_a_moment_is_pruned_like_a_fine_tuned_model(made: Any, trajectory: Trajectory) -> None:
     moment = Moment(trajectory, 7)
-    assert moment.fine_tuned
+    assert (moment.fine_tuned, moment.max_length) == (True, trajectory.training.max_length)
     masked = Prune(moment, MaskTraining(0.5), training=trajectory.training)
     before, after = state(made(moment)), made(masked)
     for name, tensor in state(after).items():
         expected = torch.where(after.mask[name], before[name], 0) if name in after.mask else before[name]
         assert torch.equal(tensor, expected), name
-    assert json.loads((made.store.path(masked.key) / "training.json").read_text())["selected_step"] >= 14
+    assert made.record(masked)["selected_step"] >= 14
     rewound = made(Rewind(masked, moment))
     assert same(state(rewound), state(after))
-
-
-def test_texts_are_cut_as_in_the_training(raw: Pretrained, tiny_training: TrainingSettings) -> None:
-    moment = Moment(Trajectory(raw, CE(), replace(tiny_training, max_length=17), (3,)), 3)
-    assert moment.max_length == 17
-
-
-def test_rebuild_inverts_describe(engine: Engine, trajectory: Trajectory, bias: BiasModel) -> None:
-    moment = Moment(replace(trajectory, objective=PoE(bias)), 7)
-    for node in (trajectory, moment, Prune(moment, OneShot(0.5)), Evaluate(moment)):
-        again = rebuild(json.loads(json.dumps(describe(node))))
-        assert again == node
-        assert again.key == node.key
-    engine.execute([Moment(trajectory, 7)])
-    assert stored_node(engine.store, trajectory.key) == trajectory
-    assert stored_model(engine.store, Moment(trajectory, 7).key) == Moment(trajectory, 7)
-    with pytest.raises(UserError, match="is not a model but of kind Trajectory"):
-        stored_model(engine.store, trajectory.key)
 
 
 def test_everything_about_a_moment_counts(raw: Pretrained, trajectory: Trajectory, bias: BiasModel) -> None:
@@ -191,52 +155,39 @@ def test_everything_about_a_moment_counts(raw: Pretrained, trajectory: Trajector
     assert len({node.key for node in nodes}) == len(nodes)
 
 
+def test_expressions_with_moments_are_rebuilt(engine: Engine, trajectory: Trajectory, bias: BiasModel) -> None:
+    moment = Moment(replace(trajectory, objective=PoE(bias)), 7)
+    for node in (trajectory, moment, Prune(moment, OneShot(0.5)), Evaluate(moment)):
+        again = rebuild(json.loads(json.dumps(describe(node))))
+        assert (again, again.key) == (node, node.key)
+    engine.execute([Moment(trajectory, 7)])
+    assert stored_model(engine.store, Moment(trajectory, 7).key) == Moment(trajectory, 7)
+    with refused(trajectory.key, "Trajectory"):
+        stored_model(engine.store, trajectory.key)
+
+
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
-def test_a_step_that_was_not_kept(trajectory: Trajectory) -> None:
-    with pytest.raises(UserError, match=r"step 5 was not kept; kept: \[3, 7, 12\]"):
+def test_what_no_run_has_is_refused(trajectory: Trajectory, raw: Pretrained) -> None:
+    with refused("step 5", [*KEPT]):
         Moment(trajectory, 5)
-
-
-@pytest.mark.parametrize("steps", [(), (0,), (3, -1)], ids=str)
-def test_moments_are_steps_from_one_on(
-    steps: tuple[int, ...], raw: Pretrained, tiny_training: TrainingSettings
-) -> None:
-    with pytest.raises(UserError, match="start at 1"):
-        Trajectory(raw, CE(), tiny_training, steps)
+    for steps in ((), (0,), (3, -1)):
+        with refused([*steps]):
+            replace(trajectory, steps=steps)
+    with refused("patience"):  # it might end before the moment
+        replace(trajectory, training=replace(trajectory.training, patience=1))
 
 
 @pytest.mark.parametrize("settings", [{"steps": 20}, {"steps": None, "epochs": 0.8}], ids=str)  # 0.8 * 200 / 8 = 20
-def test_a_moment_beyond_the_run(
-    settings: dict[str, Any], engine: Engine, raw: Pretrained, tiny_training: TrainingSettings, trainings: list[Result]
-) -> None:
-    with pytest.raises(UserError, match=r"(?s)20 steps.*step 21"):
-        engine.execute([Moment(Trajectory(raw, CE(), replace(tiny_training, **settings), (7, 21)), 21)])
-    assert trainings == []
+def test_a_moment_beyond_the_run(settings: dict[str, Any], engine: Engine, trajectory: Trajectory) -> None:
+    training = replace(trajectory.training, **settings)
+    with refused("20 steps", "step 21"):
+        engine.execute([Moment(replace(trajectory, training=training, steps=(7, 21)), 21)])
+    assert {entry.type for entry in engine.store.entries()} == {"Pretrained"}, "nothing incomplete is kept"
 
 
-def test_a_moment_that_early_stopping_would_never_reach(
-    engine: Engine, raw: Pretrained, tiny_training: TrainingSettings
-) -> None:
-    # no gain is ever enough: the run stops at its second evaluation, step 10
-    hasty = replace(tiny_training, patience=1, min_gain=100.0)
-
-    def execute() -> None:
-        trajectory = Trajectory(raw, CE(), hasty, (3, 18))
-        engine.execute([trajectory])
-        engine.execute([Moment(trajectory, 18)])
-
-    with pytest.raises(UserError, match=r"patience|step 18"):
-        execute()
-    assert {entry.type for entry in engine.store.entries()} <= {"Pretrained"}, "nothing incomplete is kept"
-
-
-def test_moments_of_long_runs_do_not_collide(tmp_path: Path) -> None:
-    names = {_kept(tmp_path, step) for step in (999_999, 1_000_000, 1_000_001, 1_234_567)}
-    assert len(names) == 4
-
-
-def test_a_subnetwork_has_no_trajectory(engine: Engine, raw: Pretrained, tiny_training: TrainingSettings) -> None:
-    with pytest.raises(UserError, match="already pruned"):
-        engine.execute([Moment(Trajectory(Prune(raw, OneShot(0.5)), CE(), tiny_training, (3,)), 3)])
+def test_a_subnetwork_has_no_trajectory(engine: Engine, raw: Pretrained, trajectory: Trajectory) -> None:
+    pruned = Prune(raw, OneShot(0.5))
+    with refused(pruned.label):
+        engine.execute([replace(trajectory, parent=pruned)])

@@ -9,16 +9,17 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
+from commands import run
+from refusals import refused
 from torch import nn
 from torch.nn import functional as F
 
-from srnet.cli.program import main
-from srnet.core.errors import UserError
 from srnet.core.progress import Reporter
 from srnet.experiment.compute import Context, compute
 from srnet.experiment.engine import Engine
@@ -39,6 +40,7 @@ from srnet.objectives.base import OBJECTIVES, StatefulLoss, objective
 from srnet.pruners.base import PRUNERS, Batches, Pruner, register
 from srnet.pruners.magnitude import OneShot
 from srnet.pruners.mask_training import MaskTraining
+from srnet.tasks.base import TASK_FAMILIES
 from srnet.training.settings import TrainingSettings
 from srnet.training.trainer import Result, Run, train
 
@@ -119,7 +121,7 @@ class Average(ModelNode):
 
 
 @compute.register
-def _(node: Average, context: Context, folder: Path) -> None:
+def average(node: Average, context: Context, folder: Path) -> None:
     one, other = context.subnetwork(node.first), context.subnetwork(node.second)
     states = [each.state(each.base()) for each in (one, other)]
     mean = {name: (t + states[1][name]) / 2 if t.is_floating_point() else t for name, t in states[0].items()}
@@ -207,7 +209,7 @@ def test_a_foreign_node_is_a_model_like_any_other(
 
 
 def test_a_name_is_taken_once() -> None:
-    with pytest.raises(TypeError, match=r"srnet.* already has a node FineTune"):
+    with pytest.raises(TypeError, match=r"srnet.* already has a FineTune"):
         type("FineTune", (ModelNode,), {"__module__": __name__})
 
 
@@ -227,7 +229,7 @@ def test_our_own_are_rebuilt_with_their_options(name: str, raw: Pretrained) -> N
 def test_a_need_that_nobody_gives_is_refused() -> None:
     objective("needy", needs=("luck",))(lambda logits, labels, luck: logits.sum())
     try:
-        with pytest.raises(UserError, match=r"unknown need 'luck'; choose one of: bias, early, group"):
+        with refused("'luck'", *NEEDS):
             Objective("needy")
     finally:
         del OBJECTIVES["needy"]
@@ -236,30 +238,51 @@ def test_a_need_that_nobody_gives_is_refused() -> None:
 # --- from the command line and YAML --------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def srnet(
-    tmp_path: Path, tiny_backbone: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Any:
-    (tmp_path / "task.yaml").write_text("{name: inference, train_size: 100, dev_size: 30, ood_size: 30}\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SRNET_STORE", str(tmp_path / "store"))
+@dataclass
+class Shell:
+    """`srnet ...` in a folder with a small task."""
 
-    def run(*words: object) -> str:
-        monkeypatch.setattr(sys, "argv", ["srnet", *map(str, words)])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        captured = capsys.readouterr()
-        assert not exit.value.code, captured.err
+    folder: Path
+    backbone: str
+    monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+
+    def run(self, *words: object) -> str:
+        code = run(self.monkeypatch, *words)
+        captured = self.capsys.readouterr()
+        assert code == 0, captured.err
         return captured.out
 
-    return run
+    def node(self, command: str, *words: object) -> Any:
+        """The model that a command stores."""
+        common = ("--backbone", self.backbone, "--task", "task.yaml", "--quiet", "--json")
+        return stored_model(Store(self.folder / "store"), json.loads(self.run(command, *common, *words))["key"])
+
+    def page(self, *lines: str) -> str:
+        """The report of a recipe with these lines."""
+        (self.folder / "r.yaml").write_text(f"""
+task: {TASK}
+backbone: {self.backbone}
+finetuning: {{steps: 4}}
+pruning: {{steps: 4}}
+control: false
+lines: [{", ".join(lines)}]
+""")
+        self.run("run", "r.yaml", "--out", "out", "--quiet")
+        return (self.folder / "out" / "report.html").read_text()
 
 
-COMMON = ("--task", "task.yaml", "--quiet", "--json")
+TASK = "{name: inference, train_size: 100, dev_size: 30, ood_size: 30}"
 
 
-def stored(answer: str, folder: Path) -> ModelNode:
-    return stored_model(Store(folder / "store"), json.loads(answer)["key"])
+@pytest.fixture
+def shell(
+    tmp_path: Path, tiny_backbone: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Shell:
+    (tmp_path / "task.yaml").write_text(TASK)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SRNET_STORE", str(tmp_path / "store"))
+    return Shell(tmp_path, tiny_backbone, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize(
@@ -267,46 +290,24 @@ def stored(answer: str, folder: Path) -> ModelNode:
     [("worst-group", "--decay", 0.5), ("group-dro",), ("jtt", "--upweight", 3, "--early-share", 0.5)],
     ids=lambda options: options[0],
 )
-def test_objectives_from_the_command_line(
-    options: tuple[Any, ...], srnet: Any, tiny_backbone: str, tmp_path: Path
-) -> None:
-    words = ("--backbone", tiny_backbone, *COMMON, "--objective", *options, "--steps", 4)
-    tuned = stored(srnet("finetune", *words), tmp_path)
-    pruned = stored(srnet("prune", "--pruner", "mask", "--sparsity", 0.5, *words), tmp_path)
-    assert isinstance(tuned, FineTune)
-    assert isinstance(pruned, Prune)
+def test_objectives_from_the_command_line(options: tuple[Any, ...], shell: Shell) -> None:
+    words = ("--objective", *options, "--steps", 4)
+    tuned, pruned = shell.node("finetune", *words), shell.node("prune", "--pruner", "mask", "--sparsity", 0.5, *words)
     assert tuned.objective.name == options[0] == pruned.objective.name
     if "early" in tuned.objective.nodes:
         early = tuned.objective.nodes["early"]
-        assert isinstance(early, Evaluate)
         assert early.model == FineTune(tuned.pretrained, training=replace(tuned.training, steps=2))
 
 
-@pytest.mark.parametrize("name", ["snip", "wanda"])
-def test_pruners_from_the_command_line(name: str, srnet: Any, tiny_backbone: str, tmp_path: Path) -> None:
-    words = ("--backbone", tiny_backbone, *COMMON, "--pruner", name, "--sparsity", 0.5)
-    made = stored(srnet("prune", *words), tmp_path)
-    assert isinstance(made, Prune)
-    assert (made.pruner.name, made.parent) == (name, made.pretrained)
-
-
-def test_from_yaml(srnet: Any, tiny_backbone: str, tmp_path: Path) -> None:
-    (tmp_path / "r.yaml").write_text(f"""
-task: {{name: inference, train_size: 100, dev_size: 30, ood_size: 30}}
-backbone: {tiny_backbone}
-finetuning: {{steps: 4}}
-pruning: {{steps: 4}}
-control: false
-lines:
-  - {{label: full}}
-  - {{label: groups, finetune: "group-dro:eta=0.1"}}
-  - {{label: own, paradigm: c, pruner: mask, prune: worst-group, sparsities: [0.5]}}
-  - {{label: twice, paradigm: a, pruner: mask, prune: jtt, sparsities: [0.5]}}
-  - {{label: snip, paradigm: a, pruner: snip, sparsities: [0.5], options: {{examples: 8}}}}
-  - {{label: wanda, paradigm: a, pruner: wanda, sparsities: [0.5]}}
-""")
-    srnet("run", "r.yaml", "--out", "out", "--quiet")
-    page = (tmp_path / "out" / "report.html").read_text()
+def test_from_yaml(shell: Shell) -> None:
+    page = shell.page(
+        "{label: full}",
+        "{label: groups, finetune: 'group-dro:eta=0.1'}",
+        "{label: own, paradigm: c, pruner: mask, prune: worst-group, sparsities: [0.5]}",
+        "{label: twice, paradigm: a, pruner: mask, prune: jtt, sparsities: [0.5]}",
+        "{label: snip, paradigm: a, pruner: snip, sparsities: [0.5], options: {examples: 8}}",
+        "{label: wanda, paradigm: a, pruner: wanda, sparsities: [0.5]}",
+    )
     assert all(label in page for label in ("groups", "own", "twice", "snip", "wanda"))
 
 
@@ -314,10 +315,13 @@ lines:
 
 
 @pytest.fixture
-def written_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Each Python file of CONTRIBUTING.md as a module, registered for one test."""
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The names of the Python files in CONTRIBUTING.md, which are registered for one test."""
+    registries: tuple[tuple[str, dict[str, Any]], ...] = (("random", PRUNERS), ("focal", OBJECTIVES))
+    for name, registry in (*registries, ("SumsTask", TASK_FAMILIES)):
+        monkeypatch.setitem(registry, name, None)  # so that what is registered now is gone after the test
     guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
-    modules = []
+    names: dict[str, Any] = {}
     for number, text in enumerate(re.findall(r"```python\n(.*?)```", guide, re.DOTALL)):
         path = tmp_path / f"written_example_{number}.py"
         path.write_text(text)
@@ -326,47 +330,30 @@ def written_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[An
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         monkeypatch.setitem(sys.modules, path.stem, module)
-        modules.append((spec.loader, module))
-    for name, registry in (("random", PRUNERS), ("focal", OBJECTIVES)):
-        monkeypatch.setitem(registry, name, None)  # so that what is registered now is gone after the test
-    for loader, module in modules:
-        loader.exec_module(module)
-    return [module for _, module in modules]
+        spec.loader.exec_module(module)
+        names |= vars(module)
+    return SimpleNamespace(**names)
 
 
-def test_written_examples_from_the_command_line_and_yaml(
-    written_examples: list[Any], srnet: Any, tiny_backbone: str, tmp_path: Path
-) -> None:
-    words = ("--backbone", tiny_backbone, *COMMON)
-    made = stored(srnet("prune", *words, "--pruner", "random", "--sparsity", 0.7, "--mask-seed", 1), tmp_path)
-    assert isinstance(made, Prune)
-    assert made.pruner == written_examples[0].RandomPruning(0.7, seed=1)
-    tuned = stored(srnet("finetune", *words, "--objective", "focal", "--gamma", 1, "--steps", 4), tmp_path)
-    assert isinstance(tuned, FineTune)
+def test_written_examples_from_the_command_line_and_yaml(written: Any, shell: Shell) -> None:
+    made = shell.node("prune", "--pruner", "random", "--sparsity", 0.7, "--mask-seed", 1)
+    assert made.pruner == written.RandomPruning(0.7, seed=1)
+    tuned = shell.node("finetune", "--objective", "focal", "--gamma", 1, "--steps", 4)
     assert tuned.objective == Objective("focal:gamma=1")
-    (tmp_path / "r.yaml").write_text(f"""
-task: {{name: inference, train_size: 100, dev_size: 30, ood_size: 30}}
-backbone: {tiny_backbone}
-finetuning: {{steps: 4}}
-pruning: {{steps: 4}}
-control: false
-lines:
-  - {{label: full model}}
-  - {{label: full model (focal), finetune: "focal:gamma=1"}}
-  - {{label: random pruning, paradigm: a, pruner: random, sparsities: [0.5], options: {{seed: 1}}}}
-""")
-    srnet("run", "r.yaml", "--out", "out", "--quiet")
-    page = (tmp_path / "out" / "report.html").read_text()
+    page = shell.page(
+        "{label: full model}",
+        "{label: full model (focal), finetune: 'focal:gamma=1'}",
+        "{label: random pruning, paradigm: a, pruner: random, sparsities: [0.5], options: {seed: 1}}",
+    )
     assert all(label in page for label in ("full model (focal)", "random pruning"))
 
 
-def test_written_examples_by_hand(written_examples: list[Any]) -> None:
-    pruning, focal = written_examples
+def test_written_examples_by_hand(written: Any) -> None:
     toy = nn.Sequential(nn.Linear(10, 10), nn.Linear(10, 2))
-    one, again, other = (pruning.RandomPruning(0.5, seed=seed).mask(toy) for seed in (0, 0, 1))
+    one, again, other = (written.RandomPruning(0.5, seed=seed).mask(toy) for seed in (0, 0, 1))
     assert one == again != other
     assert one.sparsity == 0.5
     logits, labels = torch.tensor([[np.log(3.0), 0.0]]), torch.tensor([0])  # p = 3/4
-    assert focal.FocalLoss()(logits, labels).item() == pytest.approx(-np.log(3 / 4) / 16)
-    with pytest.raises(UserError, match="gamma must be at least 0, not -1"):
-        focal.FocalLoss(-1.0)
+    assert written.FocalLoss()(logits, labels).item() == pytest.approx(-np.log(3 / 4) / 16)
+    with refused("gamma"):
+        written.FocalLoss(-1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,16 +12,16 @@ import torch
 from huggingface_hub import ModelCard
 from small_models import pruned
 
-from srnet import api
+import srnet
 from srnet.evaluation.significance import Interval, spread
 from srnet.evaluation.verdict import judge
-from srnet.experiment.compute import load_logits
 from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.models import Evaluate, Pretrained
 from srnet.experiment.nodes.objectives import CE
 from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.experiment.store import read_logits
 from srnet.masks.mask import Mask
 from srnet.models.formats.base import FORMATS, Source
 from srnet.models.formats.card import About, Scored, card_text
@@ -114,32 +115,35 @@ def subnetworks(engine: Engine, tiny_backbone: str, tiny_task: SyntheticTask) ->
 
 def test_what_the_store_knows(subnetworks: list[Prune], engine: Engine) -> None:
     about = known_about(engine.store, subnetworks[0])
-    labels = {split.name: split.labels for split in load_task(subnetworks[0].task_spec).splits.values()}
+    task = load_task(subnetworks[0].task_spec)
+
+    def accuracy(model: Any, split: str) -> float:
+        answers = read_logits(engine.store, Evaluate(model).key)[split].argmax(1)
+        return 100 * float((answers == task.splits[split].labels).mean())
+
     for scored in about.scores:
-        by_seed = [
-            [
-                100
-                * float((load_logits(engine.store, Evaluate(m))[scored.split].argmax(1) == labels[scored.split]).mean())
-                for m in side
-            ]
-            for side in (subnetworks, [each.parent for each in subnetworks])
-        ]
-        assert scored.score == spread(by_seed[0])
+        ours = [accuracy(model, scored.split) for model in subnetworks]
+        full = [accuracy(model.parent, scored.split) for model in subnetworks]
+        assert scored.score == spread(ours)
         assert scored.gain is not None
-        assert scored.gain.difference == pytest.approx(np.mean(by_seed[0]) - np.mean(by_seed[1]))
+        assert scored.gain.difference == pytest.approx(np.mean(ours) - np.mean(full))
         assert scored.gain.seeds == 3
-        most = np.bincount(labels[scored.split]).max() / len(labels[scored.split])
-        assert scored.constant == pytest.approx(100.0 * most), "the most frequent class"
+        labels = task.splits[scored.split].labels
+        assert scored.constant == pytest.approx(100.0 * np.bincount(labels).max() / len(labels)), "the majority class"
     assert about.verdict is not None
+    assert about.verdict.gains == {"challenge": about.scores[1].gain}
     assert (about.task, about.metric, about.shortcut) == ("inference", "accuracy", "overlap")
-    full = known_about(engine.store, subnetworks[0].parent)
-    assert [each.gain for each in full.scores] == [None, None]
-    assert full.scores[0].score.seeds == 3
+    half = known_about(engine.store, subnetworks[0], keeps=0.5).verdict
+    assert half is not None
+    assert half.id_kept.difference > about.verdict.id_kept.difference, "the threshold of a search is that of its card"
+    alone = known_about(engine.store, subnetworks[0].parent)  # type: ignore[arg-type]
+    assert [each.gain for each in alone.scores] == [None, None]
+    assert alone.scores[0].score.seeds == 3
 
 
 def test_a_model_without_scores(engine: Engine, tiny_backbone: str, tiny_task: SyntheticTask, tmp_path: Path) -> None:
     node = Prune(Pretrained(tiny_backbone, tiny_task, 0), OneShot(0.5))
     engine.execute([node])
     assert known_about(engine.store, node).scores == ()
-    api.export_model(node.key, tmp_path / "sub", format="subnetwork", engine=engine)
+    srnet.export_model(node.key, tmp_path / "sub", format="subnetwork", engine=engine)
     assert "None are on record" in (tmp_path / "sub" / "README.md").read_text()

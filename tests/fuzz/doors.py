@@ -14,14 +14,27 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from .forged import mask_files, stores, subnetworks, vectors
+from .forged import mask_files, stores
 from .harness import Door, execute
-from .model_doors import MODEL_DOORS, VALID_MODELS
+from .model_doors import MODEL_DOORS, subnetworks
 from .page_door import honest_visits, page_requests
-from .rubbish import NAMES, TEXTS, changed, damage, rewrite
-from .special_files import checked_task, npz_files, read_npz, special_files
-from .valid import BACKBONE, HEADER, PUBLISHED, RECIPE, ROWS, TASK, VALID, csv_text, write_parquet, write_published
-from .valid import write_task as write_task
+from .rubbish import NAMES, TEXTS, changed, damage
+from .special_files import special_files
+from .valid import (
+    BACKBONE,
+    HEADER,
+    PUBLISHED,
+    RECIPE,
+    ROWS,
+    TASK,
+    VALID,
+    checked_task,
+    csv_text,
+    parquet,
+    write_published,
+    write_task,
+)
+from .vectors import vectors
 
 
 def prepare() -> None:
@@ -112,6 +125,18 @@ def _commands() -> list[tuple[tuple[str, ...], list[tuple[str, bool]], int]]:
     return found
 
 
+def names(rng: random.Random, folder: Path) -> list[str]:
+    """Names of tasks, test sets and recipes that no file can have."""
+    name = rng.choice([*NAMES, "$x_{$", "é"])
+    fields: dict[str, Any] = rng.choice([{"name": name}, {"ood": {name: "ood.csv"}}, {"id_tests": {name: "ood.csv"}}])
+    path = str(write_task(folder, **fields))
+    (folder / "recipe.yaml").write_text(json.dumps({**RECIPE, "name": name}))
+    files = ["--train", "train.csv", "--dev", "dev.csv", "--ood", f"{name}=ood.csv".replace("\0", "")]
+    commands = [["data", "check", path], ["data", "write", path, "--out", "made"], ["bias", "--task", path, "-q"]]
+    commands += [["run", "recipe.yaml", "--dry-run"], ["data", "describe", *files, "--out", "made.yaml"]]
+    return rng.choice(commands)
+
+
 def yaml_files(rng: random.Random, folder: Path) -> list[str]:
     """Recipes and tasks that are not what they say."""
     import yaml
@@ -148,7 +173,7 @@ def data_files(rng: random.Random, folder: Path) -> list[str]:
     write = rng.choice([_table, _table, _json_lines, _gzipped, _parquet])
     name = write(rng, folder)
     where = rng.choice(["train", "dev", "ood"])
-    path = write_task(folder, **({"ood": {rng.choice(NAMES + ("x",) * 20): name}} if where == "ood" else {where: name}))
+    path = write_task(folder, **({"ood": {"x": name}} if where == "ood" else {where: name}))
     return ["data", "check", str(path), *rng.choice([[], ["--bad-rows", "skip"], ["--json"], ["--rows", "train=3"]])]
 
 
@@ -172,23 +197,20 @@ def _json_lines(rng: random.Random, folder: Path) -> str:
 
 
 def _gzipped(rng: random.Random, folder: Path) -> str:
-    data = gzip.compress(csv_text().encode())
-    (folder / "x.csv.gz").write_bytes(damage(rng, data))
+    (folder / "x.csv.gz").write_bytes(damage(rng, gzip.compress(csv_text().encode())))
     return "x.csv.gz"
 
 
 def _parquet(rng: random.Random, folder: Path) -> str:
-    columns = [list(column) for column in zip(*ROWS, strict=True)]
-    kinds: list[Any] = [None, [None] * len(ROWS), list(range(len(ROWS))), [[1]] * len(ROWS), [b"\xff"] * len(ROWS)]
-    columns = [rng.choice([column] * 5 + [kind for kind in kinds if kind]) for column in columns]
-    write_parquet(folder / "x.parquet", columns)
-    if rng.random() < 0.6:
-        rewrite(folder / "x.parquet", functools.partial(damage, rng))
+    kinds: list[list[Any]] = [[None] * len(ROWS), list(range(len(ROWS))), [[1]] * len(ROWS), [b"\xff"] * len(ROWS)]
+    data = parquet([rng.choice([list(column)] * 5 + kinds) for column in zip(*ROWS, strict=True)])
+    (folder / "x.parquet").write_bytes(damage(rng, data) if rng.random() < 0.6 else data)
     return "x.parquet"
 
 
 DOORS: dict[str, Door] = {
     "command-line": command_line,
+    "names": names,
     "yaml": yaml_files,
     "data": data_files,
     "masks": mask_files,
@@ -197,9 +219,8 @@ DOORS: dict[str, Door] = {
     "store": stores,
     "page": page_requests,
     "special-files": special_files,
-    "npz": npz_files,
     **MODEL_DOORS,
 }
 EVERY = dict.fromkeys(MODEL_DOORS, 20)
 """Doors whose cases are long have only every so many, unless they are asked for."""
-VALID |= {"page": [honest_visits], "special-files": [checked_task], "npz": [read_npz]} | VALID_MODELS
+VALID |= {"page": [honest_visits], "special-files": [checked_task]}

@@ -1,12 +1,10 @@
-"""Doors to binary files: masks, subnetwork folders, word vectors and the store."""
+"""Doors to masks and to the store, and files of models that somebody forged."""
 
 from __future__ import annotations
 
 import functools
-import gzip
 import hashlib
 import json
-import os
 import random
 import shutil
 import struct
@@ -15,20 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from .rubbish import TEXTS, changed, damage, rewrite, value
-from .valid import (
-    BACKBONE,
-    CODED,
-    IMPORTED,
-    QUERY,
-    SMP_BYTES,
-    SUBNETWORK,
-    WORDS,
-    sign,
-    stored,
-    stored_key,
-    write_subnetwork,
-    write_task,
-)
+from .valid import IMPORTED, QUERY, SMP_BYTES, stored, stored_key, write_task
+
+MANIFESTS = (
+    "[" * 100_000, "null", "[]", "{}", '{"files": null}', "9" * 10_000, '{"files": {"../../../../x": {}}}',
+)  # fmt: skip
 
 
 def mask_files(rng: random.Random, folder: Path) -> list[str]:
@@ -45,13 +34,7 @@ def mask_files(rng: random.Random, folder: Path) -> list[str]:
         return ["import", "smp", "mask.npy", *IMPORTED]
     name = rng.choice([QUERY, QUERY, QUERY, "classifier", "x", "../../../evil", "module.module."])
     tensor = rng.choice(
-        [
-            torch.ones(8, 8),
-            torch.full((8, 8), float("nan")),
-            torch.ones(8),
-            torch.ones(0),
-            torch.zeros(8, 8, dtype=torch.complex64),
-        ]
+        [torch.ones(8, 8), torch.full((8, 8), float("nan")), torch.ones(8), torch.ones(0), torch.zeros(8, 8).cfloat()]
     )
     held: Any = {f"{name}{rng.choice(['.weight', '.mask', ''])}": tensor, rng.choice(TEXTS): value(rng)}
     if rng.random() < 0.1:
@@ -76,37 +59,8 @@ def _header(rng: random.Random) -> Any:
     return lambda data: b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header) % 65536) + header + data[128:]
 
 
-def subnetworks(rng: random.Random, folder: Path) -> list[str]:
-    """Folders of saved subnetworks, with checksums that fit what was forged."""
-    made = folder / "subnetwork"
-    source, mask, forge = rng.choice(
-        [(SUBNETWORK, "mask.bits", _forged_mask), (rng.choice(CODED), "mask.coded", _forged_coded_mask)]
-    )
-    card = {**write_subnetwork(folder, source), "backbone": str(BACKBONE)}
-    kind = rng.randrange(4)
-    if kind == 0:
-        forged = changed(rng, card)
-        card = forged if isinstance(forged, dict) else {"format": 1}
-    elif kind == 1:
-        (made / mask).write_bytes(forge(rng, (made / mask).read_bytes()))
-    elif kind == 2:
-        _forge_weights(rng, made / "weights.safetensors")
-    else:
-        rewrite(made / rng.choice([mask, "weights.safetensors", "subnetwork.json"]), functools.partial(damage, rng))
-    if rng.random() < 0.9 and isinstance(card.get("files"), dict):
-        card["files"] |= {
-            n: hashlib.sha256((made / n).read_bytes()).hexdigest() for n in card["files"] if n in os.listdir(made)
-        }
-    if kind != 3 or rng.random() < 0.5:
-        sign(made / "subnetwork.json", card)
-    path = write_task(folder)
-    command = rng.choice(["evaluate", "evaluate", "merged", "subnetwork", "smp"])
-    if command == "evaluate":
-        return ["evaluate", "subnetwork", "--task", str(path)]
-    return ["export", "subnetwork", "--format", command, "--out", "made.npy" if command == "smp" else "made"]
-
-
-def _forged_coded_mask(rng: random.Random, data: bytes) -> bytes:
+def forged_coded_mask(rng: random.Random, data: bytes) -> bytes:
+    """A coded mask with another header or another body, and the checksum that fits."""
     magic, backbone, body = data[:11], data[43:75], data[75:]
     size = int.from_bytes(body[:4], "little")
     header, rest = body[4 : 4 + size], body[4 + size :]
@@ -120,7 +74,8 @@ def _forged_coded_mask(rng: random.Random, data: bytes) -> bytes:
     return magic + hashlib.sha256(body).digest() + body
 
 
-def _forged_mask(rng: random.Random, data: bytes) -> bytes:
+def forged_mask(rng: random.Random, data: bytes) -> bytes:
+    """A mask with other shapes, and the checksum that fits."""
     magic, body = data[:11], data[43:]
     size = int.from_bytes(body[:8], "little")
     shapes = json.loads(body[8 : 8 + size])
@@ -135,7 +90,8 @@ def _forged_mask(rng: random.Random, data: bytes) -> bytes:
     return magic + hashlib.sha256(body).digest() + body
 
 
-def _forge_weights(rng: random.Random, path: Path) -> None:
+def forge_weights(rng: random.Random, path: Path) -> None:
+    """Tensors that are missing, unknown, of another shape or of another type."""
     import torch
     from safetensors.torch import load_file, save_file
 
@@ -155,64 +111,6 @@ def _forge_weights(rng: random.Random, path: Path) -> None:
     save_file({n: t.contiguous() for n, t in weights.items()}, path)
 
 
-def vectors(rng: random.Random, folder: Path) -> list[str]:
-    """Word vectors in every format."""
-    import numpy as np
-
-    path = write_task(folder)
-    words = list(WORDS)
-    kind = rng.choice([".vec", ".txt", ".bin", ".npz", ".npy"])
-    name = f"v{kind}"
-    if kind in (".vec", ".txt"):
-        head = rng.choice(
-            ["5 3", "5 3", "5 2", "9 3", "-1 3", "5 -3", "5 99999999999", "99999999999 3", "x y", "", "5"]
-        )
-        lines = [
-            f"{w} "
-            + " ".join(
-                rng.choice(["0.5", "1e999", "nan", "x", "", "-1"] if rng.random() < 0.1 else ["0.1"]) for _ in range(3)
-            )
-            for w in words
-        ]
-        (folder / name).write_text("\n".join(([head] if kind == ".vec" else []) + lines))
-    elif kind == ".bin":
-        head = rng.choice(["5 3", "5 3", "5 2", "6 3", "-1 3", "5 -3", "5 99999999999", "99999999999 3", "x y"])
-        (folder / name).write_bytes(
-            head.encode() + b"\n" + b"".join(w.encode() + b" " + struct.pack("3f", 1, 2, 3) for w in words)
-        )
-    else:
-        array = rng.choice(
-            [
-                np.ones((5, 3)),
-                np.ones((4, 3)),
-                np.ones(5),
-                np.ones((5, 0)),
-                np.full((5, 3), np.nan),
-                np.array(["x"] * 5),
-                np.ones((5, 3), complex),
-            ]
-        )
-        if kind == ".npz":
-            np.savez(
-                folder / name,
-                **{
-                    rng.choice(["vectors", "vectors", "x"]): array,
-                    rng.choice(["words", "words", "y"]): np.array(words),
-                },
-            )
-        else:
-            np.save(folder / name, array)
-            (folder / "words.txt").write_text("\n".join(words[: rng.choice([5, 5, 4, 0])]))
-            name = f"{name},{rng.choice(['words.txt', 'words.txt', 'none.txt', ''])}"
-    if rng.random() < 0.4:
-        rewrite(folder / name.split(",")[0], functools.partial(damage, rng))
-    if rng.random() < 0.2:
-        packed = folder / (name.split(",")[0] + ".gz")
-        packed.write_bytes(damage(rng, gzip.compress((folder / name.split(",")[0]).read_bytes())))
-        name = packed.name
-    return ["bias", "--task", str(path), "--vectors", name, "--shortcut", rng.choice(["overlap", "claim"]), "-q"]
-
-
 def stores(rng: random.Random, folder: Path) -> list[str]:
     """A store that a disk or a person damaged."""
     shutil.copytree(stored(), folder / "store")
@@ -222,13 +120,8 @@ def stores(rng: random.Random, folder: Path) -> list[str]:
         if artifact.is_dir():
             _damage_artifact(rng, artifact)
     (folder / "store" / "artifacts" / rng.choice([".new-x", "x", "[x]", "a b", ".old-y", "é"])).mkdir(exist_ok=True)
-    commands = [
-        ["store", "ls"],
-        ["store", "verify"],
-        ["store", "gc"],
-        ["store", "gc", "--older-than", rng.choice(["-1", "0", "nan", "1e308", "30"])],
-    ]
-    model = stored_key("Prune")
+    model, age = stored_key("Prune"), rng.choice(["-1", "0", "nan", "1e308", "30"])
+    commands = [["store", name] for name in ("ls", "verify", "gc")] + [["store", "gc", "--older-than", age]]
     commands += [["store", "show", model[: rng.choice([0, 3, 16])]], ["evaluate", model, "-q"]]
     commands += [["bias", "--task", str(path), "-q"], ["export", model, "--format", "merged", "--out", "made"]]
     return rng.choice(commands)
@@ -245,10 +138,6 @@ def _damage_artifact(rng: random.Random, artifact: Path) -> None:
         shutil.rmtree(artifact)
         artifact.write_text("a file")
     elif kind == 2:
-        manifest.write_text(
-            rng.choice(
-                ["[" * 100_000, "null", "[]", "{}", '{"files": null}', "9" * 10_000, '{"files": {"../../../../x": {}}}']
-            )
-        )
+        manifest.write_text(rng.choice(MANIFESTS))
     else:
         manifest.write_text(json.dumps(changed(rng, json.loads(manifest.read_text()))))

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from .forged import _forge_weights
+from .forged import forge_weights, forged_coded_mask, forged_mask
 from .graphs import Made
 from .harness import Door
 from .rubbish import TEXTS, changed, damage, rewrite
-from .valid import BACKBONE, sign, stored, stored_key, write_task
+from .valid import BACKBONE, CODED, SUBNETWORK, VALID, Maker, sign, stored, stored_key, write_task
 
-KINDS = ("merged", "shrunk", "onnx", "subnetwork")
-CARD = {"subnetwork": "subnetwork.json"}
+KINDS = ("merged", "shrunk", "onnx")
+MANIFEST, OF_SUBNETWORK = "srnet.json", "subnetwork.json"
 WORDS, LABELS = 101, 2
 """At least as many as the tokenizer has, and those of the task."""
 
@@ -30,26 +30,29 @@ WORDS, LABELS = 101, 2
 @functools.cache
 def exported(kind: str) -> Path:
     """A model of the store in one format."""
-    from srnet import api
+    import srnet
     from srnet.core.progress import Reporter
     from srnet.experiment.engine import Engine
     from srnet.experiment.store import Store
 
     out = Path(tempfile.mkdtemp(prefix="srnet-fuzz-export-")) / kind
     engine = Engine(Store(stored()), Reporter(quiet=True))
-    return api.export_model(stored_key("Prune"), out, format=kind, engine=engine)
+    return srnet.export_model(stored_key("Prune"), out, format=kind, engine=engine)
 
 
 def command(name: str, folder: Path) -> list[str]:
+    """A command that reads the model in `folder`; other names are formats to export it to."""
     task = ["--task", str(write_task(folder))]
+    exported = ["export", "model", "--format", name, "--out", "made.npy" if name == "smp" else "made"]
     return {
         "evaluate": ["evaluate", "model", *task],
         "audit": ["audit", "model", *task, "--out", "page", "-q"],
         "speed": ["speed", "model", "--rounds", "2", "--lengths", "8", "--batch", "2", "--no-memory"],
-    }[name]
+    }.get(name, exported)
 
 
 COMMANDS = ("evaluate", "audit", "speed")
+OF_SUBNETWORKS = ("evaluate", "evaluate", "evaluate", "merged", "subnetwork", "smp", "audit", "speed")
 
 
 # --- graphs --------------------------------------------------------------------------------------------------------
@@ -57,13 +60,12 @@ COMMANDS = ("evaluate", "audit", "speed")
 
 def graphs(rng: random.Random, folder: Path) -> list[str]:
     """ONNX graphs that declare and give what no classifier does, in a sealed folder or with a plain configuration."""
-    model = folder / "model"
-    shutil.copytree(exported("onnx"), model)
+    model = _copied(exported("onnx"), folder)
     _mutated(rng).write(model / "model.onnx")
     if rng.random() < 0.15:
         rewrite(model / "model.onnx", functools.partial(damage, rng))
     if rng.random() < 0.3:
-        (model / "srnet.json").unlink()
+        (model / MANIFEST).unlink()
         config = {"id2label": {"0": "no", "1": "yes"}, "max_length": 32, "pad_token_id": 0}
         (model / "config.json").write_text(json.dumps(changed(rng, config) if rng.random() < 0.5 else config))
         return command("audit", folder)
@@ -141,36 +143,42 @@ CHANGES: list[Change] = [_inputs, _sizes, _table, _outputs, _sums, _operator, _e
 
 def exports(rng: random.Random, folder: Path) -> list[str]:
     """Exported folders of every format in which one file says something else."""
-    kind = rng.choice(KINDS)
-    model = folder / "model"
-    shutil.copytree(exported(kind), model)
-    card = CARD.get(kind, "srnet.json")
-    facts = _facts(model, card)
-    if kind == "subnetwork":
-        shutil.copytree(BACKBONE, folder / "backbone")
-        facts["backbone"] = str(folder / "backbone")
-    if rng.random() < 0.3:
-        forged = changed(rng, facts)
-        facts = forged if isinstance(forged, dict) else facts
-    else:
-        places = [model, *(folder / "backbone",) * (kind == "subnetwork")]
-        files = [p for place in places for p in place.iterdir() if p.name not in (card, "README.md")]
-        _forge(rng, rng.choice(files))
-    _seal(model, facts, card)
+    model = _copied(exported(rng.choice(KINDS)), folder)
+    _forge_folder(rng, model, _facts(model), MANIFEST)
     return command(rng.choice(COMMANDS), folder)
 
 
-def _forge(rng: random.Random, path: Path) -> None:
-    if rng.random() < 0.15:
-        rewrite(path, functools.partial(damage, rng))
-    elif path.suffix == ".json":
-        path.write_text(json.dumps(changed(rng, json.loads(path.read_text()))))
-    elif path.suffix == ".safetensors":
-        rng.choice([_forge_weights, _fill_weights, _fill_weights, _forge_header])(rng, path)
-    elif path.suffix == ".onnx":
-        _mutated(rng).write(path)
+def subnetworks(rng: random.Random, folder: Path) -> list[str]:
+    """Saved subnetworks of both formats, and their backbones."""
+    model, backbone = _copied(rng.choice([SUBNETWORK, SUBNETWORK, *CODED]), folder), folder / "backbone"
+    shutil.copytree(BACKBONE, backbone)
+    _forge_folder(rng, model, _facts(model, OF_SUBNETWORK) | {"backbone": str(backbone)}, OF_SUBNETWORK, backbone)
+    return command(rng.choice(OF_SUBNETWORKS), folder)
+
+
+def _forge_folder(rng: random.Random, model: Path, facts: dict[str, Any], manifest: str, *others: Path) -> None:
+    """Change what the manifest says, or one of the files there and in `others`; the checksums fit, as a rule."""
+    if rng.random() < 0.3:
+        forged = changed(rng, facts)
+        facts = forged if isinstance(forged, dict) else {"format": 1}
     else:
+        files = [path for place in (model, *others) for path in place.iterdir()]
+        _forge(rng, rng.choice([path for path in files if path.name not in (manifest, "README.md")]))
+    if rng.random() < 0.9:
+        _seal(model, facts, manifest)
+    else:
+        rewrite(model / manifest, functools.partial(damage, rng))
+
+
+def _forge(rng: random.Random, path: Path) -> None:
+    if rng.random() < 0.15 or path.suffix not in FORGERS:
         rewrite(path, functools.partial(damage, rng))
+    else:
+        rng.choice(FORGERS[path.suffix])(rng, path)
+
+
+def _forge_json(rng: random.Random, path: Path) -> None:
+    path.write_text(json.dumps(changed(rng, json.loads(path.read_text()))))
 
 
 def _fill_weights(rng: random.Random, path: Path) -> None:
@@ -193,12 +201,25 @@ def _forge_header(rng: random.Random, path: Path) -> None:
     path.write_bytes(length.to_bytes(8, "little") + header + data[8 + size :])
 
 
-def _facts(model: Path, card: str = "srnet.json") -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads((model / card).read_text())
+FORGERS: dict[str, list[Callable[[random.Random, Path], None]]] = {
+    ".json": [_forge_json],
+    ".safetensors": [forge_weights, _fill_weights, _fill_weights, _forge_header],
+    ".onnx": [lambda rng, path: _mutated(rng).write(path)],
+    ".bits": [lambda rng, path: rewrite(path, functools.partial(forged_mask, rng))],
+    ".coded": [lambda rng, path: rewrite(path, functools.partial(forged_coded_mask, rng))],
+}
+
+
+def _copied(source: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(source, folder / "model"))
+
+
+def _facts(model: Path, manifest: str = MANIFEST) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads((model / manifest).read_text())
     return {name: value for name, value in facts.items() if name != "sha256"}
 
 
-def _seal(model: Path, facts: dict[str, Any], card: str = "srnet.json") -> None:
+def _seal(model: Path, facts: dict[str, Any], manifest: str = MANIFEST) -> None:
     """With checksums that fit."""
     from srnet.core.files import sha256
 
@@ -206,26 +227,39 @@ def _seal(model: Path, facts: dict[str, Any], card: str = "srnet.json") -> None:
         present = os.listdir(model)
         fitting = {name: sha256(model / name) for name in facts["files"] if name in present}
         facts = {**facts, "files": facts["files"] | fitting}
-    sign(model / card, facts)
+    sign(model / manifest, facts)
 
 
 # --- commands that succeed -----------------------------------------------------------------------------------------
 
 
-def _valid(kind: str, name: str, folder: Path) -> list[str]:
-    shutil.copytree(exported(kind), folder / "model")
-    return command(name, folder)
+def _valid_export(kind: str, name: str) -> Maker:
+    def make(folder: Path) -> list[str]:
+        _copied(exported(kind), folder)
+        return command(name, folder)
+
+    return make
+
+
+def _valid_subnetwork(source: Path, name: str) -> Maker:
+    def make(folder: Path) -> list[str]:
+        model = _copied(source, folder)
+        _seal(model, _facts(model, OF_SUBNETWORK) | {"backbone": str(BACKBONE)}, OF_SUBNETWORK)
+        return command(name, folder)
+
+    return make
 
 
 def _valid_graph(folder: Path) -> list[str]:
-    shutil.copytree(exported("onnx"), folder / "model")
-    plain_graph().write(folder / "model" / "model.onnx")
-    _seal(folder / "model", _facts(folder / "model"))
+    model = _copied(exported("onnx"), folder)
+    plain_graph().write(model / "model.onnx")
+    _seal(model, _facts(model))
     return command("evaluate", folder)
 
 
 MODEL_DOORS: dict[str, Door] = {"graphs": graphs, "exports": exports}
-VALID_MODELS: dict[str, list[Callable[[Path], list[str]]]] = {
+VALID |= {
+    "subnetworks": [_valid_subnetwork(SUBNETWORK, "evaluate"), _valid_subnetwork(CODED[0], "merged")],
     "graphs": [_valid_graph],
-    "exports": [functools.partial(_valid, kind, name) for kind, name in zip(KINDS, (*COMMANDS, "audit"), strict=True)],
+    "exports": [_valid_export(*each) for each in zip(KINDS, COMMANDS, strict=True)],
 }

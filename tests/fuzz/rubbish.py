@@ -11,12 +11,11 @@ from typing import Any
 TEXTS = (
     "", " ", "-1", "0", "1", "2", "-0.0", "0.5", "nan", "-inf", "inf", "1e999", "1e-999", "9" * 400, "0x10", "1_000",
     "../../../evil", "/", ".", "..", "~", "/dev/null", "/proc/self/mem", "a/b", "a\\b", "C:evil", "file",
-    "allow_pickle",
-    "train", "dev", "con", "[/x]", "[bold]", "$x_{$", "\\frac{", "%s%n", "{0}", "{}", "[]", "null", "true", "no", "~x",
-    "a,b", ",", ",,", "=", "a=", "=b", "a=b", "a=b=c", "é", "日本", "🤯", "\u202e", "\ufeff", "\x1b[31m", "\t", "a\nb",
-    "x" * 300, "x" * 70_000, "--help", "-q", "2024-13-01", "1:2", "&a", "*a", "!!python/object:os.system", "<b>", "'",
-    '"',
-    "; rm -rf x", "$(id)", "inference", "mask", "ce", "poe", "0.5,0.7", "train=10", "dev=-1", "hub:x", "https://x/y.csv",
+    "allow_pickle", "train", "dev", "con", "[/x]", "[bold]", "$x_{$", "\\frac{", "%s%n", "{0}", "{}", "[]", "null",
+    "true", "no", "~x", "a,b", ",", ",,", "=", "a=", "=b", "a=b", "a=b=c", "é", "日本", "🤯", "\u202e", "\ufeff",
+    "\x1b[31m", "\t", "a\nb", "x" * 300, "x" * 70_000, "--help", "-q", "2024-13-01", "1:2", "&a", "*a",
+    "!!python/object:os.system", "<b>", "'", '"', "; rm -rf x", "$(id)", "inference", "mask", "ce", "poe", "0.5,0.7",
+    "train=10", "dev=-1", "hub:x", "https://x/y.csv",
 )  # fmt: skip
 CHOICES = (
     "imp", "mask", "wanda", "one-shot", "smp-s", "l0", "movement", "ce", "poe", "reweight", "confreg", "jtt",
@@ -25,46 +24,14 @@ CHOICES = (
 )  # fmt: skip
 """Words that mean something, if perhaps not there."""
 NAMES = (
-    "../../../evil",
-    "file",
-    "allow_pickle",
-    "a/b",
-    "",
-    ".",
-    "..",
-    "x" * 300,
-    "[/x]",
-    "$x_{$",
-    "\n",
-    "é",
-    "con",
-    " ",
-    "-x",
-)
-
-
-def number(rng: random.Random) -> Any:
-    return rng.choice(
-        [
-            0,
-            1,
-            -1,
-            2,
-            0.5,
-            -0.5,
-            1e-9,
-            1e308,
-            -1e308,
-            float("nan"),
-            float("inf"),
-            2**31,
-            2**63,
-            2**64,
-            10**400,
-            1.5,
-            True,
-        ]
-    )
+    "../../../evil", "a/b", "a\\b", "/evil", "..", ".", ".hidden", "", " ", "a ", "a.", "-x", "C:evil", "a\nb", "a\0b",
+    "file", "allow_pickle", "FILE", "con", "NUL.txt", "\u202e", "\ufeff", "\ud800", "x" * 101, "日" * 40, "<b>", "a*b",
+    "\n", "[/x]" * 30,
+)  # fmt: skip
+"""Names that no file can have on every system."""
+NUMBERS = (
+    0, 1, -1, 2, 0.5, -0.5, 1e-9, 1e308, -1e308, float("nan"), float("inf"), 2**31, 2**63, 2**64, 10**400, 1.5, True,
+)  # fmt: skip
 
 
 def value(rng: random.Random, depth: int = 0) -> Any:
@@ -73,7 +40,7 @@ def value(rng: random.Random, depth: int = 0) -> Any:
     if kind == 0:
         return None
     if kind in (1, 2):
-        return number(rng)
+        return rng.choice(NUMBERS)
     if kind in (3, 4):
         return rng.choice(TEXTS)
     if kind == 5:
@@ -122,7 +89,7 @@ def _alike(rng: random.Random, old: Any) -> Any:
     if isinstance(old, bool):
         return not old
     if isinstance(old, (int, float)):
-        return number(rng)
+        return rng.choice(NUMBERS)
     if isinstance(old, str):
         return rng.choice(rng.choice([TEXTS, CHOICES]))
     return value(rng)

@@ -64,7 +64,7 @@ def test_a_case_that_ends_its_process_hides_no_other(monkeypatch: pytest.MonkeyP
             os.kill(os.getpid(), signal.SIGKILL)
         sys.exit(int(sys.argv[1]))
 
-    monkeypatch.setattr("srnet.cli.main", main)
+    monkeypatch.setattr("srnet.cli.program.main", main)
     cases = [Case("store", number, lambda folder, word=word: [word]) for number, word in enumerate(["0", "die", "3"])]
     assert [outcome.code for outcome in run(cases)] == [0, -signal.SIGKILL, 3]
     assert [outcome.problem for outcome in run(cases)] == [None, "exit code -9", "exit code 3"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gzip
 import hashlib
+import io
 import json
 import shutil
 import tempfile
@@ -69,7 +70,7 @@ def write_published(folder: Path) -> None:
 @functools.cache
 def stored() -> Path:
     """A store with a bias model and a pruned model in it."""
-    from srnet import api
+    import srnet
     from srnet.core.progress import Reporter
     from srnet.experiment.engine import Engine
     from srnet.experiment.nodes.bias import BiasSpec
@@ -81,8 +82,8 @@ def stored() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="srnet-fuzz-store-"))
     task = DataOptions().task(str(write_task(folder)))
     engine = Engine(Store(folder / "store"), Reporter(quiet=True))
-    api.bias_model(task, BiasSpec(), engine=engine)
-    api.prune(Pretrained(str(BACKBONE), task), OneShot(0.5), engine=engine)
+    srnet.bias_model(task, BiasSpec(), engine=engine)
+    srnet.prune(Pretrained(str(BACKBONE), task), OneShot(0.5), engine=engine)
     return folder / "store"
 
 
@@ -95,12 +96,18 @@ def stored_key(kind: str) -> str:
 
 # --- commands that succeed -----------------------------------------------------------------------------------------
 
+SMP_BYTES = 96
+QUERY = "bert.encoder.layer.0.attention.self.query"
+IMPORTED = ["--backbone", str(BACKBONE), "--labels", "no,yes", "--out", "made"]
+Maker = Callable[[Path], Command]
+"""Writes files into a folder and returns a command that succeeds with them."""
 
-def _checked_task(folder: Path) -> list[str]:
+
+def checked_task(folder: Path) -> list[str]:
     return ["data", "check", str(write_task(folder))]
 
 
-def _written_task(folder: Path) -> list[str]:
+def written_task(folder: Path) -> list[str]:
     return ["data", "write", str(write_task(folder)), "--out", "made"]
 
 
@@ -110,38 +117,42 @@ def _checked_dataset(folder: Path) -> list[str]:
     return ["data", "check", "task.yaml"]
 
 
+def _checked_squad(folder: Path) -> list[str]:
+    answer = {"text": "Ann", "answer_start": 7}
+    for name in ("train", "dev"):
+        question = {"id": name, "question": f"Who {name}s?", "answers": [answer]}
+        paragraph = {"context": f"{name:<7}Ann.", "qas": [question]}
+        found = {"data": [{"title": name, "paragraphs": [paragraph]}]}
+        (folder / f"{name}-v1.1.json").write_text(json.dumps(found))
+    return ["data", "check", "squad", "--data", "."]
+
+
 def _planned_recipe(folder: Path) -> list[str]:
     write_task(folder)
     (folder / "recipe.yaml").write_text(json.dumps(RECIPE))
     return ["run", "recipe.yaml", "--dry-run"]
 
 
-def _table(folder: Path) -> list[str]:
-    (folder / "x.tsv").write_text(csv_text().replace(",", "\t"))
-    return ["data", "check", str(write_task(folder, ood={"x": "x.tsv"}))]
+def _checked_file(name: str, data: Callable[[], bytes]) -> Maker:
+    def make(folder: Path) -> list[str]:
+        (folder / name).write_bytes(data())
+        return ["data", "check", str(write_task(folder, ood={"x": name}))]
+
+    return make
 
 
-def _lines(folder: Path) -> list[str]:
-    rows = [dict(zip(HEADER, row, strict=True)) for row in ROWS]
-    (folder / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return ["data", "check", str(write_task(folder, ood={"x": "x.jsonl"}))]
+def json_lines() -> bytes:
+    return "".join(json.dumps(dict(zip(HEADER, row, strict=True))) + "\n" for row in ROWS).encode()
 
 
-def _gzipped(folder: Path) -> list[str]:
-    (folder / "x.csv.gz").write_bytes(gzip.compress(csv_text().encode()))
-    return ["data", "check", str(write_task(folder, ood={"x": "x.csv.gz"}))]
-
-
-def _parquet(folder: Path) -> list[str]:
-    write_parquet(folder / "x.parquet", [list(column) for column in zip(*ROWS, strict=True)])
-    return ["data", "check", str(write_task(folder, ood={"x": "x.parquet"}))]
-
-
-def write_parquet(path: Path, columns: list[list[Any]]) -> None:
+def parquet(columns: list[list[Any]] | None = None) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table(dict(zip(HEADER, columns, strict=True))), path)
+    columns = columns or [list(column) for column in zip(*ROWS, strict=True)]
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(dict(zip(HEADER, columns, strict=True))), buffer)
+    return buffer.getvalue()
 
 
 def _smp_mask(folder: Path) -> list[str]:
@@ -158,26 +169,11 @@ def _reference_mask(folder: Path) -> list[str]:
     return ["import", "srnet-reference", "mask.pt", *IMPORTED]
 
 
-SMP_BYTES = 96
-QUERY = "bert.encoder.layer.0.attention.self.query"
-IMPORTED = ["--backbone", str(BACKBONE), "--labels", "no,yes", "--out", "made"]
-
-
 def write_subnetwork(folder: Path, source: Path = SUBNETWORK) -> dict[str, Any]:
     """A saved subnetwork; its card without the checksum."""
     shutil.copytree(source, folder / "subnetwork")
     card: dict[str, Any] = json.loads((folder / "subnetwork" / "subnetwork.json").read_text())
     return {key: value for key, value in card.items() if key != "sha256"}
-
-
-def _evaluated_subnetwork(folder: Path) -> list[str]:
-    sign(folder / "subnetwork" / "subnetwork.json", {**write_subnetwork(folder), "backbone": str(BACKBONE)})
-    return ["evaluate", "subnetwork", "--task", str(write_task(folder))]
-
-
-def _merged_subnetwork(folder: Path) -> list[str]:
-    sign(folder / "subnetwork" / "subnetwork.json", {**write_subnetwork(folder), "backbone": str(BACKBONE)})
-    return ["export", "subnetwork", "--format", "merged", "--out", "made"]
 
 
 def sign(path: Path, card: dict[str, Any]) -> None:
@@ -188,26 +184,41 @@ def sign(path: Path, card: dict[str, Any]) -> None:
 
 def _text_vectors(folder: Path) -> list[str]:
     (folder / "v.vec").write_text("\n".join(["5 3", *(f"{word} 0.1 0.2 0.3" for word in WORDS)]))
-    return ["bias", "--task", str(write_task(folder)), "--vectors", "v.vec", "-q"]
+    return read_vectors(folder, "v.vec")
 
 
-def _listed(folder: Path) -> list[str]:
-    shutil.copytree(stored(), folder / "store")
-    return ["store", "ls"]
+def _npz_vectors(folder: Path) -> list[str]:
+    import numpy as np
+
+    np.savez(folder / "v.npz", words=np.array(WORDS), vectors=np.ones((5, 3)))
+    return read_vectors(folder, "v.npz")
 
 
-def _evaluated_key(folder: Path) -> list[str]:
-    shutil.copytree(stored(), folder / "store")
-    return ["evaluate", stored_key("Prune")]
+def read_vectors(folder: Path, name: str, shortcut: str = "overlap") -> list[str]:
+    return ["bias", "--task", str(write_task(folder)), "--vectors", name, "--shortcut", shortcut, "-q"]
 
 
-VALID: dict[str, list[Callable[[Path], Command]]] = {
-    "command-line": [_written_task],
-    "yaml": [_checked_task, _checked_dataset, _planned_recipe],
-    "data": [_table, _lines, _gzipped, _parquet],
+def _with_store(*words: str) -> Maker:
+    def make(folder: Path) -> list[str]:
+        shutil.copytree(stored(), folder / "store")
+        return [word.replace("KEY", stored_key("Prune")) for word in words]
+
+    return make
+
+
+VALID: dict[str, list[Maker]] = {
+    "command-line": [written_task],
+    "names": [written_task],
+    "yaml": [checked_task, _checked_dataset, _planned_recipe],
+    "data": [
+        _checked_file("x.tsv", lambda: csv_text().replace(",", "\t").encode()),
+        _checked_file("x.jsonl", json_lines),
+        _checked_file("x.csv.gz", lambda: gzip.compress(csv_text().encode())),
+        _checked_file("x.parquet", parquet),
+        _checked_squad,
+    ],
     "masks": [_smp_mask, _reference_mask],
-    "subnetworks": [_evaluated_subnetwork, _merged_subnetwork],
-    "vectors": [_text_vectors],
-    "store": [_listed, _evaluated_key],
+    "vectors": [_text_vectors, _npz_vectors],
+    "store": [_with_store("store", "ls"), _with_store("evaluate", "KEY")],
 }
-"""By door: each writes files into a folder and returns a command that succeeds with them."""
+"""By door; those of models, pages and special files are added beside them."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from refusals import refused
 from torch import nn
 
-from srnet import api
+import srnet
 from srnet.core.errors import UserError
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Pretrained
@@ -374,7 +374,7 @@ def test_a_budget_that_leaves_no_head_is_refused_before_anything_trains(tiny_bac
 
 def test_a_sparsity_that_units_miss_is_remarked_on(tiny_backbone: str, engine: Engine) -> None:
     """Of two layers with two heads each nothing can be as little as 1 %."""
-    found = api.prune(Pretrained(tiny_backbone, SMALL, 0), OneShot(0.01, granularity=("head",)), engine=engine)
+    found = srnet.prune(Pretrained(tiny_backbone, SMALL, 0), OneShot(0.01, granularity=("head",)), engine=engine)
     assert found.remarks == ("whole units reach 0.00 % sparsity; 1 % by head was requested",)
 
 

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-WATCHED = "srnet.experiment.engines.local"
+WATCHED = "srnet.experiment.compute"
 
 
 class Finder(MetaPathFinder):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from audited import NLI, Scripted
-from served import HOSTILE, PEOPLE, Page, by_order, page_of, serving, view_of
+from served import HOSTILE, PEOPLE, Page, by_order, chromium, page_of, serving, view_of
 
 NARROW = {"width": 420, "height": 800}
 Open = Callable[..., Any]
@@ -17,20 +16,14 @@ Open = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("there is no Chromium on this machine")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Page]:
-    with serving(page_of()) as running:
-        yield running.page
+    with serving(page_of()) as page:
+        yield page
 
 
 @pytest.fixture
@@ -93,12 +86,12 @@ def test_typing_a_pair_shows_two_answers(served: Page, open_page: Open) -> None:
 def test_stepping_through_disagreements(served: Page, open_page: Open) -> None:
     tab = open_page(served.address)
     tab.get_by_text("The models disagree on 5 of 12 rows").wait_for()
-    assert tab.locator("#text-a").input_value() == served.comparison.row(0)["text_a"]
+    assert tab.locator("#text-a").input_value() == served.rows.row(0)["text_a"]
     assert tab.locator(".judged").all_inner_texts() == ["wrong", "right"]
     for number in range(1, 5):
         tab.keyboard.press("n" if number % 2 else "ArrowRight")
         wait_for_value(tab, "#position", str(number + 1))
-        assert tab.locator("#text-a").input_value() == served.comparison.row(number)["text_a"]
+        assert tab.locator("#text-a").input_value() == served.rows.row(number)["text_a"]
     tab.keyboard.press("n")
     assert tab.locator("#next").get_attribute("aria-disabled") == "true"
     tab.keyboard.press("p")
@@ -162,8 +155,8 @@ def test_only_the_last_text_is_shown(open_page: Open) -> None:
         time.sleep(0.5 if "wait" in a else 0.0)
         return by_order(a, b)
 
-    with serving(page_of(view_of(None, Scripted(slow, NLI), Scripted(by_order, NLI)))) as running:
-        tab = open_page(running.page.address)
+    with serving(page_of(view_of(Scripted(slow, NLI), Scripted(by_order, NLI)))) as page:
+        tab = open_page(page.address)
         tab.fill("#text-a", "wait for it")
         tab.wait_for_timeout(200)
         assert tab.locator("#results").get_attribute("aria-busy") == "true"
@@ -186,12 +179,11 @@ def test_two_tabs_at_once(served: Page, open_page: Open) -> None:
 
 
 def test_a_server_that_stops_and_comes_back(open_page: Open) -> None:
-    with serving(page_of()) as running:
-        page = running.page
+    with serving(page_of()) as page:
         tab = open_page(page.address)
-        running.stop()
+        page.stop()
         tab.fill("#text-a", "the judge")
-        tab.get_by_text("The server does not answer. If it was stopped, start the same srnet page command").wait_for()
+        tab.get_by_text("The server does not answer.").wait_for()
         assert tab.locator("#cards article").count() == 0
         with serving(page_of(), page.port):
             tab.locator("#alert").wait_for(state="hidden")
@@ -226,7 +218,7 @@ def test_a_comparison_that_is_not_done_yet(open_page: Open) -> None:
     with serving(page):
         tab = open_page(page.address)
         tab.get_by_text("Both models still read all rows (0 %)").wait_for()
-        assert tab.locator("#text-a").input_value() == page.comparison.row(0, all_rows=True)["text_a"]
-        page.comparison.start()
+        assert tab.locator("#text-a").input_value() == page.rows.row(0, all_rows=True)["text_a"]
+        page.rows.start()
         tab.get_by_text("The models disagree on 5 of 12 rows").wait_for()
         wait_for_value(tab, "#position", "1")

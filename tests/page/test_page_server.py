@@ -1,4 +1,4 @@
-"""Requests to the page: what it answers, whom it refuses, and that nothing hostile breaks it."""
+"""Requests to the page: what it answers and what it refuses. The fuzz (page_door) sends hostile ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ import psutil
 import pytest
 from served import PEOPLE, Page, page_of, serving
 
-from srnet.core.errors import UserError
-from srnet.page.app import LARGEST, WORDS, allowed_hosts, is_loopback
-from srnet.page.run import bind
+from srnet.page.app import LARGEST, WORDS, _own_hosts
 
 JSON = {"Content-Type": "application/json"}
 
@@ -70,98 +68,76 @@ def test_the_state_and_rows(page: Page) -> None:
     assert [each["class"] for each in found["answers"]] == ["entailment", "non-entailment"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "🙂 " * WORDS, "word " * WORDS, "<script>alert(1)</script>", "\ud800 lone", "\0", "İ" * 50, "a\r\nb"],
-    ids=lambda text: repr(text[:10]),
-)
-def test_any_text_has_answers(page: Page, text: str) -> None:
-    for body in ({"text_a": text, "text_b": text}, {"text_a": text, "text_b": "the doctor"}, {"text_a": text}):
-        status, found = ask(page, body)
-        assert status == 200
-        assert len(found["answers"]) == 2
-        assert all(sum(each["probabilities"]) == pytest.approx(1) for each in found["answers"])
+def test_any_text_has_answers(page: Page) -> None:
+    for text in (
+        "",
+        "🙂 " * WORDS,
+        "word " * WORDS,
+        "<script>alert(1)</script>",
+        "\ud800 lone",
+        "\0",
+        "İ" * 50,
+        "a\r\nb",
+    ):
+        for body in ({"text_a": text, "text_b": text}, {"text_a": text, "text_b": "the doctor"}, {"text_a": text}):
+            status, found = ask(page, body)
+            assert status == 200, text[:10]
+            assert [sum(each["probabilities"]) for each in found["answers"]] == pytest.approx([1, 1])
 
 
 # --- what it refuses -----------------------------------------------------------------------------------------------
 
 
-NOT_JSON = (b"", b"{", b"\xff\xfe", b"[" * 200_000)
-NOT_A_PAIR = (b"[]", b"null", b"1e999", b'"text"', b'{"text_b": "x"}', b'{"text_a": "a", "file": "/etc/passwd"}')
-WRONG_TYPES = (b'{"text_a": 1}', b'{"text_a": null}', b'{"text_a": "a", "split": "train"}')
-
-
-@pytest.mark.parametrize("body", [*NOT_JSON, *NOT_A_PAIR, *WRONG_TYPES], ids=lambda body: repr(body[:20]))
-def test_wrong_requests_are_one_plain_line(page: Page, body: bytes) -> None:
-    status, _, answer = request(page, "POST", "/api/pair", body, **JSON)
-    assert status == 400
-    assert list(json.loads(answer)) == ["error"]
-    assert b"Traceback" not in answer
-    assert len(answer) < 200
-
-
-def test_other_types_are_refused(page: Page) -> None:
-    status, _, answer = request(page, "POST", "/api/pair", b'{"text_a": "a"}', **{"Content-Type": "text/plain"})
-    assert (status, json.loads(answer)) == (400, {"error": "the request is not application/json"})
-
-
-def test_what_is_too_long_is_refused(page: Page) -> None:
-    status, found = ask(page, {"text_a": "x" * LARGEST})
-    assert (status, found) == (413, {"error": f"the texts are too long: a request may have {LARGEST:,} bytes"})
-    status, found = ask(page, {"text_a": "fine", "text_b": "w " * (WORDS + 1)})
-    assert (status, found) == (413, {"error": "the second text has 10,001 words; the page takes 10,000"})
-
-
-@pytest.mark.parametrize(
-    "query",
-    ["position=-1", "position=x", "position=٣", "position=" + "9" * 5000, "which=none"],
-    ids=lambda query: query[:12],
+BAD_BODIES = (
+    *(b"", b"{", b"\xff\xfe", b"[" * 200_000),
+    *(b"[]", b"null", b"1e999", b'"text"', b'{"text_b": "x"}', b'{"text_a": "a", "file": "/etc/passwd"}'),
+    *(b'{"text_a": 1}', b'{"text_a": null}', b'{"text_a": "a", "split": "train"}'),
 )
-def test_wrong_rows_are_refused(page: Page, query: str) -> None:
-    assert request(page, "GET", "/api/row?" + quote(query, safe="=&"))[0] == 400
-    assert request(page, "GET", "/api/row?split=train")[0] == 400
-    assert request(page, "GET", "/api/row?position=999999")[0] == 404
+BAD_ROWS = ("position=-1", "position=x", "position=٣", "position=" + "9" * 5000, "which=none", "split=train")
 
 
-@pytest.mark.parametrize("path", ["/", "/api/state", "/api/row", "/api/pair", "/nothing"])
-@pytest.mark.parametrize(
-    "name", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "", "127.0.0.1.x:{port}"]
-)
-def test_another_host_is_refused(page: Page, path: str, name: str) -> None:
-    host = name.format(port=page.port)
-    status, headers, answer = request(page, "POST" if path == "/api/pair" else "GET", path, b"{}", Host=host)
-    assert status == 403
-    assert json.loads(answer) == {"error": "this page answers only under its own address"}
-    assert "access-control-allow-origin" not in headers
+def test_wrong_requests_are_one_plain_line(page: Page) -> None:
+    long = json.dumps({"text_a": "x" * LARGEST}).encode()
+    many = json.dumps({"text_a": "fine", "text_b": "w " * (WORDS + 1)}).encode()
+    cases = [
+        *((400, "POST", "/api/pair", body, JSON) for body in BAD_BODIES),
+        (400, "POST", "/api/pair", b'{"text_a": "a"}', {"Content-Type": "text/plain"}),
+        *((413, "POST", "/api/pair", body, JSON) for body in (long, many)),
+        *((400, "GET", "/api/row?" + quote(query, safe="=&"), None, {}) for query in BAD_ROWS),
+        (404, "GET", "/api/row?position=999999", None, {}),
+    ]
+    for wanted, method, path, body, headers in cases:
+        status, _, answer = request(page, method, path, body, **headers)
+        assert status == wanted, (path[:80], (body or b"")[:80])
+        assert list(json.loads(answer)) == ["error"]
+        assert b"Traceback" not in answer
+        assert len(answer) < 200
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1:{port}", "http://127.0.0.1"])
-def test_another_origin_is_refused(page: Page, origin: str) -> None:
-    assert ask(page, {"text_a": "a"}, Origin=origin.format(port=page.port))[0] == 403
+OTHER_HOSTS = ("evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "", "127.0.0.1.x:{port}")
+OTHER_ORIGINS = ("http://evil.example", "null", "https://127.0.0.1:{port}", "http://127.0.0.1")
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1:{port}", "localhost:{port}", "LOCALHOST:{port}", "[::1]:{port}"])
-def test_its_own_names_are_allowed(page: Page, name: str) -> None:
-    host = name.format(port=page.port)
-    assert ask(page, {"text_a": "a"}, Host=host, Origin=f"http://{host}")[0] == 200
+def test_another_host_or_origin_is_refused(page: Page) -> None:
+    for path in ("/", "/api/state", "/api/row", "/api/pair", "/nothing"):
+        for name in OTHER_HOSTS:
+            host = name.format(port=page.port)
+            status, headers, answer = request(page, "POST" if path == "/api/pair" else "GET", path, b"{}", Host=host)
+            assert (status, list(json.loads(answer))) == (403, ["error"]), (path, host)
+            assert "access-control-allow-origin" not in headers
+    for origin in OTHER_ORIGINS:
+        assert ask(page, {"text_a": "a"}, Origin=origin.format(port=page.port))[0] == 403, origin
 
 
-def test_two_hosts_in_one_request_are_refused(page: Page) -> None:
+def test_only_one_of_its_own_names_is_allowed(page: Page) -> None:
+    for name in ("127.0.0.1", "localhost", "LOCALHOST", "[::1]"):
+        host = f"{name}:{page.port}"
+        assert ask(page, {"text_a": "a"}, Host=host, Origin=f"http://{host}")[0] == 200, host
     with socket.create_connection(("127.0.0.1", page.port), timeout=10) as wire:
         wire.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\nHost: evil.example\r\n\r\n".encode())
         assert wire.recv(100).split()[1] in (b"400", b"403")
-
-
-def test_names_that_a_host_may_have() -> None:
-    assert "192.168.1.5:8000" in allowed_hosts("192.168.1.5", 8000)
-    assert "192.168.1.6:8000" not in allowed_hosts("192.168.1.5", 8000)
-    assert "[fe80::1]:8000" in allowed_hosts("fe80::1", 8000)
-    assert "127.0.0.1" in allowed_hosts("127.0.0.1", 80)
-    assert "127.0.0.1" not in allowed_hosts("127.0.0.1", 8000)
-    assert f"{socket.gethostname()}:8000".lower() in allowed_hosts("0.0.0.0", 8000)
-    assert [is_loopback(host) for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "box")] == [True] * 3 + [
-        False
-    ] * 2
+    assert "127.0.0.1" in _own_hosts(80), "browsers leave out the port"
+    assert "127.0.0.1" not in _own_hosts(8000)
 
 
 def test_no_file_is_served(page: Page) -> None:
@@ -173,69 +149,13 @@ def test_no_file_is_served(page: Page) -> None:
         assert len(answer) < 200
 
 
-# --- many of them --------------------------------------------------------------------------------------------------
-
-
-def hostile(chance: random.Random, port: int) -> bytes:
-    """A request on the wire, more or less like HTTP."""
-    texts = ["", "the doctor saw", "🙂" * 200, "<b>", "../../etc/passwd", "\\u0000", "\\ud800", "%00", "a" * 5000]
-    body = chance.choice(
-        [
-            json.dumps({"text_a": chance.choice(texts), "text_b": chance.choice(texts)}).encode(),
-            json.dumps({"text_a": chance.choice([None, 1, [], {}, True]), "split": chance.choice(texts)}).encode(),
-            chance.randbytes(chance.randrange(300)),
-            b"[" * chance.randrange(5000),
-        ]
-    )
-    method = chance.choice(["GET", "POST", "POST", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"])
-    path = chance.choice(
-        ["/", "/api/pair", "/api/pair", "/api/state", "/api/row?position=", "/../../etc/passwd", "/%zz"]
-    )
-    path += chance.choice(["", "", "1", "?split=%ff", "%00", "x" * 2000])
-    length = chance.choice([len(body)] * 6 + [0, -1, 10**12])
-    host = chance.choice([f"127.0.0.1:{port}"] * 8 + ["evil.example", ""])
-    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", f"Content-Length: {length}", "Connection: close"]
-    lines += chance.sample(
-        ["Content-Type: application/json", "Origin: http://evil.example", "X: " + "y" * 3000, "Upgrade: websocket"], 1
-    )
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
-
-
-def send(port: int, data: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as wire:
-        try:
-            wire.sendall(data)
-            wire.shutdown(socket.SHUT_WR)
-            answer = bytearray()
-            while part := wire.recv(65536):
-                answer += part
-        except ConnectionError:
-            return b""
-    return bytes(answer)
-
-
-def test_hostile_requests_break_nothing(page: Page, capfd: pytest.CaptureFixture[str]) -> None:
-    chance = random.Random(0)
-    statuses = set()
-    for _ in range(200):
-        answer = send(page.port, hostile(chance, page.port))
-        assert b"Traceback" not in answer
-        assert b"root:" not in answer
-        if answer:
-            statuses.add(int(answer.split()[1]))
-    assert 200 in statuses
-    assert {400, 403, 404, 405} <= statuses
-    assert max(statuses) < 500
-    assert "Traceback" not in capfd.readouterr().err
-    assert ask(page, {"text_a": f"the {PEOPLE[0]} slept"})[0] == 200
-
-
 @pytest.mark.parametrize("length", [0, 10])
 def test_a_client_that_leaves_in_the_middle_of_a_request(
     page: Page, length: int, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     head = f"POST /api/pair HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\nContent-Type: application/json\r\n"
-    send(page.port, f"{head}Content-Length: 1000\r\n\r\n".encode() + b" " * length)
+    with socket.create_connection(("127.0.0.1", page.port), timeout=10) as wire:
+        wire.sendall(f"{head}Content-Length: 1000\r\n\r\n".encode() + b" " * length)
     assert ask(page, {"text_a": f"the {PEOPLE[0]} slept"})[0] == 200
     assert not [record for record in caplog.records if record.exc_info]
     assert "Traceback" not in capfd.readouterr().err
@@ -252,12 +172,3 @@ def test_memory_is_flat(page: Page) -> None:
 
     before = many(60)
     assert many(120) - before < 16 * 2**20
-
-
-def test_a_port_in_use_is_one_line(page: Page) -> None:
-    with pytest.raises(UserError, match=f"port {page.port} of 127.0.0.1 is in use; give another --port"):
-        bind("127.0.0.1", page.port)
-    with pytest.raises(UserError, match="no address of this machine"):
-        bind("192.0.2.1", 0)
-    with pytest.raises(UserError, match="no address of this machine"):
-        bind("no such name", 0)

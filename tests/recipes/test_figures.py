@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from small import read_no_backbone
 
-from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
 from srnet.experiment.engine import Engine
 from srnet.experiment.estimate import planned_steps
@@ -33,9 +32,8 @@ from srnet.recipes.figures import (
     ISOLATED_MASK_POE,
     START,
 )
-from srnet.recipes.order import Order
 from srnet.recipes.paradigms import Profile, Search, labels_of
-from srnet.recipes.profiles import FINETUNING, PRUNING, PRUNING_WEIGHTS, toy_profile, toy_smp
+from srnet.recipes.profiles import FINETUNING, PROFILES, PRUNING, PRUNING_WEIGHTS, toy_profile
 from srnet.recipes.recipe import Recipe
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.settings import TrainingSettings
@@ -323,11 +321,6 @@ def test_the_user_may_choose_the_sparsities() -> None:
     assert {point.place.sparsity for point in FIGURES["fig5"].recipe(toy(), (0.1,)).points} == {0.0, 0.1}
 
 
-def test_unknown_figures_list_the_known_ones() -> None:
-    with pytest.raises(UserError, match=r"unknown recipe 'fig9'.*tab6"):
-        Order(("fig9",))
-
-
 # --- all of them ---------------------------------------------------------------------------------------------------
 
 
@@ -387,7 +380,7 @@ COSTS = {
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_costs_what_it_did(name: str) -> None:
-    profile = toy() if FIGURES[name].family == "srnet" else replace(toy_smp(TASK), words=())
+    profile = toy() if FIGURES[name].family == "srnet" else replace(PROFILES["smp"]["toy"](TASK), words=())
     recipe = FIGURES[name].recipe(profile)
     trainings: list[Any] = [node for node in every_node(recipe.nodes()).values() if node.trains]
     assert (len(recipe.points), len(trainings), sum(node.planned_steps for node in trainings)) == COSTS[name]

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import refused
 from small import Sized
 
-from srnet.core.errors import UserError
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.models import Pretrained, Rewind
 from srnet.experiment.nodes.training import FineTune, Moment, Prune
@@ -19,7 +19,7 @@ from srnet.pruners.mask_training import MaskTraining
 from srnet.recipes.figures import AUTO_START, FIGURES, FIXED, GRADUAL, START
 from srnet.recipes.order import as_published
 from srnet.recipes.paradigms import Profile
-from srnet.recipes.profiles import Published, paper_profile
+from srnet.recipes.profiles import _Published, paper_profile
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.hardware import connect
@@ -129,7 +129,7 @@ def test_batches_lengths_decay_and_clipping(task: Sized, said: Said, tmp_path: P
 
 
 def test_the_metric_is_a_property_of_the_task() -> None:
-    for cls in (Published, Profile, TrainingSettings):
+    for cls in (_Published, Profile, TrainingSettings):
         assert "metric" not in {field.name for field in fields(cls)}
     assert "metric" in {field.name for field in fields(FilesTask)}
     for task, metric in ((MNLI, "accuracy"), (QQP, "f1"), (FEVER, "accuracy")):
@@ -238,7 +238,7 @@ def test_a_sample_of_the_data_is_not_all_warm_up() -> None:
 
 
 def test_another_task_is_not_the_papers() -> None:
-    with pytest.raises(UserError, match="unknown task of the paper 'snli'"):
+    with refused("'snli'", "fever, mnli, qqp"):
         paper_profile(Sized("snli", 10))
 
 

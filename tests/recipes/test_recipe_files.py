@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from fuzz.valid import write_published, write_task
+from refusals import refused
 
 from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED
@@ -79,14 +83,6 @@ def test_the_shortest_recipe_has_the_settings_of_the_embedded_backbone(tmp_path:
     assert (profile.finetuning, profile.pruning) == (FINETUNING, PRUNING)
 
 
-def test_numbers_without_a_dot_are_numbers(tmp_path: Path) -> None:
-    # YAML reads 5e-5 as text
-    text = "task: inference\nlines: [{label: full}]\nfinetuning: {learning_rate: 5e-5, warmup: 0}\n"
-    settings = load_recipe(write(tmp_path, text)).profile.finetuning
-    assert settings.learning_rate == 5e-5
-    assert isinstance(settings.warmup, float)
-
-
 def test_a_task_alone(tmp_path: Path) -> None:
     path = write(tmp_path, "{name: inference, train_size: 100, noise: 0.2}")
     assert load_task_file(path) == SyntheticTask("inference", noise=0.2, train_size=100)
@@ -144,15 +140,10 @@ def test_a_key_is_refused_or_changes_the_models(paradigm: str, key: str, tmp_pat
     line = {"paradigm": paradigm, **({"label": "x"} if paradigm == "full" else MASK)}
     changed = {**line, key: KEYS[key]}
     if key in REFUSED[paradigm]:
-        with pytest.raises(UserError, match=f"line 1 'x': paradigm {paradigm} has no key '{key}'; known: label"):
+        with refused("line 1 'x'", f"paradigm {paradigm}", f"'{key}'", "label"):
             load(tmp_path, changed)
     else:
         assert load(tmp_path, changed).points != load(tmp_path, line).points
-
-
-def test_even_the_default_is_refused_where_it_has_no_meaning(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="'isolated'"):
-        load(tmp_path, {**MASK, "paradigm": "a", "isolated": "ce"})
 
 
 def test_options_of_a_pruner_are_what_its_fields_ask_for(tmp_path: Path) -> None:
@@ -179,94 +170,98 @@ def test_settings_of_one_pruner_come_after_those_of_all(tmp_path: Path) -> None:
 
 # --- mistakes ------------------------------------------------------------------------------------------------------
 
+LINE = {**MASK, "paradigm": "a"}
+IN_A_LINE = [
+    ({"label": "x", "sparsity": 3}, "sparsity"),
+    ({"paradigm": "a"}, "label"),
+    ({"label": 3}, "label"),
+    ({"label": "x", "paradigm": "a"}, "'pruner'"),
+    (MASK, "'prune"),
+    ({**LINE, "paradigm": "d"}, "'d'"),
+    ({**LINE, "isolated": "ce"}, "'isolated'"),
+    ({**LINE, "pruner": "lasso"}, "'lasso'"),
+    ({**LINE, "pruner": ["mask"]}, "pruner"),
+    ({**LINE, "prune": "mse"}, "'mse'"),
+    ({"label": "x", "finetune": "mse"}, "'mse'"),
+    ({**MASK, "paradigm": "b", "isolated": "mse"}, "'mse'"),
+    ({"label": "x", "paradigm": "a", "pruner": "mask", "sparsities": [0.5]}, "'mask' needs"),
+    ({**LINE, "pruner": "one-shot"}, "'one-shot' takes no"),
+    ({**LINE, "options": {"phy": 1}}, "phy"),
+    *(({**LINE, "starts": [start]}, "starts") for start in ("soon", True, -1, [0.5])),
+    *(({**LINE, "sparsities": value}, "sparsit") for value in (0.5, ["half"], [], [1.0], [int("1" + 400 * "0")])),
+    ({**LINE, "pruner": "imp", "sparsities": [0.55]}, "0.55"),
+    ({**STATIC, "options_at": {0.6: {"ramp": 0.5}}}, "0.6"),
+    ({**STATIC, "options_at": {0.5: {"ramp": "fast"}}}, "ramp"),
+    ({**STATIC, "options_at": {0.5: {"lasso": 1}}}, "lasso"),
+    ({**STATIC, "options": {"penalty": "much"}}, "penalty"),
+    ({**LINE, "starts": ["auto"]}, "patience"),
+]
 
-def error_of(folder: Path, recipe: Any) -> str:
-    """The message of the error that reading the recipe raises."""
-    with pytest.raises(UserError) as error:
-        load_recipe(write(folder, recipe if isinstance(recipe, str) else yaml.safe_dump(recipe)))
-    return str(error.value)
 
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ({**MASK, "paradigm": "a", "as_long": True}, ("line 1", "as_long")),
-        ({"label": "x", "sparsity": 3}, ("line 1", "sparsity")),
-        (3, ("lines", "3 is not a mapping")),
-        ({"paradigm": "a"}, ("line 1", "label")),
-        ({"label": 3}, ("line 1", "label", "text")),
-        ({"label": "x", "paradigm": "a"}, ("line 1 'x'", "'pruner' is missing")),
-        (MASK, ("line 1 'x'", "paradigm full has no key 'prune")),
-        ({**MASK, "paradigm": "d"}, ("line 1 'x'", "paradigm", "'d'")),
-        ({**MASK, "paradigm": "a", "pruner": "lasso"}, ("unknown pruner 'lasso'", "imp-rw")),
-        ({**MASK, "paradigm": "a", "prune": "mse"}, ("line 1 'x'", "unknown objective 'mse'")),
-        ({"label": "x", "finetune": "mse"}, ("line 1 'x'", "unknown objective 'mse'", "confreg")),
-        ({**MASK, "paradigm": "b", "isolated": "mse"}, ("line 1 'x'", "unknown objective 'mse'")),
-        ({"label": "x", "paradigm": "a", "pruner": "mask", "sparsities": [0.5]}, ("line 1 'x'", "'mask' needs")),
-        ({**MASK, "paradigm": "a", "pruner": "one-shot"}, ("line 1 'x'", "'one-shot' takes no")),
-        ({**MASK, "paradigm": "a", "options": {"phy": 1}}, ("line 1 'x'", "phy")),
-        *(({**MASK, "paradigm": "a", "starts": [start]}, ("starts",)) for start in ("soon", True, -1, [0.5])),
-        *(
-            ({**MASK, "paradigm": "a", "sparsities": value}, ("line 1 'x'", "sparsit"))
-            for value in (0.5, ["half"], [], [1.0], [-0.1])
-        ),
-        ({**MASK, "paradigm": "a", "sparsities": [0.5, 0.5]}, ("each label, sparsity", "once")),
-        ({**MASK, "paradigm": "a", "pruner": "imp", "sparsities": [0.55]}, ("line 1 'x'", "0.55")),
-        ({**STATIC, "options_at": {0.6: {"ramp": 0.5}}}, ("line 1 'x'", "options_at", "0.6")),
-        ({**STATIC, "lengths_at": {0.5: -2}}, ("line 1 'x'", "lengths", "positive")),
-        ({**STATIC, "options_at": {0.5: {"ramp": "fast"}}}, ("line 1 'x'", "ramp", "number")),
-        ({**STATIC, "options_at": {0.5: {"lasso": 1}}}, ("line 1 'x'", "lasso")),
-        ({**STATIC, "options": {"penalty": "much"}}, ("line 1 'x'", "penalty", "number")),
-        ({**MASK, "paradigm": "a", "starts": ["auto"]}, ("line 1 'x'", "auto", "patience")),
-    ],
-    ids=str,
-)
-def test_mistakes_in_a_line_are_named(line: Any, words: tuple[str, ...], tmp_path: Path) -> None:
-    said = error_of(tmp_path, {"task": TASK, "lines": [line]})
-    assert [word for word in ("mine.yaml", *words) if word not in said] == []
+@pytest.mark.parametrize(("line", "name"), IN_A_LINE, ids=lambda value: str(value)[:60])
+def test_mistakes_in_a_line_are_named(line: Any, name: str, tmp_path: Path) -> None:
+    with refused("mine.yaml: line 1", name):
+        load(tmp_path, line)
 
 
 FILES = {"name": "m", "labels": ["a", "b"], "train": "a.csv", "dev": "a.csv"}
+IN_A_RECIPE = [
+    ({"seedz": 2}, ("'seedz'", "control")),
+    *(({"control": value}, ("control",)) for value in (1, "no", [], None)),
+    *(({"lines": value}, ("lines",)) for value in ({"label": "x"}, [3])),
+    *(({"lines": value}, ("label",)) for value in ([], [{"label": "x"}, {"label": "x"}])),
+    ({"lines": [{**LINE, "sparsities": [0.5, 0.5]}]}, ("sparsity", "once")),
+    *(({"seeds": value}, ("seed",)) for value in (None, "3", ["a"], True, [1, 1], [-1])),
+    *(({key: value}, (key,)) for key, value in {"backbone": 5, "name": ["a"], "pruning_of": 5}.items()),
+    ({"task": {"name": "inference", "size": 3}}, ("task", "'size'")),
+    ({"task": {"name": "inference", "noise": "much"}}, ("task: noise", "'much'")),
+    ({"task": {"name": "inference", "train_size": 1.5}}, ("task: train_size",)),
+    ({"task": "gossip"}, ("'gossip'", "inference", "mnli")),
+    ({"task": {"train": "a.csv", "name": "a"}}, ("task", "'labels'")),
+    *(({"task": {**FILES, "labels": value}}, ("task: labels",)) for value in ([0, 1], [True, False], 5, "yes,no")),
+    *(({"task": {**FILES, "ood": value}}, ("task: ood",)) for value in ("b.csv", {"h": 5})),
+    *(({"task": {**FILES, "dev": value}}, ("task: dev",)) for value in (None, "a\0b")),
+    *(({"finetuning": {"learning_rate": value}}, ("finetuning: learning_rate",)) for value in ("fast", None, math.inf)),
+    ({"finetuning": {"seed": 1}}, ("finetuning", "seeds")),
+    ({"finetuning": {"steps": 1, "epochs": 1}}, ("finetuning", "steps", "epochs")),
+    *(({"pruning": {"steps": value}}, ("pruning: steps",)) for value in ("5e3", True, 0, 10**400)),
+    ({"pruning": {"lr": 1}}, ("pruning", "'lr'", "learning_rate")),
+    ({"pruning_of": {"lasso": {"steps": 3}}}, ("lasso",)),
+    ({"pruning_of": {"mask": "fast"}}, ("mask",)),
+    ({"bias": {"features": "all"}}, ("bias", "'features'")),
+]
+
+
+@pytest.mark.parametrize(("more", "names"), IN_A_RECIPE, ids=lambda value: str(value)[:60])
+def test_mistakes_in_a_recipe_are_named(more: dict[str, Any], names: tuple[str, ...], tmp_path: Path) -> None:
+    with refused("mine.yaml", *names):
+        load(tmp_path, **{"lines": [{"label": "x"}], **more})
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"seedz": 2}, ("'seedz'", "control")),
-        *(({"control": value}, ("control", "true or false")) for value in (1, "no", [], None)),
-        ({"lines": {"label": "x"}}, ("lines", "list")),
-        ({"lines": []}, ("needs models", "label")),
-        ({"lines": [{"label": "x"}, {"label": "x"}]}, ("label",)),
-        *(({"seeds": value}, ("seed",)) for value in (0, None, "3", ["a"], True, [1, 1])),
-        ({"backbone": 5}, ("backbone",)),
-        ({"axis": "time"}, ("axis",)),
-        ({"task": {"name": "inference", "size": 3}}, ("task", "'size'")),
-        ({"task": {"name": "inference", "noise": "much"}}, ("task: noise", "'much'")),
-        ({"task": {"name": "inference", "train_size": 1.5}}, ("task: train_size", "whole number")),
-        ({"task": "gossip"}, ("unknown task 'gossip'", "inference", "mnli")),
-        ({"task": {"train": "a.csv", "name": "a"}}, ("task", "'labels' is missing")),
-        *(({"task": {**FILES, "labels": value}}, ("task: labels",)) for value in ([0, 1], [True, False], 5, "yes,no")),
-        *(({"task": {**FILES, "ood": value}}, ("task: ood",)) for value in ("b.csv", {"h": 5})),
-        ({"task": {**FILES, "dev": None}}, ("task: dev",)),
-        ({"finetuning": {"learning_rate": "fast"}}, ("finetuning: learning_rate", "'fast' is not a number")),
-        ({"finetuning": {"learning_rate": None}}, ("finetuning: learning_rate",)),
-        ({"finetuning": {"steps": 0}}, ("finetuning", "steps 0 is out of range")),
-        ({"finetuning": {"seed": 1}}, ("finetuning", "seeds")),
-        ({"finetuning": {"steps": 1, "epochs": 1}}, ("finetuning", "exclude each other")),
-        ({"pruning": {"steps": "5e3"}}, ("pruning: steps", "whole number")),
-        ({"pruning": {"steps": True}}, ("pruning: steps", "True is not")),
-        ({"pruning": {"lr": 1}}, ("pruning", "'lr'", "learning_rate")),
-        ({"pruning_of": 5}, ("pruning_of",)),
-        ({"pruning_of": {"lasso": {"steps": 3}}}, ("lasso",)),
-        ({"pruning_of": {"mask": "fast"}}, ("mask",)),
-        ({"bias": {"features": "all"}}, ("bias", "'features'")),
-        ({"bias": {"shortcut": "length"}}, ("length",)),
-    ],
-    ids=str,
+    ("text", "named"),
+    [("task: inference", "'lines'"), ("lines: [{label: x}]", "'task'"), ("- task", "mapping"), ("", "mapping")],
 )
-def test_mistakes_are_named(more: dict[str, Any], words: tuple[str, ...], tmp_path: Path) -> None:
-    said = error_of(tmp_path, {"task": TASK, "lines": [{"label": "x"}], **more})
-    assert [word for word in ("mine.yaml", *words) if word not in said] == []
+def test_files_that_hold_no_recipe(text: str, named: str, tmp_path: Path) -> None:
+    with refused("mine.yaml", named):
+        load_recipe(write(tmp_path, text))
+
+
+def test_a_message_quotes_little_of_a_long_value(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as error:
+        load(tmp_path, {"label": "x"}, seeds="x" * 100_000)
+    assert len(str(error.value)) < 1500
+
+
+def test_a_rate_that_nothing_uses_is_refused(tmp_path: Path) -> None:
+    """With label words there is no classifier that static pruning could train."""
+    rates = {"smp-s": {"learning_rate": 0.1}}
+    assert load(tmp_path, STATIC, pruning_of=rates)
+    with refused("pruning_of: smp-s"):
+        load(tmp_path, STATIC, pruning_of=rates, words=["yes", "no"])
+
+
+# --- tasks in files of their own -----------------------------------------------------------------------------------
 
 
 def test_the_task_of_a_recipe_may_be_a_file_of_its_own(tmp_path: Path) -> None:
@@ -281,48 +276,30 @@ def test_the_task_of_a_recipe_may_be_a_file_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "words"),
-    [
-        (None, ("own.yaml cannot be read",)),
-        ("own.yaml", ("own.yaml", "holds the name of a file")),
-        ("{name: inference, nois: 1}", ("own.yaml", "unknown key 'nois'")),
-    ],
+    ("held", "named"), [(None, "No such file"), ("own.yaml", "own.yaml"), ("{name: inference, nois: 1}", "'nois'")]
 )
-def test_a_file_that_holds_no_task(held: str | None, words: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_file_that_holds_no_task(held: str | None, named: str, tmp_path: Path) -> None:
     if held is not None:
         (tmp_path / "own.yaml").write_text(held)
-    said = error_of(tmp_path, "{task: own.yaml, lines: [{label: full}]}")
-    assert [word for word in ("mine.yaml", *words) if word not in said] == []
+    with refused("own.yaml", named):
+        load_recipe(write(tmp_path, "{task: own.yaml, lines: [{label: full}]}"))
 
 
-def test_a_rate_that_nothing_uses_is_refused(tmp_path: Path) -> None:
-    """With label words there is no classifier that static pruning could train."""
-    line = {"label": "smp", "paradigm": "c", "pruner": "smp-s", "prune": "ce", "sparsities": [0.5]}
-    given = {"task": "inference", "lines": [line], "pruning_of": {"smp-s": {"learning_rate": 0.1}}}
-    assert load_recipe(write(tmp_path, yaml.safe_dump(given)))
-    said = error_of(tmp_path, {**given, "words": ["yes", "no"]})
-    assert "pruning_of: smp-s" in said
-    assert "nothing but scores trains" in said
+def described(folder: Path, ood: Any) -> Any:
+    (folder / "d.yaml").write_text(json.dumps({"dataset": "snli", "data": "data", "ood": ood}))
+    return load_task_file(folder / "d.yaml")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("task: inference", ("'lines' is missing",)),
-        ("lines: [{label: x}]", ("'task' is missing",)),
-        ("- task", ("mapping",)),
-        ("", ("mapping",)),
-        ("task: [", ("is not YAML", "line 1")),
-    ],
-)
-def test_files_that_hold_no_recipe(text: str, words: tuple[str, ...], tmp_path: Path) -> None:
-    said = error_of(tmp_path, text)
-    assert [word for word in ("mine.yaml", *words) if word not in said] == []
+def test_a_file_of_a_published_dataset_may_be_described(tmp_path: Path) -> None:
+    write_published(tmp_path)
+    task = described(tmp_path, {"hans": {"path": "hans.csv", "group": "text_b"}}).load()
+    assert task.ood["hans"].groups == ("g",), "the group is the one that is named"
+    assert task.ood["hans"].coarse is not None, "the classes are those that the dataset knows"
+    for ood in (["hans"], {"hans": 3}, {"hans": {"file": "x"}}):
+        with refused("d.yaml", "ood"):
+            described(tmp_path, ood)
 
 
-def test_a_missing_or_binary_file(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"mine\.yaml cannot be read: No such file"):
-        load_recipe(tmp_path / "mine.yaml")
-    (tmp_path / "mine.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UserError, match=r"mine\.yaml cannot be read"):
-        load_recipe(tmp_path / "mine.yaml")
+def test_a_file_of_ones_own_may_be_described(tmp_path: Path) -> None:
+    spec = load_task_file(write_task(tmp_path, ood={"hard": {"path": "ood.csv", "group": "label"}}))
+    assert spec.load().ood["hard"].groups == ("no", "yes")  # type: ignore[union-attr]

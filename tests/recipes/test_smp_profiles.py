@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import refused
 from small import Sized, small_defaults
 
-from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED
 from srnet.experiment.nodes.training import Prune
 from srnet.pruners.l0 import L0
@@ -19,7 +19,7 @@ from srnet.pruners.static import StaticLocal, StaticShared
 from srnet.recipes.figures import FIGURES
 from srnet.recipes.order import Order
 from srnet.recipes.paradigms import labels_of
-from srnet.recipes.profiles import cpu_smp, finetuning_for, paper_smp, pruning_for, toy_smp
+from srnet.recipes.profiles import PROFILES, finetuning_for, pruning_for
 from srnet.recipes.recipe import Recipe
 from srnet.tasks.synthetic import SyntheticTask
 
@@ -33,7 +33,7 @@ def _the_benchmark_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def recipe_of(figure: str, task: Sized) -> Recipe:
-    return FIGURES[figure].recipe(paper_smp(task, EMBEDDED))
+    return FIGURES[figure].recipe(PROFILES["smp"]["paper"](task, EMBEDDED))
 
 
 def prunings(recipe: Recipe) -> dict[tuple[str, float], Prune]:
@@ -129,8 +129,8 @@ def test_what_is_drawn_and_where() -> None:
 
 
 def test_another_task_is_not_the_authors() -> None:
-    with pytest.raises(UserError, match="unknown task of the paper 'snli'"):
-        paper_smp(Sized("snli"), EMBEDDED)
+    with refused("'snli'", "squad"):
+        PROFILES["smp"]["paper"](Sized("snli"), EMBEDDED)
 
 
 # --- robust --------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_robustness_needs_an_ood_set_and_the_comparison_does_not(tmp_path: Path)
     file.write_text("{name: t, labels: ['yes', 'no'], train: d.tsv, dev: d.tsv, leaks: keep}")
     (recipe,) = Order(("smp",), tasks=(str(file),)).recipes()
     assert recipe.task.name == "t"
-    with pytest.raises(UserError, match="has no OOD set"):
+    with refused("'t'", "--ood"):
         Order(("robust-smp",), tasks=(str(file),)).recipes()
 
 
@@ -161,8 +161,8 @@ TOY = SyntheticTask("inference", train_size=30, dev_size=5, ood_size=5)
 
 
 def test_label_words_where_the_backbone_has_a_head_for_them() -> None:
-    assert toy_smp(TOY).words == ("perhaps", "truly")
-    assert cpu_smp(Sized("rte"), EMBEDDED).words == (), "the task names none"
+    assert PROFILES["smp"]["toy"](TOY).words == ("perhaps", "truly")
+    assert PROFILES["smp"]["cpu"](Sized("rte"), EMBEDDED).words == (), "the task names none"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_the_rate_of_the_weights_is_not_that_of_the_scores() -> None:
 def test_some_lines_only() -> None:
     (recipe,) = Order(("smp",), lines=("L0", "SMP-S + distillation")).recipes()
     assert labels_of(recipe.points) == ["full model (CE)", "L0", "SMP-S + distillation"], "no search is longer"
-    with pytest.raises(UserError, match=r"unknown line of smp 'L1'.*L0"):
+    with refused("smp", "'L1'", "L0"):
         Order(("smp",), lines=("L1",)).recipes()
 
 
@@ -215,5 +215,5 @@ def test_questions_come_with_longer_texts() -> None:
     spans = Sized("squad", answer="span")
     assert finetuning_for("some-bert", spans).max_length == 384
     assert pruning_for("some-bert", "smp-s", spans).max_length == 384
-    assert cpu_smp(spans, EMBEDDED).finetuning.max_length == 384
+    assert PROFILES["smp"]["cpu"](spans, EMBEDDED).finetuning.max_length == 384
     assert pruning_for("some-bert", "smp-s", Sized("rte")).max_length == 128

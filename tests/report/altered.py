@@ -1,11 +1,14 @@
-"""The same results with other contents."""
+"""The same results with other contents, and how they are printed."""
 
 from __future__ import annotations
 
+import io
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
+
+from rich.console import Console
 
 from srnet.recipes.paradigms import Search, full, of_fine_tuned, of_raw
 from srnet.report.results import Results
@@ -26,6 +29,13 @@ def altered(value: T, **attributes: Any) -> T:
     other = copy(value)
     vars(other).update(attributes)
     return other
+
+
+def printed(*texts: object) -> str:
+    """What a wide terminal shows."""
+    console = Console(width=250, file=io.StringIO(), record=True, markup=False)
+    console.print(*texts)
+    return console.export_text()
 
 
 def with_points(results: Results, points: list[Any], **fields: Any) -> Results:

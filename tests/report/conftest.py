@@ -16,7 +16,7 @@ from srnet.experiment.nodes.base import TaskSpec
 from srnet.experiment.store import Store
 from srnet.recipes.order import Order
 from srnet.recipes.paradigms import Profile, Search, full, of_fine_tuned
-from srnet.report.evidence import Evidence
+from srnet.report.evidence import RecipeEvidence
 from srnet.report.masks import mask_pictures
 from srnet.report.page import Page, Section
 from srnet.report.results import Results
@@ -37,7 +37,7 @@ class Ran:
         profile = Profile(task, self.backbone, (0, 1), TRAINING, TRAINING)
         recipe = recipe_of(profile, *series, name=name, **more)  # type: ignore[arg-type]
         Engine(self.store, Reporter(quiet=True)).execute(recipe.nodes())
-        return Results(Evidence(recipe, self.store))
+        return Results(RecipeEvidence(recipe, self.store))
 
     def page(self, *results: Results, command: str = "srnet reproduce fig2 --seeds 2") -> Page:
         sections = [Section(each, mask_pictures(each.recipe, self.store), f"{command} once more") for each in results]

@@ -42,8 +42,7 @@ def test_the_curves_are_a_picture_and_a_drawing(each: Results) -> None:
 def test_one_point_on_a_line_is_enough(results: Results) -> None:
     points = [point for point in results.recipe.points if point.label != "magnitude"]
     alone = altered(with_points(results, points), summaries=[results.summaries[0], results.summaries[-1]])
-    assert draw_curves(alone)["png"].startswith(b"\x89PNG")
-    assert len(curves(alone)) == 2
+    assert set(draw_curves(alone)) == {"png", "pdf"}
 
 
 def test_points_at_the_same_place_stand_side_by_side(results: Results) -> None:

@@ -15,7 +15,7 @@ from srnet.experiment.store import Store
 from srnet.masks.mask import Mask
 from srnet.models.subnetwork import Subnetwork
 from srnet.recipes.paradigms import Profile, Search, full, of_raw
-from srnet.report.masks import MaskPictures, Packed, mask_pictures, overlap, pack
+from srnet.report.masks import MaskPictures, mask_pictures, overlap, pack
 from srnet.report.pictures import BLOCKS, blocks, draw_mosaic, short_name
 from srnet.report.results import Results
 from srnet.tasks.synthetic import SyntheticTask
@@ -23,49 +23,32 @@ from srnet.tasks.synthetic import SyntheticTask
 LONG = "bert.encoder.layer.{}.attention.self.query.weight"
 
 
-def bits(**rows: str) -> Packed:
-    """A matrix from its rows: "1010 0011" has two rows of four weights."""
-    return pack(mask(**rows))
-
-
 def mask(**rows: str) -> Mask:
+    """Matrices from their rows: "1010 0011" has two rows of four weights."""
     return Mask({name: torch.tensor([[c == "1" for c in row] for row in text.split()]) for name, text in rows.items()})
 
 
 # --- two masks -----------------------------------------------------------------------------------------------------
 
 
-def test_a_mask_shares_everything_with_itself() -> None:
-    same = bits(a="1010 0011", b="1")
-    assert overlap(same, same)[0] == pytest.approx(1.0)
-
-
-def test_disjoint_masks_share_nothing() -> None:
-    assert overlap(bits(a="1100", b="10"), bits(a="0011", b="01"))[0] == 0.0
-
-
-def test_half_of_the_kept_weights_in_common() -> None:
-    shared, chance = overlap(bits(a="1100 0000"), bits(a="1010 0000"))
-    assert shared == pytest.approx(1 / 2)
-    assert chance == pytest.approx((2 * 2 / 8) / 2), "each of the two is met with a chance of 2 in 8"
-
-
-def test_chance_by_hand_for_unequal_matrices() -> None:
-    # a: 4 of 4 kept against 2, so 4 * 2 / 4 = 2 are met; b: 2 of 8 against 4, so 2 * 4 / 8 = 1; over sqrt(6 * 6)
-    first, second = bits(a="11 11", b="11000000"), bits(a="10 01", b="00001111")
-    shared, chance = overlap(first, second)
-    assert chance == pytest.approx((2 + 1) / 6)
-    assert shared == pytest.approx(2 / 6)
-
-
-def test_masks_of_unequal_size() -> None:
-    # one keeps 1, the other 4: the one is among the four; over sqrt(1 * 4)
-    found = overlap(bits(a="10000000"), bits(a="11110000"))
-    assert found == (pytest.approx(1 / 2), pytest.approx((1 * 4 / 8) / 2))
-
-
-def test_masks_that_keep_nothing() -> None:
-    assert overlap(bits(a="000"), bits(a="111")) == (0.0, 0.0)
+@pytest.mark.parametrize(
+    ("first", "second", "shared", "chance"),
+    [
+        ({"a": "1010 0011", "b": "1"}, {"a": "1010 0011", "b": "1"}, 1.0, (4 * 4 / 8 + 1) / 5),
+        ({"a": "1100", "b": "10"}, {"a": "0011", "b": "01"}, 0.0, (2 * 2 / 4 + 1 / 2) / 3),
+        # half of the kept weights in common; each of the two is met with a chance of 2 in 8
+        ({"a": "1100 0000"}, {"a": "1010 0000"}, 1 / 2, (2 * 2 / 8) / 2),
+        # unequal matrices: a keeps 4 of 4 against 2, so 2 are met; b 2 of 8 against 4, so 1; over sqrt(6 * 6)
+        ({"a": "11 11", "b": "11000000"}, {"a": "10 01", "b": "00001111"}, 2 / 6, (2 + 1) / 6),
+        # unequal counts: one keeps 1, the other 4: the one is among the four; over sqrt(1 * 4)
+        ({"a": "10000000"}, {"a": "11110000"}, 1 / 2, (1 * 4 / 8) / 2),
+        ({"a": "000"}, {"a": "111"}, 0.0, 0.0),  # nothing is kept
+    ],
+)
+def test_what_two_masks_share_by_hand(
+    first: dict[str, str], second: dict[str, str], shared: float, chance: float
+) -> None:
+    assert overlap(pack(mask(**first)), pack(mask(**second))) == (pytest.approx(shared), pytest.approx(chance))
 
 
 # --- tables --------------------------------------------------------------------------------------------------------
@@ -118,18 +101,13 @@ def test_the_table_of_overlaps_by_hand(pictures: Any) -> None:
 
 
 def test_one_seed_leaves_nothing_to_compare_a_line_with(pictures: Any) -> None:
-    (picture,) = pictures((0,), ONE, TWO).overlaps
+    (both,), (alone,) = pictures((0,), ONE, TWO).overlaps, pictures((0,), ONE).overlaps
     third = round(100 * 2 / 6, 2)
-    assert drawn(picture)["z"] == [[None, third], [third, None]]
-    assert drawn(picture)["text"][0] == ["", "33.3"]
-    # 4 * 4 / 8 = 2 and 2 * 2 / 4 = 1, over 6
-    assert "chance 50.0 %" in picture["layout"]["title"]["text"]
-
-
-def test_a_line_alone_shows_what_chance_would_give(pictures: Any) -> None:
-    (picture,) = pictures((0,), ONE).overlaps
-    assert drawn(picture)["z"] == [[None]]
-    assert "chance 50.0 %" in picture["layout"]["title"]["text"]
+    assert drawn(both)["z"] == [[None, third], [third, None]]
+    assert drawn(both)["text"][0] == ["", "33.3"]
+    assert drawn(alone)["z"] == [[None]]
+    for picture in (both, alone):  # 4 * 4 / 8 = 2 and 2 * 2 / 4 = 1, over 6
+        assert "chance 50.0 %" in picture["layout"]["title"]["text"]
 
 
 def test_the_table_of_matrices_by_hand(pictures: Any) -> None:
@@ -171,19 +149,11 @@ def test_the_pictures_of_a_run_are_those_of_its_masks(results: Results, store: S
 def test_blocks_by_hand() -> None:
     matrix = mask(a="1100 1111 0001 0000")["a"]
     assert blocks(matrix, 2).tolist() == [[1.0, 0.5], [0.0, 0.25]]
-    assert blocks(matrix, 4).tolist() == matrix.float().tolist()
     assert blocks(matrix, 1).tolist() == [[7 / 16]]
-
-
-def test_a_small_matrix_is_drawn_weight_by_weight() -> None:
-    matrix = mask(a="10 01 11")["a"]
-    assert blocks(matrix).tolist() == [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
-
-
-def test_a_large_matrix_is_drawn_in_at_most_so_many_blocks() -> None:
-    matrix = torch.ones(100, 70, dtype=torch.bool)
-    assert blocks(matrix).shape == (BLOCKS, BLOCKS)
-    assert (blocks(matrix) == 1.0).all()
+    assert blocks(matrix).tolist() == matrix.float().tolist(), "a small matrix is drawn weight by weight"
+    large = blocks(torch.ones(100, 70, dtype=torch.bool))
+    assert large.shape == (BLOCKS, BLOCKS)
+    assert (large == 1.0).all()
 
 
 def test_short_names() -> None:

@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 
 from srnet.cli.program import main
-from srnet.core.errors import UserError
 from srnet.evaluation.significance import paired_bootstrap
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Evaluate, Pretrained
@@ -84,11 +84,11 @@ def test_data(described: Path) -> None:
     assert check_data(spec).splits[0].labels == {}  # type: ignore[arg-type]
     written = write_csv(task, described.parent / "written")[1]
     assert [int(row["label"]) for row in csv.DictReader(written.open())] == task.dev.labels.tolist()
-    with pytest.raises(UserError, match="a bias model needs a task with classes; 'doctors' has counts"):
+    with refused("a bias model", "'doctors'", "counts"):
         task.need_classes("a bias model")
     with (described.parent / "dev.csv").open("a") as file:
         file.write("a doctor,many\n")
-    with pytest.raises(UserError, match=r"dev.csv, line 26: 'many' under 'label' is not among counts"):
+    with refused("dev.csv, line 26", "'many'", "'label'", "counts"):
         spec.load()
 
 

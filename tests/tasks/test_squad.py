@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
+from refusals import refused
 
-from srnet.core.errors import UserError
 from srnet.tasks.answers.spans import SpanSplit, normalised
-from srnet.tasks.squad import HUB_SPLITS, SquadTask, squad_task
+from srnet.tasks.check import check_data
+from srnet.tasks.squad import SquadTask, squad_task
 
 CONTEXT = "The Rhine rises in Switzerland. It flows  through Köln \U0001f600 and the Netherlands."
 Answer = tuple[str, int]
@@ -156,13 +157,8 @@ def test_the_original_format(load: Any, name: str) -> None:
     answers = (("Switzerland", 19), ("in Switzerland", 16), ("Switzerland", 19))
     task = load(question("a", *answers, text="  Where does it rise? "), question("b", ("Köln", 50)), name=name)
     dev = task.dev
-    assert (task.answer, task.labels, task.metric, task.label_words) == (
-        "span",
-        ("start", "end"),
-        "span_f1",
-        ("Yes", "No"),
-    )
-    assert task.shortcut == "unknown"
+    assert (task.answer, task.labels, task.metric) == ("span", ("start", "end"), "span_f1")
+    assert (task.label_words, task.shortcut) == (("Yes", "No"), "unknown")
     assert dev.ids == ("a", "b")
     assert dev.text_a == ("Where does it rise?", "Where?")
     assert dev.text_b[0] is dev.text_b[1]
@@ -173,21 +169,13 @@ def test_the_original_format(load: Any, name: str) -> None:
     assert dev.answers(dev.labels).tolist() == [[1.0, 1.0]] * 2
 
 
+ANSWERS = (
+    {"text": ["Köln", 'It\'s "Köln"'], "answer_start": [50, 50]},
+    {"text": ["Rhine"], "answer_start": [4]},
+)
 ROWS = [
-    {
-        "id": "a",
-        "title": "Rhine",
-        "context": CONTEXT,
-        "question": "Where?",
-        "answers": {"text": ["Köln", 'It\'s "Köln"'], "answer_start": [50, 50]},
-    },
-    {
-        "id": "b",
-        "title": "Rhine",
-        "context": "".join(list(CONTEXT)),
-        "question": "What?",
-        "answers": {"text": ["Rhine"], "answer_start": [4]},
-    },
+    {"id": id, "title": "Rhine", "context": "".join(list(CONTEXT)), "question": "Where?", "answers": answers}
+    for id, answers in zip("ab", ANSWERS, strict=True)
 ]
 
 
@@ -206,18 +194,6 @@ def test_rows_of_parquet_and_json_lines(tmp_path: Path) -> None:
     assert isinstance(task.dev, SpanSplit)
     check_rows(task.train)
     check_rows(task.dev)
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that stands for a repository, with caches of its own."""
-    datasets = pytest.importorskip("datasets")
-    for name in ("HF_DATASETS_CACHE", "HF_MODULES_CACHE", "DOWNLOADED_DATASETS_PATH", "EXTRACTED_DATASETS_PATH"):
-        monkeypatch.setattr(datasets.config, name, tmp_path / "cache" / name.lower())
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache" / "hub"))
-    folder = tmp_path / "repository"
-    folder.mkdir()
-    return folder
 
 
 def test_rows_of_the_hub(hub: Path) -> None:
@@ -259,20 +235,18 @@ def test_the_first_answer_that_is_found_counts(load: Any) -> None:
 
 
 BAD = {
-    "nowhere": (question("bad", ("Germany", 3)), "the answer 'Germany' is not in the context"),
-    "ambiguous": (question("bad", ("s", 900)), "the answer 's' is not in the context"),
-    "empty-answer": (question("bad", (" ", 3)), "an answer is empty"),
-    "empty-question": (question("bad", ("Rhine", 4), text=" "), "the question is empty"),
+    "nowhere": (question("bad", ("Germany", 3)), "'Germany'"),
+    "ambiguous": (question("bad", ("s", 900)), "'s'"),
+    "empty-answer": (question("bad", (" ", 3)), "answer is empty"),
+    "empty-question": (question("bad", ("Rhine", 4), text=" "), "question is empty"),
     "half-a-character": (question("bad", ("Rhine", 4), text="\ud83d?"), "half a character"),
 }
 
 
 @pytest.mark.parametrize(("wrong", "message"), BAD.values(), ids=BAD)
 def test_a_question_that_cannot_be_used(load: Any, wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError) as caught:
+    with refused("dev.json, question 'bad'", message, "bad_rows: skip"):
         load(question("good", ("Rhine", 4)), wrong)
-    assert f"dev.json, question 'bad': {message}" in str(caught.value)
-    assert "bad_rows: skip" in str(caught.value)
     task = load(question("good", ("Rhine", 4)), wrong, bad_rows="skip")
     assert task.dev.ids == ("good",)
     assert task.notes == ("dev: 1 questions that cannot be read were left out (bad)",)
@@ -285,76 +259,54 @@ def test_a_question_that_cannot_be_used(load: Any, wrong: dict[str, Any], messag
 )
 @pytest.mark.parametrize("bad_rows", ["refuse", "skip"])
 def test_unanswerable_questions_are_refused(load: Any, impossible: dict[str, Any], bad_rows: str) -> None:
-    with pytest.raises(UserError, match=r"question 'q' has no answer, as in SQuAD v2: .*; give files of SQuAD v1.1"):
+    with refused("question 'q'", "SQuAD v2", "SQuAD v1.1"):
         load(impossible, bad_rows=bad_rows)
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "named"),
     [
-        (b'{"data": [\n{"paragraphs": ', "d.json, line 2: not JSON (Expecting value); is it complete?"),
-        (b"[" * 100_000, "d.json: not JSON ("),
-        (b'{"data": "\xff"}', "d.json: not UTF-8 text; save it as UTF-8"),
-        (b"[]", "d.json: 'data' is missing or not a list; give a file in the format of SQuAD v1.1"),
-        (b'{"data": []}', "d.json holds no questions with answers"),
-        (b'{"data": [3]}', "d.json, article 1: 'paragraphs' is missing or not a list"),
-        (b'{"data": [{"paragraphs": [{"qas": []}]}]}', "d.json, article 1: 'context' is missing or not a text"),
-        (b'{"data": [{"paragraphs": [{"context": "x", "qas": [{}]}]}]}', "article 1, a question: 'id' is missing"),
-        (
-            b'{"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "q", "question": "?", "answers": ["x"]}]}]}]}',
-            "d.json, article 1, question 'q': 'text' is missing or not a text",
-        ),
+        (b'{"data": [\n{"paragraphs": ', ("line 2", "JSON", "Expecting value")),
+        (b"[" * 100_000, ("JSON",)),
+        (b'{"data": "\xff"}', ("UTF-8",)),
+        (b"[]", ("'data'", "a list", "SQuAD v1.1")),
+        (b'{"data": []}', ("no questions with answers",)),
+        (b'{"data": [3]}', ("article 1", "'paragraphs'", "a list")),
+        (b'{"data": [{"paragraphs": [{"qas": []}]}]}', ("article 1", "'context'", "a text")),
+        (b'{"data": [{"paragraphs": [{"context": "x", "qas": [{}]}]}]}', ("article 1, a question", "'id'")),
+        (json.dumps(squad(question("q") | {"answers": ["x"]})).encode(), ("article 1, question 'q'", "'text'")),
     ],
-    ids=["cut", "deep", "latin", "list", "empty", "article", "paragraph", "question", "answer"],
 )
-def test_files_of_another_shape(tmp_path: Path, content: bytes, message: str) -> None:
+def test_files_of_another_shape(tmp_path: Path, content: bytes, named: tuple[str, ...]) -> None:
     path = tmp_path / "d.json"
     path.write_bytes(content)
-    with pytest.raises(UserError) as caught:
+    with refused(path, *named):
         SquadTask(str(path), str(path)).load()
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-NO_LITERALS = {"key": "{[]: 1}", "signs": "-" * 100_000 + "1", "sum": "1+" * 100_000 + "1", "digits": "9" * 5000}
-"""Cells on which `ast.literal_eval` fails in another way than with a ValueError."""
 
 
 @pytest.mark.parametrize(
-    ("row", "message"),
+    ("answers", "named"),
     [
-        ({"answers": "Rhine"}, 'line 1: the answers are not {"text": [...], "answer_start": [...]}, but Rhine'),
-        ({"answers": {"text": ["Rhine"], "answer_start": []}}, "line 1: the answers are not"),
-        ({"answers": {"text": ["Rhine"], "answer_start": ["4"]}}, "line 1: the answers are not"),
-        ({"answers": {"text": [], "answer_start": []}}, "question 'a' has no answer, as in SQuAD v2"),
-        *(({"answers": cell}, "line 1: the answers are not") for cell in NO_LITERALS.values()),
-        ({"answers": None}, "line 1: no column 'answers'; columns here: id, title, context, question"),
+        ("Rhine", ("line 1", '{"text": [...], "answer_start": [...]}', "Rhine")),
+        ({"text": ["Rhine"], "answer_start": []}, ("line 1", "answer_start")),
+        ({"text": ["Rhine"], "answer_start": ["4"]}, ("line 1", "answer_start")),
+        ({"text": [], "answer_start": []}, ("question 'a'", "SQuAD v2")),
+        ("{[]: 1}", ("line 1", "answer_start")),  # `ast.literal_eval` raises no ValueError here
+        (None, ("line 1", "'answers'", "id, title, context, question")),
     ],
-    ids=["text", "lengths", "kinds", "none", *NO_LITERALS, "missing"],
 )
-def test_rows_of_another_shape(tmp_path: Path, row: dict[str, Any], message: str) -> None:
+def test_rows_of_another_shape(tmp_path: Path, answers: Any, named: tuple[str, ...]) -> None:
     path = tmp_path / "d.jsonl"
-    path.write_text(json.dumps(ROWS[0] | row))
-    with pytest.raises(UserError) as caught:
+    path.write_text(json.dumps(ROWS[0] | {"answers": answers}))
+    with refused(path, *named):
         SquadTask(str(path), str(path)).load()
-    assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("gone.json", "gone.json does not exist; check the path"),
-        ("folder.json", "folder.json is a folder"),
-        ("d.xml", "d.xml has an unknown ending; give a file that ends in .json, .json.gz, .csv"),
-        ("d.json.gz", "d.json.gz is a damaged or truncated gzip file"),
-    ],
-)
-def test_files_that_cannot_be_read(tmp_path: Path, name: str, message: str) -> None:
-    (tmp_path / "folder.json").mkdir()
+@pytest.mark.parametrize(("name", "named"), [("d.xml", ".json, .json.gz, .csv"), ("d.json.gz", "gzip")])
+def test_files_that_cannot_be_read(tmp_path: Path, name: str, named: str) -> None:
     (tmp_path / "d.json.gz").write_bytes(gzip.compress(b"{}" * 100)[:-9])
-    with pytest.raises(UserError) as caught:
+    with refused(tmp_path / name, named):
         SquadTask(str(tmp_path / name), "dev.json").load()
-    assert message in str(caught.value)
 
 
 # --- the task ------------------------------------------------------------------------------------------------------
@@ -372,43 +324,50 @@ def test_test_sets_and_samples(tmp_path: Path) -> None:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"has no train file of squad; it must be called train-v1.1.json or train.json"):
+    with refused(tmp_path, "no train file of squad", "train-v1.1.* or train.*", ".json"):
         squad_task(tmp_path)
     (tmp_path / "squad").mkdir()
     for name in ("train-v1.1.json", "train.json", "dev.json", "validation.json"):
         write(tmp_path / "squad" / name, squad(question("q", ("Rhine", 4))))
     task = squad_task(tmp_path, ood={"x": "x.json"}, rows=(("dev", 5),))
-    assert [Path(file).name for file in task.files.values()] == ["train-v1.1.json", "dev.json", "x.json"]
+    assert [Path(file).name for file in task.sources.values()] == ["train-v1.1.json", "dev.json", "x.json"]
     assert task.rows == (("dev", 5),)
     assert hash(task) == hash(squad_task(tmp_path, ood={"x": "x.json"}, rows=(("dev", 5),)))
-    with pytest.raises(UserError, match="is not a folder; give the folder with the files of squad"):
+    with refused(tmp_path / "gone", "squad"):
         squad_task(tmp_path / "gone")
 
 
 def test_without_a_folder_it_is_the_hub_s() -> None:
     task = squad_task()
-    assert task.files == HUB_SPLITS
+    hub = "hub:rajpurkar/squad:plain_text"
+    assert task.sources == {"train": f"{hub}:train", "dev": f"{hub}:validation"}
     assert task.resolved(Path("/data")) == task
 
 
 def test_relative_paths_start_from_a_folder(tmp_path: Path) -> None:
     moved = SquadTask("a.json", "/b.json", ood=(("c", "c.json"),)).resolved(tmp_path)
-    assert moved.files == {"train": str(tmp_path / "a.json"), "dev": "/b.json", "c": str(tmp_path / "c.json")}
+    assert moved.sources == {"train": str(tmp_path / "a.json"), "dev": "/b.json", "c": str(tmp_path / "c.json")}
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "named"),
     [
-        ({"metric": "accuracy"}, "unknown metric 'accuracy'; choose one of: exact_match, span_f1"),
-        ({"bad_rows": "keep"}, "unknown value for bad_rows 'keep'"),
-        ({"ood": (("dev", "x.json"),)}, "a test file cannot be called 'dev'"),
-        ({"ood": (("x", "x.json"), ("x", "y.json"))}, "a test file cannot be called 'x'"),
-        ({"rows": (("test", 3),)}, "unknown split under rows 'test'"),
-        ({"rows": (("dev", 0),)}, "task 'squad': 0 rows of 'dev'; give at least 1"),
+        ({"metric": "accuracy"}, "'accuracy'"),
+        ({"bad_rows": "keep"}, "'keep'"),
+        ({"ood": (("dev", "x.json"),)}, "'dev'"),
+        ({"rows": (("test", 3),)}, "'test'"),
     ],
-    ids=["metric", "bad_rows", "taken", "twice", "split", "count"],
 )
-def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError) as caught:
+def test_options_that_make_no_sense(options: dict[str, Any], named: str) -> None:
+    with refused(named):
         SquadTask("a.json", "b.json", **options)
-    assert message in str(caught.value)
+
+
+def test_a_check_of_spans(load: Any, tmp_path: Path) -> None:
+    load(question("d1", ("Köln", 50)))
+    spec = SquadTask(str(tmp_path / "train.json"), str(tmp_path / "dev.json"))
+    found = check_data(spec)
+    train, dev = found.splits
+    assert train.labels == train.scores == train.final_sign == {}
+    assert (dev.rows, dev.in_train, dev.source) == (1, 1, str(tmp_path / "dev.json")), "the same question and context"
+    assert found.fingerprint == spec.load().fingerprint

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
+from srnet.config.fields import Described
 from srnet.experiment.identity import key_of
 from srnet.tasks.answers.base import AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Shortcut, Task
-
-NODES: dict[str, type[Node]] = {}
-"""Every class of nodes by its name, from which stored expressions are rebuilt."""
 
 
 class TaskSpec(Protocol):
@@ -45,17 +43,11 @@ def shortcut_of_spec(spec: TaskSpec) -> Shortcut:
 
 
 @dataclass(frozen=True)
-class Node:
+class Node(Described):
     """A step of an experiment, identified by its fields. Building one reads no data.
 
     A new kind of node is a subclass and its `compute`. Defining the class registers it.
     """
-
-    def __init_subclass__(cls) -> None:
-        known = NODES.setdefault(cls.__name__, cls)
-        if known.__module__ != cls.__module__:
-            raise TypeError(f"{known.__module__} already has a node {cls.__name__}: the name is part of its identity")
-        NODES[cls.__name__] = cls
 
     @cached_property
     def key(self) -> str:
@@ -97,11 +89,16 @@ def _nodes_in(value: Any) -> list[Node]:
     return [node for each in value for node in _nodes_in(each)] if isinstance(value, tuple) else []
 
 
-def every_node(targets: Iterable[Node]) -> dict[str, Node]:
-    """The targets and all nodes that they need, each once, parents first."""
+def every_node(targets: Iterable[Node], leave_out: Callable[[Node], bool] = lambda node: False) -> dict[str, Node]:
+    """The targets and all nodes that they need, each once, parents first; not those of what is left out."""
     found: dict[str, Node] = {}
+
+    def visit(node: Node) -> None:
+        if node.key not in found and not leave_out(node):
+            for parent in node.parents:
+                visit(parent)
+            found[node.key] = node
+
     for target in targets:
-        if target.key not in found:
-            found |= every_node(parent for parent in target.parents if parent.key not in found)
-            found[target.key] = target
+        visit(target)
     return found

@@ -1,4 +1,4 @@
-"""Nodes that measure a shortcut."""
+"""Nodes that measure a shortcut, and the settings from which they are made."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from srnet.bias.vectors import absolute, files_of, is_vector_file
-from srnet.config.fields import option
-from srnet.core.errors import UserError, check_ranges, choose
+from srnet.bias.vectors import absolute, is_vector_file
+from srnet.config.fields import Described, option
+from srnet.config.values import Count, Rate, Share
+from srnet.core.errors import UserError
 from srnet.core.files import require_readable, sha256
 from srnet.core.names import EMBEDDED
 from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, load_task, shortcut_of_spec
 from srnet.experiment.nodes.models import Pretrained
-from srnet.experiment.nodes.objectives import CE
+from srnet.experiment.nodes.objectives import CE, Temperature
 from srnet.experiment.nodes.training import FineTune
 from srnet.models.backbones import backbone_hash
-from srnet.tasks.base import SHORTCUTS, Shortcut
+from srnet.tasks.base import Shortcut
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.settings import TrainingSettings
 
@@ -37,6 +38,7 @@ class BiasModel(Node):
     """Overlap: two more features, as in the original authors' tool."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_named(self.shortcut)
         if self.vectors is not None:  # what is stored can be read from any folder
             object.__setattr__(self, "vectors", absolute(self.vectors))
@@ -84,21 +86,19 @@ def _check_named(shortcut: Shortcut | None) -> None:
 
 
 def _vectors_name(source: str) -> str:
-    named = Path(files_of(source)[0]).name if is_vector_file(source) else f"the backbone {source}"
+    named = Path(source).name if is_vector_file(source) else f"the backbone {source}"
     return f"word vectors of {named}"
 
 
 @lru_cache(maxsize=8)
 def _vectors_hash(source: str) -> str:
-    """The hash of the source's files, or of the backbone."""
+    """The hash of the file, or of the backbone."""
     if not is_vector_file(source):
         return backbone_hash(source)
-    for file in files_of(source):
-        require_readable(Path(file))
-    missing = [file for file in files_of(source) if not Path(file).is_file()]
-    if missing:
-        raise UserError(f"word vectors {missing[0]} do not exist", "check the path")
-    return "+".join(sha256(Path(file)) for file in files_of(source))
+    require_readable(Path(source))
+    if not Path(source).is_file():
+        raise UserError(f"word vectors {source} do not exist", "check the path")
+    return sha256(Path(source))
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ class WeakModel(Node):
     second: FineTune
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         one, other = self.first.part, self.second.part
         if one is None or other is None or not (one[1] <= other[0] or other[1] <= one[0]):
             raise UserError("the two weak models must be trained on different parts of the data", f"not {one}, {other}")
@@ -154,35 +155,29 @@ class WeakModel(Node):
 Bias = BiasModel | WeakModel
 
 
-# --- a user's settings for measuring a shortcut; the node depends on the task and the backbone ---
+# --- settings of a user, from which nodes are made: they depend on the task and the backbone -----------------------
 
 
 @dataclass(frozen=True)
-class BiasSpec:
+class BiasSpec(Described):
     """How a shortcut is measured, independent of task and backbone."""
 
     shortcut: Shortcut | None = None
     """What the bias model reads: overlap, claim, or unknown (a weak model). Default: the task's own."""
     vectors: str | None = None
-    """overlap, claim: word vectors: .vec, .txt, .bin (.gz), .npz, VECTORS.npy,WORDS, or a backbone. Default: words
-    alone."""
-    folds: int = 5
+    """overlap, claim: word vectors: .vec, .txt (.gz), .npz, or a backbone. Default: words alone."""
+    folds: int = option(5, expert=True)
     """overlap, claim: parts of the cross-fitting."""
-    extended: bool = False
+    extended: bool = option(False, expert=True)
     """overlap: two more features, as in the original authors' tool."""
-    examples: int = option(2000, name="--weak-examples")
+    examples: Count = option(2000, name="--weak-examples")
     """unknown: training examples of each weak model."""
-    epochs: float = option(3.0, name="--weak-epochs")
+    epochs: float = option(3.0, name="--weak-epochs", expert=True)
     """unknown: training epochs of the weak models."""
-    learning_rate: float = option(5e-5, name="--weak-learning-rate")
+    learning_rate: Rate = option(5e-5, name="--weak-learning-rate", expert=True)
     """unknown: learning rate of the weak models."""
     backbone: str | None = option(None, name="--weak-backbone")
     """unknown: a smaller backbone for the weak models. Default: the one that is debiased."""
-
-    def __post_init__(self) -> None:
-        if self.shortcut is not None:
-            choose("shortcut", self.shortcut, SHORTCUTS)
-        check_ranges(self, {"examples": (1, 1e9)})
 
     def resolved(self, folder: Path) -> BiasSpec:
         """The same with absolute paths; relative ones start at `folder`."""
@@ -219,3 +214,17 @@ _BIAS_OPTIONS: dict[Shortcut, tuple[str, ...]] = {
     "claim": ("vectors", "folds"),
     "unknown": ("examples", "epochs", "learning_rate", "backbone"),
 }
+
+
+@dataclass(frozen=True)
+class Needs(Described):
+    """What an objective learns from besides the data: keyword arguments of `finetune` and `prune`."""
+
+    teacher: str | None = None
+    """Key of a full model: for objective confreg one trained with CE, for --distil any model."""
+    distil: Share | None = None
+    """Share of the loss that imitates --teacher, e.g. 0.5."""
+    temperature: Temperature = option(2.0, name="--distil-temperature")
+    """Temperature of the distillation."""
+    bias: BiasSpec = option(BiasSpec(), heading="Bias model")
+    """How the shortcut is measured."""

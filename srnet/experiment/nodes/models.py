@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 from srnet.core.errors import UserError
 from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, answer_of_spec, load_task
-from srnet.models.backbones import OwnClassifier, backbone_hash, find_own_classifier
+from srnet.models.backbones import LoadedBackbone, OwnClassifier, backbone_hash, find_own_classifier, load_backbone
 from srnet.models.heads import Head
 
 TRAIN = "train"
 """The name of every task's training data."""
+_own_classifier_of = lru_cache(maxsize=32)(find_own_classifier)  # it loads the checkpoint
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Pretrained(ModelNode):
     @property
     def own_classifier(self) -> OwnClassifier:
         """The classifier of the checkpoint, if its labels are those of the task."""
-        return own_classifier_of(self.backbone, load_task(self.task).labels, self.head)
+        return _own_classifier_of(self.backbone, load_task(self.task).labels, self.head)
 
     @property
     def fine_tuned(self) -> bool:
@@ -110,10 +111,13 @@ class Pretrained(ModelNode):
         return f"{self.backbone} on {self.task.name}"
 
 
-@lru_cache(maxsize=32)
-def own_classifier_of(backbone: str, labels: tuple[str, ...], head: Head) -> OwnClassifier:
-    """`find_own_classifier`, which loads the checkpoint, once in a process."""
-    return find_own_classifier(backbone, labels, head)
+@lru_cache(maxsize=1)
+def shared_backbone(name: str, labels: tuple[str, ...], head: Head) -> LoadedBackbone:
+    """A backbone as its checkpoint has it, with any head. All nodes of a process share it, so nothing may change it.
+
+    Only the latest one is kept: most nodes of an experiment have the same.
+    """
+    return load_backbone(name, labels, seed=0, head=head)
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,7 @@ class Rewind(ModelNode):
     to: ModelNode
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.subnetwork.pretrained != self.to.pretrained:
             raise UserError("a mask can only be rewound to a model on the same backbone, task and seed")
 

@@ -1,22 +1,42 @@
-"""Objectives: a registered loss together with the nodes it learns from."""
+"""Objectives: a registered loss, its options, and a node for each input that it learns from."""
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from srnet.config.fields import Described
+from srnet.config.values import Range, Share
 from srnet.core.errors import UserError, choose
 from srnet.experiment.nodes.base import Node
 from srnet.experiment.nodes.models import Evaluate, ModelNode, answers_of
-from srnet.experiment.store import Store
+from srnet.experiment.store import TOKENS, Store, bias_predictions, read_logits
 from srnet.objectives.base import OBJECTIVES, RegisteredLoss, parse_objective
 from srnet.tasks.base import Task, TrainingData
 from srnet.tasks.splits import Split
+
+Temperature = Annotated[float, Range(above=0, most=1000)]
+"""The temperature of a distillation. Above the highest one the answers of any teacher are practically uniform."""
+
+
+@dataclass(frozen=True)
+class ObjectiveSources:
+    """The nodes from which an objective's inputs are made."""
+
+    bias: Callable[[], Node]
+    """The bias model of the task."""
+    full: Callable[[], Any]
+    """The full model of the same seed, trained with CE: a `FineTune`."""
+    teacher: ModelNode | None = None
+    """None: the full model."""
+
+
+# --- needs: the inputs of losses besides logits and labels -----------------------------------------------------------
 
 
 class Need(ABC):
@@ -27,8 +47,8 @@ class Need(ABC):
     covers_ood: ClassVar[bool] = True
     """Whether it is available for OOD training data."""
 
-    def node(self, sources: Any, loss: Any) -> Node | None:
-        """The node that gives it, from `experiment.objective.ObjectiveSources`; `loss` has the objective's options."""
+    def node(self, sources: ObjectiveSources, loss: Any) -> Node | None:
+        """The node that gives it; `loss` has the objective's options."""
         return None  # the data alone give it
 
     def check(self, objective: str, task: Task) -> None:  # noqa: B027 (optional)
@@ -39,20 +59,76 @@ class Need(ABC):
         """One row per example, in the order of the training data."""
 
 
-NEEDS: dict[str, Need] = {}
+class _Bias(Need):
+    what = "bias model"
+
+    def node(self, sources: ObjectiveSources, loss: Any) -> Node:
+        return sources.bias()
+
+    def check(self, objective: str, task: Task) -> None:
+        task.need_classes(objective)
+
+    def values(self, node: Node, splits: Sequence[Split], task: Task, store: Store) -> np.ndarray:
+        return np.concatenate([bias_predictions(store, node.key, split.name).for_ids(split.ids) for split in splits])
+
+
+class _Teacher(Need):
+    what = "teacher"
+    covers_ood = False
+
+    def node(self, sources: ObjectiveSources, loss: Any) -> Node:
+        return answers_of(sources.teacher or sources.full())
+
+    def values(self, node: Evaluate, splits: Sequence[Split], task: Task, store: Store) -> np.ndarray:
+        logits, answer = read_logits(store, node.key), task.answer_kind
+        parts = [logits[TOKENS.format(split.name) if answer.per_token else split.name] for split in splits]
+        return np.concatenate([answer.teacher(part) for part in parts])
+
+
+class _Early(_Teacher):
+    """The answers of the full model after `loss.early_share` of its training."""
+
+    what = "briefly trained model"
+
+    def node(self, sources: ObjectiveSources, loss: Any) -> Node:
+        full = sources.full()
+        return answers_of(dataclasses.replace(full, training=full.training.lengthened(loss.early_share)))
+
+    def check(self, objective: str, task: Task) -> None:
+        task.need_classes(objective)
+
+
+class _Group(Need):
+    """The index of each training example's sub-case."""
+
+    def check(self, objective: str, task: Task) -> None:
+        task.need_classes(objective)
+        if len(set(task.train.groups)) < 2:
+            raise UserError(
+                f"{objective} needs groups, and the training data of '{task.name}' have none",
+                "name a column of the training file in the task's YAML file: group: COLUMN",
+            )
+
+    def values(self, node: None, splits: Sequence[Split], task: Task, store: Store) -> np.ndarray:
+        groups = np.concatenate([split.groups for split in splits])
+        return np.unique(groups, return_inverse=True)[1]
+
+
+NEEDS: dict[str, Need] = {"bias": _Bias(), "teacher": _Teacher(), "early": _Early(), "group": _Group()}
 """By the names that losses declare."""
-HOTTEST = 1000.0
-"""The highest temperature: beyond it the answers of any teacher are practically uniform."""
+
+
+# --- objectives ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Objective:
+class Objective(Described):
     name: str
     bias: Node | None = None
     teacher: Evaluate | None = None
-    distillation: float | None = None
+    distillation: Share | None = None
     """The share of the loss that imitates the teacher; None: no distillation."""
-    temperature: float = 2.0
+    temperature: Temperature = 2.0
     """Of the distillation."""
     options: tuple[tuple[str, Any], ...] = ()
     """Those of the loss that differ from its defaults."""
@@ -60,17 +136,10 @@ class Objective:
     """The nodes of its inputs other than a bias model and a teacher, by need."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         loss, given = parse_objective(self.name)
         object.__setattr__(self, "name", loss.name)
         object.__setattr__(self, "options", tuple(loss.changed(given | dict(self.options)).items()))
-        if self.distillation is not None and not 0.0 < self.distillation <= 1.0:
-            raise UserError(
-                f"distillation {self.distillation:g} is out of range", "it is a share of the loss: above 0, at most 1"
-            )
-        if not 0.0 < self.temperature <= HOTTEST:
-            raise UserError(
-                f"temperature {self.temperature:g} is out of range", f"give a number above 0, at most {HOTTEST:g}"
-            )
         for name in (*self.needs, *self.nodes):
             what = NEEDS[choose("need", name, NEEDS)].what
             needed = name in self.needs and what is not None
@@ -130,3 +199,12 @@ def Distilled(objective: Objective, teacher: ModelNode, share: float = 0.5, temp
     if own is not None and own != answers_of(teacher):
         raise UserError(f"objective '{objective.name}' has a teacher already", "distil from the same one")
     return dataclasses.replace(objective, teacher=answers_of(teacher), distillation=share, temperature=temperature)
+
+
+def make_objective(text: str, sources: ObjectiveSources) -> Objective:
+    """The objective that `text` names, with a node for each of its needs: `poe`, `jtt:upweight=20`."""
+    registered, options = parse_objective(text)
+    loss = registered.make(options)
+    made = {need: NEEDS[need].node(sources, loss) for need in registered.needs if NEEDS[need].what is not None}
+    bias, teacher = made.pop("bias", None), made.pop("teacher", None)
+    return Objective(registered.name, bias, teacher, options=tuple(options.items()), inputs=tuple(made.items()))  # type: ignore[arg-type]

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
-from srnet.core.errors import UserError, choose
+from srnet.config.values import Count
+from srnet.core.errors import UserError
 from srnet.experiment.nodes.base import Node, load_task
-from srnet.experiment.nodes.models import ModelNode
+from srnet.experiment.nodes.models import ModelNode, shared_backbone
 from srnet.experiment.nodes.objectives import CE, Objective
-from srnet.models.backbones import load_backbone
+from srnet.masks.mask import Mask
 from srnet.pruners.base import Pruner
 from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.base import TrainingData
+from srnet.training.method import Method, SnapshotsAtSteps
 from srnet.training.settings import TrainingSettings
 
 
@@ -27,16 +29,20 @@ class Training(ModelNode):
     data: TrainingData = "id"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         # predictions are matched by position, so those for another task would be meaningless
         if any(node.task_spec != self.task_spec for node in self.objective.nodes.values()):
             raise UserError(f"objective '{self.objective.label}' learns from another task than {self.task_spec.name}")
-        choose("training data", self.data, ("id", "id+ood"))
         self.objective.check_data(self.data)
 
     def check(self) -> None:
         task = load_task(self.task_spec)
         task.training_data(self.data)
         self.objective.check(task)
+
+    def method(self, mask: Mask | None) -> Method:
+        """What acts during the training of a parent with this mask."""
+        raise NotImplementedError
 
     def check_no_patience(self) -> None:
         """Only plain fine-tuning may stop early: a mask reaches its sparsity only at the end."""
@@ -93,6 +99,9 @@ class FineTune(Training):
     def fine_tuned(self) -> bool:
         return True
 
+    def method(self, mask: Mask | None) -> Method:
+        return Method(mask)
+
     @property
     def formula(self) -> str:
         until = "^auto" if self.training.patience is not None else ""
@@ -115,14 +124,17 @@ class Trajectory(Training):
     parent: ModelNode
     objective: Objective
     training: TrainingSettings
-    steps: tuple[int, ...]
+    steps: tuple[Count, ...]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.steps or min(self.steps) < 1:
-            raise UserError(f"steps of a fine-tuning start at 1, not {list(self.steps)}")
+        if not self.steps:
+            raise UserError("a trajectory keeps at least one step")
         self.check_no_patience()
         self.check_no_scores()
+
+    def method(self, mask: Mask | None) -> Method:
+        return SnapshotsAtSteps(self.steps)
 
     @property
     def planned_steps(self) -> int:
@@ -145,6 +157,7 @@ class Moment(ModelNode):
     step: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.step not in self.trajectory.steps:
             raise UserError(f"step {self.step} was not kept", f"kept: {list(self.trajectory.steps)}")
 
@@ -164,8 +177,17 @@ class Moment(ModelNode):
         return f"step {self.step} of {self.trajectory.label}"
 
 
+class _Pruning(Training):
+    """A training with a pruner."""
+
+    pruner: Pruner
+
+    def method(self, mask: Mask | None) -> Method:
+        return self.pruner.method(fine_tuned=self.parent.fine_tuned, eval_every=self.training.eval_every)
+
+
 @dataclass(frozen=True)
-class PruneRun(Training):
+class PruneRun(_Pruning):
     """One run of a method that yields every sparsity level; `Prune` selects one."""
 
     holds_several_models: ClassVar[bool] = True
@@ -185,7 +207,7 @@ class PruneRun(Training):
 
 
 @dataclass(frozen=True)
-class Prune(Training):
+class Prune(_Pruning):
     """P_L^p(f): find a mask."""
 
     parent: ModelNode
@@ -212,9 +234,9 @@ class Prune(Training):
             self.pruner.check_model(self.raw_model())
 
     def raw_model(self) -> Any:
-        """The model before any training, which has the shapes that a budget counts."""
+        """The model before any training, which has the shapes that a budget counts. Nothing may change it."""
         raw = self.pretrained
-        return load_backbone(raw.backbone, load_task(raw.task).labels, raw.seed, raw.head).model
+        return shared_backbone(raw.backbone, load_task(raw.task).labels, raw.head).model
 
     @property
     def trains(self) -> bool:

@@ -13,10 +13,12 @@ import yaml
 
 from srnet.core.files import read_bytes, write_text
 from srnet.core.sealed import README
+from srnet.core.tables import Table
+from srnet.evaluation import MIN_SEEDS
 from srnet.evaluation.significance import Interval, Spread
-from srnet.evaluation.verdict import MIN_SEEDS, Verdict, seeds_in_words
+from srnet.evaluation.verdict import Verdict, seeds_in_words
 from srnet.models.checkpoints import SHIPPED
-from srnet.models.exported import Exported, is_exported
+from srnet.models.exported import EXPORT, Exported
 
 if TYPE_CHECKING:
     from srnet.models.subnetwork import Subnetwork
@@ -60,7 +62,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class About:
-    """What is known about a model that leaves."""
+    """What is known about a model that is exported."""
 
     task: str = ""
     shortcut: str = ""
@@ -88,7 +90,7 @@ def write_card(folder: Path, subnetwork: Subnetwork, about: About, format: str, 
 
 
 def card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> str:
-    title = f"{public_name(subnetwork.backbone)} on {about.task}" if about.task else public_name(subnetwork.backbone)
+    title = f"{_public_name(subnetwork.backbone)} on {about.task}" if about.task else _public_name(subnetwork.backbone)
     header = yaml.safe_dump(metadata(title, subnetwork, about, format), sort_keys=False, allow_unicode=True)
     parts = [f"---\n{header}---\n", f"# {title}\n", _what(subnetwork, about, format), _scores(about)]
     parts += ["## The shortcut\n", SHORTCUTS.get(about.shortcut, "No shortcut is on record for this model."), ""]
@@ -98,15 +100,23 @@ def card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> s
 
 
 def scores_of_folder(folder: Path) -> dict[str, float]:
-    """What is known of an exported model, by data and metric: measured on its graph, or else named on its card."""
-    own = scores_of_graph(folder)
-    rounded = is_exported(folder) and Exported.read(folder).more.get("int8")
-    return own if own or rounded else scores_on_card(folder)  # a card without own scores has those from before rounding
+    """The scores of an exported model, by data and metric: measured on its graph, or else named on its card."""
+    measured = _measured(folder)
+    own = _numbers(measured.get(SCORES))
+    # a card without own scores has those from before rounding
+    return own if own or measured.get("int8") else scores_on_card(folder)
 
 
 def scores_of_graph(folder: Path) -> dict[str, float]:
-    """What the export measured on an ONNX graph; nothing for other folders."""
-    own = Exported.read(folder).more.get(SCORES) if is_exported(folder) else None
+    """The scores that the export measured on an ONNX graph; none for other folders."""
+    return _numbers(_measured(folder).get(SCORES))
+
+
+def _measured(folder: Path) -> dict[str, Any]:
+    return Exported.read(folder).more if EXPORT.is_in(folder) else {}
+
+
+def _numbers(own: object) -> dict[str, float]:
     numbers = own.items() if isinstance(own, dict) else ()
     return {name: value for name, value in numbers if isinstance(value, int | float) and math.isfinite(value)}
 
@@ -163,7 +173,7 @@ def _result(scored: Scored, about: About) -> dict[str, Any]:
     return {"task": {"type": "text-classification"}, "dataset": dataset, "metrics": [metric]}
 
 
-def public_name(backbone: str) -> str:
+def _public_name(backbone: str) -> str:
     """A path of this machine says nothing to others."""
     return backbone if _HUB_NAME.fullmatch(backbone) else Path(backbone).name or "a local model"
 
@@ -180,7 +190,7 @@ def _what(subnetwork: Subnetwork, about: About, format: str) -> str:
         else f"{100 * mask.sparsity:.2f} % of {mask.total:,} weights in {len(mask)} matrices, counted on the mask"
     )
     facts = {
-        "Backbone": f"{public_name(subnetwork.backbone)} (sha256 {subnetwork.backbone_sha256[:16]})",
+        "Backbone": f"{_public_name(subnetwork.backbone)} (sha256 {subnetwork.backbone_sha256[:16]})",
         "Task": about.task or "not on record",
         "Labels": ", ".join(subnetwork.labels),
         "Sparsity": sparsity,
@@ -194,20 +204,20 @@ def _what(subnetwork: Subnetwork, about: About, format: str) -> str:
 def _scores(about: About) -> str:
     if not about.scores:
         return "## Scores\n\nNone are on record for this model.\n"
-    seeds = about.scores[0].score.seeds
     measured = any(each.own is not None for each in about.scores)
     before = " before rounding" if measured else ""
-    heading = ["split", "kind", about.metric + before, "minus the full model [95 %]", "constant answer"]
-    rows = [heading + ["this folder"] * measured, ["---"] * (len(heading) + measured)]
+    columns = ["split", "kind", about.metric + before, "minus the full model [95 %]", "constant answer"]
+    rows = []
     for each in about.scores:
         row = [each.split, each.kind, str(each.score), str(each.gain or ""), _rounded(each.constant)]
         rows.append(row + [_rounded(each.own)] * measured)
-    lines = [f"| {' | '.join(row)} |" for row in rows]
+    lines = [Table(columns + ["this folder"] * measured, rows).markdown()]
     if measured:
-        lines += ["", "All but the last column are from before rounding, and so is a verdict."]
-    doubtful = ", ".join(each.split for each in about.scores if each.is_doubtful)
-    warning = ["", f"Warning: better than the full model on {doubtful}, but no better than a constant answer."]
-    return "\n".join(["## Scores\n", *lines, "", *_how_sure(seeds, about.verdict), *(warning if doubtful else []), ""])
+        lines.append("All but the last column are from before rounding, and so is a verdict.")
+    lines += _how_sure(about.scores[0].score.seeds, about.verdict)
+    if doubtful := ", ".join(each.split for each in about.scores if each.is_doubtful):
+        lines.append(f"Warning: better than the full model on {doubtful}, but no better than a constant answer.")
+    return "\n\n".join(["## Scores", *lines]) + "\n"
 
 
 def _rounded(score: float | None) -> str:
@@ -218,9 +228,9 @@ def _how_sure(seeds: int, verdict: Verdict | None) -> Sequence[str]:
     if seeds < MIN_SEEDS:
         return [f"From {seeds_in_words(seeds)}: how much scores vary between seeds is not known, so no verdict."]
     lines = [f"Mean ± standard deviation of {seeds} seeds. This folder holds the model of one of them."]
-    return lines if verdict is None else [*lines, "", f"Verdict: {verdict}."]
+    return lines if verdict is None else [*lines, f"Verdict: {verdict}."]
 
 
 def _untested(about: About) -> Sequence[str]:
-    kinds: Mapping[str, int] = {each.kind: 1 for each in about.scores}
-    return NOT_TESTED if "OOD" in kinds else ("Data out of distribution.", *NOT_TESTED)
+    ood = any(each.kind == "OOD" for each in about.scores)
+    return NOT_TESTED if ood else ("Data out of distribution.", *NOT_TESTED)

@@ -8,32 +8,40 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from srnet.core.arrays import finite_logits
-from srnet.core.errors import UserError, reason
+from srnet.core.errors import UserError
 from srnet.core.files import new_folder, write_text
-from srnet.core.lazy import nn, no_grad, torch
-from srnet.core.network import disable_telemetry
+from srnet.core.lazy import nn, no_grad, torch, transformers
 from srnet.evaluation.metrics import measure
 from srnet.masks.granularity import Granularity
 from srnet.masks.units import FAMILIES
 from srnet.models.backbones import LoadedBackbone
-from srnet.models.exported import TOKENIZER
+from srnet.models.exported import TOKENIZER, Exported
 from srnet.models.formats.base import Format, Source, register
 from srnet.models.formats.card import SCORES, score_name, write_card
-from srnet.models.formats.graphs import Graph, graph_logits
+from srnet.models.formats.graphs import (
+    GRAPH,
+    GraphModel,
+    check_width,
+    graph_logits,
+    import_onnxruntime,
+    open_graph,
+    read_backend,
+    require_onnx,
+)
 from srnet.models.formats.subnetwork import sample_of
+from srnet.models.model import OpenModel
 
-GRAPH = "model.onnx"
 OPSET = 17
 """The first with layer normalisation as one operator."""
 CLOSE = 1e-3
 """Logits of a float32 graph that are further from the model's, relative to the largest, are a fault of the export."""
-INSTALL = 'pip install "srnet[onnx]"'
 LOAD = """
 import json, os
 
@@ -55,6 +63,7 @@ class Onnx(Format):
     """A graph that onnxruntime and tokenizers run without torch and srnet, any batch and length; units are shrunk."""
 
     name = "onnx"
+    kind = "onnx"
     int8: bool = False
     """Quantise the matrices to 8 bits (dynamic quantisation), and say what that changes."""
 
@@ -63,7 +72,7 @@ class Onnx(Format):
 
     def write(self, source: Source, out: Path) -> list[str]:
         require_onnx()
-        base = source.base()
+        base = source.base
         model: Any = source.subnetwork.model(base)
         if model.config.model_type in FAMILIES:
             from srnet.masks.shrink import shrink
@@ -74,9 +83,19 @@ class Onnx(Format):
             remarks, scores = self._write_graph(source, base, model, staging)
             about = source.about.with_remarks(remarks).with_own_scores(scores if self.int8 else {})
             facts = {"int8": self.int8, SCORES: scores, "before_second_text": _before_second(base.tokenizer)}
-            replace(source.exported("onnx", base), more=facts).seal(staging)
+            replace(source.exported(self.kind), more=facts).seal(staging)
             write_card(staging, source.subnetwork, about, self.name, LOAD)
         return remarks
+
+    @classmethod
+    def read(cls, folder: Path) -> OpenModel:
+        exported = Exported.read(folder)
+        return GraphModel(
+            **exported.known(folder),
+            load_tokenizer=partial(_load_tokenizer, folder, exported),
+            graph=check_width(open_graph(folder / GRAPH), exported.labels),
+            count_words=lambda: read_backend(folder).get_vocab_size(),
+        )
 
     def _write_graph(
         self, source: Source, base: LoadedBackbone, model: Any, folder: Path
@@ -97,24 +116,6 @@ class Onnx(Format):
         else:
             remarks += [f"{name}: {score:.1f}" for name, score in before.items()]
         return [*remarks, f"{GRAPH} has {graph.stat().st_size / 1e6:.1f} MB"], scores
-
-
-def import_onnxruntime() -> Any:
-    """onnxruntime without its telemetry, which writes a device id and looks up a host from the import on."""
-    disable_telemetry()
-    import onnxruntime
-
-    onnxruntime.disable_telemetry_events()  # it may have been imported before
-    return onnxruntime
-
-
-def require_onnx() -> None:
-    try:
-        import onnx  # noqa: F401
-
-        import_onnxruntime()
-    except ImportError as error:
-        raise UserError(f"ONNX needs packages that are not installed ({error.name or error})", INSTALL) from error
 
 
 # --- the graph -----------------------------------------------------------------------------------------------------
@@ -203,6 +204,15 @@ def _write_tokenizer(path: Path, base: LoadedBackbone, max_length: int) -> None:
     write_text(path, tokenizer.to_str())
 
 
+def _load_tokenizer(folder: Path, exported: Exported) -> Any:
+    backend = read_backend(folder)
+    pad_token = (backend.padding or {}).get("pad_token")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, pad_token=pad_token)
+    tokenizer.name_or_path = str(folder)  # for messages: one that is made from tokenizer.json alone has no name
+    tokenizer.model_input_names = list(exported.inputs)
+    return tokenizer
+
+
 def _before_second(tokenizer: Any) -> str:
     """What stands before the second text of a pair: a new line where the tokenizer marks no beginning."""
     from srnet.training.data import separates
@@ -245,25 +255,6 @@ def _checked(difference: float, expected: list[np.ndarray]) -> str:
     if not difference <= CLOSE * max(1.0, *(float(np.abs(each).max()) for each in expected)):
         raise UserError(f"the ONNX graph is another model: its {_in_words(difference)}", "choose another format")
     return _in_words(difference)
-
-
-def open_graph(graph: Path) -> Graph:
-    """With as many threads as torch has."""
-    try:
-        onnxruntime = import_onnxruntime()
-    except ImportError as error:
-        raise UserError(f"{graph} needs onnxruntime, which is not installed", INSTALL) from error
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 4  # an error is an exception; at level 3 it is also printed
-    # idle threads of a session otherwise spin and take the cores from other models in this process
-    options.add_session_config_entry("session.force_spinning_stop", "1")
-    options.add_session_config_entry("session.load_model_format", "ONNX")  # never onnxruntime's own format
-    try:
-        session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's exceptions have no common base
-        raise UserError(f"{graph} cannot be read as an ONNX model ({reason(error)})", "restore the file") from error
-    return Graph.of(graph, session)
 
 
 def _scores(graph: Path, source: Source, base: LoadedBackbone) -> dict[str, float]:

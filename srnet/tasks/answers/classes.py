@@ -24,17 +24,17 @@ def confusion(predictions: np.ndarray, labels: np.ndarray, classes: int | None =
     return np.bincount(labels * size + predictions, minlength=size * size).reshape(size, size)
 
 
-def accuracy_of(counts: np.ndarray) -> np.ndarray:
+def _accuracy_of(counts: np.ndarray) -> np.ndarray:
     return np.asarray(np.trace(counts, axis1=-2, axis2=-1) / counts.sum(axis=(-2, -1)))
 
 
-def weighted_f1_of(counts: np.ndarray) -> np.ndarray:
+def _weighted_f1_of(counts: np.ndarray) -> np.ndarray:
     """The mean F1 of the classes, weighted by their number of examples. A class without any has F1 0."""
     true = counts.sum(axis=-1)
     return np.asarray((_f1_by_class(counts) * true).sum(axis=-1) / true.sum(axis=-1))
 
 
-def positive_f1_of(counts: np.ndarray) -> np.ndarray:
+def _positive_f1_of(counts: np.ndarray) -> np.ndarray:
     """The F1 of class 1, which GLUE reports for two classes; 0 where it is neither true nor predicted."""
     return np.asarray(_f1_by_class(counts)[..., 1])
 
@@ -45,7 +45,7 @@ def _f1_by_class(counts: np.ndarray) -> np.ndarray:
     return np.asarray(2.0 * right / np.maximum(true + predicted, 1e-12))
 
 
-def matthews_of(counts: np.ndarray) -> np.ndarray:
+def _matthews_of(counts: np.ndarray) -> np.ndarray:
     """Matthews' correlation of true and predicted class, for any number of classes; 0 where one is constant."""
     counts = counts.astype(np.float64)
     total, right = counts.sum(axis=(-2, -1)), np.trace(counts, axis1=-2, axis2=-1)
@@ -55,10 +55,10 @@ def matthews_of(counts: np.ndarray) -> np.ndarray:
 
 
 OF_COUNTS: dict[str, OfCounts] = {
-    "accuracy": accuracy_of,
-    "f1": weighted_f1_of,
-    "matthews": matthews_of,
-    "positive_f1": positive_f1_of,
+    "accuracy": _accuracy_of,
+    "f1": _weighted_f1_of,
+    "matthews": _matthews_of,
+    "positive_f1": _positive_f1_of,
 }
 
 
@@ -81,7 +81,7 @@ def _tables(labels: np.ndarray, answers: np.ndarray, classes: int) -> np.ndarray
 # --- the kind ------------------------------------------------------------------------------------------------------
 
 
-class Classes(AnswerKind):
+class _Classes(AnswerKind):
     name, plural = "class", "classes"
     metrics: ClassVar = {name: _measure(name) for name in OF_COUNTS}
     has_classes = True
@@ -125,4 +125,4 @@ class Classes(AnswerKind):
         return np.full_like(labels, np.bincount(labels).argmax())
 
 
-CLASSES = register(Classes())
+CLASSES = register(_Classes())

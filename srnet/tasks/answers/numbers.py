@@ -21,7 +21,7 @@ _NEARLY_CONSTANT = 1e-12
 """A variance below this share of the mean square is a rounding error."""
 
 
-def moments(predictions: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _moments(predictions: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """One row per example. Correlations are invariant to location and scale, so both sides are standardised."""
     return _products(_standardised(predictions), _standardised(labels))
 
@@ -44,7 +44,7 @@ def _numbers(values: np.ndarray) -> np.ndarray:
     return finite_logits(np.asarray(values, dtype=np.float64))
 
 
-def pearson_of(sums: np.ndarray) -> np.ndarray:
+def _pearson_of(sums: np.ndarray) -> np.ndarray:
     """The correlation, from the moments; 0 where one side is constant."""
     means = np.asarray(sums, dtype=np.float64) / sums[..., :1]
     x, y, xx, yy, xy = np.moveaxis(means[..., 1:], -1, 0)
@@ -66,7 +66,7 @@ def spearman_of(predictions: np.ndarray, labels: np.ndarray, drawn: np.ndarray) 
     drawn = np.asarray(drawn, dtype=np.float64)
     middle = (drawn.sum(axis=1, keepdims=True) + 1.0) / 2.0
     x, y = (_ranks(_numbers(values), drawn) / middle - 1.0 for values in (predictions, labels))
-    return pearson_of(np.einsum("re,rem->rm", drawn, _products(x, y)))
+    return _pearson_of(np.einsum("re,rem->rm", drawn, _products(x, y)))
 
 
 def _ranks(values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
@@ -80,11 +80,11 @@ def _ranks(values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 
 
 def _pearson(answers: np.ndarray, labels: np.ndarray) -> float:
-    return float(pearson_of(moments(answers, labels).sum(axis=0)))
+    return float(_pearson_of(_moments(answers, labels).sum(axis=0)))
 
 
 def _judge_pearson(models: Sequence[np.ndarray], labels: np.ndarray) -> Judge:
-    return judge_sums([moments(model, labels) for model in models], pearson_of)
+    return judge_sums([_moments(model, labels) for model in models], _pearson_of)
 
 
 def _spearman(answers: np.ndarray, labels: np.ndarray) -> float:
@@ -99,7 +99,7 @@ def _judge_spearman(models: Sequence[np.ndarray], labels: np.ndarray) -> Judge:
 # --- the kind ------------------------------------------------------------------------------------------------------
 
 
-class Numbers(AnswerKind):
+class _Numbers(AnswerKind):
     name, plural = "score", "scores"
     metrics: ClassVar = {"pearson": Measure(_pearson, _judge_pearson), "spearman": Measure(_spearman, _judge_spearman)}
     outputs = ("score",)
@@ -132,4 +132,4 @@ class Numbers(AnswerKind):
         return np.asarray(logits[:, 0])
 
 
-NUMBERS = register(Numbers())
+NUMBERS = register(_Numbers())

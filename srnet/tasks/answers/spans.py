@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -52,13 +52,8 @@ class SpanSplit(Split):
         """Normalised once, because a training run scores many times."""
         return tuple(tuple(dict.fromkeys(map(normalised, texts))) for texts in self.references)
 
-    def sample(self, size: int) -> SpanSplit:
-        return self.take(self.shuffled_rows(0, size))
-
-    def take(self, rows: np.ndarray) -> SpanSplit:
-        taken = super().take(rows)
-        assert isinstance(taken, SpanSplit), "a split that is taken from keeps its class"
-        return replace(taken, references=tuple(self.references[row] for row in rows))
+    def take(self, rows: np.ndarray) -> Self:
+        return replace(super().take(rows), references=tuple(self.references[row] for row in rows))
 
     def answers(self, spans: np.ndarray) -> np.ndarray:
         """(n, 2) scores in 0..1, exact match and F1, of (n, 2) character spans; (0, 0) is the empty answer.
@@ -91,7 +86,7 @@ def _mean_of(column: int) -> Measure:
     return Measure(lambda answers, labels: float(answers[:, column].mean()), judge)
 
 
-class Spans(AnswerKind):
+class _Spans(AnswerKind):
     """The model gives two logits per token, for the start and the end; the classes of the loss are positions.
 
     `decode` gets the characters of the best span instead of logits, see `srnet.training.spans`.
@@ -126,4 +121,4 @@ class Spans(AnswerKind):
         return split.answers(logits)
 
 
-SPANS = register(Spans())
+SPANS = register(_Spans())

@@ -2,117 +2,75 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import Annotated
 
-from srnet.config.fields import option
-from srnet.core.errors import UserError, check_ranges, choose
-from srnet.tasks.base import Metric, Shortcut, Task
-from srnet.tasks.splits import Example, Kind, Split
-from srnet.tasks.synthetic.evidence import Draw, Evidence
-from srnet.tasks.synthetic.families import (
-    INFERENCE_LABELS,
-    PARAPHRASE_LABELS,
-    VERIFICATION_LABELS,
-    inference_example,
-    paraphrase_example,
-    verification_example,
-)
+from srnet.config.fields import Described, option
+from srnet.config.values import NotNegative, OneOf, Range
+from srnet.core.errors import UserError
+from srnet.tasks.base import Shortcut, Task, register_task
+from srnet.tasks.splits import Split, SplitKind
+from srnet.tasks.synthetic.cues import Cues, Draw
+from srnet.tasks.synthetic.families import EMBEDDED_TASKS
 
-
-@dataclass(frozen=True)
-class _Family:
-    labels: tuple[str, ...]
-    write: Callable[[Random, str, Draw], Example]
-    metric: Metric
-    shortcut: Shortcut
-    noise: float
-    frequencies: tuple[float, float, float]
-    """With these defaults the best classifier without the cue loses, in expectation, at most 4 points ID and gains 20
-    to 35 OOD."""
-    words: tuple[str, ...]
-    """Label words, from the grammar's own vocabulary."""
-
-
-FAMILIES = {
-    "inference": _Family(
-        INFERENCE_LABELS, inference_example, "accuracy", "overlap", 0.06, (0.0, 1.0, 2.0), ("perhaps", "truly")
-    ),
-    "paraphrase": _Family(
-        PARAPHRASE_LABELS, paraphrase_example, "f1", "overlap", 0.06, (0.0, 1.0, 2.0), ("perhaps", "truly")
-    ),
-    "verification": _Family(
-        VERIFICATION_LABELS,
-        verification_example,
-        "accuracy",
-        "claim",
-        0.08,
-        (1.0, 1.0, 3.0),
-        ("truly", "allegedly", "perhaps"),
-    ),
-}
-GRADES = ("none", "weak", "strong")
-CHALLENGED = (0, 1)
+_GRADES = 3
+"""No cue, a weak one and a strong one."""
+_CHALLENGED = (0, 1)
 """The labels of the challenge sets: both of two; of three the decided ones, as in FEVER-Symmetric."""
+_Size = Annotated[int, Range(1, 10_000_000)]
+"""Examples of a split: they are held in memory."""
 
 
-MOST_EXAMPLES = 10_000_000
-"""Of a split: they are held in memory."""
-
-
+@register_task(names=EMBEDDED_TASKS)
 @dataclass(frozen=True)
-class SyntheticTask:
+class SyntheticTask(Described):
     """A task of the embedded benchmark; the same fields always give the same examples."""
 
-    name: str = option("inference", name="--task")
+    name: Annotated[str, OneOf(EMBEDDED_TASKS)] = option("inference", name="--task")
     """Task of the embedded benchmark: inference, paraphrase or verification."""
-    noise: float | None = None
+    noise: Annotated[float, Range(0, below=0.5)] | None = None
     """How often the relation between the texts is not that of the label. Default 0.06; 0.08 for verification."""
-    strengths: tuple[float, ...] = (0.0, 1.0, 4.0)
+    strengths: tuple[Annotated[float, Range(0, 20)], ...] = (0.0, 1.0, 4.0)
     """Log-odds with which no cue, a weak cue and a strong cue point at the label. The first is 0."""
-    frequencies: tuple[float, ...] | None = None
+    frequencies: tuple[NotNegative, ...] | None = None
     """How often there is no cue, a weak and a strong one, in any unit. Default 0,1,2; 1,1,3 for verification."""
-    train_size: int = 20_000
+    train_size: _Size = 20_000
     """Training examples."""
-    dev_size: int = 3_000
+    dev_size: _Size = 3_000
     """Examples of ID dev."""
-    ood_size: int = 2_000
+    ood_size: _Size = 2_000
     """Examples of each OOD set."""
     data_seed: int = 0
     """Seed of the examples."""
 
     def __post_init__(self) -> None:
-        choose("task", self.name, FAMILIES)
-        evidence = self.evidence
-        if not 0.0 <= evidence.noise < 0.5:
-            raise UserError(f"noise {evidence.noise:g} is out of range", "it is a share: 0 <= noise < 0.5")
-        if len(self.strengths) != len(GRADES) or self.strengths[0] or not all(0 <= s <= 20 for s in self.strengths):
-            raise UserError(f"strengths {list(self.strengths)}: give three from 0 to 20, the first of them 0")
-        often = evidence.frequencies
-        if len(often) != len(GRADES) or not all(0 <= f < math.inf for f in often) or not sum(often):
-            raise UserError(f"frequencies {list(often)}: give three, none negative and one above 0")
-        if often[0] and FAMILIES[self.name].shortcut == "overlap":
+        super().__post_init__()
+        if len(self.strengths) != _GRADES or self.strengths[0]:
+            raise UserError(f"strengths {list(self.strengths)}: give three, the first of them 0")
+        often = self.cues.frequencies
+        if len(often) != _GRADES or not sum(often):
+            raise UserError(f"frequencies {list(often)}: give three, one above 0")
+        if often[0] and EMBEDDED_TASKS[self.name].shortcut == "overlap":
             raise UserError(f"'{self.name}': two texts always share some number of words", "begin frequencies with 0")
-        check_ranges(self, dict.fromkeys(("train_size", "dev_size", "ood_size"), (1, MOST_EXAMPLES)))
 
     @property
     def shortcut(self) -> Shortcut:
-        return FAMILIES[self.name].shortcut
+        return EMBEDDED_TASKS[self.name].shortcut
 
     @property
-    def evidence(self) -> Evidence:
-        family = FAMILIES[self.name]
+    def cues(self) -> Cues:
+        family = EMBEDDED_TASKS[self.name]
         noise = family.noise if self.noise is None else self.noise
         frequencies = family.frequencies if self.frequencies is None else self.frequencies
-        return Evidence(len(family.labels), noise, self.strengths, frequencies, CHALLENGED)
+        return Cues(len(family.labels), noise, self.strengths, frequencies, _CHALLENGED)
 
     def load(self) -> Task:
-        family, evidence = FAMILIES[self.name], self.evidence
+        family, cues = EMBEDDED_TASKS[self.name], self.cues
         draws: dict[str, list[Draw]] = {}
 
-        def rows(split: str, kind: Kind, size: int, draw: Callable[[Random], Draw]) -> Split:
+        def rows(split: str, kind: SplitKind, size: int, draw: Callable[[Random], Draw]) -> Split:
             rng, examples = Random(f"{self.name}-{split}-{self.data_seed}"), []
             draws[split] = []
             for index in range(size):
@@ -125,13 +83,13 @@ class SyntheticTask:
             labels=family.labels,
             metric=family.metric,
             shortcut=family.shortcut,
-            train=rows("train", "ID", self.train_size, evidence.draw),
-            dev=rows("dev", "ID", self.dev_size, evidence.draw),
-            ood={"challenge": rows("challenge", "OOD", self.ood_size, evidence.draw_challenge)},
-            ood_train=rows("ood_train", "OOD", self.ood_size, evidence.draw_challenge),
+            train=rows("train", "ID", self.train_size, cues.draw),
+            dev=rows("dev", "ID", self.dev_size, cues.draw),
+            ood={"challenge": rows("challenge", "OOD", self.ood_size, cues.draw_challenge)},
+            ood_train=rows("ood_train", "OOD", self.ood_size, cues.draw_challenge),
             label_words=family.words,
             ideal={
                 name: {split: answers(draws[split]) for split in ("dev", "challenge")}
-                for name, answers in evidence.ideal_classifiers.items()
+                for name, answers in cues.ideal_classifiers.items()
             },
         )

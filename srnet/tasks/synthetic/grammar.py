@@ -1,4 +1,4 @@
-"""The words of the embedded benchmark.
+"""The grammar of the embedded benchmark: its words, and sentences with the facts that they assert.
 
 Every concept has two surface words that mean the same thing here, so that a sentence can be restated
 without sharing its words. Past tense and participle coincide for every transitive verb, so that the
@@ -75,7 +75,7 @@ def vocabulary() -> list[str]:
     return [*FUNCTION_WORDS, *(word for pair in pairs for word in pair), *PLACES, *TIMES, *openings]
 
 
-# --- sentences with the facts that they assert ---
+# --- sentences -----------------------------------------------------------------------------------------------------
 
 Words = list[str]
 Surface = dict[str, str]
@@ -121,7 +121,7 @@ _SYNONYMS = {pair[0]: pair for pair in PEOPLE + TRANSITIVE_VERBS + INTRANSITIVE_
 # --- choosing words ------------------------------------------------------------------------------------------------
 
 
-def draw_people(rng: Random, count: int) -> list[str]:
+def _draw_people(rng: Random, count: int) -> list[str]:
     return [pair[0] for pair in rng.sample(PEOPLE, count)]
 
 
@@ -132,7 +132,7 @@ def draw_verb(rng: Random, *, transitive: bool, contest: bool = False) -> str:
 
 
 def draw_event(rng: Random, *, contest: bool = False) -> Fact:
-    agent, patient = draw_people(rng, 2)
+    agent, patient = _draw_people(rng, 2)
     return Fact(agent, draw_verb(rng, transitive=True, contest=contest), patient)
 
 
@@ -164,21 +164,21 @@ def replace_concepts(rng: Random, fact: Fact, avoid: frozenset[str], count: int 
 # --- clauses -------------------------------------------------------------------------------------------------------
 
 
-def active(fact: Fact, w: Surface) -> Words:
+def _active(fact: Fact, w: Surface) -> Words:
     subject = ["the", w[fact.agent], w[fact.verb]]
     return subject if fact.patient is None else [*subject, "the", w[fact.patient]]
 
 
-def passive(fact: Fact, w: Surface) -> Words:
+def _passive(fact: Fact, w: Surface) -> Words:
     return ["the", w[_patient(fact)], "was", w[fact.verb], "by", "the", w[fact.agent]]
 
 
-def subject_cleft(fact: Fact, w: Surface) -> Words:
+def _subject_cleft(fact: Fact, w: Surface) -> Words:
     head = ["it", "was", "the", w[fact.agent], "who", w[fact.verb]]
     return head if fact.patient is None else [*head, "the", w[fact.patient]]
 
 
-def object_cleft(fact: Fact, w: Surface) -> Words:
+def _object_cleft(fact: Fact, w: Surface) -> Words:
     return ["it", "was", "the", w[_patient(fact)], "whom", "the", w[fact.agent], w[fact.verb]]
 
 
@@ -190,19 +190,19 @@ def _patient(fact: Fact) -> str:
 
 Form = Callable[[Fact, Surface], Words]
 FORMS: dict[str, Form] = {
-    "active": active,
-    "passive": passive,
-    "subject_cleft": subject_cleft,
-    "object_cleft": object_cleft,
+    "active": _active,
+    "passive": _passive,
+    "subject_cleft": _subject_cleft,
+    "object_cleft": _object_cleft,
 }
 
 
-def forms_for(fact: Fact) -> tuple[str, ...]:
+def _forms_for(fact: Fact) -> tuple[str, ...]:
     return ("active", "subject_cleft") if fact.patient is None else tuple(FORMS)
 
 
 def clause(rng: Random, fact: Fact, w: Surface) -> Words:
-    return FORMS[rng.choice(forms_for(fact))](fact, w)
+    return FORMS[rng.choice(_forms_for(fact))](fact, w)
 
 
 def adjunct(rng: Random) -> Words:
@@ -228,7 +228,7 @@ def _one_event(form: str) -> Callable[[Random], Sentence]:
 
 
 def _relative(rng: Random, *, subject: bool) -> Sentence:
-    a, b = draw_people(rng, 2)
+    a, b = _draw_people(rng, 2)
     verb, main = draw_verb(rng, transitive=True), draw_verb(rng, transitive=False)
     w = draw_surface(rng, (a, b, verb, main))
     if subject:
@@ -241,7 +241,7 @@ def _relative(rng: Random, *, subject: bool) -> Sentence:
 
 
 def _preposition(rng: Random) -> Sentence:
-    a, b = draw_people(rng, 2)
+    a, b = _draw_people(rng, 2)
     main = draw_verb(rng, transitive=False)
     w = draw_surface(rng, (a, b, main))
     words = ["the", w[a], "near", "the", w[b], w[main], *adjunct(rng)]
@@ -249,7 +249,7 @@ def _preposition(rng: Random) -> Sentence:
 
 
 def _conjunction(rng: Random) -> Sentence:
-    a, b = draw_people(rng, 2)
+    a, b = _draw_people(rng, 2)
     first, second = (pair[0] for pair in rng.sample(INTRANSITIVE_VERBS, 2))
     w = draw_surface(rng, (a, b, first, second))
     words = ["the", w[a], w[first], "and", "the", w[b], w[second], *adjunct(rng)]
@@ -258,7 +258,7 @@ def _conjunction(rng: Random) -> Sentence:
 
 def _conditional(rng: Random) -> Sentence:
     """`because` asserts both clauses, `if` asserts neither."""
-    a, b = draw_people(rng, 2)
+    a, b = _draw_people(rng, 2)
     first, second = (pair[0] for pair in rng.sample(INTRANSITIVE_VERBS, 2))
     w = draw_surface(rng, (a, b, first, second))
     link = rng.choice(("if", "because"))

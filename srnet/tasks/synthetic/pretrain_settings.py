@@ -3,49 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from srnet.config.fields import option
-from srnet.core.errors import UserError, check_ranges
+from srnet.config.fields import Described
+from srnet.config.values import BatchSize, Count, Range, Rate, Seed
+from srnet.core.errors import UserError
 
-_RANGES = {
-    "mlm_steps": (1, 1e9), "pair_steps": (1, 1e9), "compare_steps": (1, 1e9), "batch_size": (1, 2**16),
-    "pair_share": (0.0, 1.0), "mask_share": (0.01, 1.0), "learning_rate": (1e-12, 1e3), "compare_rate": (1e-12, 1e3),
-    "warmup": (1, 1e9), "hidden_size": (1, 8192), "layers": (1, 100), "heads": (1, 8192), "seed": (0, 2**32 - 1),
-}  # fmt: skip
+_Width = Annotated[int, Range(1, 8192)]
 
 
 @dataclass(frozen=True)
-class PretrainSettings:
+class PretrainSettings(Described):
     """The defaults are those of the shipped backbone."""
 
-    mlm_steps: int = option(7_000, least=1)
+    mlm_steps: Count = 7_000
     """Steps of the first phase: masked language modelling alone, until the roles are learned."""
-    pair_steps: int = option(2_000, least=1)
+    pair_steps: Count = 2_000
     """Steps of the second phase: most batches ask whether the second sentence restates the first."""
-    compare_steps: int = option(2_000, least=1)
+    compare_steps: Count = 2_000
     """Steps of the last phase: pairs that may differ in the roles alone, and how many words they share."""
-    pair_share: float = 0.7
+    pair_share: Annotated[float, Range(0, 1)] = 0.7
     """Share of such batches in the second and the last phase; the others are masked language modelling."""
-    batch_size: int = 64
+    batch_size: BatchSize = 64
     """Texts in a batch."""
-    learning_rate: float = 1e-3
+    learning_rate: Rate = 1e-3
     """Peak learning rate of the first two phases."""
-    compare_rate: float = 5e-4
+    compare_rate: Rate = 5e-4
     """Peak learning rate of the last phase."""
-    warmup: int = 200
+    warmup: Count = 200
     """Steps in which the learning rate of a phase rises to its peak."""
-    mask_share: float = 0.2
+    mask_share: Annotated[float, Range(0.01, 1)] = 0.2
     """Share of the tokens that are masked."""
-    hidden_size: int = 128
+    hidden_size: _Width = 128
     """Size of the hidden states."""
-    layers: int = option(3, least=1)
+    layers: Annotated[int, Range(1, 100)] = 3
     """Number of layers: 3 makes srnet-tiny, 4 srnet-small."""
-    heads: int = 4
+    heads: _Width = 4
     """Attention heads of a layer."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of weights and text."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, _RANGES)
+        super().__post_init__()
         if self.hidden_size % self.heads:
             raise UserError(f"hidden_size {self.hidden_size} cannot be divided by {self.heads} heads", "choose others")

@@ -18,8 +18,6 @@ import psutil
 
 POLL_SECONDS = 1.0
 """Ray's processes overwrite their environment some seconds after their start, and lose their parent at its end."""
-SETTLED_SECONDS = 5.0
-"""Age from which on a process is looked at once: between fork and exec it has the environment of its parent."""
 QUIET_SECONDS = 1.0
 """How long processes are looked for after the last one was found: one that was just being started appears late."""
 LIMIT_SECONDS = 30.0
@@ -27,27 +25,22 @@ LIMIT_SECONDS = 30.0
 
 
 class Processes:
-    """The processes with a mark in their environment, and their children."""
+    """The processes with a mark in their environment, and their children. They start after the guard."""
 
     def __init__(self, mark: str) -> None:
         self._name, _, self._value = mark.partition("=")
-        self._settled: set[int] = set()
+        self._started = psutil.Process().create_time()
         self._ours: dict[int, psutil.Process] = {}
 
     def look(self) -> None:
-        found = set(psutil.pids())
-        self._settled &= found
         self._ours = {pid: process for pid, process in self._ours.items() if process.is_running()}  # numbers are reused
-        for pid in sorted(found - self._settled - self._ours.keys()):
-            with suppress(psutil.Error):  # it has ended
-                self._look_at(psutil.Process(pid))
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):  # it has ended, or is of another user
+                if process.create_time() >= self._started and self._is_ours(process):
+                    self._ours[process.pid] = process
 
-    def _look_at(self, process: psutil.Process) -> None:
-        if time.time() - process.create_time() > SETTLED_SECONDS:
-            self._settled.add(process.pid)
-        with suppress(psutil.AccessDenied):  # of another user
-            if process.environ().get(self._name) == self._value or process.ppid() in self._ours:
-                self._ours[process.pid] = process
+    def _is_ours(self, process: psutil.Process) -> bool:
+        return process.environ().get(self._name) == self._value or process.ppid() in self._ours
 
     def kill(self) -> bool:
         """Whether one of them was alive."""

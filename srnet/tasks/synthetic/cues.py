@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-CE_OPTIMAL, DEBIASED = "theory: CE-optimal", "theory: ideal debiased"
+_CE_OPTIMAL, _DEBIASED = "theory: CE-optimal", "theory: ideal debiased"
 
 
 class Draw(NamedTuple):
@@ -37,7 +37,9 @@ class Draw(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Cues:
+    """How often relation and cue agree with the label, and how strong a cue is."""
+
     classes: int
     noise: float
     strengths: tuple[float, ...]
@@ -96,8 +98,8 @@ class Evidence:
             return int(self.posterior(relation, grade, towards).argmax())
 
         return {
-            CE_OPTIMAL: lambda draws: np.array([best(draw.relation, draw.grade, draw.towards) for draw in draws]),
-            DEBIASED: lambda draws: np.array([best(draw.relation, None, 0) for draw in draws]),
+            _CE_OPTIMAL: lambda draws: np.array([best(draw.relation, draw.grade, draw.towards) for draw in draws]),
+            _DEBIASED: lambda draws: np.array([best(draw.relation, None, 0) for draw in draws]),
         }
 
     def theory(self) -> dict[str, tuple[float, float]]:

@@ -1,4 +1,7 @@
-"""Mask files of the SRNet paper's code: a torch file with tensors of zeros and ones by name."""
+"""Masks that others have published, read with the backbone's own weights: a subnetwork like ours.
+
+Those of the SRNet paper's code are a torch file with tensors of zeros and ones by name; those of SMP are in `smp`.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +109,7 @@ def _times(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape)) or "one number"
 
 
-# --- masks that others have published, each with the backbone's own weights: a subnetwork like ours ---
+# --- the subnetwork of a mask ---------------------------------------------------------------------------------------
 
 IMPORTED = ("smp", "srnet-reference")
 """Formats that are read."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
 import signal
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import cycle
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -17,12 +17,11 @@ from typing import Any
 
 from srnet.core.device import VISIBLE
 from srnet.core.errors import UserError
-from srnet.core.processes import run_with_parent
+from srnet.core.processes import environment, run_with_parent
 from srnet.core.progress import Watch
-from srnet.experiment.engines.local import compute_once
-from srnet.experiment.engines.scheduler import Outcome
+from srnet.experiment.compute import Context, Outcome, compute_once
 from srnet.experiment.nodes.base import Node
-from srnet.experiment.store import Busy, Store
+from srnet.experiment.store import Store
 
 SPAWN = multiprocessing.get_context("spawn")  # after a fork torch may deadlock in its threads
 PROGRESS_SECONDS = 0.2
@@ -76,28 +75,33 @@ class _Worker:
         arguments = (__name__, serve.__name__, theirs, self.root, self.report_to, self.threads)
         name = f"srnet-worker-{self.index}"
         self._process = SPAWN.Process(target=run_with_parent, args=arguments, daemon=True, name=name)
-        with _environment(self.threads, self.gpu), _sigint_blocked():
+        with environment(self._variables), _sigint_blocked():
             self._process.start()
         theirs.close()  # so that the end of the process is the end of the pipe
 
+    @property
+    def _variables(self) -> dict[str, str]:
+        """The variables that a worker needs before it imports torch: its share of the cores, and its GPU."""
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(self.threads))
+        return threads if self.gpu is None else {**threads, VISIBLE: self.gpu}
+
     def read(self) -> list[Outcome]:
-        """Handle one message; return the outcome if it is one."""
+        """Handle one message: an outcome, which is returned, a line for the user, or the progress."""
         node = self.node
         assert node is not None
         try:
-            kind, content = self.connection.recv()
+            message = self.connection.recv()
         except (EOFError, OSError):
             self._process.join()
+            message = Outcome(node, "died")
+        if isinstance(message, Outcome):
             self.node = None
-            return [Outcome(node, "died")]
-        if kind == "progress":
-            self._watch(*content)
-            return []
-        if kind == "waiting":
-            self._say(content)
-            return []
-        self.node = None
-        return [Outcome(node, kind, content)]
+            return [message]
+        if isinstance(message, str):
+            self._say(message)
+        else:
+            self._watch(*message)
+        return []
 
     def stop(self) -> None:
         if self._process is None:
@@ -109,24 +113,6 @@ class _Worker:
         self._process.terminate()
         self._process.join()
         self.connection.close()
-
-
-@contextlib.contextmanager
-def _environment(threads: int, gpu: str | None) -> Iterator[None]:
-    """Set variables that a worker needs before it imports torch: its share of the cores, and its GPU."""
-    chosen = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    if gpu is not None:
-        chosen[VISIBLE] = gpu
-    before = {name: os.environ.get(name) for name in chosen}
-    os.environ.update(chosen)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 @contextlib.contextmanager
@@ -160,34 +146,27 @@ def serve(connection: Connection, root: Path, report_to: tuple[str, ...], thread
         if message is None:
             return
         node, may_wait = message
-        connection.send(_attempt(node, may_wait, store, report_to, connection))
+        connection.send(_compute(node, may_wait, store, report_to, connection))
 
 
-def _attempt(
-    node: Node, may_wait: bool, store: Store, report_to: tuple[str, ...], connection: Connection
-) -> tuple[str, Any]:
+def _compute(node: Node, may_wait: bool, store: Store, report_to: tuple[str, ...], connection: Connection) -> Outcome:
     last = 0.0
 
     def watch(done: int, total: int, figures: dict[str, float]) -> None:
         nonlocal last
         if time.monotonic() - last > PROGRESS_SECONDS:
             last = time.monotonic()
-            connection.send(("progress", (done, total, figures)))
+            connection.send((done, total, figures))
 
     def waiting() -> None:
-        connection.send(("waiting", f"waiting for another process that computes {node.key}"))
+        connection.send(f"waiting for another process that computes {node.key}")
 
-    return attempt(lambda: compute_once(node, store, report_to, watch, waiting, wait=may_wait))
+    return picklable(compute_once(node, Context(store, report_to, watch), waiting, wait=may_wait))
 
 
-def attempt(action: Callable[[], None]) -> tuple[str, BaseException | None]:
-    """Status and error of a computation, in a form that can be pickled."""
-    try:
-        action()
-    except Busy:
-        return "busy", None
-    except UserError as error:
-        return "failed", error
-    except Exception as error:
-        return "failed", RuntimeError(f"{error!r}\n{traceback.format_exc()}")
-    return "done", None
+def picklable(outcome: Outcome) -> Outcome:
+    """The outcome with an error that can be sent to another process."""
+    error = outcome.error
+    if error is None or isinstance(error, UserError):
+        return outcome
+    return replace(outcome, error=RuntimeError(f"{error!r}\n{''.join(traceback.format_exception(error))}"))

@@ -1,1 +1,0 @@
-"""Executors: this process, a pool of processes, Ray. One scheduler for all of them."""
