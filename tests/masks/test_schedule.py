@@ -42,14 +42,14 @@ def test_it_only_rises_and_a_fixed_one_stays() -> None:
 @pytest.mark.parametrize(
     ("initial", "final", "ramp", "begin", "named"),
     [
-        (0.9, 0.7, 0.7, 0.0, "initial sparsity 0.9"),
-        (-0.1, 0.5, 0.7, 0.0, "sparsity -0.1"),
-        (0.5, 1.0, 0.7, 0.0, "sparsity 1"),
-        (0.5, 0.7, 0.0, 0.0, "ramp 0"),
-        (0.5, 0.7, 1.1, 0.0, "ramp 1.1"),
-        (0.0, 0.5, 0.7, -0.1, "begin -0.1"),
-        (0.0, 0.5, 0.7, 0.7, "begin 0.7"),
-        (0.0, 0.5, 1.0, 1.0, "begin 1"),
+        (0.9, 0.7, 0.7, 0.0, "initial"),
+        (-0.1, 0.5, 0.7, 0.0, "initial"),
+        (0.5, 1.0, 0.7, 0.0, "final"),
+        (0.5, 0.7, 0.0, 0.0, "ramp"),
+        (0.5, 0.7, 1.1, 0.0, "ramp"),
+        (0.0, 0.5, 0.7, -0.1, "begin"),
+        (0.0, 0.5, 0.7, 0.7, "begin"),
+        (0.0, 0.5, 1.0, 1.0, "begin"),
     ],
 )
 def test_nonsense_is_refused(initial: float, final: float, ramp: float, begin: float, named: str) -> None:
