@@ -181,9 +181,8 @@ class UnitMask(nn.Module):
         self.register_buffer("unit_of", unit_of)
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
-        gates = self.units(torch.ones_like(self.units.scores)).to(weight.dtype)
-        masked: torch.Tensor = weight * gates[self.unit_of].unsqueeze(1 - self.dim)
-        return masked
+        gates: torch.Tensor = self.units(torch.ones_like(self.units.scores)).to(weight.dtype)
+        return weight * gates[self.unit_of].unsqueeze(1 - self.dim)
 
 
 class GateMask(_Scores):
