@@ -25,8 +25,7 @@ from srnet.core.sealed import Manifest, check_files
 from srnet.masks.mask import Mask
 from srnet.models.backbones import LoadedBackbone, load_backbone
 from srnet.models.heads import Head
-from srnet.models.subnetwork import Subnetwork
-from srnet.models.subnetwork_files import ALL, FILES, SUBNETWORK, Index, stored_entries
+from srnet.models.subnetwork import ALL, FILES, SUBNETWORK, Index, Subnetwork, stored_entries
 
 
 def _are_tasks(value: object) -> bool:

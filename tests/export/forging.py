@@ -10,7 +10,7 @@ from fuzz.valid import facts_of, seal
 
 from srnet.models.bank import BANK
 from srnet.models.exported import EXPORT
-from srnet.models.subnetwork_files import SUBNETWORK
+from srnet.models.subnetwork import SUBNETWORK
 
 MISSING = "missing"
 

@@ -95,7 +95,7 @@ def test_mistakes_are_named(name: str, content: str, named: tuple[str, ...], tmp
         ({"leaks": "some"}, ("'some'",)),
         ({"bad_rows": "mend"}, ("'mend'",)),
         ({"rows": (("gone", 5),)}, ("'gone'",)),
-        ({"rows": (("dev", 0),)}, ("0 rows", "'dev'")),
+        ({"rows": (("dev", 0),)}, ("rows: dev", "0")),
         ({"spellings": (("1", "maybe"),)}, ("'1'", "'maybe'", "no, yes")),
         ({"ood": (("dev", "x.csv"),)}, ("'dev'",)),
         ({"ood": (("ood_train", "x.csv"),)}, ("'ood_train'",)),
