@@ -23,8 +23,8 @@ from srnet.masks.granularity import groups_of
 from srnet.masks.shrink import shrink
 from srnet.masks.targets import LAYERS
 from srnet.masks.units import blocks_of
-from srnet.models.formats.graphs import GRAPH, GraphModel, open_graph
-from srnet.models.formats.onnx import _quantise, _write_graph
+from srnet.models.formats.graphs import GRAPH, GraphModel, open_graph, quantise
+from srnet.models.formats.onnx import _write_graph
 from srnet.models.model import OpenModel, in_memory
 from srnet.timing.measuring import _time_models
 from srnet.timing.pace import Pace
@@ -62,7 +62,7 @@ def models(folder: Path) -> dict[str, OpenModel]:
             place.mkdir()
             _write_graph(model, batch, place / GRAPH)
             if kind:
-                _quantise(place / GRAPH)
+                quantise(place / GRAPH)
             found[f"{name}{kind}, onnxruntime"] = GraphModel(
                 name=name,
                 kind="onnx",

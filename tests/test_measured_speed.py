@@ -38,14 +38,7 @@ from srnet.models.model import in_memory
 from srnet.models.open import open_model
 from srnet.pruners.magnitude import OneShot
 from srnet.tasks.synthetic import SyntheticTask
-from srnet.timing.measuring import (
-    Measured,
-    Timing,
-    _time_models,
-    _timing,
-    interleaved,
-    speed_against_scores,
-)
+from srnet.timing.measuring import Measured, Timing, _time_models, _timing, interleaved, speed_against_scores
 from srnet.timing.pace import Pace
 
 QUICK = Pace(rounds=2, lengths=(8, 16), batch=2, memory=False, threads=1)

@@ -160,7 +160,7 @@ def test_onnxruntime_gets_no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
 ONE_PLACE = {
     "from_pretrained": "checkpoints.py",
     "load_dataset": "reading.py",
-    "onnxruntime": "onnx.py",
+    "onnxruntime": "graphs.py",
     "ray": "ray.py",
 }
 """Calls and imports that need care, and the one file of srnet that has them."""

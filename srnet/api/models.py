@@ -30,7 +30,7 @@ from srnet.models.open import is_key, open_model
 from srnet.models.pretraining import pretrain as pretrain_backbone
 from srnet.models.published import IMPORTED, outputs_of, read_published
 from srnet.models.subnetwork import Subnetwork
-from srnet.objectives.base import get_objective
+from srnet.objectives.base import parse_objective
 from srnet.pruners.base import OfUnits, Pruner, speedup_text
 from srnet.pruners.penalised import Penalised
 from srnet.recipes.profiles import check_rates, finetuning_for, pruning_for
@@ -71,7 +71,7 @@ def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engin
     needs = Needs(**given)
     if "temperature" in given and needs.distil is None:
         raise UserError("a temperature without distillation", "give the share of the loss as well: --distil 0.5")
-    taught = needs.distil is not None or "teacher" in get_objective(text).needs
+    taught = needs.distil is not None or "teacher" in parse_objective(text)[0].needs
     if needs.teacher is None and taught:
         what = f"objective '{text}'" if needs.distil is None else "distillation"
         raise UserError(f"{what} needs a teacher", "give the key of a model trained with ce: --teacher")

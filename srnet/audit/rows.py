@@ -9,12 +9,13 @@ from functools import cached_property
 import numpy as np
 from scipy.special import softmax
 
-from srnet.bias.features import overlap_features
+from srnet.bias.model import overlap_features
 from srnet.core.arrays import finite_logits
 from srnet.core.errors import UserError
+from srnet.evaluation.significance import Interval, paired_bootstrap
 from srnet.models.model import Classifier
 from srnet.tasks.answers.classes import CLASSES
-from srnet.tasks.base import Task
+from srnet.tasks.base import Metric, Task
 from srnet.tasks.splits import Split
 
 ROWS_AT_ONCE = 2048
@@ -149,3 +150,10 @@ def worst_first(splits: Sequence[Judged]) -> Iterator[RankedRow]:
 def disagreements(splits: Sequence[Judged]) -> Iterator[RankedRow]:
     """The rows on which the models disagree; first those on which one is most confidently wrong."""
     return (each for each in worst_first(splits) if each.disagree)
+
+
+def b_minus_a(answers: Sequence[np.ndarray], labels: np.ndarray, metric: Metric) -> Interval | None:
+    """The score of the second model minus that of the first, in points; None for one model or no rows."""
+    if len(answers) < 2 or not len(labels):
+        return None
+    return paired_bootstrap([answers[1]], [answers[0]], labels, metric)

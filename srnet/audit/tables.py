@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from srnet.audit.report import Audit
-from srnet.audit.shortcut import Bin, Dependence
+from srnet.audit.report import Audit, Bin, Dependence
 from srnet.core.tables import Table
 from srnet.evaluation.significance import Interval
 from srnet.tasks.splits import LEVELS

@@ -14,8 +14,7 @@ import torch
 from scipy.special import log_softmax
 
 from srnet import __version__
-from srnet.bias.features import task_vocabulary
-from srnet.bias.model import BiasPredictions, fit_bias_model
+from srnet.bias.model import BiasPredictions, fit_bias_model, task_vocabulary
 from srnet.bias.vectors import WordVectors, is_vector_file
 from srnet.core.device import current_device
 from srnet.core.errors import UserError

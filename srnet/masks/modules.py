@@ -122,6 +122,26 @@ class ScoreMask(_Scores):
         else:
             self.phi.copy_(sample.kthvalue(pruned + 1).values)
 
+    @staticmethod
+    @torch.no_grad()
+    def set_shared_cut(masks: Mapping[str, ScoreMask], keep: Mapping[str, torch.Tensor]) -> None:
+        """Set the thresholds of all groups by the published rule for a global budget: the k-th value of all scores.
+
+        It is one number, the next float above the highest pruned score, also for groups of which everything or nothing
+        stays. Kept scores that are tied with that score are raised to it in place. Only a group that keeps its best
+        unit although it lies below has a threshold of its own.
+        """
+        kept = {name: keep[name].to(mask.scores.device) for name, mask in masks.items()}
+        pruned = [mask.scores.masked_fill(kept[name], -torch.inf).max() for name, mask in masks.items()]
+        highest = torch.stack(pruned).max()
+        shared = torch.nextafter(highest, torch.full_like(highest, torch.inf))
+        for name, mask in masks.items():
+            if bool((mask.scores[kept[name]] < highest).any()):
+                mask.set_cut(kept[name], "kth")
+            else:
+                mask.scores[kept[name] & (mask.scores == highest)] = shared
+                mask.phi.copy_(shared)
+
 
 def _cut_between(scores: torch.Tensor, keep: torch.Tensor, cut: Cut) -> torch.Tensor:
     """The threshold phi that separates `keep` from the rest, as `scores >= phi`.
@@ -144,26 +164,6 @@ def _cut_between(scores: torch.Tensor, keep: torch.Tensor, cut: Cut) -> torch.Te
         return torch.nextafter(highest_pruned, infinity)
     middle = highest_pruned + (lowest_kept - highest_pruned) / 2
     return torch.where(middle > highest_pruned, middle, lowest_kept)  # adjacent floats have no middle
-
-
-@torch.no_grad()
-def set_shared_cut(masks: Mapping[str, ScoreMask], keep: Mapping[str, torch.Tensor]) -> None:
-    """Set the thresholds of all groups by the published rule for a global budget: the k-th value of all scores.
-
-    It is one number, the next float above the highest pruned score, also for groups of which everything or nothing
-    stays. Kept scores that are tied with that score are raised to it in place. Only a group whose best unit lies below
-    it, and is kept all the same, has a threshold of its own.
-    """
-    kept = {name: keep[name].to(mask.scores.device) for name, mask in masks.items()}
-    pruned = [mask.scores.masked_fill(kept[name], -torch.inf).max() for name, mask in masks.items()]
-    highest = torch.stack(pruned).max()
-    shared = torch.nextafter(highest, torch.full_like(highest, torch.inf))
-    for name, mask in masks.items():
-        if bool((mask.scores[kept[name]] < highest).any()):
-            mask.set_cut(kept[name], "kth")
-        else:
-            mask.scores[kept[name] & (mask.scores == highest)] = shared
-            mask.phi.copy_(shared)
 
 
 class UnitMask(nn.Module):

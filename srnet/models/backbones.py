@@ -223,13 +223,6 @@ class OwnClassifier:
         return f"{'kept' if self.kept else 'randomly initialised'}, because {self.why}"
 
 
-def keep_own_classifier(base: LoadedBackbone, labels: tuple[str, ...], *, in_order: bool = False) -> OwnClassifier:
-    """Replace the randomly initialised classifier by the checkpoint's own, if its labels fit."""
-    own = find_own_classifier(base.name, labels, base.head, in_order=in_order)
-    own.copy_into(base.model)
-    return own
-
-
 def find_own_classifier(name: str, labels: tuple[str, ...], head: Head, *, in_order: bool = False) -> OwnClassifier:
     """The classifier of the checkpoint `name` for `labels`.
 

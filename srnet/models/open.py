@@ -112,11 +112,10 @@ def _open_folder(folder: Path) -> OpenModel:
 
 
 def _kind_of(folder: Path) -> str:
-    """The kind that the manifest of a folder names; "" for a folder of others. A manifest by hand has no checksum."""
+    """The kind that the manifest of a folder names; "" for a folder of others."""
     if SUBNETWORK.is_in(folder):
         return SubnetworkFolder.kind
-    facts = read_json_object(folder / EXPORT.file) if EXPORT.is_in(folder) else {}
-    return str(facts.get("kind") or "unknown") if "sha256" in facts else ""
+    return str(read_json_object(folder / EXPORT.file).get("kind") or "unknown") if EXPORT.is_in(folder) else ""
 
 
 def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrainedModel:

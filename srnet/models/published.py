@@ -17,7 +17,7 @@ from srnet.core.errors import UserError
 from srnet.core.files import require_readable
 from srnet.masks.mask import Mask
 from srnet.masks.parametrization import weight_name
-from srnet.models.backbones import has_language_model, keep_own_classifier, load_backbone
+from srnet.models.backbones import find_own_classifier, has_language_model, load_backbone
 from srnet.models.formats.smp import Shapes, linear_shapes, read_smp, stack_shapes
 from srnet.models.heads import Head
 from srnet.models.subnetwork import Subnetwork
@@ -139,8 +139,9 @@ def read_published(
     """The subnetwork, its mask, and what to know before relying on its scores."""
     base = load_backbone(backbone, labels, seed=0, head=head)
     mask, remarks = _read_mask(file, format, base.model)
-    own = None if head.words else keep_own_classifier(base, labels, in_order=True)
+    own = None if head.words else find_own_classifier(backbone, labels, head, in_order=True)
     if own and own.kept:
+        own.copy_into(base.model)
         remarks.append(f"the checkpoint's own classifier was kept for {', '.join(labels)}: {own.why}")
         name = weight_name(own.name)
         if name in mask:  # its rows are in the checkpoint's order, the labels may be in another

@@ -14,8 +14,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 from srnet.audit.rows import collect_logits, word_overlap
 from srnet.audit.run import find_shortcut
-from srnet.bias.features import chunks, tokenise, words
-from srnet.bias.model import fit_bias_scorer
+from srnet.bias.model import chunks, fit_bias_scorer, tokenise, words
 from srnet.experiment.compute import word_vectors
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task

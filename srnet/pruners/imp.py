@@ -13,7 +13,7 @@ from srnet.core.lazy import nn
 from srnet.masks.budget import Scope, Sparsity
 from srnet.masks.mask import Mask
 from srnet.pruners.base import OfUnits, register, speedup_text
-from srnet.training.method import Method, plain_state, snapshot_of
+from srnet.training.method import Method
 
 LEVEL_DIGITS, LEVEL_ERROR = 6, 1e-6
 
@@ -99,7 +99,7 @@ class _Iterations(Method):
         super().prepare(model, total_steps)
         self.pruner.check_steps(total_steps)
         self.interval = _floored(self.pruner.interval * total_steps)
-        self.original = {name: t.detach().clone() for name, t in plain_state(model).items()}
+        self.original = {name: t.detach().clone() for name, t in self.state().items()}
         self.groups = self.pruner.groups(model)
         self.attach_fixed(self.groups.layers)
         self._prune(0)
@@ -123,7 +123,7 @@ class _Iterations(Method):
         keep = self._smallest_pruned(level)
         self.set_fixed(keep)
         if self.pruner.rewinds:
-            self.emit(level, snapshot_of(self.original, keep))
+            self.emit(level, self.snapshot_of(self.original, keep))
 
     def _smallest_pruned(self, sparsity: float) -> Mask:
         """The mask at `sparsity`, without the smallest of the remaining weights or units; pruned ones stay pruned."""

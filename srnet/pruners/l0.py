@@ -13,7 +13,7 @@ from srnet.masks.parametrization import raw_weights
 from srnet.masks.scores import BETA, HIGH, LOW
 from srnet.pruners.base import register
 from srnet.pruners.penalised import Penalised, PenalisedMethod
-from srnet.training.method import Method, Snapshot, plain_state, snapshot_of
+from srnet.training.method import Method, Snapshot
 
 if TYPE_CHECKING:
     from srnet.masks.modules import GateMask
@@ -54,4 +54,4 @@ class _Gates(PenalisedMethod):
         """Weights are multiplied by their gates: the saved model is the evaluated one."""
         weights, gates = raw_weights(self.layers), cast("dict[str, GateMask]", self.masks())
         gated = {name: weights[name] * gate.without_noise() for name, gate in gates.items()}
-        return snapshot_of({**plain_state(self.model), **gated}, self.current_mask())
+        return self.snapshot_of({**self.state(), **gated}, self.current_mask())

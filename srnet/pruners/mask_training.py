@@ -92,10 +92,10 @@ class _Training(Scored):
         return self.groups.expand(keep)
 
     def _set_thresholds(self, keep: Values) -> None:
-        from srnet.masks.modules import set_shared_cut  # not at the top: it imports torch
+        from srnet.masks.modules import ScoreMask  # not at the top: it imports torch
 
         if self.pruner.cut == "kth" and self.pruner.scope == "global":
-            set_shared_cut(self.masks(), keep)
+            ScoreMask.set_shared_cut(self.masks(), keep)
         else:
             for name, mask in self.masks().items():
                 mask.set_cut(keep[name], self.pruner.cut)

@@ -87,14 +87,15 @@ def measure_speed(
         opened = {name: open_model(ref, store) for name, ref in models.items()}
         for name, model in opened.items():
             _check(name, model, min(pace.lengths))
+        parameters = [model.count_parameters() for model in opened.values()]
         timings = _time_models(opened, pace, on_step)
     finally:
         torch.set_num_threads(before)
     on_step("memory")
     memory = [_memory_of(model, pace, threads) if pace.memory else None for model in opened.values()]
     return [
-        Measured(name, model.kind, model.count_parameters(), model.bytes, peak, tuple(found))
-        for (name, model), peak, found in zip(opened.items(), memory, timings, strict=True)
+        Measured(name, model.kind, count, model.bytes, peak, tuple(found))
+        for (name, model), count, peak, found in zip(opened.items(), parameters, memory, timings, strict=True)
     ]
 
 

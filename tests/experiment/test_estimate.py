@@ -11,14 +11,7 @@ from gpus import Simulated
 from small import read_no_backbone
 
 from srnet.core.files import read_json, write_json
-from srnet.experiment.estimate import (
-    Estimate,
-    _measure_step,
-    duration_text,
-    estimate,
-    planned_steps,
-    training_steps,
-)
+from srnet.experiment.estimate import Estimate, _measure_step, duration_text, estimate, planned_steps, training_steps
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import Node
 from srnet.experiment.nodes.bias import BiasModel

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import refusals
 import torch
 from commands import run
 from forging import forge
 from fuzz.graphs import Made
 from fuzz.valid import BACKBONE, stored, stored_key, write_task
-from refusals import command_refused
+from refusals import command_refused, refused
 from safetensors.torch import load_file, save_file
 
 import srnet
@@ -146,7 +145,7 @@ def test_a_graph_that_reads_what_its_manifest_does_not_name(folders: Path, tmp_p
     shutil.copytree(folders / "onnx", tmp_path / "onnx")
     forge(tmp_path / "onnx", inputs=["input_ids"])
     task = srnet_task(folders)
-    with refusals.refused("model.onnx", "'token_type_ids'"):
+    with refused("model.onnx", "'token_type_ids'"):
         srnet.evaluate(tmp_path / "onnx", task=task)
 
 
@@ -195,5 +194,5 @@ def test_a_backbone_of_no_model(change: Change, tmp_path: Path, monkeypatch: Any
     for command in ("finetune", "prune"):
         assert str(checkpoint) in command_refused(monkeypatch, capfd, command, *words, "-q")
     if change in NO_MODEL:
-        with refusals.refused(checkpoint):
+        with refused(checkpoint):
             latency_of(str(checkpoint), Engine(Store(tmp_path / "store"), Reporter(quiet=True)))

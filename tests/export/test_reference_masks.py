@@ -16,7 +16,7 @@ from transformers import AutoModelForSequenceClassification
 
 import srnet
 from srnet.masks.mask import Mask
-from srnet.models.backbones import keep_own_classifier, load_backbone
+from srnet.models.backbones import find_own_classifier, load_backbone
 from srnet.models.formats.smp import linear_shapes
 from srnet.models.heads import Head
 from srnet.models.open import load_subnetwork
@@ -213,11 +213,11 @@ def test_a_backbone_is_loaded_with_a_random_head_until_its_own_is_kept(tuned: Ca
     base = load_backbone(folder, NLI, seed=0)
     assert not torch.allclose(base.model.state_dict()["classifier.weight"], brought)
     before = base.sha256
-    assert keep_own_classifier(base, NLI).kept
+    find_own_classifier(folder, NLI, base.head).copy_into(base.model)
     assert torch.equal(base.model.state_dict()["classifier.weight"], brought)
     assert load_backbone(folder, NLI, seed=0).sha256 == before, "a classifier is no part of a backbone's identity"
 
 
 def test_a_classifier_of_texts_is_none_of_tokens(tuned: Callable[..., str]) -> None:
     base = load_backbone(tuned(("start", "end")), ("start", "end"), 0, Head(per_token=True))
-    assert "no classifier of tokens" in keep_own_classifier(base, ("start", "end")).why
+    assert "no classifier of tokens" in find_own_classifier(base.name, ("start", "end"), base.head).why

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 from served import PEOPLE, by_order, by_overlap, nli_task, page_of, view_of
 
-from srnet.bias.features import words
-from srnet.bias.model import fit_bias_model, fit_bias_scorer
+from srnet.bias.model import fit_bias_model, fit_bias_scorer, words
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import Pretrained

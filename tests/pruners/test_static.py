@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import transformers as hf
-from driven import TOTAL, drive, kept, masks, prepared, pruned, scatter, trainable
+from driven import drive, kept, masks, prepared, pruned, scatter, trainable
 from torch import nn
 
 from srnet.masks.parametrization import current_mask
@@ -40,18 +40,10 @@ def stack() -> nn.Module:
 
 
 @both
-def test_scores_start_at_zero_and_nothing_is_pruned(kind: Any, toy: nn.Module) -> None:
-    method = prepared(toy, kind(0.9))
-    assert all(not mask.scores.any() for mask in masks(method).values())
-    assert kept(method) == {"first.weight": 100, "second.weight": 20}
-    assert method.penalty(0) is None, "lambda(0) = 0"
-
-
-@both
 def test_only_scores_learn(kind: Any, toy: nn.Module) -> None:
     before = {name: tensor.clone() for name, tensor in toy.state_dict().items()}
     method = prepared(toy, kind(0.9), eval_every=1, total=6)
-    assert trainable(toy) == {f"{layer}.parametrizations.weight.0.scores" for layer in ("first", "second")}
+    assert all(not mask.scores.any() for mask in masks(method).values())
     generator = torch.Generator().manual_seed(0)
     mask = drive(method, toy, lambda step: toy(torch.randn(4, 10, generator=generator)).square().sum(), rate=0.1)
     weights, _ = split_snapshot(method.snapshot())
@@ -128,13 +120,6 @@ def test_between_evaluations_the_threshold_follows(kind: Any, toy: nn.Module) ->
     scatter(method)
     assert method.after_step(5) == {"mask/penalty": 350.0}
     assert kept(method) == {"first.weight": 56, "second.weight": 11}  # 0.5 * 7/8 = 0.4375: 43.75 and 8.75 go
-
-
-@both
-@pytest.mark.parametrize("ramp", [0.3, 0.6, 1.0])
-def test_only_the_target_may_be_selected(kind: Any, ramp: float, toy: nn.Module) -> None:
-    method = prepared(toy, kind(0.9, ramp=ramp))
-    assert [step for step in range(1, TOTAL + 1) if method.may_select(step)] == list(range(round(ramp * 100), 101))
 
 
 # --- ties ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from refusals import refused
 
 from srnet.tasks.answers.spans import SpanSplit
 from srnet.training import spans as module
-from srnet.training.spans import NO_LOGIT, Windows, _encode_windows
+from srnet.training.spans import NO_LOGIT, _encode_windows, _Windows
 
 TEXT = "river Österreich the mountain (1815) café 東京 flows north-east, into über emoji 😀 bank's"
 WORDS = TEXT.split()
@@ -62,11 +62,11 @@ def long_questions(count: int = 12, words: int = 60) -> SpanSplit:
     return questions(*rows)
 
 
-def tokens_of(windows: Windows, row: int) -> slice:
+def tokens_of(windows: _Windows, row: int) -> slice:
     return slice(windows.starts[row], windows.starts[row] + windows.lengths[row])
 
 
-def gold_logits(windows: Windows) -> np.ndarray:
+def gold_logits(windows: _Windows) -> np.ndarray:
     """What a perfect model gives: the answer where it is, [CLS] elsewhere."""
     logits = np.zeros((len(windows.offsets), 2), dtype=np.float32)
     for column in (0, 1):
@@ -128,7 +128,7 @@ def test_neighbours_share_the_stride_and_all_of_the_context_is_seen(kind: str) -
         assert ids[0] + [token for each in ids[1:] for token in each[16:]] == context_ids(whole, example, boundary)
 
 
-def context_ids(windows: Windows, row: int, boundary: int = 0) -> list[int]:
+def context_ids(windows: _Windows, row: int, boundary: int = 0) -> list[int]:
     """The tokens of the context, also those that hold nothing but a space."""
     part = tokens_of(windows, row)
     places = np.flatnonzero(windows.answerable[part])
@@ -278,10 +278,10 @@ def test_values_for_other_tokens() -> None:
 # --- the best span -------------------------------------------------------------------------------------------------
 
 
-def made_windows(lengths: list[int], example: list[int], answerable: list[bool]) -> Windows:
+def made_windows(lengths: list[int], example: list[int], answerable: list[bool]) -> _Windows:
     """Windows in which the token with number n stands for the characters 10 n to 10 n + 5."""
     places = 10 * np.arange(sum(lengths))
-    return Windows(
+    return _Windows(
         columns={"input_ids": places},
         labels=np.zeros((len(lengths), 2), dtype=np.int64),
         lengths=np.array(lengths),
@@ -293,7 +293,7 @@ def made_windows(lengths: list[int], example: list[int], answerable: list[bool])
     )
 
 
-def brute_force(windows: Windows, logits: np.ndarray, longest: int) -> list[list[int]]:
+def brute_force(windows: _Windows, logits: np.ndarray, longest: int) -> list[list[int]]:
     found: dict[int, tuple[float, list[int]]] = {}
     for row, example in enumerate(windows.example.tolist()):
         found.setdefault(example, (-np.inf, [0, 0]))
@@ -307,7 +307,7 @@ def brute_force(windows: Windows, logits: np.ndarray, longest: int) -> list[list
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Windows, np.ndarray, int]:
+def cases(draw: st.DrawFn) -> tuple[_Windows, np.ndarray, int]:
     lengths = draw(st.lists(st.integers(1, 9), min_size=1, max_size=6))
     steps = draw(st.lists(st.integers(0, 1), min_size=len(lengths) - 1, max_size=len(lengths) - 1))
     total = sum(lengths)
@@ -321,7 +321,7 @@ def cases(draw: st.DrawFn) -> tuple[Windows, np.ndarray, int]:
 
 @settings(max_examples=300)
 @given(cases())
-def test_the_best_span_is_that_of_a_search_through_all(case: tuple[Windows, np.ndarray, int]) -> None:
+def test_the_best_span_is_that_of_a_search_through_all(case: tuple[_Windows, np.ndarray, int]) -> None:
     windows, logits, longest = case
     assert windows.outputs(logits, longest).tolist() == brute_force(windows, logits, longest)
 

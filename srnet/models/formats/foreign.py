@@ -10,10 +10,10 @@ from srnet.core.errors import UserError
 from srnet.core.files import read_json_object
 from srnet.core.lazy import transformers
 from srnet.core.names import DOWNLOAD_VARIABLE, output_names
-from srnet.core.sealed import LONGEST_TEXT, are_texts, is_length
+from srnet.core.sealed import LONGEST_TEXT
 from srnet.models.backbones import fit_tokenizer, load_fine_tuned, load_language_model
 from srnet.models.checkpoints import LARGEST_COUNT, folder_or_name, read_config, read_pretrained, read_tokenizer
-from srnet.models.exported import EXPORT, TOKENIZER, reading_tokenizer
+from srnet.models.exported import TOKENIZER, reading_tokenizer
 from srnet.models.formats.graphs import GRAPH, SEGMENTS, Graph, GraphModel, check_width, open_graph
 from srnet.models.heads import use_words
 from srnet.models.model import TorchModel
@@ -61,8 +61,8 @@ def _checked_words(name: str, ids: Any, labels: tuple[str, ...], model: Any) -> 
 
 
 def open_foreign_graph(folder: Path) -> GraphModel:
-    """A folder with a graph, its tokenizer, and config.json, or an srnet.json that was written by hand."""
-    config = _configuration(folder)
+    """A folder with a graph, its tokenizer, and a config.json with the names of the labels."""
+    config = read_json_object(folder / _CONFIG)
     graph = open_graph(folder / GRAPH)
     labels = _labels(config, graph, folder)
     length = _number(config, "max_length", CLASSES.max_length)
@@ -77,14 +77,6 @@ def open_foreign_graph(folder: Path) -> GraphModel:
         count_words=lambda: len(model.tokenizer),
     )
     return model
-
-
-def _configuration(folder: Path) -> dict[str, Any]:
-    """config.json, or what a manifest by hand says in its place."""
-    if not EXPORT.is_in(folder):
-        return read_json_object(folder / _CONFIG)
-    facts = read_json_object(folder / EXPORT.file, labels=are_texts, max_length=is_length)
-    return {"id2label": {str(index): label for index, label in enumerate(facts["labels"])}} | facts
 
 
 def _labels(config: Mapping[str, Any], graph: Graph, folder: Path) -> tuple[str, ...]:

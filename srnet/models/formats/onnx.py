@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,10 +26,11 @@ from srnet.models.formats.graphs import (
     GraphModel,
     check_width,
     graph_logits,
-    import_onnxruntime,
     open_graph,
+    quantise,
     read_backend,
     require_onnx,
+    silence,
 )
 from srnet.models.formats.subnetwork import sample_of
 from srnet.models.model import OpenModel
@@ -109,7 +106,7 @@ class Onnx(Format):
         remarks = [_checked(_difference(graph, samples, expected), expected) + where]
         scores = before = _scores(graph, source, base)
         if self.int8:
-            _quantise(graph)
+            quantise(graph)
             remarks.append(f"int8: {_in_words(_difference(graph, samples, expected))}{where}")
             scores = _scores(graph, source, base)
             remarks += [f"int8, {name}: {before[name]:.1f} before, {scores[name]:.1f} after" for name in before]
@@ -143,7 +140,7 @@ def _write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> N
     dynamic = {name: {0: "batch", 1: "length"} for name in names}
     per_token = _logits(model, batch).ndim == 3
     try:
-        with _silence():
+        with silence():
             torch.onnx.export(
                 _logits_alone(model, names),
                 tuple(batch.values()),
@@ -159,32 +156,6 @@ def _write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> N
         raise UserError(
             f"a {type(model).__name__} cannot be exported to ONNX ({problem})", "choose another format"
         ) from error
-
-
-def _quantise(path: Path) -> None:
-    """Dynamic quantisation in place: weights of 7 bits a channel, for 8 overflow on processors without VNNI."""
-    import_onnxruntime()
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    ready = path.with_name("ready.onnx")
-    with _silence():
-        quant_pre_process(str(path), str(ready), skip_symbolic_shape=True)
-        quantize_dynamic(str(ready), str(path), per_channel=True, reduce_range=True, weight_type=QuantType.QInt8)
-    ready.unlink()
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Suppress what exporters print about traces, versions, and a preparation that was done already."""
-    level = logging.root.level
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        logging.root.setLevel(logging.ERROR)
-        try:
-            yield
-        finally:
-            logging.root.setLevel(level)
 
 
 # --- the tokenizer -------------------------------------------------------------------------------------------------
