@@ -15,105 +15,73 @@ from srnet.experiment.store import Store
 # --- mistakes ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("finetune", "--task", "gossip"), "unknown task 'gossip'; choose one of: cola, fever, inference"),
-        (("finetune", "--task", "gone.yaml"), "gone.yaml cannot be read: No such file"),
-        (("finetune", "--task", "task.yaml", "--objective", "mse"), "unknown objective 'mse'"),
-        (("finetune", "--task", "task.yaml", "--objective", "confreg"), "needs a teacher"),
-        (("finetune", "--task", "task.yaml", "--distil", 0.5), "distillation needs a teacher; give the key"),
-        (("finetune", "--task", "task.yaml", "--teacher", "0123"), "'ce' takes no teacher; leave out --teacher"),
-        (("finetune", "--task", "task.yaml", "--steps", 0), "steps 0 is out of range"),
-        (("finetune", "--task", "task.yaml", "--learning-rate", -1), "learning_rate -1 is out of range"),
-        (("finetune", "--task", "task.yaml", "--backbone", "gone"), "backbone 'gone' cannot be loaded"),
-        (("prune", "--sparsity", "1.0"), "sparsity 1 is out of range"),
-        (("prune", "--sparsity", "-0.1"), "sparsity -0.1 is out of range"),
-        (("prune", "--pruner", "lasso"), "unknown pruner 'lasso'"),
-        (("prune", "--pruner", "imp", "--sparsity", 0.55), "cannot stop at sparsity 0.55"),
-        (("prune", "--pruner", "imp", "--init", "soft"), "pruner 'imp' has no option --init; give --pruner mask"),
-        (
-            ("finetune", "--objective", "poe:strength=0.5"),
-            "on the command line, options of poe are options of their own; give --objective poe --strength VALUE",
-        ),
-        (("prune", "--init", "warm"), "--init: unknown value 'warm'; choose one of: hard, soft"),
-        (("prune", "--cut", "top"), "--cut: unknown value 'top'; choose one of: kth, middle"),
-        (("prune", "--penalty-until", "end"), "no option --penalty-until; give --pruner smp-l or smp-s"),
-        (("prune", "--pruner", "smp-l", "--penalty-until", "x"), "--penalty-until: unknown value 'x'"),
-        (("prune", "--pruner", "soft-movement", "--floor", 2), "floor 2 is out of range"),
-        (
-            ("finetune", "--task", "task.yaml", "--max-length", 1),
-            "--max-length: 1 is too small; give at least 8",
-        ),
-        (("prune", "--initial-sparsity", 0.9), "initial sparsity 0.9 exceeds the final 0.5"),
-        (("prune", "0123"), "no artifact in"),
-        (("evaluate", "0123"), "no artifact in"),
-        (("evaluate", "gone/folder", "--task", "task.yaml"), "gone/folder"),
-        (("evaluate", "."), "--task TASK"),
-        (("evaluate", ".", "--task", "task.yaml"), "holds no subnetwork.json"),
-        (("bias", "--task", "task.yaml", "--shortcut", "length"), "--shortcut: unknown value 'length'"),
-        (("bias", "--task", "task.yaml", "--folds", 1), "1 folds do not fit"),
-        (("demo", "--sparsities", "half"), "--sparsities: 'half' is not a number"),
-        (("demo", "--sparsities", "0.5,1.0"), "sparsity 1 is out of range"),
-        (("demo", "--noise", 2), "noise 2 is out of range"),
-        (("demo", "--out", "task.yaml"), "task.yaml is a file"),
-        (("reproduce", "fig2", "--profile", "cpu"), "profile 'cpu' needs a backbone and data; give --backbone"),
-        (
-            ("reproduce", "fig2", "--profile", "cpu", "--backbone", "b"),
-            "profile 'cpu' needs a backbone and data; give --backbone",
-        ),
-        (
-            ("reproduce", "fig2", "--profile", "paper"),
-            "set SRNET_DOWNLOAD=1 to allow a download, or give files with --data",
-        ),
-        (("reproduce", "fig2", "--profile", "paper", "--tasks", "task.yaml"), "unknown task of the paper 'inference'"),
-        (("reproduce", "fig2", "--vectors", "v.vec", "--without-vectors"), "exclude each other; keep one of them"),
-        (("reproduce", "fig2", "--tasks", "gossip"), "unknown task 'gossip'"),
-        (("reproduce", "fig2", "--scale", 0), "scale 0 is out of range"),
-        (("reproduce", "fig2", "--tasks", "task.yaml", "--sparsities", "some"), "'some' is not a number"),
-        (("reproduce", "fig2", "--tasks", "task.yaml", "--out", "task.yaml"), "task.yaml is a file"),
-        (
-            ("reproduce", "fig2", "--engine", "cloud"),
-            "--engine: unknown value 'cloud'; choose one of: local, pool, ray",
-        ),
-        (("claims", "--profile", "cpu"), "profile 'cpu' needs a backbone"),
-        (("claims", "--max-seeds", 5), "--max-seeds is for --until-answered; without it nothing is computed"),
-        (("claims", "--budget", "5m"), "--budget is for --until-answered"),
-        (("claims", "--engine", "pool"), "--engine is for --until-answered"),
-        (("claims", "--until-answered", "--budget", "soon"), "'soon' is not a duration; write 90s, 60m or 2h"),
-        (
-            ("claims", "--until-answered", "--tasks", "task.yaml", "--max-seeds", 2),
-            "at most 2 seeds, but 3 to start with; give a larger --max-seeds",
-        ),
-        (("run", "gone.yaml"), "gone.yaml cannot be read"),
-        (("run", "task.yaml"), "task.yaml: unknown key 'train_size'"),
-        (("export", "0123", "--format", "merged", "--out", "x"), "no artifact in"),
-        (("export", "0123", "--format", "merged"), "Missing option '--out'"),
-        (("export", "0123", "--int8", "--out", "x"), "format 'merged' has no option --int8; give --format onnx"),
-        (("speed",), "Missing argument"),
-        (
-            ("speed", "nowhere"),
-            "'nowhere' cannot be loaded (no such folder, not in the cache, and downloads are off)",
-        ),
-        (("prune", "--backbone", "./nowhere", "--task", "inference"), "'./nowhere' cannot be loaded (no such folder)"),
-        (("find", "mine.csv"), "'mine.csv' is not the YAML file of a task; describe your files first"),
-        (("speed", "nowhere", "--rounds", "1"), "1 is too small; give at least 2"),
-        (
-            ("export", "0123", "--format", "pickle", "--out", "x"),
-            "unknown format 'pickle'; choose one of: merged, onnx, shrunk, smp, subnetwork",
-        ),
-        (("import", "smp", "task.yaml", "--backbone", "b", "--out", "x"), "the labels of the model are unclear"),
-        (
-            ("import", "smp", "task.yaml", "--backbone", "b", "--out", "x", "--labels", "a,a"),
-            "['a', 'a'] are not labels of a model",
-        ),
-        (("import", "smp", "task.yaml", "--backbone", "b", "--out", "task.yaml", "--labels", "a,b"), "exists already"),
-        (("store", "show", "0123"), "there is no store at"),
-    ],
-    ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
-)
-def test_mistakes(words: tuple[object, ...], said: str, shell: Shell) -> None:
-    assert said in shell.fails(*words)
+MISTAKES = {
+    "finetune --task gossip": ("'gossip'", "cola, fever, inference"),
+    "finetune --task gone.yaml": ("gone.yaml", "No such file"),
+    "finetune --task task.yaml --objective mse": ("'mse'",),
+    "finetune --task task.yaml --objective confreg": ("teacher",),
+    "finetune --task task.yaml --distil 0.5": ("distillation", "teacher"),
+    "finetune --task task.yaml --teacher 0123": ("'ce'", "--teacher"),
+    "finetune --task task.yaml --backbone gone": ("'gone'",),
+    "finetune --task task.yaml --steps 0": ("--steps: 0",),
+    "finetune --objective poe:strength=0.5": ("--objective poe --strength VALUE",),
+    "prune --pruner lasso": ("'lasso'",),
+    "prune --pruner imp --sparsity 0.55": ("0.55",),
+    "prune --pruner imp --init soft": ("'imp'", "--init", "--pruner mask"),
+    "prune --penalty-until end": ("--penalty-until", "--pruner smp-l or smp-s"),
+    "prune --initial-sparsity 0.9": ("0.9", "0.5"),
+    "prune --backbone ./nowhere --task inference": ("'./nowhere'", "no such folder"),
+    "prune 0123": ("'0123'",),
+    "evaluate 0123": ("'0123'",),
+    "evaluate gone/folder --task task.yaml": ("gone/folder",),
+    "evaluate .": ("--task TASK",),
+    "evaluate . --task task.yaml": (".",),
+    "bias --task task.yaml --folds 1": ("1 folds",),
+    "demo --sparsities half": ("--sparsities: 'half'",),
+    "demo --out task.yaml": ("task.yaml",),
+    "reproduce fig2 --profile cpu": ("'cpu'", "--backbone", "--tasks"),
+    "reproduce fig2 --profile cpu --backbone b": ("'cpu'", "--backbone", "--tasks"),
+    "reproduce fig2 --profile paper": ("SRNET_DOWNLOAD=1", "--data"),
+    "reproduce fig2 --profile paper --tasks task.yaml": ("'inference'",),
+    "reproduce fig2 --vectors v.vec --without-vectors": ("--vectors", "--without-vectors"),
+    "reproduce fig2 --tasks gossip": ("'gossip'",),
+    "reproduce fig2 --tasks task.yaml --out task.yaml": ("task.yaml",),
+    "reproduce fig2 --engine cloud": ("--engine", "'cloud'", "local, pool, ray"),
+    "claims --profile cpu": ("'cpu'",),
+    "claims --max-seeds 5": ("--max-seeds", "--until-answered"),
+    "claims --budget 5m": ("--budget", "--until-answered"),
+    "claims --engine pool": ("--engine", "--until-answered"),
+    "claims --until-answered --budget soon": ("'soon'", "90s, 60m or 2h"),
+    "claims --until-answered --tasks task.yaml --max-seeds 2": ("2 seeds", "--max-seeds"),
+    "run gone.yaml": ("gone.yaml",),
+    "run task.yaml": ("task.yaml", "'train_size'"),
+    "find mine.csv": ("'mine.csv'", "data describe"),
+    "speed": ("argument",),
+    "speed nowhere": ("'nowhere'",),
+    "export 0123 --format merged --out x": ("'0123'",),
+    "export 0123 --format merged": ("'--out'",),
+    "export 0123 --int8 --out x": ("'merged'", "--int8", "--format onnx"),
+    "export 0123 --format pickle --out x": ("'pickle'", "merged, onnx, shrunk, smp, subnetwork"),
+    "import smp task.yaml --backbone b --out x": ("labels",),
+    "import smp task.yaml --backbone b --out x --labels a,a": ("['a', 'a']",),
+    "import smp task.yaml --backbone b --out task.yaml --labels a,b": ("task.yaml", "exists"),
+    "import smp m.npy": ("--backbone",),
+    "import nonsense m.npy --backbone b --out o": ("'nonsense'",),
+    "store show 0123": ("store",),
+    "store nonsense": ("'nonsense'",),
+    "nonsense": ("'nonsense'",),
+    "demo --nope": ("--nope",),
+    "reproduce": ("figures",),
+    "reproduce fig2 --seeds 0": ("--seeds: 0",),
+    "claims --seeds three": ("--seeds: 'three'",),
+    "export": ("model",),
+}
+
+
+@pytest.mark.parametrize("command", MISTAKES)
+def test_mistakes(command: str, shell: Shell) -> None:
+    line = shell.fails(*command.split())
+    assert [name for name in MISTAKES[command] if name not in line] == [], line
     assert Store(shell.store).keys() == []
 
 
@@ -153,7 +121,7 @@ def test_export_does_not_overwrite(shell: Shell) -> None:
 def test_a_folder_with_other_labels(shell: Shell) -> None:
     shell("export", shell.key(), "--format", "subnetwork", "--out", "sub")
     told = shell.fails("evaluate", "sub", "--task", "verification")
-    assert "sub are not_entailment, entailment, those of the task" in told
+    assert all(name in told for name in ("sub", "not_entailment, entailment", "supports, refutes, not_enough_info"))
 
 
 def test_a_misspelt_file_of_a_task_is_found_among_the_keys_of_files(shell: Shell) -> None:
