@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from srnet.config.fields import Described
-from srnet.config.values import SeedCount
+from srnet.config.values import SeedCount, kind_of, located
 from srnet.core.errors import UserError
 from srnet.evaluation.verdict import ALPHA, OPEN
 from srnet.experiment.engine import Engine
@@ -22,7 +21,7 @@ _Shown = tuple[TaskSpec, str]
 
 
 @dataclass
-class Rounds(Described):
+class Rounds:
     """Each round computes one more seed of one figure and tests its claims again.
 
     Testing repeatedly finds more by chance, so each test is at the level divided by the number of planned tests: one
@@ -31,7 +30,7 @@ class Rounds(Described):
 
     recipes: Sequence[Recipe]
     engine: Engine
-    max_seeds: SeedCount
+    max_seeds: int
     budget: float | None = None
     """Seconds; a round that would probably exceed it is not begun."""
     clock: Callable[[], float] = time.monotonic
@@ -40,7 +39,8 @@ class Rounds(Described):
     _over_budget: set[_Shown] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        with located("max_seeds"):
+            kind_of(SeedCount).convert(self.max_seeds)
         # of a figure and its copy in the appendix the first is taken: both have the same models
         self._figures = {(recipe.task, main_figure(recipe.name)): recipe for recipe in reversed(self.recipes)}
         seeds = len(self.recipes[0].seeds)
@@ -54,9 +54,7 @@ class Rounds(Described):
             self._test(task, CLAIMS)
         while able := [(task, each) for (task, _), each in self._findings.items() if self._may_go_on(task, each)]:
             # the claim that needs the fewest further seeds by its own estimate
-            self._compute(
-                *min(able, key=lambda pair: (pair[1].needs or 0) - pair[1].seeds if pair[1].conditions else 0)
-            )
+            self._compute(*min(able, key=lambda pair: pair[1].further_seeds))
         return list(self._findings.values())
 
     def _test(self, task: TaskSpec, claims: Sequence[Claim]) -> None:
