@@ -164,7 +164,8 @@ class Command(TyperCommand):
             for name, entry in group.entries.items():
                 sections.setdefault(f"{group.heading}s", []).append((name, _first_line(entry)))
         if self.left_out:
-            sections.setdefault("Options", []).append((HELP_ALL, f"Show {len(self.left_out)} further options and exit."))
+            further = f"Show {len(self.left_out)} further options and exit."
+            sections.setdefault("Options", []).append((HELP_ALL, further))
         for heading, rows in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
