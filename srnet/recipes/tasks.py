@@ -35,7 +35,7 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
             return _dataset(values, folder)
         families = TASK_FAMILIES.values() if isinstance(values, Mapping) else ()
         spec = next((family.spec for family in families if family.describes(values)), SyntheticTask)
-        task: Any = build(spec, values)
+        task: TaskSpec = build(spec, values)
         return task.resolved(folder) if isinstance(task, OfFiles) else task
 
 
