@@ -13,7 +13,7 @@ from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import Evaluate, Pretrained
 from srnet.experiment.nodes.objectives import Objective
 from srnet.experiment.nodes.training import FineTune
-from srnet.objectives.base import get_objective
+from srnet.objectives.base import parse_objective
 from srnet.recipes.profiles import FINETUNING
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.tasks.synthetic.families import EMBEDDED_TASKS
@@ -22,7 +22,7 @@ NOISE = (0.03, 0.06, 0.12)
 
 
 def trained(task: SyntheticTask, objective: str) -> Evaluate:
-    bias = BiasSpec().node(task, EMBEDDED) if "bias" in get_objective(objective).needs else None
+    bias = BiasSpec().node(task, EMBEDDED) if "bias" in parse_objective(objective)[0].needs else None
     return Evaluate(FineTune(Pretrained(EMBEDDED, task, 0), Objective(objective, bias), FINETUNING))
 
 

@@ -21,7 +21,7 @@ from srnet.core.files import write_json, write_text
 from srnet.core.progress import Reporter
 from srnet.experiment.compute import Context, compute
 from srnet.experiment.engine import Engine, cores
-from srnet.experiment.estimate import measure_step
+from srnet.experiment.estimate import _measure_step
 from srnet.experiment.nodes.base import Node
 from srnet.experiment.store import Store
 from srnet.recipes.order import Order
@@ -65,7 +65,7 @@ def ceiling(order: Order) -> float:
     pace = {}
     for threads in (1, cores()):
         torch.set_num_threads(threads)
-        pace[threads] = min(measure_step(profile.raw(0), profile.pruning) for _ in range(3))
+        pace[threads] = min(_measure_step(profile.raw(0), profile.pruning) for _ in range(3))
     return 2.0 * pace[cores()] / pace[1]
 
 

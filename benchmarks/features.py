@@ -27,7 +27,7 @@ import torch
 from rich.console import Console
 
 from benchmarks.timing import compare
-from srnet.bias.features import overlap_features, tokenise
+from srnet.bias.model import overlap_features, tokenise
 from srnet.bias.vectors import WordVectors
 from srnet.core.files import write_json
 

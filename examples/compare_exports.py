@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from srnet import Store
-from srnet.audit.classifiers import Source, load_classifier
 from srnet.core.errors import UserError
 from srnet.evaluation.evidence import Evidence
 from srnet.evaluation.significance import spread
 from srnet.experiment.nodes.base import load_task
-from srnet.experiment.rebuild import stored_model
+from srnet.experiment.rebuild import StoredModels
+from srnet.models.open import open_classifier
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,18 @@ def main() -> None:
     parser.add_argument("pairs", nargs="+", metavar="FULL_KEY=FOLDER")
     parser.add_argument("--store", default=None)
     options = parser.parse_args()
-    store = Store(options.store) if options.store else Store()
+    store = StoredModels(Store(options.store) if options.store else Store())
     pairs = [pair.partition("=")[::2] for pair in options.pairs]
     if not all(key and folder for key, folder in pairs):
         raise UserError("each pair is FULL_KEY=FOLDER, one for each seed", "write each as KEY=FOLDER")
-    full_models = [stored_model(store, key) for key, _ in pairs]
+    full_models = [store.find(key) for key, _ in pairs]
     if len({model.key for model in full_models}) < len(pairs):
         raise UserError("a full model is given twice", "give a full model of another seed in each pair")
     task = load_task(full_models[0].task_spec)
     splits = {name: task.splits[name] for name in task.scored}
 
     def answers(name: str) -> dict[str, np.ndarray]:
-        model = load_classifier(Source(name, store, pairs=task.has_pairs))
+        model = open_classifier(name, store, task=task)
         logits = {split: model.logits(each.text_a, each.text_b) for split, each in splits.items()}
         return {split: task.answer_kind.decode(each, logits[split]) for split, each in splits.items()}
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from srnet.audit.classifiers import Matched, match
 from srnet.audit.report import Audit, make_audit
 from srnet.audit.rows import Judged, Predictions
+from srnet.models.model import Matched, match
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split, SplitKind
 

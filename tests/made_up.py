@@ -10,6 +10,7 @@ import numpy as np
 from srnet.core.files import write_json
 from srnet.evaluation.metrics import score
 from srnet.evaluation.significance import Interval
+from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import every_node, load_task
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate, ModelNode
@@ -41,12 +42,13 @@ def remember(store: Store, model: ModelNode, answers: Mapping[str, np.ndarray], 
         write_json(folder / "scores.json", {"sparsity": sparsity, "splits": report})
 
 
-def remember_trainings(store: Store, recipe: Recipe) -> None:
-    """That every training of the recipe took a step."""
-    for node in every_node(recipe.nodes()).values():
-        if node.trains and not store.has(node.key):
-            with store.writing(node.key, type(node).__name__, node.label, {}, "test") as folder:
-                write_json(folder / "training.json", {"steps": 1, "log": []})
+def remember_trainings(store: Store, recipe: Recipe, at_most: int | None = None) -> None:
+    """A step of every training of the recipe, or of the first ones, at half a second."""
+    trainings = [node for node in every_node(recipe.nodes()).values() if node.trains and not store.has(node.key)]
+    for node in trainings[:at_most]:
+        with store.writing(node.key, type(node).__name__, node.label, describe(node), "test") as folder:
+            record = {"steps": 1, "log": [], "step_seconds": 0.5, "device": "cpu"}
+            write_json(folder / "training.json", record)
 
 
 def remember_bias(store: Store, node: Bias, answers: Mapping[str, np.ndarray]) -> None:

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from audited import NLI, Scripted, split_of
 
-from srnet.audit.classifiers import match
 from srnet.audit.rows import word_overlap
 from srnet.bias.model import fit_bias_scorer
+from srnet.models.model import match
 from srnet.page.app import make_app, make_server
 from srnet.page.comparison import ComparedRows
 from srnet.page.pair import PairView, Shortcut, TrainingRows
-from srnet.page.run import bind
+from srnet.page.run import _bind
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Coarse
 
@@ -93,7 +93,7 @@ def page_of(view: PairView | None = None, compare: bool = True) -> Page:
 @contextmanager
 def serving(page: Page, port: int = 0) -> Iterator[Page]:
     """The page behind a real server, on a free port."""
-    listener = bind(port)
+    listener = _bind(port)
     page.port = listener.getsockname()[1]
     page.server = make_server(make_app(page.view, page.rows, page.port))
     page.runs = threading.Thread(target=page.server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -18,8 +18,9 @@ from srnet.experiment.nodes.base import load_task
 from srnet.masks.mask import Mask
 from srnet.masks.targets import LAYERS, Targets, in_base
 from srnet.models.bank import MaskBank
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
-from srnet.pruners.static import matrix_kind
+from srnet.models.open import load_subnetwork
+from srnet.models.subnetwork import Subnetwork
+from srnet.pruners.static import _matrix_kind
 from srnet.tasks.splits import Example, Split
 from srnet.training.data import encode
 
@@ -68,7 +69,7 @@ def test_the_budget_is_met_to_the_weight(name: str, pruner: str, runs: Runs) -> 
     if pruner == "smp-s":  # matrices of a kind share their budget
         halves: Counter[str] = Counter()
         for matrix, keep in mask.items():
-            halves[matrix_kind(matrix)] += 2 * int(keep.sum()) - keep.numel()
+            halves[_matrix_kind(matrix)] += 2 * int(keep.sum()) - keep.numel()
         assert set(halves.values()) == {0}
     elif pruner not in STEERED:
         pruned = {matrix: int((~keep).sum()) for matrix, keep in mask.items()}

@@ -23,7 +23,7 @@ from srnet.experiment.nodes.objectives import CE
 from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.store import Store
 from srnet.models.backbones import backbone_hash
-from srnet.models.subnetwork import load_subnetwork
+from srnet.models.open import load_subnetwork
 from srnet.pruners.imp import IMP
 from srnet.pruners.magnitude import OneShot
 from srnet.tasks.files import FilesTask

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -13,17 +12,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fuzz.valid import sign
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 from transformers import PreTrainedModel
 
 import srnet
-from srnet.core.errors import UserError
 from srnet.masks.targets import LAYERS
 from srnet.models.backbones import load_backbone
 from srnet.models.bank import MaskBank, _zero_pruned
 from srnet.models.heads import Head
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.open import load_subnetwork
+from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.magnitude import OneShot
 
 TWO, THREE = ("no", "yes"), ("no", "yes", "maybe")
@@ -171,23 +172,20 @@ def test_a_tuned_mask_costs_its_kept_values(bank: MaskBank, folders: dict[str, P
     assert rows.shape[0] == 20
 
 
-def test_non_finite_logits_are_an_error(tiny_backbone: str, folders: dict[str, Path]) -> None:
+def test_logits_may_have_half_precision_but_non_finite_ones_are_an_error(
+    tiny_backbone: str, folders: dict[str, Path]
+) -> None:
     bank = MaskBank(tiny_backbone)
     bank.add("raw", folders["raw"])
     model = bank.use("raw")
     logits(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert logits(model).dtype == torch.bfloat16
     with torch.no_grad():
         model.classifier.bias.fill_(float("nan"))
     for context in (nullcontext(), torch.autocast("cpu", torch.bfloat16)):
-        with context, pytest.raises(UserError, match="'raw' gives non-finite logits"):
+        with context, refused("'raw'", "non-finite"):
             logits(model)
-
-
-def test_logits_may_have_half_precision(tiny_backbone: str, folders: dict[str, Path]) -> None:
-    bank = MaskBank(tiny_backbone)
-    bank.add("raw", folders["raw"])
-    with torch.autocast("cpu", torch.bfloat16):
-        assert logits(bank.use("raw")).dtype == torch.bfloat16
 
 
 def test_labels_and_tokenizer(bank: MaskBank) -> None:
@@ -237,50 +235,6 @@ def test_the_folders_of_the_tasks_may_be_gone(tiny_backbone: str, folders: dict[
     assert MaskBank.load(tmp_path / "bank", backbone=tiny_backbone).names == ("raw",)
 
 
-@pytest.fixture
-def saved(tiny_backbone: str, folders: dict[str, Path], tmp_path: Path) -> Path:
-    bank = MaskBank(tiny_backbone)
-    bank.add("raw", folders["raw"])
-    bank.save(tmp_path / "bank")
-    return tmp_path / "bank"
-
-
-@pytest.mark.parametrize("name", ["bank.json", "raw/subnetwork.json", "raw/mask.coded", "raw/weights.safetensors"])
-def test_a_flipped_bit_in_any_file_is_refused(name: str, saved: Path) -> None:
-    data = (saved / name).read_bytes()
-    for place in range(0, len(data), max(1, len(data) // 7)):
-        damaged = bytearray(data)
-        damaged[place] ^= 4
-        (saved / name).write_bytes(damaged)
-        with pytest.raises(UserError, match=Path(name).name):
-            MaskBank.load(saved)
-
-
-def forged(folder: Path, **changes: object) -> None:
-    card = json.loads((folder / "bank.json").read_text()) | changes
-    del card["sha256"]
-    card["sha256"] = hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
-    (folder / "bank.json").write_text(json.dumps(card))
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"format": 9}, "unknown format"),
-        ({"tasks": {"raw": "0"}}, "'tasks' is missing or of the wrong type"),
-        ({"tasks": ["raw"]}, "names its tasks in another way"),
-        ({"tasks": [["raw", 3]]}, "names its tasks in another way"),
-        ({"tasks": [["../raw", "0"]]}, r"a task cannot be called '\.\./raw'"),
-        ({"tasks": [["gone", "0"]]}, r"gone/subnetwork\.json is missing or altered"),
-        ({"backbone": 3}, "'backbone' is missing or of the wrong type"),
-    ],
-)
-def test_a_forged_bank_is_refused(changes: dict[str, object], said: str, saved: Path) -> None:
-    forged(saved, **changes)
-    with pytest.raises(UserError, match=said):
-        MaskBank.load(saved)
-
-
 # --- refused -------------------------------------------------------------------------------------------------------
 
 
@@ -291,25 +245,36 @@ def model_of_another_task(bank: MaskBank) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mistake", "said"),
+    ("mistake", "named"),
     [
-        (lambda bank: bank.use("sts"), "the bank has no task 'sts'; its tasks: raw, other raw"),
-        (lambda bank: bank.remove("sts"), "the bank has no task 'sts'"),
-        (lambda bank: bank.add("raw", "."), "the bank has a task 'raw' already"),
-        (lambda bank: bank.add("../x", "."), "a task cannot be called"),
-        (lambda bank: bank.add(5, "."), "the name of a task must be a string, not 5"),  # type: ignore[arg-type]
-        (lambda bank: bank.add("new", "nowhere"), r"nowhere holds no subnetwork\.json"),
-        (lambda bank: MaskBank.load("nowhere"), r"nowhere holds no bank\.json"),
-        (lambda bank: MaskBank("nowhere"), "backbone 'nowhere' cannot be loaded"),
-        (model_of_another_task, r"the task 'raw' of the bank is not in use; call use\('raw'\) first"),
+        (lambda bank: bank.use("sts"), ("'sts'", "raw, other raw")),
+        (lambda bank: bank.remove("sts"), ("'sts'",)),
+        (lambda bank: bank.add("raw", "."), ("'raw'",)),
+        (lambda bank: bank.add("../x", "."), ("'../x'",)),
+        (lambda bank: bank.add(5, "."), ("5",)),
+        (lambda bank: bank.add("new", "nowhere"), ("nowhere", "subnetwork.json")),
+        (lambda bank: MaskBank.load("nowhere"), ("nowhere", "bank.json")),
+        (lambda bank: MaskBank("nowhere"), ("'nowhere'",)),
+        (model_of_another_task, ("'raw'", "use('raw')")),
     ],
 )
-def test_mistakes_are_one_line(mistake: Callable[[MaskBank], None], said: str, bank: MaskBank, fresh: dict) -> None:
+def test_mistakes_are_one_line(
+    mistake: Callable[[MaskBank], None], named: tuple[str, ...], bank: MaskBank, fresh: dict
+) -> None:
     bank.use("tuned")
-    with pytest.raises(UserError, match=said):
+    with refused(*named):
         mistake(bank)
     bank.use("tuned")
     check(bank, fresh)
+
+
+def test_a_task_that_no_folder_can_be_named_after(bank: MaskBank, tmp_path: Path) -> None:
+    bank.save(tmp_path / "bank")
+    facts = json.loads((tmp_path / "bank" / "bank.json").read_text())
+    del facts["sha256"]
+    sign(tmp_path / "bank" / "bank.json", {**facts, "tasks": [["../raw", "0"]]})
+    with refused("'../raw'"):
+        MaskBank.load(tmp_path / "bank")
 
 
 def test_a_model_that_was_trained_on_leaves_the_others_in_evaluation_mode(bank: MaskBank) -> None:
@@ -327,7 +292,7 @@ def test_a_model_that_was_converted_ends_the_bank(tiny_backbone: str, folders: d
     for name in ("raw", "other raw"):
         bank.add(name, folders[name])
     bank.use("raw").half().float()
-    with pytest.raises(UserError, match="was converted to another dtype or device; load the bank again"):
+    with refused("dtype or device"):
         bank.use("other raw")
 
 
@@ -338,7 +303,7 @@ def test_a_full_disk_is_one_line(where: str, bank: MaskBank, tmp_path: Path, mon
         raise OSError(errno.ENOSPC, "No space left on device", *named)
 
     monkeypatch.setattr(where, full)
-    with pytest.raises(UserError, match=f"^cannot write {tmp_path / 'bank'}: no space left"):
+    with refused(tmp_path / "bank", "no space left"):
         bank.save(tmp_path / "bank")
     assert not list(tmp_path.iterdir())
 
@@ -346,9 +311,9 @@ def test_a_full_disk_is_one_line(where: str, bank: MaskBank, tmp_path: Path, mon
 def test_nothing_is_in_use_at_first(tiny_backbone: str) -> None:
     bank = MaskBank(tiny_backbone)
     for ask in (lambda: bank.model, lambda: bank.tokenizer):
-        with pytest.raises(UserError, match="no task of the bank is in use"):
+        with refused("use(NAME)"):
             ask()
-    with pytest.raises(UserError, match="none yet: add one"):
+    with refused("nli", "none yet"):
         bank.use("nli")
 
 
@@ -356,7 +321,7 @@ def test_a_subnetwork_of_another_backbone_is_refused(bank: MaskBank, tmp_path: P
     base = load_backbone("srnet-tiny", TWO, seed=0)
     Subnetwork.of(base, TWO, base.model.state_dict(), OneShot(0.5).mask(base.model)).save_coded(tmp_path / "sub")
     bank.use("raw")
-    with pytest.raises(UserError, match="the subnetwork needs"):
+    with refused(bank.backbone):
         bank.add("new", tmp_path / "sub")
     assert "new" not in bank.names
     check(bank, fresh)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import transformers
+from refusals import refused
 
-from srnet.audit.classifiers import Source, load_classifier
 from srnet.core.errors import UserError
-from srnet.experiment.store import Store
 from srnet.models.backbones import load_backbone
+from srnet.models.open import open_model
 
 LORA = {"peft_type": "LORA", "base_model_name_or_path": "bert-base-uncased", "r": 4}
 
@@ -48,7 +48,7 @@ def test_a_quantised_checkpoint(method: str, tiny_backbone: str, tmp_path: Path)
 
 
 def test_a_fault_of_the_hash_is_none_of_the_tokenizer(tiny_backbone: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.models.backbones.hash_tensors", lambda tensors: 1 / 0)
+    monkeypatch.setattr("srnet.models.backbones._hash_tensors", lambda tensors: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         load_backbone(tiny_backbone, ("no", "yes"), seed=0)
 
@@ -68,5 +68,5 @@ def test_an_adapter_must_be_merged_first(complete: bool, tiny_backbone: str, tmp
         folder.mkdir()
     (folder / "adapter_config.json").write_text(json.dumps(LORA))
     assert "merge_and_unload" in refusal(folder)
-    with pytest.raises(UserError, match="merge_and_unload"):
-        load_classifier(Source(str(folder), Store(tmp_path / "store")))
+    with refused(folder, "merge_and_unload"):
+        open_model(folder)

@@ -7,11 +7,13 @@ import re
 import pytest
 import typer
 from commands import Shell
+from made_up import remember_trainings
 
 from srnet.cli.program import COMMANDS, app
 from srnet.experiment.store import Store
-from srnet.models.subnetwork import load_subnetwork
+from srnet.models.open import load_subnetwork
 from srnet.recipes.figures import FIGURES
+from srnet.recipes.order import Order
 from srnet.report.claims import CLAIMS
 
 # --- what works ----------------------------------------------------------------------------------------------------
@@ -149,7 +151,8 @@ def test_reproduce_can_say_what_it_would_do(shell: Shell) -> None:
 
 
 def test_a_dry_run_knows_what_is_stored(shell: Shell) -> None:
-    assert shell.reproduce("fig8", "--scale", 0.01, "-q").code == 0
+    order = Order(("fig8",), tasks=(str(shell.task),), backbone=shell.backbone, scale=0.01)
+    remember_trainings(Store(shell.store), order.recipes()[0])
     outcome = shell.reproduce("fig8", "--scale", 0.01, "--seeds", 2, "--dry-run")
     stored = [line for line in outcome.out.splitlines() if "  stored  " in line]
     assert sum("seed 1" in line for line in stored) == 0
@@ -182,3 +185,10 @@ def test_help_lists_every_command_under_a_heading(shell: Shell) -> None:
     assert sorted(sum(COMMANDS.values(), ())) == sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
     assert [heading for heading in COMMANDS if f"\n{heading}:\n" in listed] == ["Start", "Build", "Deploy", "Paper"]
     assert "..." not in listed.replace("[ARGS]...", ""), "no text is cut"
+
+
+def test_options_for_experts_are_in_the_whole_help_alone(shell: Shell) -> None:
+    usual, whole = (shell("prune", word).out for word in ("--help", "--help-all"))
+    assert "--sparsity" in usual
+    assert "--phi" not in usual
+    assert {"--sparsity", "--phi", "--warmup", "--folds"} <= set(whole.split())

@@ -16,10 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
 
-from srnet.audit.classifiers import Source, load_classifier
 from srnet.bias.vectors import WordVectors
 from srnet.config.yaml_files import read_yaml
-from srnet.core.errors import UserError
+from srnet.core.errors import UserError, printable
 from srnet.core.files import (
     new_folder,
     open_data,
@@ -31,11 +30,11 @@ from srnet.core.files import (
     writing,
 )
 from srnet.core.names import file_name
-from srnet.core.sealed import read_sealed
-from srnet.experiment.store import Store
 from srnet.models.checkpoints import read_config
-from srnet.models.formats.imports import read_reference
+from srnet.models.exported import EXPORT
 from srnet.models.formats.smp import read_smp
+from srnet.models.open import open_classifier
+from srnet.models.published import _read_reference
 from srnet.recipes.demo import demo_recipe
 from srnet.tasks.describe import describe_files
 from srnet.tasks.files import FilesTask
@@ -101,7 +100,7 @@ def test_a_name_that_is_no_file_name_is_refused_wherever_it_stands(make: Callabl
     for name in NAMES:
         with pytest.raises(UserError) as caught:
             make(name)
-        assert f"'{name}'" in str(caught.value)
+        assert f"'{printable(name)}'" in str(caught.value)
 
 
 @settings(max_examples=100)
@@ -154,11 +153,11 @@ READERS: dict[str, Callable[[Path], object]] = {
     "checksum": sha256,
     "data": open_data,
     "SMP mask": lambda path: read_smp(path, {}),
-    "torch mask": lambda path: read_reference(path, {}),
+    "torch mask": lambda path: _read_reference(path, {}),
     "vectors": lambda path: WordVectors.read(str(path)),
     "model": lambda path: read_config(str(path.parent)),
-    "export": lambda path: read_sealed(path.parent, "card.json"),
-    "classifier": lambda path: load_classifier(Source(str(path.parent), Store(path.parent / "store"))),
+    "export": lambda path: EXPORT.read(path.parent),
+    "classifier": lambda path: open_classifier(path.parent),
 }
 
 
@@ -170,7 +169,8 @@ def test_what_is_no_file_is_not_read(kind: str, reader: str, tmp_path: Path, mon
     endings = {"vectors": ".npz"} | dict.fromkeys(("model", "export", "classifier"), ".safetensors")
     path = tmp_path / f"x{endings.get(reader, '')}"
     make_special(kind, path, monkeypatch)
-    with refused(path, {"folder": "a folder", "unreadable": "may not be read"}.get(kind, "a pipe or a device")):
+    named = path.parent if kind == "unreadable" else path
+    with refused(named, {"folder": "a folder", "unreadable": "may not be read"}.get(kind, "a pipe or a device")):
         READERS[reader](path)
 
 

@@ -330,7 +330,7 @@ def test_the_audit_has_the_bias_model_of_the_search(
 def table(monkeypatch: pytest.MonkeyPatch) -> Latency:
     """Of a machine on which a model with two layers takes 20 ms."""
     found = Latency(head=1.0, neuron=0.05, attention=5.0, feed_forward=4.0, rest=2.0)
-    monkeypatch.setattr("srnet.timing.latency.measure_latency", lambda model: found)
+    monkeypatch.setattr("srnet.timing.latency._measure_latency", lambda model: found)
     return found
 
 

@@ -13,11 +13,9 @@ from pathlib import Path
 import pytest
 from commands import every_command
 from fuzz.valid import write_task
+from made_up import remember_trainings
 
 import srnet
-from srnet.core.files import write_json
-from srnet.experiment.identity import describe
-from srnet.experiment.nodes.base import every_node
 from srnet.experiment.store import Store
 from srnet.models.backbones import load_backbone
 from srnet.models.checkpoints import IDENTITY, SHIPPED
@@ -32,60 +30,44 @@ for line in sys.stdin.read().splitlines():
     if os.fork():
         os.wait()
         continue
-    sys.argv = ["srnet", *line.split()]
-    try:
-        main()
-    except SystemExit as end:
-        assert not end.code, (line, end.code)
-        print(json.dumps([line, *(name for name in %r if name in sys.modules)]), flush=True)
-    finally:
-        os._exit(0)
+    for command in line.split(" ; "):
+        sys.argv = ["srnet", *command.split()]
+        try:
+            main()
+        except SystemExit as end:
+            assert not end.code, command
+        print(json.dumps([command, *(name for name in %r if name in sys.modules)]), flush=True)
+    os._exit(0)
 """
-"""Runs each command in a fork of a process that has imported only the command line."""
+"""Runs each line of commands in a fork of a process that has imported only the command line."""
 
 
-def heavy_imports(folder: Path, commands: list[str]) -> dict[str, list[str]]:
-    """The heavy libraries that each command imports."""
+def heavy_imports(folder: Path, *lines: str) -> dict[str, list[str]]:
+    """The heavy libraries that each command has imported; those of one line are run one after the other."""
     words = [sys.executable, "-c", SCRIPT % (HEAVY,)]
     env = {**os.environ, "SRNET_STORE": "store"}
     done = subprocess.run(
-        words, input="\n".join(commands), env=env, cwd=folder, capture_output=True, text=True, check=True
+        words, input="\n".join(lines), env=env, cwd=folder, capture_output=True, text=True, check=True
     )
-    found = {line: heavy for line, *heavy in map(json.loads, re.findall(r"^\[\".*", done.stdout, re.M))}
-    assert found.keys() == set(commands), done.stderr[-2000:]
+    found = {command: heavy for command, *heavy in map(json.loads, re.findall(r"^\[\".*", done.stdout, re.M))}
+    assert found.keys() == {command for line in lines for command in line.split(" ; ")}, done.stderr[-2000:]
     return found
 
 
 def test_light_commands_import_nothing_heavy(tmp_path: Path) -> None:
     write_task(tmp_path)
     (tmp_path / "store" / "artifacts").mkdir(parents=True)
-    remember_a_training(tmp_path / "store")
-    planned = "demo --dry-run"
-    helps = [" ".join([*words, "--help"]) for words in every_command()]
+    remember_trainings(Store(tmp_path / "store"), srnet.demo_recipe(), at_most=1)
+    helps = [f"{' '.join(words)} --help" for words in every_command()]
     assert len(helps) > 15
-    found = heavy_imports(
-        tmp_path,
-        [
-            "--version",
-            "--help",
-            *helps,
-            "store ls",
-            "data describe --train train.csv --dev dev.csv --out mine.yaml",
-            "reproduce fig2 --tasks verification --dry-run",
-            planned,
-        ],
-    )
+    data = "data describe --train train.csv --dev dev.csv --out mine.yaml"
+    planned = "demo --dry-run"
+    plans = ("reproduce fig2 --tasks verification --dry-run", planned)
+    found = heavy_imports(tmp_path, " ; ".join(["--version", "--help", *helps]), "store ls", data, *plans)
     # only a build without CUDA is known to have no GPU without importing it
     needed = [] if metadata.version("torch").endswith("+cpu") else ["torch"]
     assert found.pop(planned) == needed
-    assert {line: heavy for line, heavy in found.items() if heavy} == {}
-
-
-def remember_a_training(folder: Path) -> None:
-    """Of the demo, with a pace for its estimate."""
-    node = next(each for each in every_node(srnet.demo_recipe().nodes()).values() if each.trains)
-    with Store(folder).writing(node.key, type(node).__name__, node.label, describe(node), "test") as artifact:
-        write_json(artifact / "training.json", {"step_seconds": 0.5, "device": "cpu", "steps": 10})
+    assert {command: heavy for command, heavy in found.items() if heavy} == {}
 
 
 @pytest.mark.parametrize("name", SHIPPED)

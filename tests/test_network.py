@@ -25,9 +25,9 @@ from srnet.audit.run import load_models
 from srnet.core.lazy import transformers
 from srnet.core.network import NO_TELEMETRY, OFFLINE, _own_folder, guarded_hub, isolate_process
 from srnet.experiment.engine import Engine
-from srnet.experiment.ray import import_ray
+from srnet.experiment.ray import _import_ray
 from srnet.models.checkpoints import read_config, read_model, read_tokenizer
-from srnet.models.formats.onnx import import_onnxruntime
+from srnet.models.formats.graphs import _import_onnxruntime
 from srnet.tasks.reading import read_rows
 from srnet.tasks.synthetic import SyntheticTask
 
@@ -143,7 +143,7 @@ def test_a_ray_of_its_own_stays_on_this_machine(
     without(monkeypatch, "RAY_ADDRESS", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "RAY_USAGE_STATS_ENABLED")
     if address is not None:
         monkeypatch.setenv("RAY_ADDRESS", address)
-    import_ray()
+    _import_ray()
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
     assert os.environ.get("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER") == ("0" if on_loopback else None)
 
@@ -153,14 +153,14 @@ def test_onnxruntime_gets_no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     without(monkeypatch, "ORT_DISABLE_TELEMETRY")
     monkeypatch.setattr(onnxruntime, "disable_telemetry_events", lambda: calls.append("disabled"))
-    import_onnxruntime()
+    _import_onnxruntime()
     assert (calls, os.environ["ORT_DISABLE_TELEMETRY"]) == (["disabled"], "1")
 
 
 ONE_PLACE = {
     "from_pretrained": "checkpoints.py",
     "load_dataset": "reading.py",
-    "onnxruntime": "onnx.py",
+    "onnxruntime": "graphs.py",
     "ray": "ray.py",
 }
 """Calls and imports that need care, and the one file of srnet that has them."""

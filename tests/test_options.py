@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import srnet
 from srnet.cli.program import app
-from srnet.config.fields import Option, as_cli_args, docs_of, option, options_of
+from srnet.config.fields import Option, _docs_of, as_cli_args, option, options_of
 from srnet.config.values import FLAG
 from srnet.core.errors import UserError
 from srnet.experiment.nodes.bias import BiasSpec
@@ -57,7 +57,7 @@ def error_of(*words: str, names: Iterable[str] = ()) -> str:
 
 
 def help_of(*words: str) -> str:
-    result = CliRunner().invoke(app, [*words, "--help"], catch_exceptions=False)
+    result = CliRunner().invoke(app, [*words, "--help-all"], catch_exceptions=False)
     assert result.exit_code == 0
     return result.output
 
@@ -256,8 +256,8 @@ class Sample:
 
 
 def test_docs_are_read_below_the_fields() -> None:
-    assert docs_of(Sample) == {"path": "Where it lies."}
-    assert docs_of(type("Made", (), {})) == {}, "without a source there is no text"
+    assert _docs_of(Sample) == {"path": "Where it lies."}
+    assert _docs_of(type("Made", (), {})) == {}, "without a source there is no text"
 
 
 def test_names_defaults_and_what_is_left_out() -> None:

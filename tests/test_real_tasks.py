@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from srnet.cli.program import app
 from srnet.experiment.nodes.bias import BiasModel, BiasSpec
 from srnet.recipes.order import Order
-from srnet.recipes.tasks import load_task_file
+from srnet.recipes.tasks import _load_task_file
 from srnet.tasks.published import published_task
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -129,8 +129,8 @@ def test_a_description_in_a_folder_may_be_named_from_elsewhere(snli: Path, monke
     (root / "conf").mkdir()
     (root / "conf" / "task.yaml").write_text("{dataset: snli, data: ../snli, ood: {hans: ../hans.txt}}")
     monkeypatch.chdir(root)
-    task = load_task_file(Path("conf/task.yaml"))
-    assert task == load_task_file(root / "conf" / "task.yaml")
+    task = _load_task_file(Path("conf/task.yaml"))
+    assert task == _load_task_file(root / "conf" / "task.yaml")
     assert set(task.load().ood) == {"hard", "hans"}
 
 

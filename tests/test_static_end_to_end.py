@@ -14,12 +14,11 @@ from refusals import refused
 
 import srnet
 from srnet.cli.program import main
-from srnet.experiment.compute import TOKENS, load_logits
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Evaluate, Pretrained
 from srnet.experiment.nodes.objectives import CE, Distilled
 from srnet.experiment.nodes.training import FineTune, Prune
-from srnet.experiment.store import Store
+from srnet.experiment.store import TOKENS, Store, read_logits
 from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.movement import Movement
 from srnet.pruners.static import StaticShared
@@ -162,7 +161,7 @@ def test_questions_are_answered_pruned_and_distilled(squad: SquadTask, tiny_back
     subnet = Prune(raw, StaticShared(0.5), objective, SHORT)
     engine.execute([Evaluate(teacher), Evaluate(subnet)])
     assert objective.teacher is not None
-    cached = load_logits(engine.store, objective.teacher)
+    cached = read_logits(engine.store, objective.teacher.key)
     assert cached["train"].shape == (40, 2), "a span an example"
     assert cached[TOKENS.format("train")].shape[1] == 2, "two logits a token, not as many as there are words"
     assert len(cached[TOKENS.format("train")]) > 40 * 10

@@ -1,1 +1,1 @@
-"""Every command as a function; `srnet` exports them."""
+"""Every command as a function."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from srnet.api.experiments import run_recipe
 from srnet.api.models import export_model
-from srnet.api.speeds import Comparison, by_score, compare_speed
+from srnet.api.speeds import by_score, speed_picture
 from srnet.audit.run import audit_models
 from srnet.audit.writing import check_writable
 from srnet.core.errors import UserError
@@ -26,6 +26,7 @@ from srnet.models.formats.base import FORMATS, Format, get_format
 from srnet.models.formats.card import score_name, scores_of_graph
 from srnet.recipes.recipe import Plan, Recipe, plan
 from srnet.report.page import report_files, section_id
+from srnet.timing.measuring import Measured, measure_speed
 from srnet.timing.pace import Pace
 
 PACE = Pace(rounds=15, lengths=(8, 32, 128), batch=8, threads=1, memory=False)
@@ -66,13 +67,13 @@ def find(
         return found
     made = _Delivery(found.recipe, found.full_model, found.model, deployed, out, engine, command)
     try:
-        compared = made.exported()
-        speed = compared.drawn()
+        measured = made.export()
+        speed = speed_picture(measured, by_score(made.scores()), PACE)
     except UserError:
         made.write_pages(None)  # the search is not lost
         raise
     warnings = made.write_pages(speed)
-    found = replace(found, warnings=tuple(warnings), folder=made.folder, measured=tuple(compared.measured))
+    found = replace(found, warnings=tuple(warnings), folder=made.folder, measured=tuple(measured))
     write_json(out / FOUND, found.to_json())
     return found
 
@@ -97,14 +98,17 @@ class _Delivery:
         options = [name if value is True else str(value) for name, value in changed.items()]
         return self.out / "-".join(["model", self.model.key[:8], self.format.name, *options])
 
-    def exported(self) -> Comparison:
-        """Export the model; returns speed and scores of the full model and of the folder, which have the same seed."""
+    def export(self) -> list[Measured]:
+        """Export the model; returns the speed of the full model and of the folder."""
         if not self.folder.exists():  # otherwise an earlier run of the same search wrote it
             export_model(self.model.key, self.folder, format=self.format, engine=self.engine, keeps=self.recipe.keeps)
         models = {"full model": self.full.key, "to deploy": str(self.folder)}
+        return measure_speed(models, PACE, store=self.engine.models)
+
+    def scores(self) -> dict[str, dict[str, float]]:
+        """The scores of the full model and of the folder, which have the same seed."""
         own = scores_of_graph(self.folder) or self._scores(self.model)
-        scores = {"full model": self._scores(self.full), "to deploy": own}
-        return compare_speed(models, by_score(scores), PACE, self.engine.store)
+        return {"full model": self._scores(self.full), "to deploy": own}
 
     def _scores(self, model: ModelNode) -> dict[str, float]:
         """Scores of this seed alone, by data and metric."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from srnet.core.errors import UserError, choose, running
+from srnet.core.errors import UserError, choose
 from srnet.core.files import read_json, require_new
 from srnet.core.names import EMBEDDED
 from srnet.core.progress import Reporter
 from srnet.evaluation import BIASED_BY, KEEPS_ID
-from srnet.experiment.compute import score_splits
+from srnet.evaluation.metrics import score_split
 from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
 from srnet.experiment.nodes.base import TaskSpec, load_task
@@ -23,13 +23,14 @@ from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.rebuild import stored_model
 from srnet.masks.mask import Mask
 from srnet.masks.timed import Latency
-from srnet.models.exported import is_exported
-from srnet.models.formats.base import Format, Source, get_format, write
-from srnet.models.formats.deployed import check_labels, exported_scores
-from srnet.models.formats.imports import IMPORTED, outputs_of, read_published
+from srnet.models.exported import EXPORT
+from srnet.models.formats.base import Format, Source, get_format
+from srnet.models.model import match
+from srnet.models.open import is_key, open_model
 from srnet.models.pretraining import pretrain as pretrain_backbone
+from srnet.models.published import IMPORTED, outputs_of, read_published
 from srnet.models.subnetwork import Subnetwork
-from srnet.objectives.base import get_objective
+from srnet.objectives.base import parse_objective
 from srnet.pruners.base import OfUnits, Pruner, speedup_text
 from srnet.pruners.penalised import Penalised
 from srnet.recipes.profiles import check_rates, finetuning_for, pruning_for
@@ -70,7 +71,7 @@ def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engin
     needs = Needs(**given)
     if "temperature" in given and needs.distil is None:
         raise UserError("a temperature without distillation", "give the share of the loss as well: --distil 0.5")
-    taught = needs.distil is not None or "teacher" in get_objective(text).needs
+    taught = needs.distil is not None or "teacher" in parse_objective(text)[0].needs
     if needs.teacher is None and taught:
         what = f"objective '{text}'" if needs.distil is None else "distillation"
         raise UserError(f"{what} needs a teacher", "give the key of a model trained with ce: --teacher")
@@ -212,25 +213,22 @@ def _trained(node: ModelNode, engine: Engine) -> Trained:
 
 
 def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine | None = None) -> Trained:
-    """Score a model of the store (by key), or a saved subnetwork or an exported folder on `task`."""
+    """Score a model of the store (by key) on its own task, or any other that `open_model` opens on `task`."""
     engine = engine or Engine()
-    if not Path(model).is_dir():
-        node = stored_model(engine.store, str(model))
+    if is_key(model, engine.models):
+        node = engine.models.find(str(model))
         if task is not None:
             raise UserError("a model of the store is scored on its own task", "leave the task out")
         engine.execute([node, Evaluate(node)])  # the model too: scores may outlive a model that was removed
         return _trained(node, engine)
     if task is None:
-        raise UserError(f"{model} is a folder", "say which task to score it on: --task TASK")
-    folder, data = Path(model), load_task(task)
-    if is_exported(folder):
-        return Trained("", folder, *exported_scores(folder, data))
-    subnetwork = Subnetwork.load(folder)
-    check_labels(folder, subnetwork.labels, data)
-    length = subnetwork.max_length or data.answer_kind.max_length
-    with running(folder):
-        _, scores = score_splits(subnetwork, data, data.scored, length)
-    return Trained("", folder, subnetwork.sparsity, scores)
+        raise UserError(f"{model} is no key of the store", "give the task to score it on: --task TASK")
+    data = load_task(task)
+    opened = open_model(model, task=data).require_labels()
+    matched = match(opened, data.labels, dict(getattr(task, "spellings", ())))
+    splits = {name: data.splits[name] for name in data.scored}
+    scores = {name: score_split(data, each, opened.outputs(data, each, matched.order)) for name, each in splits.items()}
+    return Trained("", Path(model), opened.sparsity, scores, (matched.note,) if matched.note else ())
 
 
 def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine | None = None) -> Trained:
@@ -279,19 +277,20 @@ def export_model(
     out = Path(out)
     if not chosen.is_file:
         require_new(out)
-    for line in write(chosen, _source(model, engine or Engine(), keeps), out):
+    for line in chosen.write(_source(model, engine or Engine(), keeps), out):
         say(line)
     return out
 
 
 def _source(model: str | Path, engine: Engine, keeps: float) -> Source:
-    if Path(model).is_dir():
-        if is_exported(Path(model)):
+    """The model to export, from the store or from the folder of a subnetwork."""
+    if not is_key(model, engine.models):
+        if EXPORT.is_in(model):
             raise UserError(f"{model} is an exported model already", "give the key or the folder of its subnetwork")
-        return Source(Subnetwork.load(Path(model)))
-    node = stored_model(engine.store, str(model))
+        return Source(*Subnetwork.open(Path(model)))
+    node = engine.models.find(str(model))
     subnetwork = replace(Subnetwork.load(engine.store.path(node.key)), max_length=node.max_length)
-    return Source(subnetwork, None, known_about(engine.store, node, keeps), load_task(node.task_spec))
+    return Source(subnetwork, about=known_about(engine.store, node, keeps), task=load_task(node.task_spec))
 
 
 @dataclass(frozen=True)

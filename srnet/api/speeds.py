@@ -1,11 +1,10 @@
-"""How fast models are, by the names that users know them by."""
+"""The speed of models side by side, with a picture of speed against score."""
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from srnet.core.errors import UserError, choose
@@ -13,35 +12,14 @@ from srnet.core.files import require_writable, write_bytes
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
-from srnet.experiment.rebuild import stored_model
-from srnet.experiment.store import Store
 from srnet.models.formats.card import scores_by_name, scores_of_folder
+from srnet.models.open import is_key
 from srnet.timing.measuring import Measured, measure_speed, speed_against_scores, threads_of
 from srnet.timing.pace import Pace
 
 PICTURES = ("png", "pdf", "svg")
-SHORTEST_KEY = 4
-"""Letters from which on a name may be the beginning of a key."""
-
-
 Panels = dict[str, dict[str, float]]
-"""By what was scored, then by model: a panel each."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Models that were measured side by side, and the scores that are known of them."""
-
-    measured: list[Measured]
-    scores: Panels
-    pace: Pace
-
-    def drawn(self, format: str = "png") -> bytes:
-        """Speed against score, as the bytes of a file."""
-        figure = speed_against_scores(self.measured, self.scores, _drawn_length(self.measured, self.pace))
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=format, dpi=150)
-        return buffer.getvalue()
+"""Scores by what was scored, then by model: a panel each."""
 
 
 def speed(
@@ -62,20 +40,21 @@ def speed(
     given = list(dict.fromkeys(models))
     short = [Path(model).name if Path(model).is_dir() else model for model in given]
     named = {name if short.count(name) == 1 else model: model for name, model in zip(short, given, strict=True)}
-    engine, pace, load = engine or Engine(), pace or Pace(), _load()
-    store, path = engine.store, None if picture is None else Path(picture)
-    scores = {} if path is None else by_score({name: _known_scores(model, store) for name, model in named.items()})
+    engine, pace = engine or Engine(), pace or Pace()
+    load = _system_load()
+    path = None if picture is None else Path(picture)
+    scores = {} if path is None else by_score({name: _known_scores(model, engine) for name, model in named.items()})
     if path is not None:
         _check_picture(path, scores)
-    compared = compare_speed(named, scores, pace, store, on_step)
+    measured = measure_speed(named, pace, on_step, engine.models)
     _warn_if_busy(load, threads_of(pace), engine.reporter)
     if path is not None:
-        write_bytes(path, compared.drawn(path.suffix.removeprefix(".")))
-    return compared.measured
+        write_bytes(path, speed_picture(measured, scores, pace, path.suffix.removeprefix(".")))
+    return measured
 
 
-def _load() -> float:
-    """Processes that wanted to run in the last minute, as far as the system tells it."""
+def _system_load() -> float:
+    """Processes that wanted to run in the last minute; 0 on systems that do not report it."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
@@ -89,16 +68,12 @@ def _warn_if_busy(load: float, threads: int, reporter: Reporter) -> None:
         )
 
 
-def compare_speed(
-    models: Mapping[str, str],
-    scores: Panels,
-    pace: Pace,
-    store: Store,
-    on_step: Callable[[str], None] = lambda what: None,
-) -> Comparison:
-    """`models`: a name for each -> as for `speed`."""
-    measured = measure_speed({name: _place(model, store) for name, model in models.items()}, pace, on_step)
-    return Comparison(measured, scores, pace)
+def speed_picture(measured: Sequence[Measured], scores: Panels, pace: Pace, format: str = "png") -> bytes:
+    """The bytes of a picture of speed against score."""
+    figure = speed_against_scores(measured, scores, _drawn_length(measured, pace))
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=format, dpi=150)
+    return buffer.getvalue()
 
 
 def by_score(scores: Mapping[str, Mapping[str, float]]) -> Panels:
@@ -110,14 +85,15 @@ def by_score(scores: Mapping[str, Mapping[str, float]]) -> Panels:
     return found
 
 
-def _known_scores(model: str, store: Store) -> dict[str, float]:
-    if Path(model).is_dir():
-        return scores_of_folder(Path(model))
-    return scores_by_name(known_about(store, stored_model(store, model))) if _is_key(model, store) else {}
+def _known_scores(model: str, engine: Engine) -> dict[str, float]:
+    """The scores that the store has of a key, or the card of a folder, by data and metric."""
+    if is_key(model, engine.models):
+        return scores_by_name(known_about(engine.store, engine.models.find(model)))
+    return scores_of_folder(Path(model)) if Path(model).is_dir() else {}
 
 
 def _check_picture(path: Path, scores: Mapping[str, object]) -> None:
-    """Before anything is measured for it."""
+    """Refuse a picture that cannot be drawn or written, before anything is measured for it."""
     choose("kind of picture", path.suffix.removeprefix(".") or "none", PICTURES)
     if path.is_dir():
         raise UserError(f"{path} is a folder", "give a file for the picture")
@@ -126,21 +102,10 @@ def _check_picture(path: Path, scores: Mapping[str, object]) -> None:
         raise UserError("no score of these models is known", "give keys, or folders exported from keys")
 
 
-def _drawn_length(measured: list[Measured], pace: Pace) -> int:
+def _drawn_length(measured: Sequence[Measured], pace: Pace) -> int:
     """The longest text that every model can read, or else any of them."""
     for enough in (all, any):
         found = [length for length in pace.lengths if enough(each.timing(1, length) for each in measured)]
         if found:
             return max(found)
     raise UserError("no model reads texts of these lengths, so there is nothing to draw", "give shorter --lengths")
-
-
-def _place(model: str, store: Store) -> str:
-    """A key stands for the folder of its artifact."""
-    return str(store.path(stored_model(store, model).key)) if _is_key(model, store) else model
-
-
-def _is_key(model: str, store: Store) -> bool:
-    if Path(model).is_dir() or len(model) < SHORTEST_KEY:
-        return False
-    return any(key.startswith(model) for key in store.keys())  # noqa: SIM118

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from srnet.audit.classifiers import Classifier
 from srnet.audit.contrast import FLIP, SAME, Changed, Expected, Row, Rule
-from srnet.audit.measures import b_minus_a
-from srnet.audit.rows import collect_logits
+from srnet.audit.rows import b_minus_a, collect_logits
 from srnet.core.errors import UserError
 from srnet.evaluation.significance import Interval
+from srnet.models.model import Classifier
 from srnet.tasks.splits import Split
 
 _EXAMPLES = 20
@@ -20,7 +19,7 @@ _EXAMPLES = 20
 
 
 @dataclass(frozen=True)
-class Failure:
+class _Failure:
     """A changed row that at least one model fails."""
 
     id: str
@@ -52,7 +51,7 @@ class RuleOutcome:
     directional_rows: int
     difference: Interval | None
     """Failures of B minus failures of A, in points, over all rows."""
-    examples: tuple[Failure, ...]
+    examples: tuple[_Failure, ...]
 
 
 def apply_rule(
@@ -133,8 +132,8 @@ def _failure(
     before: np.ndarray,
     after: np.ndarray,
     fails: np.ndarray,
-) -> Failure:
-    return Failure(
+) -> _Failure:
+    return _Failure(
         split.ids[row],
         changed.text_a,
         changed.text_b,

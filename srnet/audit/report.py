@@ -1,30 +1,265 @@
-"""The whole audit of one model, or of two, on the splits of a task."""
+"""The whole audit: scores, sub-cases, loyalty, calibration and dependence on the shortcut, of one model or of two."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy.special import rel_entr
 
-from srnet.audit.classifiers import Matched
-from srnet.audit.measures import (
-    Calibration,
-    Loyalty,
-    SplitScores,
-    SubCase,
-    calibrations,
-    loyalty,
-    split_scores,
-    sub_cases,
-)
 from srnet.audit.outcomes import RuleOutcome
-from srnet.audit.rows import Judged, judge_split
-from srnet.audit.shortcut import Dependence, ShortcutSides, dependences, shortcut_sides
-from srnet.evaluation.significance import Interval
-from srnet.tasks.base import Task
+from srnet.audit.rows import Judged, b_minus_a, judge_split
+from srnet.evaluation.metrics import score
+from srnet.evaluation.significance import Interval, Term, contrast
+from srnet.models.model import Matched
+from srnet.tasks.base import Metric, Task
+from srnet.tasks.splits import LEVELS
+
+_FEWEST = 10
+"""Rows of a sub-case from which on its difference has an interval: resamples of fewer say too little."""
+_BINS = 10
+
+
+@dataclass(frozen=True)
+class _SplitScores:
+    """Scores of the models on one split, in percent. Intervals cover the error of the examples, not of seeds."""
+
+    split: str
+    kind: str
+    rows: int
+    metric: str
+    scores: tuple[Interval, ...]
+    """Of A, or of A and B, in the task's metric."""
+    difference: Interval | None
+    """B minus A, on the same resamples of the examples."""
+    majority: float
+    """The score of a constant answer."""
+    metrics: tuple[dict[str, float], ...]
+    """All metrics of each model."""
+
+
+def _split_scores(judged: Judged, metric: Metric) -> _SplitScores:
+    split, answers = judged.split, [each.answers for each in judged.models]
+    full = [score(each, split.labels, ("",) * len(split), judged.classes) for each in answers]
+    return _SplitScores(
+        split.name,
+        split.kind,
+        len(split),
+        metric,
+        tuple(contrast([Term(1.0, "split", [each])], {"split": split.labels}, metric) for each in answers),
+        b_minus_a(answers, split.labels, metric),
+        full[0].majority[metric],
+        tuple(each.metrics for each in full),
+    )
+
+
+@dataclass(frozen=True)
+class _SubCase:
+    """Right answers on the rows of one sub-case, as counts: they compare with other tools to the last digit."""
+
+    split: str
+    name: str
+    """Of the sub-case, with all levels above it."""
+    rows: int
+    right: tuple[int, ...]
+    """Rows that A, or A and B, answered correctly."""
+    difference: Interval | None
+    """Accuracy of B minus that of A, in points; None for fewer than `_FEWEST` rows."""
+    accuracy: tuple[float, ...]
+
+
+def sub_cases(judged: Judged) -> list[_SubCase]:
+    """Every sub-case and every level of them, each before those below it."""
+    rows: dict[str, list[int]] = {}
+    for row, group in enumerate(judged.split.groups):
+        parts = group.split(LEVELS) if group else []
+        for depth in range(1, len(parts) + 1):
+            rows.setdefault(LEVELS.join(parts[:depth]), []).append(row)
+    return [_sub_case(judged, name, np.array(rows[name])) for name in sorted(rows)]
+
+
+def _sub_case(judged: Judged, name: str, rows: np.ndarray) -> _SubCase:
+    right = tuple(int(each[rows].sum()) for each in judged.right)
+    answers = [each.answers[rows] for each in judged.models]
+    difference = None if len(rows) < _FEWEST else b_minus_a(answers, judged.labels[rows], "accuracy")
+    return _SubCase(judged.split.name, name, len(rows), right, difference, tuple(count / len(rows) for count in right))
+
+
+@dataclass(frozen=True)
+class Loyalty:
+    """Loyalty of B to A (Xu et al. 2021, "Beyond Preserved Accuracy"), in the classes of the split."""
+
+    split: str
+    label: float
+    """Share of equal answers."""
+    probability: float
+    """Mean of 1 - sqrt(D_JS), with the Jensen-Shannon divergence to base e, as the authors compute it: 0.167 to 1."""
+
+
+def loyalty(judged: Judged) -> Iterator[Loyalty]:
+    """Loyalty on the split; nothing for one model."""
+    if len(judged.models) > 1:
+        a, b = judged.models
+        divergence = _js_divergence(a.probabilities, b.probabilities)
+        label, probability = (a.answers == b.answers).mean(), (1.0 - np.sqrt(divergence)).mean()
+        yield Loyalty(judged.split.name, float(label), float(probability))
+
+
+def _js_divergence(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """D_JS = (D_KL(p || m) + D_KL(q || m)) / 2 with m = (p + q) / 2, to base e: from 0 to ln 2."""
+    middle = (p + q) / 2.0
+    nats = (rel_entr(p, middle).sum(axis=1) + rel_entr(q, middle).sum(axis=1)) / 2.0
+    return np.asarray(np.clip(nats, 0.0, np.log(2.0)))  # rounding may go beyond
+
+
+@dataclass(frozen=True)
+class _Reliability:
+    """Answers whose probability is above `low`, up to `high`."""
+
+    low: float
+    high: float
+    rows: int
+    confidence: float
+    """Mean probability of the answers."""
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How far a model's probabilities are from its accuracy."""
+
+    split: str
+    model: int
+    """0 for A, 1 for B."""
+    error: float
+    """The expected calibration error: the mean over all rows of |accuracy - confidence| of their bin."""
+    bins: tuple[_Reliability, ...]
+    """Those with rows."""
+
+
+def _calibrations(judged: Judged) -> Iterator[Calibration]:
+    """The calibration of each model."""
+    for number, (each, right) in enumerate(zip(judged.models, judged.right, strict=True)):
+        bins = tuple(_reliability(each.confidence, right))
+        error = sum(bin.rows * abs(bin.accuracy - bin.confidence) for bin in bins) / len(judged.split)
+        yield Calibration(judged.split.name, number, error, bins)
+
+
+def _reliability(confidence: np.ndarray, right: np.ndarray) -> Iterator[_Reliability]:
+    """Ten bins of equal width; a value on an edge belongs to the bin below it."""
+    numbers = np.searchsorted(np.arange(1, _BINS) / _BINS, confidence, side="left")
+    for number in np.unique(numbers).tolist():
+        rows = numbers == number
+        means = float(confidence[rows].mean()), float(right[rows].mean())
+        yield _Reliability(number / _BINS, (number + 1) / _BINS, int(rows.sum()), *means)
+
+
+# --- how a model's answers depend on a shortcut: over the bias model's confidence, and over word overlap. ---
+
+_DECILES = np.arange(1, 10) / 10
+_OVERLAP_EDGES = np.arange(1, 11) / 10
+"""Ten ranges of equal width, and one for pairs whose second text has no word of its own."""
+
+
+@dataclass(frozen=True)
+class Bin:
+    """The rows of one range, and what each model does there. Shares, not percent."""
+
+    low: float
+    high: float
+    """The smallest and the largest value in the range."""
+    rows: int
+    gold: tuple[float, ...]
+    """Share of each label."""
+    accuracy: tuple[float, ...]
+    """Of A, or of A and B."""
+    answers: tuple[tuple[float, ...], ...]
+    """By model, the share of each answer."""
+    follows: tuple[float, ...] = ()
+    """By model, the share of answers that are the bias model's."""
+    bias_accuracy: float | None = None
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """What the models do over ranges of a measure of the shortcut."""
+
+    split: str
+    over: str
+    """"bias confidence" or "word overlap"."""
+    classes: tuple[str, ...]
+    bins: tuple[Bin, ...]
+
+
+def _dependences(judged: Judged) -> Iterator[Dependence]:
+    """Over tenths of the bias model's confidence and over ranges of word overlap, where there are such."""
+    name, classes = judged.split.name, judged.classes
+    if judged.bias is not None:
+        confidence = judged.bias.confidence
+        yield Dependence(name, "bias confidence", classes, _bins(judged, confidence, _deciles(confidence)))
+    if judged.overlap is not None:
+        ranges = np.searchsorted(_OVERLAP_EDGES, judged.overlap, side="right")
+        yield Dependence(name, "word overlap", classes, _bins(replace(judged, bias=None), judged.overlap, ranges))
+
+
+def _deciles(values: np.ndarray) -> np.ndarray:
+    """The tenth that each value is in, from 0. Equal values are in the same tenth, so there may be fewer than ten."""
+    if not len(values):
+        return np.empty(0, dtype=np.int64)
+    edges = np.unique(np.quantile(values, _DECILES, method="inverted_cdf"))
+    return np.searchsorted(edges, values, side="left")
+
+
+def _bins(judged: Judged, values: np.ndarray, numbers: np.ndarray) -> tuple[Bin, ...]:
+    return tuple(_bin(judged, values, np.flatnonzero(numbers == number)) for number in np.unique(numbers))
+
+
+def _bin(judged: Judged, values: np.ndarray, rows: np.ndarray) -> Bin:
+    classes, labels, bias = len(judged.classes), judged.labels[rows], judged.bias
+    answers = [each.answers[rows] for each in judged.models]
+    return Bin(
+        low=float(values[rows].min()),
+        high=float(values[rows].max()),
+        rows=len(rows),
+        gold=_shares(labels, classes),
+        accuracy=tuple(float((each == labels).mean()) for each in answers),
+        answers=tuple(_shares(each, classes) for each in answers),
+        follows=() if bias is None else tuple(float((each == bias.answers[rows]).mean()) for each in answers),
+        bias_accuracy=None if bias is None else float((bias.answers[rows] == labels).mean()),
+    )
+
+
+def _shares(answers: np.ndarray, classes: int) -> tuple[float, ...]:
+    return tuple((np.bincount(answers, minlength=classes) / len(answers)).tolist())
+
+
+@dataclass(frozen=True)
+class _ShortcutSides:
+    """Accuracy where the bias model is right, and where it is wrong: the difference shows who follows the shortcut."""
+
+    split: str
+    rows_right: int
+    rows_wrong: int
+    where_right: tuple[float | None, ...]
+    where_wrong: tuple[float | None, ...]
+
+
+def _shortcut_sides(judged: Judged) -> Iterator[_ShortcutSides]:
+    """Accuracy on both sides; nothing without a bias model."""
+    if judged.bias is not None:
+        led = judged.bias.answers == judged.labels
+        counts = int(led.sum()), int((~led).sum())
+        yield _ShortcutSides(judged.split.name, *counts, _accuracy(judged, led), _accuracy(judged, ~led))
+
+
+def _accuracy(judged: Judged, rows: np.ndarray) -> tuple[float | None, ...]:
+    return tuple(float(right[rows].mean()) if rows.any() else None for right in judged.right)
+
+
+# --- the whole audit of one model, or of two, on the splits of a task. ---
 
 T = TypeVar("T")
 _FORMAT = 1
@@ -40,10 +275,10 @@ class Audit:
     models: tuple[str, ...]
     """The names of A, or of A and B."""
     splits: tuple[Judged, ...] = field(repr=False)
-    scores: tuple[SplitScores, ...]
-    sub_cases: tuple[SubCase, ...]
+    scores: tuple[_SplitScores, ...]
+    sub_cases: tuple[_SubCase, ...]
     dependence: tuple[Dependence, ...]
-    sides: tuple[ShortcutSides, ...]
+    sides: tuple[_ShortcutSides, ...]
     loyalty: tuple[Loyalty, ...]
     calibration: tuple[Calibration, ...]
     contrast: tuple[RuleOutcome, ...] = ()
@@ -90,12 +325,12 @@ def make_audit(
         task.fingerprint,
         tuple(each.name for each in models),
         splits,
-        tuple(split_scores(each, task.metric) for each in splits),
+        tuple(_split_scores(each, task.metric) for each in splits),
         by_split(sub_cases),
-        by_split(dependences),
-        by_split(shortcut_sides),
+        by_split(_dependences),
+        by_split(_shortcut_sides),
         by_split(loyalty),
-        by_split(calibrations),
+        by_split(_calibrations),
         tuple(contrast),
         (*task.notes, *(each.note for each in models if each.note), _EXAMPLES_ONLY, *notes),
     )

@@ -9,12 +9,13 @@ from functools import cached_property
 import numpy as np
 from scipy.special import softmax
 
-from srnet.audit.classifiers import Classifier
-from srnet.bias.features import overlap_features
+from srnet.bias.model import overlap_features
 from srnet.core.arrays import finite_logits
 from srnet.core.errors import UserError
+from srnet.evaluation.significance import Interval, paired_bootstrap
+from srnet.models.model import Classifier
 from srnet.tasks.answers.classes import CLASSES
-from srnet.tasks.base import Task
+from srnet.tasks.base import Metric, Task
 from srnet.tasks.splits import Split
 
 ROWS_AT_ONCE = 2048
@@ -67,7 +68,7 @@ class Predictions:
         return np.asarray(self.probabilities[np.arange(len(self.answers)), self.answers])
 
 
-def predictions_of(split: Split, logits: np.ndarray) -> Predictions:
+def _predictions_of(split: Split, logits: np.ndarray) -> Predictions:
     """Predictions from logits. Where a split has fewer classes than the task, its own decision applies."""
     probabilities = softmax(logits.astype(np.float64), axis=1)
     if split.coarse is not None:
@@ -116,9 +117,9 @@ def judge_split(
     return Judged(
         split,
         task.classes_of(split),
-        tuple(predictions_of(split, each) for each in logits),
+        tuple(_predictions_of(split, each) for each in logits),
         word_overlap(split.text_a, split.text_b) if any(split.text_b) else None,
-        None if bias_log_probs is None else predictions_of(split, bias_log_probs),
+        None if bias_log_probs is None else _predictions_of(split, bias_log_probs),
     )
 
 
@@ -149,3 +150,10 @@ def worst_first(splits: Sequence[Judged]) -> Iterator[RankedRow]:
 def disagreements(splits: Sequence[Judged]) -> Iterator[RankedRow]:
     """The rows on which the models disagree; first those on which one is most confidently wrong."""
     return (each for each in worst_first(splits) if each.disagree)
+
+
+def b_minus_a(answers: Sequence[np.ndarray], labels: np.ndarray, metric: Metric) -> Interval | None:
+    """The score of the second model minus that of the first, in points; None for one model or no rows."""
+    if len(answers) < 2 or not len(labels):
+        return None
+    return paired_bootstrap([answers[1]], [answers[0]], labels, metric)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from srnet.audit.classifiers import Classifier, Matched, Source, load_classifier, match, task_of
 from srnet.audit.contrast import RULES
 from srnet.audit.options import AuditOptions
 from srnet.audit.outcomes import RuleOutcome, apply_rule
@@ -21,6 +20,8 @@ from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import Bias, BiasSpec
 from srnet.experiment.store import bias_predictions
+from srnet.models.model import Classifier, Matched, match
+from srnet.models.open import is_key, open_classifier
 from srnet.tasks.base import Task
 
 _CHANGED_ROWS = 1000
@@ -39,13 +40,13 @@ def audit_models(
 ) -> Audit:
     """Audit a model, or compare two, on all scored splits of a task.
 
-    They are keys of the store, folders, hub names, or any `srnet.audit.classifiers.Classifier`. Without `task`,
+    They are keys of the store, folders, hub names, or any `srnet.models.model.Classifier`. Without `task`,
     the task is that of A, a key. With `out`, the folder gets `audit.json`, `examples.csv` and `audit.html`.
     """
     engine, options = engine or Engine(), options or AuditOptions()
     if out is not None:
         check_writable(Path(out))
-    task = task or task_of(a, engine.store)
+    task = task or task_of(a, engine)
     data = load_task(task)
     data.need_classes("an audit")
     loaded = load_models([each for each in (a, b) if each is not None], task, engine, options.max_length)
@@ -80,9 +81,15 @@ def load_models(
     """Classifiers whose logits are in the order of the task's labels."""
     task = load_task(spec)
     spellings = dict(getattr(spec, "spellings", ()))
-    named = partial(Source, store=engine.store, pairs=task.has_pairs, max_length=max_length)
-    loaded = (load_classifier(named(str(each))) if isinstance(each, (str, Path)) else each for each in models)
+    loaded = (open_classifier(each, engine.models, task=task, max_length=max_length) for each in models)
     return [match(each, task.labels, spellings) for each in loaded]
+
+
+def task_of(model: str | Path | Classifier, engine: Engine) -> TaskSpec:
+    """The task of a stored model, which is the default where a task may be given."""
+    if not is_key(model, engine.models):
+        raise UserError("only models of the store know their task", "give the task: --task TASK")
+    return engine.models.find(str(model)).task_spec
 
 
 def _predict_splits(task: Task, models: Sequence[Classifier], engine: Engine) -> dict[str, list[np.ndarray]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from srnet.audit.report import Audit
-from srnet.audit.shortcut import Bin, Dependence
+from srnet.audit.report import Audit, Bin, Dependence
 from srnet.core.tables import Table
 from srnet.evaluation.significance import Interval
 from srnet.tasks.splits import LEVELS
@@ -39,7 +38,7 @@ def _scores(audit: Audit) -> Table:
         (
             f"{each.kind} {each.split}",
             _count(each.rows),
-            *map(score_text, each.scores),
+            *map(_score_text, each.scores),
             *_if_compared(audit, each.difference),
             f"{each.majority:.1f}",
             *((_count(audit.disagreements[each.split]),) if compared else ()),
@@ -167,7 +166,7 @@ def _percents(shares: Iterable[float | None]) -> list[str]:
     return ["" if share is None else f"{100 * share:.1f}" for share in shares]
 
 
-def score_text(score: Interval) -> str:
+def _score_text(score: Interval) -> str:
     low, high = max(score.low, 0.0), min(score.high, 100.0)  # on few rows the normal approximation leaves the range
     return f"{score.difference:.1f} [{low:.1f}, {high:.1f}]"
 

@@ -26,8 +26,8 @@ Task = Annotated[str | None, typer.Option(help="As in `srnet finetune`. Default:
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the page, the JSON and the csv.")]
 
 
-@app.command(cls=Command)
-def audit(
+@app.command("audit", cls=Command)
+def _audit(
     *,
     a: First,
     b: Second = None,
@@ -91,8 +91,8 @@ def _print_worst(found: Any) -> None:
             out.print(f"    {shortened(text, _CHARACTERS)}", style="dim")
 
 
-@app.command(cls=Command)
-def page(
+@app.command("page", cls=Command)
+def _page(
     *,
     a: First,
     b: Annotated[str, typer.Argument(metavar="B", help="The model to compare with A.")],

@@ -11,12 +11,11 @@ import typer
 
 import srnet
 from srnet.cli.options import Command, Fields
-from srnet.cli.program import Data, Given, Json, StoreFolder, app, out, runnable
+from srnet.cli.program import Data, Given, Json, StoreFolder, group, out, runnable
 from srnet.core.errors import UserError
 from srnet.core.tables import Table
 
-data_commands = typer.Typer(help="Look at data before you train on them.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(data_commands, name="data")
+data_commands = group("data", "Look at data before you train on them.")
 SHOWN = 10
 """Bad rows that are printed; --json has them all."""
 LAYOUT = ("text_a", "text_b", "label", "group", "labels", "answer", "metric", "columns", "shortcut")
@@ -26,8 +25,8 @@ NewFolder = Annotated[Path, typer.Option("--out", help="A new folder for the csv
 TaskName = Annotated[str, typer.Argument(help=f"{TASKS}, a task of the embedded benchmark, or a YAML file.")]
 
 
-@data_commands.command(cls=Command)
-def check(*, task: TaskName, data: Data, json: Json = False) -> None:
+@data_commands.command("check", cls=Command)
+def _check(*, task: TaskName, data: Data, json: Json = False) -> None:
     """Rows, labels or scores, duplicates, lengths, bad rows with their lines, and the fingerprint of a task's data.
 
     Exit code 1 if the data cannot be trained on as they are.
@@ -91,8 +90,8 @@ class _Files:
     """OOD training data, for upper bounds."""
 
 
-@data_commands.command(cls=Command)
-def describe(
+@data_commands.command("describe", cls=Command)
+def _describe(
     *,
     train: Annotated[Path, typer.Option(help="Training examples: csv, tsv, txt, jsonl (.gz) or parquet.")],
     dev: Annotated[Path, typer.Option(help="In-distribution examples that choose checkpoints.")],
@@ -114,8 +113,8 @@ def describe(
     out.print(f"{written}: now", runnable(f"`srnet data check {shlex.quote(str(written))}`"))
 
 
-@data_commands.command(cls=Command)
-def write(*, task: TaskName, folder: NewFolder, data: Data) -> None:
+@data_commands.command("write", cls=Command)
+def _write(*, task: TaskName, folder: NewFolder, data: Data) -> None:
     """Write a task's examples as csv files, one per split: to read them, or to start from."""
     for path in srnet.write_csv(srnet.DataOptions(**data).task(task).load(), folder):
         out.print(str(path))
@@ -123,10 +122,7 @@ def write(*, task: TaskName, folder: NewFolder, data: Data) -> None:
 
 # --- commands about the store of results ---
 
-store_commands = typer.Typer(
-    help="Look at, check and clean the store of results.", no_args_is_help=True, rich_markup_mode=None
-)
-app.add_typer(store_commands, name="store")
+store_commands = group("store", "Look at, check and clean the store of results.")
 Days = Annotated[float | None, typer.Option(help="Also remove artifacts older than this many days.")]
 
 
@@ -134,8 +130,8 @@ def _opened(folder: Given) -> Any:
     return srnet.Store(folder.get("store")).require()
 
 
-@store_commands.command(cls=Command)
-def ls(*, folder: StoreFolder) -> None:
+@store_commands.command("ls", cls=Command)
+def _ls(*, folder: StoreFolder) -> None:
     """List what has been computed, oldest first."""
     store = _opened(folder)
     rows = [
@@ -146,15 +142,15 @@ def ls(*, folder: StoreFolder) -> None:
     out.print(table, str(store.root), sep="\n")
 
 
-@store_commands.command(cls=Command)
-def show(*, key: Annotated[str, typer.Argument(help="A key, or its beginning.")], folder: StoreFolder) -> None:
+@store_commands.command("show", cls=Command)
+def _show(*, key: Annotated[str, typer.Argument(help="A key, or its beginning.")], folder: StoreFolder) -> None:
     """Print everything known about an artifact: its expression, files and checksums."""
     store = _opened(folder)
     out.print_json(data=store.manifest(store.find(key)))
 
 
-@store_commands.command(cls=Command)
-def verify(*, folder: StoreFolder) -> None:
+@store_commands.command("verify", cls=Command)
+def _verify(*, folder: StoreFolder) -> None:
     """Check every file against its checksum."""
     store = _opened(folder)
     problems, total = store.verify(), len(store.keys())
@@ -165,8 +161,8 @@ def verify(*, folder: StoreFolder) -> None:
     out.print(f"{total} artifacts, all whole")
 
 
-@store_commands.command(cls=Command)
-def gc(*, older_than: Days = None, folder: StoreFolder) -> None:
+@store_commands.command("gc", cls=Command)
+def _gc(*, older_than: Days = None, folder: StoreFolder) -> None:
     """Remove leftovers of interrupted runs and damaged artifacts."""
     for path in _opened(folder).gc(older_than):
         out.print(f"removed {path}")

@@ -21,8 +21,8 @@ Budget = Annotated[str | None, typer.Option(help="Do what fits into this time: 9
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the model, the report and the audit.")]
 
 
-@app.command(cls=Command)
-def find(
+@app.command("find", cls=Command)
+def _find(
     *,
     ctx: typer.Context,
     task: Task,

@@ -114,8 +114,8 @@ def _subcases_table(split: str, groups: dict[str, float]) -> Table:
     return Table(("sub-case", "accuracy"), rows, f"{split}, accuracy by sub-case")
 
 
-@app.command(cls=Command)
-def finetune(
+@app.command("finetune", cls=Command)
+def _finetune(
     *,
     model: TrainedKey = None,
     new: NewModelOptions,
@@ -136,8 +136,8 @@ def finetune(
     _print_trained(srnet.finetune(**_start(model, new, data), **how), json, key)
 
 
-@app.command(cls=Command)
-def prune(
+@app.command("prune", cls=Command)
+def _prune(
     *,
     model: ModelKey = None,
     new: NewModelOptions,
@@ -160,8 +160,8 @@ def prune(
     _print_trained(srnet.prune(**_start(model, new, data), **how), json, key)
 
 
-@app.command(cls=Command)
-def evaluate(
+@app.command("evaluate", cls=Command)
+def _evaluate(
     *, model: Model, task: Task = None, subcases: Subcases = False, data: Data, run: ShortRun, json: Json = False
 ) -> None:
     """Score a model in and out of distribution."""
@@ -172,8 +172,8 @@ def evaluate(
             out.print(_subcases_table(split, report["groups"]))
 
 
-@app.command(cls=Command)
-def bias(*, new: TaskOption, bias: Bias, data: Data, run: ShortRun, json: Json = False) -> None:
+@app.command("bias", cls=Command)
+def _bias(*, new: TaskOption, bias: Bias, data: Data, run: ShortRun, json: Json = False) -> None:
     """Fit the bias model of a task and show how biased it is: high in distribution, poor out of it."""
     task = srnet.DataOptions(**data).task(_NewModel(**new).task)
     _print_trained(srnet.bias_model(task, srnet.BiasSpec(**bias), engine=Run(**run).start()), json)
@@ -196,7 +196,7 @@ class Origin:
 
 
 @app.command("import", cls=Command, no_args_is_help=True)
-def import_mask(
+def _import_mask(
     *,
     format: Annotated[str, typer.Argument(help="smp or srnet-reference; see above.")],
     file: Annotated[Path, typer.Argument(help="smp: the .npy file, unpacked from its .zip. srnet-reference: mask.pt.")],
@@ -224,8 +224,8 @@ def import_mask(
     out.print(str(made.folder), counted, *made.remarks, sep="\n")
 
 
-@app.command(cls=Command)
-def export(*, model: Model, format: Format, path: ExportPath, folder: StoreFolder) -> None:
+@app.command("export", cls=Command)
+def _export(*, model: Model, format: Format, path: ExportPath, folder: StoreFolder) -> None:
     """Export a model. `srnet export --format NAME --help` shows the options of a format."""
     remarks: list[str] = []
     engine = Run(**folder, quiet=True).start()
@@ -233,7 +233,7 @@ def export(*, model: Model, format: Format, path: ExportPath, folder: StoreFolde
     out.print(str(written), *remarks, sep="\n")
 
 
-@app.command(cls=Command)
-def pretrain(*, path: BackbonePath, settings: PretrainOptions, run: QuietRun) -> None:
+@app.command("pretrain", cls=Command)
+def _pretrain(*, path: BackbonePath, settings: PretrainOptions, run: QuietRun) -> None:
     """Pre-train the embedded backbone again, on the grammar alone."""
     out.print(str(srnet.pretrain(path, srnet.PretrainSettings(**settings), Reporter(**run))))

@@ -19,6 +19,7 @@ from srnet.config.fields import Option, Values, arguments, options_of
 from srnet.config.values import EMPTY_PATH, FLAG, TEXT
 from srnet.core.errors import UserError, choose
 
+HELP_ALL = "--help-all"
 LINE = "srnet.line"
 """Where the context of a command has its line, as it was typed."""
 
@@ -74,7 +75,7 @@ class Choice:
     def group(self, args: list[str]) -> Group:
         entries = resolve_name(self.registry)
         classes = {name: getattr(entry, "loss", entry) for name, entry in entries.items()}
-        named = value_in(args, f"--{self.what}")
+        named = _value_in(args, f"--{self.what}")
         base, _, option = (named or "").partition(":")
         if base in entries and option:  # as in a recipe: poe:strength=0.5
             fix = f"give --{self.what} {base} --{option.partition('=')[0].replace('_', '-')} VALUE"
@@ -83,7 +84,7 @@ class Choice:
         options = options_of(classes[name]) if name else []
         heading = self.what.capitalize() + (f" {named}" if named and options else "")
         about = f"One of: {', '.join(entries)}. `--{self.what} NAME --help` shows the options of one."
-        about += f" {name}: {first_line(classes[name])}" if name and named else ""
+        about += f" {name}: {_first_line(classes[name])}" if name and named else ""
         selector = Option((), (f"--{self.what}",), TEXT, about, self.default)
 
         def make(values: Values) -> Any:
@@ -102,11 +103,11 @@ class Choice:
         return Group(heading, [selector, *options], make, {} if named else classes, explain)
 
 
-def first_line(entry: Any) -> str:
+def _first_line(entry: Any) -> str:
     return (inspect.getdoc(entry) or "").partition("\n")[0]
 
 
-def value_in(args: list[str], option: str) -> str | None:
+def _value_in(args: list[str], option: str) -> str | None:
     """The value that `option` has on a command line which is not yet parsed."""
     words = [part for word in args for part in word.split("=", 1)]
     found = [after for word, after in pairwise(words) if word == option]
@@ -138,8 +139,10 @@ class Command(TyperCommand):
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise TypeError(f"two fields make the option {twice[0]}; give one of them another name: option(name=...)")
+        hidden = {_key(name, each) for name, group in self.groups.items() for each in group.options if each.expert}
+        self.left_out = set() if HELP_ALL in args else hidden
         try:
-            rest = super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, ["--help" if word == HELP_ALL else word for word in args])
         except typer.TyperException as error:
             for group in self.groups.values():
                 group.explain(getattr(error, "option_name", ""))
@@ -153,13 +156,16 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
+        for parameter in (each for each in self.get_params(ctx) if each.name not in self.left_out):
             default = "Arguments" if parameter.param_type_name == "argument" else "Options"
             heading = getattr(parameter, "rich_help_panel", None) or default
             sections.setdefault(heading, []).extend(filter(None, [parameter.get_help_record(ctx)]))
         for group in self.groups.values():
             for name, entry in group.entries.items():
-                sections.setdefault(f"{group.heading}s", []).append((name, first_line(entry)))
+                sections.setdefault(f"{group.heading}s", []).append((name, _first_line(entry)))
+        if self.left_out:
+            further = f"Show {len(self.left_out)} further options and exit."
+            sections.setdefault("Options", []).append((HELP_ALL, further))
         for heading, rows in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
@@ -179,7 +185,7 @@ def _is_path(annotation: Any) -> bool:
 def _refuse_empty(paths: Iterable[str], args: list[str]) -> None:
     """Options with a path that are parameters of their own; `srnet.config.fields` reads the others."""
     for name in paths:
-        if value_in(args, name) == "":
+        if _value_in(args, name) == "":
             raise UserError(f"{name}: {EMPTY_PATH}")
 
 

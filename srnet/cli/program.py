@@ -72,24 +72,34 @@ COMMANDS = {
 """The commands in the order of `srnet --help`, by heading."""
 
 
-class _Program(TyperGroup):
+class CommandGroup(TyperGroup):
     """The commands under headings, each with the whole first line of its help."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        for heading, names in COMMANDS.items():
+        headings = COMMANDS if ctx.parent is None else {"Commands": tuple(self.commands)}
+        for heading, names in headings.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, (self.commands[name].help or "").partition("\n")[0]) for name in names])
 
 
 app = typer.Typer(
     name="srnet",
-    cls=_Program,
+    cls=CommandGroup,
     help="Find, train, check and deliver sparse and robust subnetworks inside pre-trained language models.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def group(name: str, help: str) -> typer.Typer:
+    """A group of commands: `srnet NAME COMMAND`."""
+    made = typer.Typer(cls=CommandGroup, help=help, no_args_is_help=True, rich_markup_mode=None)
+    app.add_typer(made, name=name)
+    return made
+
+
 out = Terminal(soft_wrap=True, quiet=is_secondary_rank())
 
 

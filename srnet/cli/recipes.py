@@ -18,7 +18,7 @@ from srnet.core.errors import UserError
 
 
 @dataclass(frozen=True)
-class Limits:
+class _Limits:
     """What `srnet claims` may compute."""
 
     until_answered: bool = option(False, alone=True)
@@ -32,7 +32,7 @@ class Limits:
 FIGURES = "fig2 ... fig8, figA1, figA2, figA3, tab5, tab6, or all of these; smp, robust-smp. Several are fine."
 Figures = Annotated[list[str], typer.Argument(help=FIGURES)]
 ClaimOptions = Annotated[Given, Fields("Options", "srnet.recipes.order:Order", without=("other_backbones", "lines"))]
-LimitOptions = Annotated[Given, Fields("Options", Limits)]
+LimitOptions = Annotated[Given, Fields("Options", _Limits)]
 Spec = Annotated[Path, typer.Argument(help="A YAML file with task, lines, seeds and settings.")]
 RunOptions = Annotated[Given, Fields("Run", Run, show_defaults=False)]
 ClaimRun = Annotated[Given, Fields("Run", Run, only=("engine", "workers", "store"), show_defaults=False)]
@@ -44,8 +44,8 @@ Out = Annotated[Path | None, typer.Option("--out", help="Default: srnet-NAME in 
 DemoOut = Annotated[Path, typer.Option("--out", help="Where table, curves and report go.")]
 
 
-@app.command(cls=Command)
-def demo(
+@app.command("demo", cls=Command)
+def _demo(
     *,
     folder: DemoOut = Path("srnet-demo"),
     dry_run: DryRun = False,
@@ -70,8 +70,8 @@ def demo(
             out.print(f"Try both models, side by side: {runnable(results.page_command)}{store}")
 
 
-@app.command(cls=Command)
-def run(*, spec: Spec, folder: Out = None, dry_run: DryRun = False, measure: Measure = False, run: RunOptions) -> None:
+@app.command("run", cls=Command)
+def _run(*, spec: Spec, folder: Out = None, dry_run: DryRun = False, measure: Measure = False, run: RunOptions) -> None:
     """Run your own recipe: which models, at which sparsities, with which seeds, on which data."""
     engine = Run(**run).start()
     if dry_run or measure:
@@ -81,8 +81,8 @@ def run(*, spec: Spec, folder: Out = None, dry_run: DryRun = False, measure: Mea
         _print_results([results], folder or results.recipe.folder)
 
 
-@app.command(cls=Command)
-def reproduce(
+@app.command("reproduce", cls=Command)
+def _reproduce(
     *,
     figures: Figures,
     folder: Out = None,
@@ -120,8 +120,8 @@ def reproduce(
         out.print(runnable("The figures behind each answer: in the report, and from `srnet claims`."))
 
 
-@app.command(cls=Command)
-def claims(*, order: ClaimOptions, limits: LimitOptions, run: ClaimRun, json: Json = False) -> None:
+@app.command("claims", cls=Command)
+def _claims(*, order: ClaimOptions, limits: LimitOptions, run: ClaimRun, json: Json = False) -> None:
     """Check the paper's claims on what the store holds: holds, does not hold, or not enough evidence.
 
     Nothing is computed: run `srnet reproduce all --seeds 3` first. A claim holds only if every interval it rests on

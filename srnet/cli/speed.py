@@ -21,8 +21,8 @@ WIDE = 200
 """Characters of a table in a file or a pipe, which has no width of its own."""
 
 
-@app.command(cls=Command)
-def speed(
+@app.command("speed", cls=Command)
+def _speed(
     *, models: Models, measuring: Measuring, picture: Picture = None, folder: StoreFolder, json: Json = False
 ) -> None:
     """Measure models side by side: latency, throughput, size and memory. The others are compared with the first.

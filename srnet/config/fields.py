@@ -38,7 +38,8 @@ class Described:
         DESCRIBED[cls.__name__] = cls
 
     def __post_init__(self) -> None:
-        for name, kind in _kinds(type(self)).items():
+        cls: Any = type(self)
+        for name, kind in _kinds(cls).items():
             with located(name):
                 kind.convert(getattr(self, name))
 
@@ -54,7 +55,7 @@ def option(default: T, **settings: Any) -> T:
 
     `name`: instead of the field's name; None: no option. `short`: a second, short name. `kind`: how values are written,
     instead of what the annotation says. `heading`: in the help. `instead_of`: a field that must not be given as well.
-    `always` and `alone`: as in `Option`.
+    `always`, `alone` and `expert`: as in `Option`.
     """
     return dataclasses.field(default=default, metadata=settings)
 
@@ -96,6 +97,8 @@ class Option:
     """Printed in commands even where it is the default."""
     alone: bool = False
     """A flag without a negation."""
+    expert: bool = False
+    """Shown by `--help-all` alone."""
 
     @property
     def name(self) -> str:
@@ -132,12 +135,13 @@ def options_of(cls: Any, default: Any = None) -> list[Option]:
     """
     if not dataclasses.is_dataclass(cls):
         return []
-    docs, found = docs_of(cls), list[Option]()  # type: ignore[arg-type]
+    owner: Any = cls
+    docs, hints, found = _docs_of(owner), hints_of(owner), list[Option]()
     for field in dataclasses.fields(cls):
         if field.metadata.get("name", "") is None:
             continue
         value = default_of(field) if default is None else getattr(default, field.name)
-        hint, heading = hints_of(cls)[field.name], field.metadata.get("heading")
+        hint, heading = hints[field.name], field.metadata.get("heading")
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
             inner = options_of(hint, value)
             found += [dataclasses.replace(o, path=(field.name, *o.path), heading=o.heading or heading) for o in inner]
@@ -152,7 +156,7 @@ def _option(field: dataclasses.Field[Any], kind: Kind, help: str, default: Any) 
     kind = settings.get("kind", kind)
     if not kind.metavar and kind is not FLAG:
         raise TypeError(f"no command-line option can hold the field '{field.name}'")
-    rest = {key: settings[key] for key in ("heading", "always", "alone") if key in settings}
+    rest = {key: settings[key] for key in ("heading", "always", "alone", "expert") if key in settings}
     return Option((field.name,), tuple(filter(None, names)), kind, help, default, **rest)
 
 
@@ -162,7 +166,7 @@ def default_of(field: dataclasses.Field[Any]) -> Any:
 
 
 @cache
-def docs_of(cls: type) -> dict[str, str]:
+def _docs_of(cls: type) -> dict[str, str]:
     """The docstrings below the fields of a dataclass and its bases, each on one line; none where there is no source."""
     found: dict[str, str] = {}
     for each in reversed([base for base in cls.__mro__ if dataclasses.is_dataclass(base)]):

@@ -143,7 +143,8 @@ class _Number(Kind):
     def convert(self, value: Any) -> Any:
         if not isinstance(value, self.abstract) or isinstance(value, bool):
             raise UserError(f"{value!r:.80} is not {self.what}")
-        if self.limits and value not in self.limits:
+        number: Any = value
+        if self.limits and number not in self.limits:
             said = f"{value:g}" if isinstance(value, float) else shortened(str(value), 80)
             raise UserError(f"{said} is out of range", f"it must be {str(self.limits) or 'finite'}")
         return self.type(value)
@@ -159,7 +160,7 @@ class _Choice(Kind):
         return choose("value", value, self.names)
 
 
-class Many(Kind):
+class _Many(Kind):
     """A tuple of any length, written with commas, or one option for each item."""
 
     holds = (list, tuple)
@@ -232,7 +233,7 @@ class _Nested(Kind):
         self.type = type
 
     def convert(self, value: Any) -> Any:
-        return value if isinstance(value, self.type) else build(self.type, value)
+        return value if dataclasses.is_dataclass(value) else build(self.type, value)
 
 
 class _Either(Kind):
@@ -265,7 +266,7 @@ class _Either(Kind):
 
 
 TEXT, FLAG = _Text(), _Flag()
-REPEATED = Many(TEXT, repeats=True)
+REPEATED = _Many(TEXT, repeats=True)
 """Texts that are one option each, because they may contain commas."""
 _SCALARS: dict[Any, Kind] = {str: TEXT, bool: FLAG, Path: _Path(), int: _Number(int), float: _Number(float)}
 
@@ -281,7 +282,7 @@ def kind_of(hint: Any) -> Kind:
         return _Choice(inner)
     if origin is tuple and inner[-1] is ...:
         pair = get_origin(inner[0]) is tuple
-        return _Pairs(*map(kind_of, get_args(inner[0]))) if pair else Many(kind_of(inner[0]))
+        return _Pairs(*map(kind_of, get_args(inner[0]))) if pair else _Many(kind_of(inner[0]))
     if origin in (dict, Mapping):
         return _Dict(*map(kind_of, inner))
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):

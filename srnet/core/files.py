@@ -11,7 +11,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
@@ -173,7 +173,11 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path} cannot be read as JSON: {error}") from error
 
 
-def read_json_object(path: Path, **needed: type | tuple[type, ...]) -> dict[str, Any]:
+FieldType = type | tuple[type, ...] | Callable[[Any], bool]
+"""What a field of a JSON object may be: a type, one of several, or a rule."""
+
+
+def read_json_object(path: Path, **needed: FieldType) -> dict[str, Any]:
     """A JSON object that has the keys `needed`, each of the given type."""
     found = read_json(path)
     if not isinstance(found, dict):
@@ -182,10 +186,15 @@ def read_json_object(path: Path, **needed: type | tuple[type, ...]) -> dict[str,
     return found
 
 
-def check_types(path: Path, values: dict[str, Any], **needed: type | tuple[type, ...]) -> None:
+def check_types(path: Path, values: dict[str, Any], **needed: FieldType) -> None:
+    """Refuse a JSON object in which a field is missing or has another type or value than its rule allows."""
     for key, kind in needed.items():
-        if key not in values or not isinstance(values[key], kind):
-            raise UserError(f"{path}: '{key}' is missing or of the wrong type", "restore the file")
+        if key not in values or not _fits(values[key], kind):
+            raise UserError(f"{path}: '{key}' is missing or invalid", "restore the file")
+
+
+def _fits(value: Any, kind: FieldType) -> bool:
+    return isinstance(value, kind) if isinstance(kind, type | tuple) else kind(value)
 
 
 def open_data(path: Path | str) -> IO[bytes]:

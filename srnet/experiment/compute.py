@@ -14,8 +14,7 @@ import torch
 from scipy.special import log_softmax
 
 from srnet import __version__
-from srnet.bias.features import task_vocabulary
-from srnet.bias.model import BiasPredictions, fit_bias_model
+from srnet.bias.model import BiasPredictions, fit_bias_model, task_vocabulary
 from srnet.bias.vectors import WordVectors, is_vector_file
 from srnet.core.device import current_device
 from srnet.core.errors import UserError
@@ -333,14 +332,14 @@ def _training_record(result: Result) -> dict[str, Any]:
 @compute.register
 def _compute_evaluation(node: Evaluate, context: Context, folder: Path) -> None:
     subnetwork, task = context.subnetwork(node.model), load_task(node.model.task_spec)
-    logits, report = score_splits(subnetwork, task, node.names, node.model.max_length)
+    logits, report = _score_splits(subnetwork, task, node.names, node.model.max_length)
     if node.splits is None:  # logits per token are only for teachers, which name the split
         logits = {name: logits[name] for name in node.names}
     np.savez(folder / "logits.npz", **logits)  # type: ignore[arg-type]
     write_json(folder / "scores.json", {"sparsity": subnetwork.sparsity, "splits": report})
 
 
-def score_splits(
+def _score_splits(
     subnetwork: Subnetwork, task: Task, names: tuple[str, ...], max_length: int
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Logits and scores of a model, by split."""

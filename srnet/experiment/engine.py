@@ -18,6 +18,7 @@ from srnet.core.files import DiskFull
 from srnet.core.progress import Reporter, Step, Watch
 from srnet.experiment.nodes.base import Node, every_node
 from srnet.experiment.nodes.models import Pretrained
+from srnet.experiment.rebuild import StoredModels
 from srnet.experiment.store import Store
 from srnet.training.hardware import Ranks, connect
 
@@ -60,6 +61,11 @@ class Engine(Described):
 
             for tracker in self.report_to:
                 choose("tracker", tracker, get_available_reporting_integrations())
+
+    @property
+    def models(self) -> StoredModels:
+        """The models of the store by key."""
+        return StoredModels(self.store)
 
     def execute(self, targets: Iterable[Node]) -> None:
         """Compute the targets and all nodes that they need."""

@@ -103,7 +103,7 @@ def estimate(
             return Estimate(len(trainings), total, None, 0)
         else:
             if setting not in measured:
-                measured[setting] = measure_step(node.pretrained, node.training)
+                measured[setting] = _measure_step(node.pretrained, node.training)
             pace = measured[setting] * (1.0 + _evaluations(node))
         seconds += node.planned_steps * pace
     return Estimate(len(trainings), total, seconds, sum(len(paces[setting][-LATEST:]) for setting in used))
@@ -136,7 +136,7 @@ def _stored_paces(store: Store, wanted: set[Setting]) -> dict[Setting, list[floa
     return paces
 
 
-def measure_step(raw: Pretrained, settings: TrainingSettings) -> float:
+def _measure_step(raw: Pretrained, settings: TrainingSettings) -> float:
     """Seconds of a forward, backward and optimiser step of this backbone on this data, after a first one."""
     from srnet.training.spans import inputs_for  # not at the top: it imports torch
 

@@ -44,7 +44,7 @@ class RayExecutor:
     """Computes nodes as tasks of Ray, on the cluster that RAY_ADDRESS names or on this machine."""
 
     def __init__(self, workers: int | None, store: Store, report_to: tuple[str, ...]) -> None:
-        self._ray = import_ray()
+        self._ray = _import_ray()
         self._guard = None if self._ray.is_initialized() else _start(self._ray, os.environ.get("RAY_ADDRESS"))
         machines = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         share = _share_of(machines, workers, on_cpu=cpu_requested())
@@ -145,7 +145,7 @@ def _share_of(machines: Sequence[Mapping[str, float]], workers: int | None, *, o
 # --- Ray as a service ------------------------------------------------------------------------------------------------
 
 
-def import_ray() -> Any:
+def _import_ray() -> Any:
     disable_telemetry()
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning of Ray
     if os.environ.get("RAY_ADDRESS", "") in ("", "local"):  # on Linux too: nobody else can connect to this Ray

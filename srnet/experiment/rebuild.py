@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 from srnet.config.fields import DESCRIBED
@@ -25,7 +26,7 @@ def rebuild(description: Any) -> Any:
     return cls(**{name: rebuild(value) for name, value in description.items() if name in names})
 
 
-def stored_node(store: Store, prefix: str) -> Node:
+def _stored_node(store: Store, prefix: str) -> Node:
     """The expression behind a key (or the beginning of one)."""
     key = store.find(prefix)
     problem = store.problem(key)
@@ -55,7 +56,24 @@ def _readable(store: Store, key: str) -> Node:
 
 
 def stored_model(store: Store, prefix: str) -> ModelNode:
-    node = stored_node(store, prefix)
+    node = _stored_node(store, prefix)
     if not isinstance(node, ModelNode) or node.holds_several_models:
         raise UserError(f"artifact {prefix} is not a model but of kind {type(node).__name__}", "see `srnet store ls`")
     return node
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredModels:
+    """The models of a store by key, for `open_model`."""
+
+    store: Store
+
+    def keys(self) -> list[str]:
+        return self.store.keys()
+
+    def path(self, key: str) -> Path:
+        return self.store.path(key)
+
+    def find(self, prefix: str) -> ModelNode:
+        """The model whose key begins with `prefix`."""
+        return stored_model(self.store, prefix)

@@ -25,6 +25,7 @@ from platformdirs import user_cache_path
 
 from srnet.core.errors import UserError
 from srnet.core.files import check_types, new_folder, read_json_object, sha256, write_json, writing
+from srnet.core.sealed import is_inside, problem_with
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,20 +116,15 @@ class Store:
             files = self.manifest(key)["files"]
         except UserError:
             return f"{folder / MANIFEST} is missing or unreadable"
-        for name, facts in files.items():
-            path = folder / name
-            if not path.is_file():
-                return f"{path} is missing"
-            if path.stat().st_size != facts["bytes"] or sha256(path) != facts["sha256"]:
-                return f"{path} does not match its checksum"
-        return None
+        found = (problem_with(folder / name, facts["sha256"], facts["bytes"]) for name, facts in files.items())
+        return next(filter(None, found), None)
 
     def manifest(self, key: str) -> dict[str, Any]:
         path = self.path(key) / MANIFEST
         found = read_json_object(path, **_MANIFEST_TYPES)
         _check_number(path, "seconds", found["seconds"])
         for name, facts in found["files"].items():
-            if not isinstance(facts, dict) or Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:
+            if not isinstance(facts, dict) or not is_inside(name):
                 raise UserError(f"{path}: '{name}' is not a file of an artifact", "run `srnet store verify`")
             check_types(path, facts, bytes=int, sha256=str)
             _check_number(path, "bytes", facts["bytes"])

@@ -17,7 +17,8 @@ Sparsity = Fraction
 def prune_count(sparsity: float, total: int) -> int:
     """The number of weights to prune out of `total`; exact halves round to even, as Python's `round` does."""
     with located("sparsity"):
-        return round(kind_of(Sparsity).convert(sparsity) * total)
+        share: float = kind_of(Sparsity).convert(sparsity)
+        return round(share * total)
 
 
 def keep_largest(scores: torch.Tensor, pruned: int, tiebreak: torch.Tensor | None = None) -> torch.Tensor:

@@ -122,6 +122,26 @@ class ScoreMask(_Scores):
         else:
             self.phi.copy_(sample.kthvalue(pruned + 1).values)
 
+    @staticmethod
+    @torch.no_grad()
+    def set_shared_cut(masks: Mapping[str, ScoreMask], keep: Mapping[str, torch.Tensor]) -> None:
+        """Set the thresholds of all groups by the published rule for a global budget: the k-th value of all scores.
+
+        It is one number, the next float above the highest pruned score, also for groups of which everything or nothing
+        stays. Kept scores that are tied with that score are raised to it in place. Only a group that keeps its best
+        unit although it lies below has a threshold of its own.
+        """
+        kept = {name: keep[name].to(mask.scores.device) for name, mask in masks.items()}
+        pruned = [mask.scores.masked_fill(kept[name], -torch.inf).max() for name, mask in masks.items()]
+        highest = torch.stack(pruned).max()
+        shared = torch.nextafter(highest, torch.full_like(highest, torch.inf))
+        for name, mask in masks.items():
+            if bool((mask.scores[kept[name]] < highest).any()):
+                mask.set_cut(kept[name], "kth")
+            else:
+                mask.scores[kept[name] & (mask.scores == highest)] = shared
+                mask.phi.copy_(shared)
+
 
 def _cut_between(scores: torch.Tensor, keep: torch.Tensor, cut: Cut) -> torch.Tensor:
     """The threshold phi that separates `keep` from the rest, as `scores >= phi`.
@@ -146,26 +166,6 @@ def _cut_between(scores: torch.Tensor, keep: torch.Tensor, cut: Cut) -> torch.Te
     return torch.where(middle > highest_pruned, middle, lowest_kept)  # adjacent floats have no middle
 
 
-@torch.no_grad()
-def set_shared_cut(masks: Mapping[str, ScoreMask], keep: Mapping[str, torch.Tensor]) -> None:
-    """Set the thresholds of all groups by the published rule for a global budget: the k-th value of all scores.
-
-    It is one number, the next float above the highest pruned score, also for groups of which everything or nothing
-    stays. Kept scores that are tied with that score are raised to it in place. Only a group whose best unit lies below
-    it, and is kept all the same, has a threshold of its own.
-    """
-    kept = {name: keep[name].to(mask.scores.device) for name, mask in masks.items()}
-    pruned = [mask.scores.masked_fill(kept[name], -torch.inf).max() for name, mask in masks.items()]
-    highest = torch.stack(pruned).max()
-    shared = torch.nextafter(highest, torch.full_like(highest, torch.inf))
-    for name, mask in masks.items():
-        if bool((mask.scores[kept[name]] < highest).any()):
-            mask.set_cut(kept[name], "kth")
-        else:
-            mask.scores[kept[name] & (mask.scores == highest)] = shared
-            mask.phi.copy_(shared)
-
-
 class UnitMask(nn.Module):
     """A trainable mask over whole units, such as heads, each with a score in `units`.
 
@@ -182,7 +182,8 @@ class UnitMask(nn.Module):
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         gates = self.units(torch.ones_like(self.units.scores)).to(weight.dtype)
-        return weight * gates[self.unit_of].unsqueeze(1 - self.dim)
+        masked: torch.Tensor = weight * gates[self.unit_of].unsqueeze(1 - self.dim)
+        return masked
 
 
 class GateMask(_Scores):

@@ -19,7 +19,7 @@ Role = Literal["query", "key", "value", "position", "input", "gate", "up", "outp
 
 
 @dataclass(frozen=True)
-class Slice:
+class _Slice:
     """The positions of a block's units in one tensor: `width` indices of `dim`, from `offset + unit * stride`.
 
     `role` is `output` for the columns that write the hidden states. Attention reads with query, key, value and, in
@@ -55,16 +55,16 @@ class Block:
     layer: int
     size: int
     """The number of units."""
-    weights: tuple[Slice, ...]
+    weights: tuple[_Slice, ...]
     """The slices of the matrices, which a mask may cover."""
-    biases: tuple[Slice, ...]
+    biases: tuple[_Slice, ...]
     """The slices of the units' own biases, which no mask covers."""
     output: str
     """The layer that writes the hidden states. Its bias belongs to no unit."""
     activation: str = ""
     """The module of a feed-forward part's activation."""
 
-    def slices(self, role: Role) -> tuple[Slice, ...]:
+    def slices(self, role: Role) -> tuple[_Slice, ...]:
         return tuple(each for each in self.weights if each.role == role)
 
 
@@ -201,11 +201,11 @@ def _block(model: nn.Module, layer: str, number: int, kind: Kind, part: _BlockNa
         for place, role in enumerate(roles):
             width = head * group if role == "query" else head
             start, step = (place * head, len(roles) * head) if part.by_head else (place * size * width, width)
-            weights.append(Slice(f"{name}.{reader}.weight", role, 1 - inputs_dim(linear), width, start, step))
+            weights.append(_Slice(f"{name}.{reader}.weight", role, 1 - inputs_dim(linear), width, start, step))
             if linear.bias is not None:
-                biases.append(Slice(f"{name}.{reader}.bias", role, 0, width, start, step))
-    biases += [Slice(f"{name}.{bias}", role, 0, head, 0, head) for bias, role in part.parameters.items()]
-    weights.append(Slice(f"{output}.weight", "output", across, head * group, 0, head * group))
+                biases.append(_Slice(f"{name}.{reader}.bias", role, 0, width, start, step))
+    biases += [_Slice(f"{name}.{bias}", role, 0, head, 0, head) for bias, role in part.parameters.items()]
+    weights.append(_Slice(f"{output}.weight", "output", across, head * group, 0, head * group))
     activation = f"{name}.{part.activation}" if part.activation else ""
     return Block(name, kind, number, size, tuple(weights), tuple(biases), output, activation)
 

@@ -1,4 +1,4 @@
-"""Backbones with the masked-language-model head that label words need."""
+"""Backbones: with a head for a task's labels, with the language-model head, and with a classifier of their own."""
 
 from __future__ import annotations
 
@@ -15,49 +15,50 @@ from srnet.masks.targets import classifier_of, in_base
 from srnet.models.checkpoints import (
     SHIPPED,
     loading,
-    max_positions,
     read_config,
     read_model,
     read_tokenizer,
+    readable_length,
     recorded_identity,
     set_padding,
     set_segments,
 )
-from srnet.models.heads import CLASSIFIER, Head, read_at_first_token, restrict_to, token_ids
+from srnet.models.heads import CLASSIFIER, Head, token_ids, use_words
 
 
 @lru_cache(maxsize=32)
 def has_language_model(name: str) -> bool:
     """Whether a checkpoint has the head that label words need."""
     try:
-        return _predicts_words(name) and has_head(*read_model(transformers.AutoModelForMaskedLM, name))
+        load_language_model(name)
     except UserError:
         return False
+    return True
 
 
 def load_language_model(name: str) -> transformers.PreTrainedModel:
     """The masked language model itself, with its complete vocabulary."""
-    model: transformers.PreTrainedModel = read_model(transformers.AutoModelForMaskedLM, name)[0]
-    return model
+    _check_architecture(name)
+    model, missing = read_model(transformers.AutoModelForMaskedLM, name)
+    _check_head(name, model, missing)
+    found: transformers.PreTrainedModel = model
+    return found
 
 
-def check_architecture(name: str) -> None:
-    if not _predicts_words(name):
-        raise no_language_model(name)
-
-
-def _predicts_words(name: str) -> bool:
-    """Whether models of this type are pre-trained to predict a masked word at its own position."""
+def _check_architecture(name: str) -> None:
+    """Refuse models of a type that is not pre-trained to predict a masked word at its own position."""
     config = read_config(name)
-    return type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
+    if type(config) not in transformers.MODEL_FOR_MASKED_LM_MAPPING or config.is_encoder_decoder:
+        raise _no_language_model(name)
 
 
-def has_head(model: Any, missing: frozenset[str]) -> bool:
-    """Whether the checkpoint has the complete head: missing parts would stay random, because the head is frozen."""
-    return model.get_output_embeddings() is not None and all(in_base(model, name) for name in missing)
+def _check_head(name: str, model: Any, missing: frozenset[str]) -> None:
+    """Refuse a checkpoint without the complete head: missing parts would stay random, because the head is frozen."""
+    if model.get_output_embeddings() is None or not all(in_base(model, each) for each in missing):
+        raise _no_language_model(name)
 
 
-def no_language_model(name: str) -> UserError:
+def _no_language_model(name: str) -> UserError:
     return UserError(
         f"backbone '{name}' has no masked-language-model head, which label words need",
         "leave them out: the backbone then gets an ordinary classifier",
@@ -80,10 +81,7 @@ class LoadedBackbone:
 
     def max_length(self, wanted: int) -> int:
         """`wanted`, or less if the backbone has fewer positions."""
-        length = int(min(wanted, self.tokenizer.model_max_length, max_positions(self.model)))
-        if length < 1:
-            raise UserError(f"backbone '{self.name}' reads no tokens", "correct its max_position_embeddings")
-        return length
+        return readable_length(self.name, self.model, self.tokenizer, wanted)
 
     def twins(self) -> dict[str, str]:
         """Tensors that share memory with an earlier one (T5's embeddings): their names, and the earlier one's name."""
@@ -104,23 +102,20 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CL
             f"{len(head.words)} label words for {len(labels)} labels", f"give one for each of {', '.join(labels)}"
         )
     if head.words:
-        check_architecture(name)
+        _check_architecture(name)
     model, fresh = _read(name, labels, seed, head)
     tokenizer = read_tokenizer(name)
-    if head.words and not has_head(model, fresh):
-        raise no_language_model(name)
+    if head.words:
+        _check_head(name, model, fresh)
     state = {key: tensor for key, tensor in model.state_dict().items() if key not in fresh}
     settings = model.config.to_dict()  # of the checkpoint: before they change below
     with loading(name, "the tokenizer of"):
         vocabulary = tokenizer.get_vocab()
-        set_padding(model, tokenizer, name)
-        set_segments(model, tokenizer)
+    fit_tokenizer(model, tokenizer, name)
     identity = _identity(state, settings, vocabulary)
     model.newly_initialised = fresh
     if head.words:
-        restrict_to(model, token_ids(head.words, tokenizer))
-        if not head.per_token:
-            read_at_first_token(model)
+        use_words(model, token_ids(head.words, tokenizer), per_token=head.per_token)
     return LoadedBackbone(name, identity, model, tokenizer, fresh, head)
 
 
@@ -153,6 +148,13 @@ def _initialise_classifier(model: Any, missing: frozenset[str]) -> frozenset[str
     return frozenset(key for key in model.state_dict() if key.startswith(f"{classifier}."))
 
 
+def fit_tokenizer(model: Any, tokenizer: Any, name: str) -> None:
+    """Make model and tokenizer agree on padding and segments."""
+    with loading(name, "the tokenizer of"):
+        set_padding(model, tokenizer, name)
+        set_segments(model, tokenizer)
+
+
 def newly_initialised(model: nn.Module) -> frozenset[str]:
     """The parameters of a loaded model that the checkpoint gave no value."""
     return getattr(model, "newly_initialised", frozenset())
@@ -172,11 +174,11 @@ def _identity(state: dict[str, torch.Tensor], config: dict[str, Any], vocabulary
     """The same tensors under other heads, other activations or another vocabulary are another backbone."""
     ignored = {"_name_or_path", "transformers_version", "id2label", "label2id", "num_labels", "architectures", "dtype"}
     settings = {key: value for key, value in config.items() if key not in ignored}
-    parts = [hash_tensors(state), json.dumps(settings, sort_keys=True, default=str)]
+    parts = [_hash_tensors(state), json.dumps(settings, sort_keys=True, default=str)]
     return hashlib.sha256(json.dumps([*parts, sorted(vocabulary.items())]).encode()).hexdigest()
 
 
-def hash_tensors(tensors: dict[str, torch.Tensor]) -> str:
+def _hash_tensors(tensors: dict[str, torch.Tensor]) -> str:
     """A hash of the names, types, shapes and values, whatever the order and the device."""
     digest = hashlib.sha256()
     for key in sorted(tensors):
@@ -209,7 +211,7 @@ class OwnClassifier:
     @property
     def sha256(self) -> str:
         """Of the tensors in the order of the labels."""
-        return hash_tensors(self.tensors)
+        return _hash_tensors(self.tensors)
 
     def copy_into(self, model: nn.Module) -> None:
         """Replace the randomly initialised classifier, if this one fits."""
@@ -221,13 +223,6 @@ class OwnClassifier:
         return f"{'kept' if self.kept else 'randomly initialised'}, because {self.why}"
 
 
-def keep_own_classifier(base: LoadedBackbone, labels: tuple[str, ...], *, in_order: bool = False) -> OwnClassifier:
-    """Replace the randomly initialised classifier by the checkpoint's own, if its labels fit."""
-    own = find_own_classifier(base.name, labels, base.head, in_order=in_order)
-    own.copy_into(base.model)
-    return own
-
-
 def find_own_classifier(name: str, labels: tuple[str, ...], head: Head, *, in_order: bool = False) -> OwnClassifier:
     """The classifier of the checkpoint `name` for `labels`.
 
@@ -236,19 +231,38 @@ def find_own_classifier(name: str, labels: tuple[str, ...], head: Head, *, in_or
     """
     if head.words:
         return OwnClassifier("label words use the language-model head")
+    order, why = _order_of(name, labels, head, in_order)
+    if not order:
+        return OwnClassifier(why)
+    model, missing = _read_as_is(name, head)  # only now are weights read
+    layer = classifier_of(model)
+    if problem := _missing_in(layer, missing):
+        return OwnClassifier(problem)
+    assert layer is not None
+    parameters = model.get_submodule(layer).named_parameters(prefix=layer)
+    return OwnClassifier(why, layer, order, {key: p.detach()[list(order)] for key, p in parameters})
+
+
+def load_fine_tuned(name: str, labels: tuple[str, ...]) -> tuple[Any, str]:
+    """A checkpoint with its own classifier of texts, and why it has none for these labels; "" if it has one."""
+    order, why = _order_of(name, labels, CLASSIFIER, in_order=False)
+    model, missing = _read_as_is(name, CLASSIFIER)
+    return model, _missing_in(classifier_of(model), missing) if order else why
+
+
+def _order_of(name: str, labels: tuple[str, ...], head: Head, in_order: bool) -> tuple[tuple[int, ...], str]:
+    """As `_match`, for a checkpoint whose configuration may say that it is no classifier at all."""
     if name in SHIPPED:
-        return OwnClassifier("the checkpoint has no classifier")
+        return (), "the checkpoint has no classifier"
     config = read_config(name)
     classes = _classes(config)
     if classes and not any(each.endswith(head.loader().__name__.removeprefix("AutoModel")) for each in classes):
         kind = "tokens" if head.per_token else "texts"  # a layer of another head may have the same name
-        return OwnClassifier(f"the checkpoint is a {classes[0]}, no classifier of {kind}")
+        return (), f"the checkpoint is a {classes[0]}, no classifier of {kind}"
     theirs = output_names(config.num_labels, config.id2label)
     order, why = _match(theirs, labels, in_order)
-    if order:  # only then are weights read
-        return _read_classifier(name, head, order, why)
-    says_nothing = not classes and are_unnamed(theirs)
-    return OwnClassifier("the checkpoint's config.json names no classifier and no labels" if says_nothing else why)
+    says_nothing = not order and not classes and are_unnamed(theirs)
+    return order, "the checkpoint's config.json names no classifier and no labels" if says_nothing else why
 
 
 def _classes(config: Any) -> list[str]:
@@ -257,17 +271,17 @@ def _classes(config: Any) -> list[str]:
     return [each for each in named if isinstance(each, str) and hasattr(transformers, each)]
 
 
-def _read_classifier(name: str, head: Head, order: tuple[int, ...], why: str) -> OwnClassifier:
-    """The classifier with its outputs in this order, unless the checkpoint lacks some of its head."""
+def _read_as_is(name: str, head: Head) -> tuple[Any, frozenset[str]]:
+    """The model with the checkpoint's own head, and the tensors that the checkpoint does not have."""
     with torch.random.fork_rng(devices=[]):  # missing weights are randomly initialised
-        model, missing = read_model(head.loader(), name, ignore_mismatched_sizes=True)
-    layer = classifier_of(model)
+        return read_model(head.loader(), name, ignore_mismatched_sizes=True)
+
+
+def _missing_in(layer: str | None, missing: frozenset[str]) -> str:
+    """Why a checkpoint has no complete classifier, its layer `layer`; "" if it has one."""
     if layer is None or f"{layer}.weight" in missing:
-        return OwnClassifier("the checkpoint has no classifier")
-    if missing:
-        return OwnClassifier(f"the checkpoint has no '{min(missing)}'")
-    parameters = model.get_submodule(layer).named_parameters(prefix=layer)
-    return OwnClassifier(why, layer, order, {key: p.detach()[list(order)] for key, p in parameters})
+        return "the checkpoint has no classifier"
+    return f"the checkpoint has no '{min(missing)}'" if missing else ""
 
 
 def _match(theirs: tuple[str, ...], labels: tuple[str, ...], in_order: bool) -> tuple[tuple[int, ...], str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -21,16 +19,23 @@ from transformers.utils import ModelOutput
 
 from srnet.core.arrays import check_finite
 from srnet.core.errors import UserError
-from srnet.core.files import check_types, new_folder, read_json_object, require_new, sha256, write_json, writing
+from srnet.core.files import new_folder, require_new, sha256, writing
 from srnet.core.names import file_name
+from srnet.core.sealed import Manifest, check_files
 from srnet.masks.mask import Mask
 from srnet.models.backbones import LoadedBackbone, load_backbone
 from srnet.models.heads import Head
-from srnet.models.subnetwork import Subnetwork
-from srnet.models.subnetwork_files import ALL, CARD, FILES, Index, stored_entries
+from srnet.models.subnetwork import ALL, FILES, SUBNETWORK, Index, Subnetwork, stored_entries
 
-BANK = "bank.json"
-_FORMAT = 1
+
+def _are_tasks(value: object) -> bool:
+    """Pairs of a name and a checksum."""
+    return isinstance(value, list) and all(
+        isinstance(each, list) and [type(part) for part in each] == [str, str] for each in value
+    )
+
+
+BANK = Manifest("bank.json", "a saved bank", {"backbone": str, "tasks": _are_tasks})
 _CHUNK = 1 << 15
 """Times eight weights are masked at a time: they stay in the processor's cache."""
 _PATTERNS = -np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int32)
@@ -291,23 +296,24 @@ class MaskBank:
     # --- folders ---------------------------------------------------------------------------------------------------
 
     def save(self, folder: Path | str) -> None:
-        """Write every task's folder, and a JSON that names them, whole or not at all."""
+        """Write every task's folder, and a manifest that names them, whole or not at all."""
         kept = Path(self._folder.name)
-        tasks = [[name, sha256(kept / name / CARD)] for name in self.names]
-        card = {"format": _FORMAT, "backbone": self.backbone, "tasks": tasks}
+        tasks = [[name, sha256(kept / name / SUBNETWORK.file)] for name in self.names]
         with new_folder(require_new(Path(folder))) as staging:
             for name in self.names:
                 (staging / name).mkdir()
                 _copy(kept / name, staging / name)
-            write_json(staging / BANK, {**card, "sha256": _hash(card)})
+            BANK.write(staging, {"backbone": self.backbone, "tasks": tasks})
 
     @classmethod
     def load(cls, folder: Path | str, backbone: str | None = None) -> MaskBank:
-        """Read a saved bank. `backbone` says where the backbone is if not where the JSON says."""
+        """Read a saved bank. `backbone` is the backbone's location, if not the manifest's."""
         folder = Path(folder)
-        card = _checked_card(folder)
-        bank = cls(backbone or card["backbone"])
-        for name, _ in card["tasks"]:
+        facts = BANK.read(folder)
+        names = [file_name("a task", name) for name, _ in facts["tasks"]]
+        check_files(folder, {f"{name}/{SUBNETWORK.file}": checksum for name, checksum in facts["tasks"]})
+        bank = cls(backbone or facts["backbone"])
+        for name in names:
             bank.add(name, folder / name)
         return bank
 
@@ -360,26 +366,3 @@ def _return_freed_memory() -> None:
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Bit by bit."""
     return one.shape == other.shape and torch.equal(one.view(torch.int32), other.view(torch.int32))
-
-
-def _hash(card: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
-
-
-def _checked_card(folder: Path) -> dict[str, Any]:
-    path = folder / BANK
-    if not path.is_file():
-        raise UserError(f"{folder} holds no {BANK}", "give the folder of a saved bank")
-    card = read_json_object(path)
-    if type(card.get("format")) is not int or card["format"] != _FORMAT:
-        raise UserError(f"{path} has an unknown format", "it was written by another version of srnet")
-    if card.pop("sha256", None) != _hash(card):
-        raise UserError(f"{path} was altered: its checksum does not match", "restore the file")
-    check_types(path, card, backbone=str, tasks=list)
-    if not all(isinstance(each, list) and [type(part) for part in each] == [str, str] for each in card["tasks"]):
-        raise UserError(f"{path} names its tasks in another way than a bank does", "restore the file")
-    for name, digest in card["tasks"]:
-        task = folder / file_name("a task", name) / CARD
-        if not task.is_file() or sha256(task) != digest:
-            raise UserError(f"{task} is missing or altered: its checksum does not match", "restore the file")
-    return card

@@ -163,6 +163,14 @@ def max_positions(model: Any) -> float:
     return min(limits, default=float("inf"))
 
 
+def readable_length(name: str, model: Any, tokenizer: Any, wanted: int) -> int:
+    """`wanted` tokens, or fewer if the model has fewer positions or its tokenizer cuts earlier."""
+    length = int(min(wanted, tokenizer.model_max_length, max_positions(model)))
+    if length < 1:
+        raise UserError(f"backbone '{name}' reads no tokens", "correct its max_position_embeddings")
+    return length
+
+
 def set_padding(model: Any, tokenizer: Any, name: str) -> None:
     """Use one padding token in model and tokenizer.
 

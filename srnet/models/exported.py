@@ -1,46 +1,58 @@
-"""Folders with a whole model that was exported: a plain checkpoint, a shrunken model, or an ONNX graph.
+"""Folders with a whole model that was exported, each with the manifest srnet.json.
 
-srnet.json says which, with a checksum for every file. A shrunken model has its shapes there as well: the units that are
-left of each block, heads by number.
+The formats (`srnet/models/formats`) write and read the other files. The manifest of a shrunken model has its shapes:
+the units that are left of each block, heads by number.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-from tokenizers import Tokenizer
+from typing import TYPE_CHECKING, Any
 
 from srnet.core.errors import UserError, reason
-from srnet.core.files import read_bytes, write_bytes
-from srnet.core.lazy import torch, transformers
-from srnet.core.sealed import check_max_length, read_sealed, seal
-from srnet.masks.units import blocks_of
+from srnet.core.files import FieldType
+from srnet.core.lazy import transformers
+from srnet.core.sealed import Manifest, are_indices, are_texts, is_length
 from srnet.models.checkpoints import read_pretrained, reading
-from srnet.models.heads import CLASSIFIER, Head, read_at_first_token, restrict_to
+from srnet.models.heads import Head, use_words
+from srnet.models.model import TorchModel
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from srnet.masks.shrink import Units
 
-FORMAT = 1
-CARD, WEIGHTS, TOKENIZER = "srnet.json", "weights.safetensors", "tokenizer.json"
-Kind = Literal["checkpoint", "shrunk", "onnx"]
+WEIGHTS, TOKENIZER = "weights.safetensors", "tokenizer.json"
+_AGAIN = "export the model again"
+
+
+def _are_units(value: object) -> bool:
+    return isinstance(value, dict) and all(map(are_indices, value.values()))
+
+
+_FIELDS: dict[str, FieldType] = {
+    "kind": str, "max_length": is_length, "sparsity": float, "units": _are_units, "more": dict, "per_token": bool,
+    "labels": are_texts, "label_words": are_texts, "inputs": are_texts, "label_word_ids": are_indices, "files": dict,
+}  # fmt: skip
+EXPORT = Manifest("srnet.json", "an exported model", _FIELDS)
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What the card of an exported folder says."""
+    """The facts in the manifest of an exported folder."""
 
-    kind: Kind
+    kind: str
+    """The format that reads the folder."""
     labels: tuple[str, ...]
-    head: Head = CLASSIFIER
-    word_ids: tuple[int, ...] = ()
+    label_words: tuple[str, ...] = ()
+    label_word_ids: tuple[int, ...] = ()
     """The tokens of the label words."""
+    per_token: bool = False
+    """Whether the model gives logits for every token."""
     max_length: int = 128
-    """Where texts are cut."""
+    """Tokens at which texts are cut."""
     inputs: tuple[str, ...] = ("input_ids", "attention_mask")
     """What the model reads, as its tokenizer names it."""
     sparsity: float = 0.0
@@ -48,141 +60,62 @@ class Exported:
     units: Units = field(default_factory=dict)
     """What is left of the blocks that a shrunken model has lost units of."""
     more: dict[str, Any] = field(default_factory=dict)
-    """What was found out when it was exported."""
+    """What was measured when it was exported."""
+
+    @property
+    def head(self) -> Head:
+        return Head(self.label_words, self.per_token)
 
     def seal(self, folder: Path) -> None:
-        """Write the card beside the files, which are all there."""
-        facts: dict[str, Any] = {"format": FORMAT, **{name: getattr(self, name) for name in _AS_THEY_ARE}}
-        facts |= {"labels": list(self.labels), "inputs": list(self.inputs), "per_token": self.head.per_token}
-        words = {"label_words": list(self.head.words), "label_word_ids": list(self.word_ids)}
-        seal(folder, CARD, facts | words)
+        """Write the manifest beside the files, which are all there."""
+        EXPORT.write(folder, asdict(self))
 
     @classmethod
     def read(cls, folder: Path) -> Exported:
-        """After all checksums were found to match."""
-        card = read_sealed(folder, CARD, format=int, **_AS_THEY_ARE, **_LISTS, per_token=bool)
-        if card["format"] != FORMAT or card["kind"] not in ("checkpoint", "shrunk", "onnx"):
-            raise UserError(f"{folder / CARD} has an unknown format", "it was written by another version of srnet")
-        check_max_length(folder / CARD, card["max_length"])
-        texts = (*card["labels"], *card["label_words"], *card["inputs"])
-        numbers = (card["label_word_ids"], *card["units"].values())
-        if not all(isinstance(text, str) for text in texts) or not all(map(_are_numbers, numbers)):
-            raise UserError(f"{folder / CARD} names other labels or units than a model has", "restore the file")
-        facts: dict[str, Any] = {name: card[name] for name in _AS_THEY_ARE}
-        facts |= {"labels": tuple(card["labels"]), "inputs": tuple(card["inputs"])}
-        head = Head(tuple(card["label_words"]), card["per_token"])
-        return cls(head=head, word_ids=tuple(card["label_word_ids"]), **facts)
+        """The facts, after all checksums were found to match."""
+        facts = EXPORT.read(folder)
+        values: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in facts.items()}
+        return cls(**{each.name: values[each.name] for each in fields(cls)})
+
+    def known(self, folder: Path) -> dict[str, Any]:
+        """The fields of an `OpenModel` that the manifest has."""
+        facts = {name: getattr(self, name) for name in ("kind", "labels", "per_token", "sparsity")}
+        return facts | {"name": str(folder), "folder": folder, "length": self.max_length}
 
 
-_AS_THEY_ARE: dict[str, type] = {"kind": str, "max_length": int, "sparsity": float, "units": dict, "more": dict}
-_LISTS: dict[str, type] = dict.fromkeys(("labels", "label_words", "label_word_ids", "inputs"), list)
-
-
-def _are_numbers(value: object) -> bool:
-    """No number twice."""
-    if not isinstance(value, list) or not all(type(each) is int and each >= 0 for each in value):
-        return False
-    return len(value) == len(set(value))
-
-
-def is_exported(folder: Path | str) -> bool:
-    return (Path(folder) / CARD).is_file()
-
-
-def load_exported(folder: Path | str) -> PreTrainedModel:
-    """The model of an exported folder, as an ordinary Hugging Face model."""
-    folder = Path(folder)
+def open_export(folder: Path, load: Callable[[Path, Exported], Any]) -> TorchModel:
+    """The model of an exported folder, which `load` reads."""
     exported = Exported.read(folder)
-    if exported.kind == "onnx":
-        raise UserError(f"{folder} is an ONNX model", "onnxruntime runs it: see examples/onnx_classify.py")
-    make = _plain if exported.kind == "checkpoint" else _shrunk
     try:
         with reading(folder):
-            model: PreTrainedModel = make(folder, exported).eval()
+            module = load(folder, exported).eval()
     except UserError:
         raise
     except Exception as error:  # a damaged config.json raises almost anything
-        raise UserError(f"{folder} cannot be loaded ({reason(error)})", "export the model again") from error
+        raise UserError(f"{folder} cannot be loaded ({reason(error)})", _AGAIN) from error
+    tokenizer = partial(_load_tokenizer, folder, exported)
+    return TorchModel(**exported.known(folder), load_tokenizer=tokenizer, module=module)
+
+
+def restricted(model: Any, exported: Exported) -> Any:
+    """The model, which gives the logits of the label words if there are any."""
+    if exported.label_words:
+        use_words(model, list(exported.label_word_ids), per_token=exported.per_token)
     return model
 
 
-def load_tokenizer(folder: Path) -> Any:
-    """The tokenizer of an exported folder, for what the model reads."""
-    exported = Exported.read(folder)
-    try:
-        with reading(folder):
-            if exported.kind == "onnx":
-                tokenizer = _tokenizer_in(folder / TOKENIZER)
-            else:
-                tokenizer = read_pretrained(transformers.AutoTokenizer, folder)
-    except Exception as error:  # the tokenizers library raises plain ones
-        raise _no_tokenizer(folder, error) from error
-    tokenizer.name_or_path = str(folder)  # for messages: one that is made from tokenizer.json alone has no name
+def _load_tokenizer(folder: Path, exported: Exported) -> Any:
+    with reading_tokenizer(folder):
+        tokenizer = read_pretrained(transformers.AutoTokenizer, folder)
     tokenizer.model_input_names = list(exported.inputs)
     return tokenizer
 
 
-def vocabulary_size(folder: Path) -> int:
-    """How many tokens the tokenizer of an exported folder knows, without the rest of it."""
+@contextmanager
+def reading_tokenizer(folder: Path) -> Iterator[None]:
+    """One line for a tokenizer that cannot be loaded."""
     try:
         with reading(folder):
-            size = int(Tokenizer.from_file(str(folder / TOKENIZER)).get_vocab_size())
-    except Exception as error:
-        raise _no_tokenizer(folder, error) from error
-    if not size:
-        raise UserError(f"the tokenizer in {folder} has an empty vocabulary", "export the model again")
-    return size
-
-
-def _no_tokenizer(folder: Path, error: Exception) -> UserError:
-    return UserError(f"the tokenizer in {folder} cannot be loaded ({reason(error)})", "export the model again")
-
-
-def _tokenizer_in(file: Path) -> Any:
-    backend = Tokenizer.from_file(str(file))
-    pad_token = (backend.padding or {}).get("pad_token")
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, pad_token=pad_token)
-
-
-def _plain(folder: Path, exported: Exported) -> Any:
-    loader = exported.head.loader()
-    model, info = read_pretrained(loader, folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True)
-    if info["missing_keys"]:
-        raise UserError(f"{folder} has no '{min(info['missing_keys'])}'", "export the model again")
-    return _with_head(model, exported)
-
-
-def _shrunk(folder: Path, exported: Exported) -> Any:
-    """The shapes are made first: those of the configuration, then without the units that are gone."""
-    from safetensors.torch import load
-    from transformers.initialization import no_init_weights
-
-    from srnet.masks.shrink import cut_blocks
-
-    config = read_pretrained(transformers.AutoConfig, folder)
-    with no_init_weights():
-        model = _with_head(exported.head.loader().from_config(config), exported)
-    sizes = {block.name: block.size for block in blocks_of(model)}
-    for name, units in exported.units.items():
-        if name not in sizes or any(unit >= sizes[name] for unit in units):
-            raise UserError(f"{folder / CARD} has units of '{name}' that the model does not have", "restore the file")
-    cut_blocks(model, exported.units)
-    model.load_state_dict(load(read_bytes(folder / WEIGHTS)))
-    return model
-
-
-def _with_head(model: Any, exported: Exported) -> Any:
-    if exported.head.words:
-        restrict_to(model, list(exported.word_ids))
-        if not exported.head.per_token:
-            read_at_first_token(model)
-    return model
-
-
-def write_weights(model: PreTrainedModel, folder: Path) -> None:
-    """The configuration and every tensor. Tensors that share their memory are written twice: they are small."""
-    from safetensors.torch import save
-
-    model.config.save_pretrained(folder)
-    state = {name: tensor.detach().clone().contiguous() for name, tensor in model.state_dict().items()}
-    write_bytes(folder / WEIGHTS, save(state))
+            yield
+    except Exception as error:  # the tokenizers library raises plain ones
+        raise UserError(f"the tokenizer in {folder} cannot be loaded ({reason(error)})", _AGAIN) from error

@@ -61,7 +61,14 @@ def _token_id(word: str, tokenizer: Any) -> int:
     raise UserError(f"label word '{word}' is {pieces} this tokenizer", "choose a word that is one token")
 
 
-def restrict_to(model: transformers.PreTrainedModel, ids: list[int]) -> None:
+def use_words(model: transformers.PreTrainedModel, ids: list[int], *, per_token: bool) -> None:
+    """Make a language model return the logits of these tokens, for every token of the text or for the text."""
+    _restrict_to(model, ids)
+    if not per_token:
+        _read_at_first_token(model)
+
+
+def _restrict_to(model: transformers.PreTrainedModel, ids: list[int]) -> None:
     """Make the language model's last layer return the logits of these tokens only."""
     every: Any = model.get_output_embeddings()
     some = nn.Linear(every.weight.shape[1], len(ids), bias=every.bias is not None, dtype=every.weight.dtype)
@@ -73,7 +80,7 @@ def restrict_to(model: transformers.PreTrainedModel, ids: list[int]) -> None:
     model.label_words = True  # type: ignore[assignment]
 
 
-def read_at_first_token(model: transformers.PreTrainedModel) -> None:
+def _read_at_first_token(model: transformers.PreTrainedModel) -> None:
     """Use the logits of the first token, [CLS], as those of the text."""
     model.__class__ = _reading_first(cast(Any, type(model)))
 

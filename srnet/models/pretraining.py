@@ -1,4 +1,4 @@
-"""Text for pre-training: pairs of sentences, of which one restates the other or has other content.
+"""Pre-training of the embedded backbone, on pairs of sentences of which one restates the other or has other content.
 
 To predict a masked word the model must represent who did what to whom in one sentence and apply it to another wording.
 In the second phase, people and verbs are enough to distinguish a restatement from another sentence. In the last phase
@@ -24,7 +24,6 @@ from transformers import BertConfig, BertForPreTraining, PreTrainedTokenizerFast
 
 from srnet.core.files import new_folder, write_text
 from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
-from srnet.models.checkpoints import read_pretrained
 from srnet.tasks.synthetic.families import MOST_SHARED, draw_scene, drawn_kind, retold
 from srnet.tasks.synthetic.grammar import (
     CLAIM_OPENINGS,
@@ -49,7 +48,7 @@ def _some_synonyms(rng: Random, sentence: Sentence) -> Surface:
     return w
 
 
-def restatement(rng: Random, sentence: Sentence) -> Words:
+def _restatement(rng: Random, sentence: Sentence) -> Words:
     """Another wording of what `sentence` says, with some words exchanged for their synonyms."""
     w = _some_synonyms(rng, sentence)
     if not sentence.facts:  # "if X, Y" is restated as "Y if X"
@@ -70,11 +69,11 @@ def restatement(rng: Random, sentence: Sentence) -> Words:
 def document(rng: Random) -> tuple[str, str]:
     """Two segments that say the same thing; either may come first."""
     sentence = draw_sentence(rng)
-    pair = (sentence.text, " ".join(restatement(rng, sentence)))
+    pair = (sentence.text, " ".join(_restatement(rng, sentence)))
     return pair if rng.random() < 0.5 else pair[::-1]
 
 
-def related_or_not(rng: Random) -> tuple[str, str, bool]:
+def _related_or_not(rng: Random) -> tuple[str, str, bool]:
     """A sentence, a clause, and whether the clause restates it. If not, at least one of its concepts differs."""
     sentence = draw_sentence(rng)
     while not sentence.facts:
@@ -89,20 +88,20 @@ def related_or_not(rng: Random) -> tuple[str, str, bool]:
     return sentence.text, " ".join(clause(rng, fact, w)), related
 
 
-def retold_or_not(rng: Random) -> tuple[str, str, bool, int]:
+def _retold_or_not(rng: Random) -> tuple[str, str, bool, int]:
     """A scene, two clauses, whether they say the same, and how many of the scene's words they share."""
     scene, related, shared = draw_scene(rng), rng.random() < 0.5, rng.randint(0, MOST_SHARED)
     words = retold(rng, scene, drawn_kind(rng, same=related), shared)
     return scene.text, " ".join(words), related, shared
 
 
-# --- pre-training of the embedded backbone: a small BERT on text of the grammar ---
+# --- the model: a small BERT on text of the grammar ---
 
 Watch = Callable[[int, int, dict[str, float]], None]
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def make_tokenizer() -> PreTrainedTokenizerFast:
+def _make_tokenizer() -> PreTrainedTokenizerFast:
     """One token per word: the grammar's vocabulary is closed."""
     words = [*SPECIAL, *vocabulary()]
     tokenizer = Tokenizer(WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
@@ -125,7 +124,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def make_model(settings: PretrainSettings, words: int) -> BertForPreTraining:
+def _make_model(settings: PretrainSettings, words: int) -> BertForPreTraining:
     torch.manual_seed(settings.seed)
     config = BertConfig(
         vocab_size=words,
@@ -141,7 +140,7 @@ def make_model(settings: PretrainSettings, words: int) -> BertForPreTraining:
     return BertForPreTraining(config)
 
 
-def mask_tokens(ids: torch.Tensor, share: float) -> tuple[torch.Tensor, torch.Tensor]:
+def _mask_tokens(ids: torch.Tensor, share: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Mask a share of the words: nine in ten become [MASK], the rest are unchanged. Labels are -100 elsewhere."""
     chosen = (torch.rand(ids.shape) < share) & (ids >= len(SPECIAL))
     hidden = chosen & (torch.rand(ids.shape) < 0.9)
@@ -153,8 +152,8 @@ class _Pretraining:
 
     def __init__(self, settings: PretrainSettings) -> None:
         self.settings = settings
-        self.tokenizer = make_tokenizer()
-        self.model = make_model(settings, len(self.tokenizer))
+        self.tokenizer = _make_tokenizer()
+        self.model = _make_model(settings, len(self.tokenizer))
         self.counter: torch.nn.Linear | None = None
         """Counts shared words in the last phase; discarded afterwards."""
         self.rng = Random(f"pretrain-{settings.seed}")
@@ -164,13 +163,13 @@ class _Pretraining:
     def mlm_loss(self) -> torch.Tensor:
         pairs = [document(self.rng) for _ in range(self.settings.batch_size)]
         inputs = self._encode([a for a, _ in pairs], [b for _, b in pairs])
-        inputs["input_ids"], labels = mask_tokens(inputs["input_ids"], self.settings.mask_share)
+        inputs["input_ids"], labels = _mask_tokens(inputs["input_ids"], self.settings.mask_share)
         logits = self.model(**inputs).prediction_logits
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
 
     def pair_loss(self) -> torch.Tensor:
         # without masks: a masked word could not be distinguished from a changed one
-        pairs = [related_or_not(self.rng) for _ in range(self.settings.batch_size)]
+        pairs = [_related_or_not(self.rng) for _ in range(self.settings.batch_size)]
         inputs = self._encode([a for a, _, _ in pairs], [b for _, b, _ in pairs])
         unrelated = torch.tensor([int(not related) for _, _, related in pairs])
         return F.cross_entropy(self.model(**inputs).seq_relationship_logits, unrelated)
@@ -178,7 +177,7 @@ class _Pretraining:
     def compare_loss(self) -> torch.Tensor:
         """Whether a pair says the same, and how many words it shares."""
         assert self.counter is not None
-        pairs = [retold_or_not(self.rng) for _ in range(self.settings.batch_size)]
+        pairs = [_retold_or_not(self.rng) for _ in range(self.settings.batch_size)]
         inputs = self._encode([a for a, *_ in pairs], [b for _, b, *_ in pairs])
         pooled = self.model.bert(**inputs).pooler_output
         different = torch.tensor([int(not same) for _, _, same, _ in pairs])
@@ -217,11 +216,6 @@ class _Pretraining:
                 total = settings.mlm_steps + settings.pair_steps + settings.compare_steps
                 watch(self.done, total, self.log[-1] if self.log else {})
 
-    def start_from(self, folder: Path) -> None:
-        """Use the model in `folder` as the result of the first two phases."""
-        self.model = read_pretrained(BertForPreTraining, folder)
-        self.done = self.settings.mlm_steps + self.settings.pair_steps
-
     def begin_last_phase(self) -> None:
         """Seed the phase by itself: its result must not depend on whether earlier phases ran in this process."""
         self.rng = Random(f"compare-{self.settings.seed}")
@@ -229,20 +223,12 @@ class _Pretraining:
         self.counter = torch.nn.Linear(self.settings.hidden_size, MOST_SHARED + 1)
 
 
-def pretrain(
-    out: Path, settings: PretrainSettings | None = None, watch: Watch | None = None, start: Path | None = None
-) -> list[dict[str, float]]:
-    """Train the backbone and write it to `out` with tokenizer and model card. Returns the logged losses.
-
-    `start`: a backbone after the first two phases, so that only the last one is run.
-    """
+def pretrain(out: Path, settings: PretrainSettings | None = None, watch: Watch | None = None) -> list[dict[str, float]]:
+    """Train the backbone and write it to `out` with tokenizer and model card. Returns the logged losses."""
     settings = settings or PretrainSettings()
     run = _Pretraining(settings)
-    if start is None:
-        run.phase(settings.mlm_steps, settings.learning_rate, watch)
-        run.phase(settings.pair_steps, settings.learning_rate, watch, "pair", settings.pair_share)
-    else:
-        run.start_from(start)
+    run.phase(settings.mlm_steps, settings.learning_rate, watch)
+    run.phase(settings.pair_steps, settings.learning_rate, watch, "pair", settings.pair_share)
     run.begin_last_phase()
     run.phase(settings.compare_steps, settings.compare_rate, watch, "compare", settings.pair_share)
     _write(out, run)

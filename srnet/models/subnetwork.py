@@ -1,36 +1,229 @@
-"""A subnetwork: a backbone, the tensors in which a model differs from it, and a mask."""
+"""A subnetwork: a backbone, the tensors in which a model differs from it, and a mask; and its folder."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import EllipsisType
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from transformers import PreTrainedModel
 
-from srnet.core.errors import UserError
-from srnet.core.files import new_folder
+from srnet.core.errors import UserError, choose
+from srnet.core.files import new_folder, read_bytes, write_bytes
+from srnet.core.sealed import README, Manifest, are_texts, is_length
+from srnet.masks.coding import decode_mask, encode_mask
 from srnet.masks.mask import Mask
 from srnet.models.backbones import LoadedBackbone, load_backbone
-from srnet.models.exported import is_exported, load_exported
 from srnet.models.heads import CLASSIFIER, Head
-from srnet.models.subnetwork_files import (
-    CODED,
-    MASKS,
-    PLAIN,
-    Tensors,
-    head_fields,
-    head_of,
-    pack,
-    read_card,
-    read_coded,
-    read_plain,
-    unpack,
-    write_card,
-    write_coded,
-    write_plain,
+
+PLAIN, CODED = 1, 2
+"""The formats: mask bits as they are, which the store keeps; and what only a receiver with the backbone can read."""
+WEIGHTS = "weights.safetensors"
+MASKS = {PLAIN: "mask.bits", CODED: "mask.coded"}
+SUBNETWORK = Manifest(
+    "subnetwork.json",
+    "a saved subnetwork",
+    {
+        "backbone": str,
+        "backbone_sha256": str,
+        "labels": are_texts,
+        "label_words": are_texts,
+        "per_token": bool,
+        "files": dict,
+        "max_length": lambda value: value is None or is_length(value),
+    },
+    formats=tuple(MASKS),
+    defaults={"label_words": [], "per_token": False, "max_length": None},
 )
+FILES = (SUBNETWORK.file, *MASKS.values(), WEIGHTS, README)
+"""The files that a folder may hold."""
+
+
+def _write_manifest(folder: Path, format: int, facts: dict[str, Any]) -> None:
+    """Write the manifest; the files whose checksums it has are there already."""
+    files = [name for name in (MASKS[format], WEIGHTS) if (folder / name).exists()]
+    SUBNETWORK.write(folder, {"format": format, **facts}, files)
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    """The facts, if the manifest and the files that it names are as they were written."""
+    facts = SUBNETWORK.read(folder)
+    if not {WEIGHTS} <= facts["files"].keys() <= {WEIGHTS, MASKS[facts["format"]]}:
+        raise UserError(f"{folder / SUBNETWORK.file}: 'files' are not those of a subnetwork", "restore the file")
+    return facts
+
+
+def _head_fields(head: Head) -> dict[str, Any]:
+    """The fields of a head in the manifest; none for an ordinary classifier, which is the default."""
+    return {} if head == CLASSIFIER else {"label_words": list(head.words), "per_token": head.per_token}
+
+
+# --- format 1, which the store keeps: it is read without the backbone, in less time, and takes more space ---
+
+MASK = MASKS[PLAIN]
+Tensors = dict[str, torch.Tensor]
+
+
+def _write_plain(folder: Path, mask: Mask | None, weights: Tensors) -> None:
+    if mask is not None:
+        write_bytes(folder / MASK, mask.to_bytes())
+    kept: Mapping[str, torch.Tensor] = mask or {}
+    packed = {name: (t[kept[name]] if name in kept else t).contiguous() for name, t in weights.items()}
+    write_bytes(folder / WEIGHTS, save(packed))
+
+
+def _read_plain(folder: Path, *, masked: bool) -> tuple[Mask | None, Tensors]:
+    mask = Mask.from_bytes(read_bytes(folder / MASK), str(folder / MASK)) if masked else None
+    return mask, _with_zeros(folder / WEIGHTS, mask or {})
+
+
+def _with_zeros(path: Path, mask: Mapping[str, torch.Tensor]) -> Tensors:
+    """The tensors; masked ones with zeros where they are pruned."""
+    weights = _read_tensors(path)
+    for name, tensor in weights.items():
+        check_finite(path, name, tensor)
+    for name in weights.keys() & mask.keys():
+        _check_size(path, name, weights[name], (int(mask[name].sum()),))
+        dense = torch.zeros(mask[name].shape, dtype=weights[name].dtype)
+        dense[mask[name]] = weights[name]
+        weights[name] = dense
+    return weights
+
+
+def _read_tensors(path: Path) -> Tensors:
+    try:
+        tensors: Tensors = load(read_bytes(path))
+    except SafetensorError as error:
+        raise UserError(f"{path} is not a safetensors file: {error}") from error
+    return tensors
+
+
+def check_finite(path: Path, name: str, tensor: torch.Tensor) -> None:
+    if not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
+        raise UserError(f"{path}: '{name}' holds non-finite values", "restore the file")
+
+
+def _check_size(path: Path, name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> None:
+    if tensor.shape != shape:
+        raise UserError(f"{path}: '{name}' has another number of values than its mask keeps", "restore the file")
+
+
+# --- format 2, for receivers who have the backbone: only what is new ---
+
+CODED_MASK = MASKS[CODED]
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+_ROWS = "#rows"
+
+
+def _write_coded(folder: Path, mask: Mask | None, packed: Tensors, base: LoadedBackbone) -> None:
+    if mask is not None:
+        write_bytes(folder / CODED_MASK, encode_mask(mask, _known_to_receiver(base), base.sha256))
+    write_bytes(folder / WEIGHTS, save(packed))
+
+
+def _read_coded(folder: Path, base: LoadedBackbone, *, masked: bool) -> tuple[Mask | None, Tensors]:
+    mask, path = None, folder / CODED_MASK
+    if masked:
+        mask = decode_mask(read_bytes(path), _known_to_receiver(base), base.sha256, str(path))
+    return mask, unpack(_read_tensors(folder / WEIGHTS), mask or {}, base, folder / WEIGHTS)
+
+
+def _known_to_receiver(base: LoadedBackbone) -> Tensors:
+    """The model's tensors; of those that are no part of the backbone only the shape is known, so they are zero."""
+    state = base.model.state_dict()
+    return {name: torch.zeros(()).expand(t.shape) if name in base.fresh else t for name, t in state.items()}
+
+
+# --- what differs --------------------------------------------------------------------------------------------------
+
+
+def pack(weights: Tensors, mask: Mapping[str, torch.Tensor], base: LoadedBackbone, dtype: str) -> Tensors:
+    """The tensors as they are stored."""
+    kind, original, packed = DTYPES[choose("dtype", dtype, DTYPES)], base.pretrained(), Tensors()
+    for name, tensor in weights.items():
+        tensor = tensor.float()
+        where = stored_entries(tensor, mask.get(name), original.get(name))
+        values = tensor[where]
+        if kind != torch.float32 and name in original:
+            values = (values - original[name][where]).to(kind)
+            _check_range(name, values, dtype)
+        if name not in mask and isinstance(where, torch.Tensor):
+            packed[name + _ROWS] = where.to(torch.int32)
+        packed[name] = values.contiguous()
+    return packed
+
+
+def unpack(packed: Tensors, mask: Mapping[str, torch.Tensor], base: LoadedBackbone, path: Path) -> Tensors:
+    """The tensors of the model, pruned entries zero: the inverse of `pack`."""
+    places, original, weights = base.model.state_dict(), base.pretrained(), Tensors()
+    for name in (name for name in packed if not name.endswith(_ROWS)):
+        if name not in places:
+            raise UserError(f"{path}: '{name[:80]}' has no place in backbone '{base.name}'", "restore the file")
+        values = packed[name]
+        check_finite(path, name, values)
+        whole = original.get(name) if name not in mask else None
+        where, size = _where(packed, name, mask, whole, places[name].shape, path)
+        _check_size(path, name, values, size)
+        if values.dtype != torch.float32 and name in original:
+            values = original[name][where] + values.float()
+        dense = torch.zeros(places[name].shape) if whole is None else whole.clone()
+        dense[where] = values.float()
+        weights[name] = dense
+    if orphans := [name for name in packed if name.endswith(_ROWS) and name.removesuffix(_ROWS) not in weights]:
+        raise UserError(f"{path}: '{orphans[0][:80]}' belongs to no tensor", "restore the file")
+    return weights
+
+
+Index = torch.Tensor | EllipsisType
+"""Which entries of a tensor are stored: the kept ones, some rows, or all."""
+ALL = ...
+
+
+def stored_entries(tensor: torch.Tensor, keep: torch.Tensor | None, original: torch.Tensor | None) -> Index:
+    """Which entries of a tensor are stored, for a reader that has the backbone."""
+    if keep is not None:
+        return keep
+    if original is None or tensor.dim() < 2 or tensor.shape != original.shape:
+        return ALL
+    differs = tensor.contiguous().view(torch.int32) != original.contiguous().view(torch.int32)  # -0.0 is not 0.0
+    rows = differs.flatten(1).any(1)
+    return ALL if bool(rows.all()) else rows.nonzero()[:, 0]
+
+
+def _where(
+    packed: Tensors,
+    name: str,
+    mask: Mapping[str, torch.Tensor],
+    original: torch.Tensor | None,
+    shape: torch.Size,
+    path: Path,
+) -> tuple[Index, tuple[int, ...]]:
+    """Which entries of a tensor are stored, and the shape of what is."""
+    rows = packed.get(name + _ROWS)
+    if name in mask and rows is None:
+        return mask[name], (int(mask[name].sum()),)
+    if rows is None:
+        return ALL, tuple(shape)
+    rising = rows.dtype == torch.int32 and rows.dim() == 1 and bool((rows[1:] > rows[:-1]).all())
+    inside = rising and (not len(rows) or 0 <= int(rows[0]) <= int(rows[-1]) < (shape[0] if shape else 0))
+    if original is None or not inside:
+        raise UserError(f"{path}: '{name}' has rows that the backbone has not", "restore the file")
+    return rows.long(), (len(rows), *shape[1:])
+
+
+def _check_range(name: str, values: torch.Tensor, dtype: str) -> None:
+    if not bool(values.isfinite().all()):
+        raise UserError(
+            f"'{name}' differs too much from the backbone for {dtype}", "choose --dtype bfloat16 or float32"
+        )
+
+
+# --- the subnetwork as a value -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -122,9 +315,9 @@ class Subnetwork:
     # --- files -----------------------------------------------------------------------------------------------------
 
     def write_into(self, folder: Path) -> None:
-        """Write the files of format 1, as the store keeps them; the caller answers for atomicity."""
-        write_plain(folder, self.mask, self.weights)
-        write_card(folder, PLAIN, self._card())
+        """Write the files of format 1, as the store keeps them; the caller makes it atomic."""
+        _write_plain(folder, self.mask, self.weights)
+        _write_manifest(folder, PLAIN, self._facts())
 
     def save(self, folder: Path) -> None:
         """Write a new folder of format 1, whole or not at all."""
@@ -134,21 +327,21 @@ class Subnetwork:
     def save_coded(
         self, folder: Path, base: LoadedBackbone | None = None, dtype: str = "float32", **fields: Any
     ) -> None:
-        """Write a new folder of format 2, with `fields` in its JSON, whole or not at all."""
+        """Write a new folder of format 2, with `fields` in its manifest, whole or not at all."""
         with new_folder(Path(folder)) as staging:
             self.write_coded_into(staging, base or self.base(), dtype, **fields)
 
     def write_coded_into(self, folder: Path, base: LoadedBackbone, dtype: str = "float32", **fields: Any) -> None:
         """Write the files of format 2; the caller makes it atomic."""
-        write_coded(folder, self.mask, self._packed(base, dtype), base)
-        write_card(folder, CODED, {**self._card(), "dtype": dtype, "max_length": self.max_length, **fields})
+        _write_coded(folder, self.mask, self._packed(base, dtype), base)
+        _write_manifest(folder, CODED, {**self._facts(), "dtype": dtype, "max_length": self.max_length, **fields})
 
-    def _card(self) -> dict[str, Any]:
+    def _facts(self) -> dict[str, Any]:
         return {
             "backbone": self.backbone,
             "backbone_sha256": self.backbone_sha256,
             "labels": list(self.labels),
-            **head_fields(self.head),
+            **_head_fields(self.head),
             "sparsity": self.sparsity,
             "weights_total": self.mask.total if self.mask else None,
             "weights_kept": self.mask.kept if self.mask else None,
@@ -156,7 +349,7 @@ class Subnetwork:
 
     @classmethod
     def load(cls, folder: Path, backbone: str | None = None) -> Subnetwork:
-        """Read a folder. Format 2 needs the backbone: `backbone` says where it is if not where the JSON says."""
+        """Read a folder. Format 2 needs the backbone: `backbone` is its location if not the manifest's."""
         return cls._read(Path(folder), backbone)[0]
 
     @classmethod
@@ -168,32 +361,16 @@ class Subnetwork:
     @classmethod
     def _read(cls, folder: Path, backbone: str | None) -> tuple[Subnetwork, LoadedBackbone | None]:
         """The backbone as well where it was needed."""
-        card = read_card(folder)
-        masked = MASKS[card["format"]] in card["files"]
+        facts = _read_manifest(folder)
+        masked = MASKS[facts["format"]] in facts["files"]
         empty = cls(
-            card["backbone"],
-            card["backbone_sha256"],
-            tuple(card["labels"]),
+            facts["backbone"],
+            facts["backbone_sha256"],
+            tuple(facts["labels"]),
             {},
-            head=head_of(card),
-            max_length=card["max_length"],
+            head=Head(tuple(facts["label_words"]), facts["per_token"]),
+            max_length=facts["max_length"],
         )
-        if card["format"] == PLAIN:
-            mask, weights = read_plain(folder, masked=masked)
-            return replace(empty, mask=mask, weights=weights), None
-        base = empty.base(backbone)
-        mask, weights = read_coded(folder, base, masked=masked)
+        base = None if facts["format"] == PLAIN else empty.base(backbone)
+        mask, weights = _read_plain(folder, masked=masked) if base is None else _read_coded(folder, base, masked=masked)
         return replace(empty, mask=mask, weights=weights), base
-
-
-def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrainedModel:
-    """An ordinary Hugging Face model with the subnetwork's logits. Also reads folders of complete models.
-
-    `backbone` replaces the backbone's location in the subnetwork's JSON; its hash must match in any case.
-    """
-    if is_exported(folder):
-        if backbone is not None:
-            raise UserError(f"{folder} is a complete model and needs no backbone", "leave the backbone out")
-        return load_exported(folder)
-    subnetwork, base = Subnetwork.open(Path(folder), backbone)
-    return subnetwork.model(base)

@@ -122,10 +122,6 @@ def parse_objective(text: str) -> tuple[RegisteredLoss, dict[str, Any]]:
     return loss, loss.changed({option.strip(): value.strip() for option, _, value in pairs})
 
 
-def get_objective(text: str) -> RegisteredLoss:
-    return parse_objective(text)[0]
-
-
 def bias_degree(bias: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """beta: the bias model's probability of the true class."""
     return bias.gather(1, labels[:, None]).squeeze(1).exp()

@@ -7,15 +7,12 @@ from srnet.objectives.base import bias_degree, objective
 from srnet.objectives.poe import LOG_FLOOR
 
 
-def scaled_teacher(teacher: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
-    """S(p_t, beta) = p_t^(1-beta) / sum_k p_t,k^(1-beta), computed as a softmax of (1-beta) log p_t."""
-    return F.softmax((1.0 - beta)[:, None] * teacher.clamp_min(LOG_FLOOR), dim=-1)
-
-
 @objective("confreg", needs=("bias", "teacher"), debiases=True)
 def confidence_regularisation(
     logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor, teacher: torch.Tensor
 ) -> torch.Tensor:
     """Imitation of a teacher, smoothed on biased examples: - S(p_t, beta) log p_m."""
-    target = scaled_teacher(teacher, bias_degree(bias, labels))
+    # S(p_t, beta) = p_t^(1-beta) / sum_k p_t,k^(1-beta), as a softmax of (1-beta) log p_t
+    beta = bias_degree(bias, labels)
+    target = F.softmax((1.0 - beta)[:, None] * teacher.clamp_min(LOG_FLOOR), dim=-1)
     return -(target * F.log_softmax(logits, dim=-1)).sum(-1).mean()

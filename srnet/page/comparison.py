@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from srnet.audit.classifiers import Matched
 from srnet.audit.rows import collect_logits, disagreements, judge_split
 from srnet.core.errors import UserError
+from srnet.models.model import Matched
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split
 
@@ -21,7 +21,7 @@ _CHARACTERS = 800
 """Characters that a model reads at a time in the background, padding included. A typed pair waits for no more."""
 
 
-def small_parts(lengths: np.ndarray, most: int = _CHARACTERS) -> Iterator[list[int]]:
+def _small_parts(lengths: np.ndarray, most: int = _CHARACTERS) -> Iterator[list[int]]:
     """Every row once, those of about equal length together; a part has at most `most` characters, or one row."""
     part: list[int] = []
     for row in np.argsort(lengths, kind="stable").tolist():
@@ -80,7 +80,7 @@ class ComparedRows:
         """The logits of all rows. The model reads a few at a time, so that typed pairs come in between."""
         logits = np.empty((len(split), len(model.labels)), dtype=np.float32)
         lengths = np.array([len(a) + len(b) for a, b in zip(split.text_a, split.text_b, strict=True)], dtype=np.int64)
-        for rows in small_parts(lengths):
+        for rows in _small_parts(lengths):
             texts = [split.text_a[row] for row in rows], [split.text_b[row] for row in rows]
             logits[rows] = self.executor.submit(collect_logits, model, *texts).result()
             self._done += len(rows)

@@ -12,15 +12,15 @@ from scipy.sparse import csr_matrix, vstack
 from scipy.special import log_softmax, softmax
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from srnet.audit.classifiers import Matched, Source, load_classifier, match
 from srnet.audit.rows import collect_logits, word_overlap
 from srnet.audit.run import find_shortcut
-from srnet.bias.features import chunks, tokenise, words
-from srnet.bias.model import fit_bias_scorer
+from srnet.bias.model import chunks, fit_bias_scorer, tokenise, words
 from srnet.experiment.compute import word_vectors
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec, WeakModel
+from srnet.models.model import Matched, match
+from srnet.models.open import open_model
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split
@@ -38,7 +38,7 @@ _WORD = re.compile(r"\w+")
 # --- the words that two texts share ---
 
 
-def overlap_of(text_a: str, text_b: str) -> dict[str, Any]:
+def _overlap_of(text_a: str, text_b: str) -> dict[str, Any]:
     """How the words of the second text occur in the first.
 
     `share` of the second text's words, as the bias model counts; `words` and how many of them are `inside` the first;
@@ -100,7 +100,7 @@ def load_shortcut(spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None) 
 def _weak_model(node: WeakModel, spec: TaskSpec, engine: Engine) -> Shortcut:
     """The one of the two weak models that also scores dev and the OOD sets."""
     task = load_task(spec)
-    model = match(load_classifier(Source(node.first.key, engine.store, any(task.train.text_b))), task.labels)
+    model = match(open_model(node.first.key, engine.models, pairs=any(task.train.text_b)), task.labels)
     start, end = node.first.part or (0, 0)
     about = f"no features, but a model of {node.first.pretrained.backbone} trained on {end - start:,} examples"
     return Shortcut(about, lambda text_a, text_b: log_softmax(model.logits(text_a, text_b), axis=1))
@@ -188,7 +188,7 @@ class PairView:
         return {
             "answers": [self._answer(model, text_a, text_b, split) for model in self.models],
             "shortcut": self._shortcut_answer(text_a, text_b),
-            "overlap": overlap_of(text_a, text_b) if self.task.has_pairs else None,
+            "overlap": _overlap_of(text_a, text_b) if self.task.has_pairs else None,
             "nearest": self.training.nearest(text_a, text_b),
         }
 

@@ -8,12 +8,12 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from srnet.audit.classifiers import Classifier, task_of
-from srnet.audit.run import load_models
+from srnet.audit.run import load_models, task_of
 from srnet.core.errors import UserError
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
+from srnet.models.model import Classifier
 from srnet.page.comparison import ComparedRows
 from srnet.page.options import PageOptions
 from srnet.page.pair import PairView, TrainingRows, load_shortcut
@@ -34,16 +34,16 @@ def open_page(
 ) -> None:
     """Serve a local page with two models side by side until Ctrl-C.
 
-    A and B are keys of the store, folders, hub names, or any `srnet.audit.classifiers.Classifier`. Without `task`,
+    A and B are keys of the store, folders, hub names, or any `srnet.models.model.Classifier`. Without `task`,
     the page is about that of A, a key. `ready` is called with the address once the page can be opened.
     """
     _check_extra()
     from srnet.page.app import make_app, make_server
 
     engine, options = engine or Engine(), options or PageOptions()
-    task = task or task_of(a, engine.store)
-    with bind(options.port) as listener:
-        view = load_view([a, b], task, engine, options.max_length, bias)
+    task = task or task_of(a, engine)
+    with _bind(options.port) as listener:
+        view = _load_view([a, b], task, engine, options.max_length, bias)
         rows = ComparedRows(view.task, view.models)
         rows.start()
         port = listener.getsockname()[1]
@@ -53,7 +53,7 @@ def open_page(
         rows.stop()
 
 
-def bind(port: int) -> socket.socket:
+def _bind(port: int) -> socket.socket:
     """A listening socket of this machine alone; port 0 takes a free one."""
     try:
         return socket.create_server((_HOST, port))
@@ -71,7 +71,7 @@ def _check_extra() -> None:
         raise UserError(f"the page needs {name}, which is not installed", f"pip install {' '.join(_EXTRA)}") from error
 
 
-def load_view(
+def _load_view(
     models: Sequence[str | Path | Classifier],
     spec: TaskSpec,
     engine: Engine,

@@ -6,13 +6,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
+from srnet.config.fields import option
 from srnet.config.values import Range, Share
 from srnet.core.errors import UserError
 from srnet.core.lazy import nn
 from srnet.masks.budget import Scope, Sparsity
 from srnet.masks.mask import Mask
 from srnet.pruners.base import OfUnits, register, speedup_text
-from srnet.training.method import Method, plain_state, snapshot_of
+from srnet.training.method import Method
 
 LEVEL_DIGITS, LEVEL_ERROR = 6, 1e-6
 
@@ -30,9 +31,9 @@ class IMP(OfUnits):
     name: ClassVar[str] = "imp"
     rewinds: ClassVar[bool] = False
     sparsity: Sparsity = 0.5
-    step_sparsity: Annotated[float, Range(above=0.0, below=1.0)] = 0.1
+    step_sparsity: Annotated[float, Range(above=0.0, below=1.0)] = option(0.1, expert=True)
     """Share of the original weights that each step prunes."""
-    interval: Share = 0.1
+    interval: Share = option(0.1, expert=True)
     """Share of the run between two steps."""
     scope: Scope = "local"
     """local: every matrix has the sparsity; global: all of them together."""
@@ -98,7 +99,7 @@ class _Iterations(Method):
         super().prepare(model, total_steps)
         self.pruner.check_steps(total_steps)
         self.interval = _floored(self.pruner.interval * total_steps)
-        self.original = {name: t.detach().clone() for name, t in plain_state(model).items()}
+        self.original = {name: t.detach().clone() for name, t in self.state().items()}
         self.groups = self.pruner.groups(model)
         self.attach_fixed(self.groups.layers)
         self._prune(0)
@@ -122,7 +123,7 @@ class _Iterations(Method):
         keep = self._smallest_pruned(level)
         self.set_fixed(keep)
         if self.pruner.rewinds:
-            self.emit(level, snapshot_of(self.original, keep))
+            self.emit(level, self.snapshot_of(self.original, keep))
 
     def _smallest_pruned(self, sparsity: float) -> Mask:
         """The mask at `sparsity`, without the smallest of the remaining weights or units; pruned ones stay pruned."""

@@ -6,13 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
+from srnet.config.fields import option
 from srnet.config.values import Range
 from srnet.core.lazy import no_grad, torch
 from srnet.masks.parametrization import raw_weights
 from srnet.masks.scores import BETA, HIGH, LOW
 from srnet.pruners.base import register
 from srnet.pruners.penalised import Penalised, PenalisedMethod
-from srnet.training.method import Method, Snapshot, plain_state, snapshot_of
+from srnet.training.method import Method, Snapshot
 
 if TYPE_CHECKING:
     from srnet.masks.modules import GateMask
@@ -27,7 +28,7 @@ class L0(Penalised):
     """L0 regularisation: a random gate for every weight; a penalty sets the sparsity. All weights train."""
 
     name: ClassVar[str] = "l0"
-    open_at_first: Annotated[float, Range(above=CLOSED, below=1.0)] = 0.9
+    open_at_first: Annotated[float, Range(above=CLOSED, below=1.0)] = option(0.9, expert=True)
     """Sigmoid of the initial scores: how far the gates are open before training."""
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:
@@ -53,4 +54,4 @@ class _Gates(PenalisedMethod):
         """Weights are multiplied by their gates: the saved model is the evaluated one."""
         weights, gates = raw_weights(self.layers), cast("dict[str, GateMask]", self.masks())
         gated = {name: weights[name] * gate.without_noise() for name, gate in gates.items()}
-        return snapshot_of({**plain_state(self.model), **gated}, self.current_mask())
+        return self.snapshot_of({**self.state(), **gated}, self.current_mask())

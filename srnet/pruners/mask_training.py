@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from srnet.config.fields import option
 from srnet.config.values import Count, Positive, Range, Share
 from srnet.core.lazy import nn, torch
 from srnet.masks.budget import Scope, Sparsity
@@ -35,13 +36,13 @@ class MaskTraining(OfUnits):
     """Share of the run after which the final sparsity is reached; only checkpoints after it count."""
     scope: Scope = "local"
     """local: every matrix has the sparsity; global: all of them together."""
-    phi: Positive = 0.01
+    phi: Positive = option(0.01, expert=True)
     """Initial threshold: weights with scores above it are kept."""
-    alpha: Annotated[float, Range(1.0)] = 2.0
+    alpha: Annotated[float, Range(1.0)] = option(2.0, expert=True)
     """Hard initialisation: the score of a kept weight, as a multiple of phi."""
-    refresh_every: Count = 10
+    refresh_every: Count = option(10, expert=True)
     """Steps between two updates of the threshold. It is also updated before every evaluation."""
-    cut: Cut = "middle"
+    cut: Cut = option("middle", expert=True)
     """Where the threshold is: in the middle between pruned and kept scores, which keeps the sparsity nearly constant
     until the next update; or, as published, at the k-th score: of the matrix, or with scope global of all matrices."""
 
@@ -91,10 +92,10 @@ class _Training(Scored):
         return self.groups.expand(keep)
 
     def _set_thresholds(self, keep: Values) -> None:
-        from srnet.masks.modules import set_shared_cut  # not at the top: it imports torch
+        from srnet.masks.modules import ScoreMask  # not at the top: it imports torch
 
         if self.pruner.cut == "kth" and self.pruner.scope == "global":
-            set_shared_cut(self.masks(), keep)
+            ScoreMask.set_shared_cut(self.masks(), keep)
         else:
             for name, mask in self.masks().items():
                 mask.set_cut(keep[name], self.pruner.cut)

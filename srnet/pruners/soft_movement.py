@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from srnet.config.fields import option
 from srnet.config.values import Fraction, Range
 from srnet.core.lazy import no_grad, torch
 from srnet.masks.parametrization import raw_weights
@@ -22,7 +23,7 @@ class SoftMovement(Penalised):
     name: ClassVar[str] = "soft-movement"
     threshold: Annotated[float, Range(above=0.0, below=0.5)] = 0.1
     """Tau: a weight is kept while the sigmoid of its score, at first 0.5, is above it."""
-    floor: Fraction = 0.0
+    floor: Fraction = option(0.0, expert=True)
     """Share of every matrix that is always kept; 0.005 in the published code."""
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:

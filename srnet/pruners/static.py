@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from srnet.config.fields import option
 from srnet.config.values import NotNegative, Positive, Share
 from srnet.core.lazy import nn, torch
 from srnet.masks.budget import Sparsity, divide_budget
@@ -40,7 +41,7 @@ class StaticLocal(OfUnits):
     """Final lambda of the penalty on the mean of sigmoid(S), which grows on the cubic curve."""
     targets: Targets = LAYERS
     """Which matrices are masked."""
-    penalty_until: Literal["ramp", "end"] = "ramp"
+    penalty_until: Literal["ramp", "end"] = option("ramp", expert=True)
     """When the final lambda is reached: with the final sparsity (ramp), or at the end of the run, as published."""
 
     def __post_init__(self) -> None:
@@ -63,7 +64,7 @@ class StaticShared(StaticLocal):
     """SMP-S: like SMP-L, but matrices of one kind (all queries, ...) share a budget by the mean of sigmoid(S / p)."""
 
     name: ClassVar[str] = "smp-s"
-    temperature: Positive | None = None
+    temperature: Positive | None = option(None, expert=True)
     """p, by which scores are divided to share the budget. Default 1, and 4 for a sparsity of 0.3 or less."""
 
     def smoothing(self) -> float:
@@ -98,15 +99,15 @@ class _StaticShared(_Static):
     def counts(self, scores: Mapping[str, torch.Tensor], totals: Mapping[str, int], step: int) -> dict[str, int]:
         local = super().counts(scores, totals, step)
         least = 0 if self.pruner.granularity == WEIGHT else 1  # a block without any unit would be no block
-        return shared_counts(scores, local, totals, self.pruner.smoothing(), least)
+        return _shared_counts(scores, local, totals, self.pruner.smoothing(), least)
 
 
-def matrix_kind(name: str) -> str:
+def _matrix_kind(name: str) -> str:
     """The name of a matrix without its layer number, such as `encoder.layer.*.attention.self.query`."""
     return re.sub(r"(?<=\.)\d+(?=\.)", "*", name)
 
 
-def shared_counts(
+def _shared_counts(
     scores: Mapping[str, torch.Tensor],
     local: Mapping[str, int],
     totals: Mapping[str, int],
@@ -120,7 +121,7 @@ def shared_counts(
     """
     kinds: dict[str, list[str]] = {}
     for name in sorted(scores):
-        kinds.setdefault(matrix_kind(name), []).append(name)
+        kinds.setdefault(_matrix_kind(name), []).append(name)
     means = torch.stack([torch.sigmoid(each / temperature).mean() for each in scores.values()])
     shares = dict(zip(scores, means.tolist(), strict=True))  # at once: each `tolist` would wait for a GPU
     counts: dict[str, int] = {}

@@ -36,7 +36,7 @@ class Wanda(OfUnits):
 
     def mask(self, model: nn.Module, batches: Batches = ()) -> Mask:
         layers = self.targets.find(model)
-        norms = input_norms(model, layers, batches)
+        norms = _input_norms(model, layers, batches)
         ranks, scores = {}, {}
         for name, weight in raw_weights(layers).items():
             transposed = inputs_dim(layers[name.removesuffix(".weight")]) == 0
@@ -57,7 +57,7 @@ def _ranks(scores: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 @no_grad
-def input_norms(model: nn.Module, layers: dict[str, nn.Module], batches: Batches) -> dict[str, torch.Tensor]:
+def _input_norms(model: nn.Module, layers: dict[str, nn.Module], batches: Batches) -> dict[str, torch.Tensor]:
     """Weight name -> the L2 norm of each input of the layer, over all tokens but padding."""
     squares: dict[str, torch.Tensor] = {}
     batch: dict[str, torch.Tensor] = {}

@@ -14,7 +14,7 @@ from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError, choose
 from srnet.core.names import EMBEDDED
 from srnet.experiment.nodes.bias import BiasSpec
-from srnet.objectives.base import get_objective
+from srnet.objectives.base import parse_objective
 from srnet.pruners.base import PRUNERS
 from srnet.recipes.paradigms import PARADIGMS, Axis, Point, Profile, Search, labels_of
 from srnet.recipes.profiles import check_rates, finetuning_for, pruning_for
@@ -72,7 +72,7 @@ def _profile(file: _RecipeFile, folder: Path) -> Profile:
         with located(f"pruning_of: {name}"):
             check_rates(name, file.words, given)
     for name in file.finetuning_of:
-        get_objective(name)
+        parse_objective(name)
     seeds = first_seeds(file.seeds) if isinstance(file.seeds, int) else file.seeds  # how many, or which
     return Profile(
         task=task,

@@ -17,7 +17,7 @@ from srnet.experiment.nodes.objectives import Distilled, Objective, ObjectiveSou
 from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
 from srnet.masks.budget import Sparsity
 from srnet.masks.timed import Latency
-from srnet.objectives.base import get_objective
+from srnet.objectives.base import parse_objective
 from srnet.pruners.base import OfUnits, Pruner, Speedup, get_pruner, speedup_text
 from srnet.tasks.base import TrainingData
 from srnet.training.settings import TrainingSettings
@@ -232,7 +232,7 @@ class Profile:
     def _finetuning(self, objective: str) -> TrainingSettings:
         """Those of the objective with its options, or else without."""
         return self.finetuning_of.get(objective) or self.finetuning_of.get(
-            get_objective(objective).name, self.finetuning
+            parse_objective(objective)[0].name, self.finetuning
         )
 
     def pruned(self, model: ModelNode, search: Search, place: Place) -> Prune:
@@ -265,7 +265,7 @@ class Profile:
 
 def _of_run(settings: TrainingSettings, objective: str, model: ModelNode) -> TrainingSettings:
     """With the model's seed, and with the default `selection` where it has no effect: the same training has one key."""
-    selection = settings.selection if get_objective(objective).debiases else TrainingSettings.selection
+    selection = settings.selection if parse_objective(objective)[0].debiases else TrainingSettings.selection
     return replace(settings, seed=model.pretrained.seed, selection=selection)
 
 

@@ -97,7 +97,7 @@ PUBLISHED = {
 }
 
 
-def paper_profile(task: TaskSpec, backbone: str = BACKBONE) -> Profile:
+def _paper_profile(task: TaskSpec, backbone: str = BACKBONE) -> Profile:
     published = PUBLISHED[choose("task of the paper", task.name, PUBLISHED)]
     data = load_task(task)
 
@@ -231,7 +231,7 @@ def _smp_profile(task: TaskSpec, backbone: str, trained: _SmpSchedule) -> Profil
 
 
 PROFILES: dict[str, dict[str, Callable[..., Profile]]] = {
-    "srnet": {"toy": toy_profile, "cpu": cpu_profile, "paper": paper_profile},
+    "srnet": {"toy": toy_profile, "cpu": cpu_profile, "paper": _paper_profile},
     "smp": {"toy": partial(_small_smp, _SMP_TOY), "cpu": partial(_small_smp, _SMP_CPU), "paper": _paper_smp},
 }
 """By the family of a figure and by scale: functions of a task and a backbone."""

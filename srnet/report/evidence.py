@@ -135,7 +135,7 @@ class Summary:
         """Its position on the figure's axis."""
         self.label = shortened(point.label)
         """On one line and without control characters or lone surrogates, which a user's label may contain."""
-        self.name = place_name(evidence.recipe, point, self.x)
+        self.name = _place_name(evidence.recipe, point, self.x)
         """The label and the place."""
         self.verdict = evidence.verdicts.get((point.label, point.place))
         """None for a full model, and where the task has no OOD set. Judged together with the rest of the figure."""
@@ -154,7 +154,7 @@ class Summary:
         """Accuracy per true class, by split."""
 
 
-def place_name(recipe: Recipe, point: Point, x: float) -> str:
+def _place_name(recipe: Recipe, point: Point, x: float) -> str:
     """The label, and what of the place it does not say."""
     if not point.is_pruned:
         return shortened(point.label)

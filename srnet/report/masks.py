@@ -15,7 +15,7 @@ from srnet.core.errors import shortened
 from srnet.core.files import read_bytes
 from srnet.experiment.store import Store
 from srnet.masks.mask import Mask
-from srnet.models.subnetwork_files import MASK
+from srnet.models.subnetwork import MASK
 from srnet.recipes.recipe import Recipe
 from srnet.report.pictures import Picture, draw_mosaic, heat_map, short_name
 

@@ -92,7 +92,7 @@ def render_page(page: Page) -> str:
     )
 
 
-def render_markdown(page: Page) -> str:
+def _render_markdown(page: Page) -> str:
     parts = [f"# {markdown_text(page.title)}", f"Made by {_code(page.command)} with srnet {__version__}."]
     if page.findings:
         header = ("task", "claim", "answer", "seeds", "difference in points [95 % interval]")
@@ -137,7 +137,7 @@ def write_report(page: Page, out: Path) -> None:
     """report.html, report.md, results.csv, speed.png if it was measured, each figure as PNG and PDF, in `out`."""
     texts = {
         "results.csv": csv_text([section.results for section in page.sections]),
-        "report.md": render_markdown(page),
+        "report.md": _render_markdown(page),
         "report.html": render_page(page),
     }
     for name, text in texts.items():  # a lone surrogate, as in the name of a file that is not UTF-8, becomes a "?"

@@ -97,7 +97,7 @@ TITLES = {
 }
 
 
-def styles(points: Sequence[Point]) -> dict[str, _Style]:
+def _styles(points: Sequence[Point]) -> dict[str, _Style]:
     """By label. A distilled series has the colour of the same one without a teacher; when colours run out, dashes."""
     found: dict[str, _Style] = {}
     places: dict[tuple[object, bool], int] = {}
@@ -115,7 +115,7 @@ def styles(points: Sequence[Point]) -> dict[str, _Style]:
     return found
 
 
-def side_by_side(summaries: Sequence[Summary]) -> list[Summary]:
+def _side_by_side(summaries: Sequence[Summary]) -> list[Summary]:
     """The subnetworks, if each line has just one and all are at one place: not a curve, they would hide each other."""
     pruned = [summary for summary in summaries if summary.point.is_pruned]
     labels, places = {s.point.label for s in pruned}, {round(s.x, 1) for s in pruned}
@@ -124,7 +124,7 @@ def side_by_side(summaries: Sequence[Summary]) -> list[Summary]:
 
 def curves(results: Results) -> list[Picture]:
     """One picture per split: the lines with their bands; full models, the constant answer and theory as levels."""
-    summaries, table = results.summaries, side_by_side(results.summaries)
+    summaries, table = results.summaries, _side_by_side(results.summaries)
     x_axis, columns = _x_axis(results, table), {s.point.label: float(place) for place, s in enumerate(table)}
     positions = [columns.get(s.point.label, s.x) for s in summaries if s.point.is_pruned]
     ends = _ends(positions or [0.0, 100.0], x_axis.get("type") == "log")
@@ -169,7 +169,7 @@ def _ends(positions: Sequence[float], is_log: bool) -> list[float]:
 def _model_lines(summaries: list[Summary], split: str, columns: dict[str, float], ends: list[float]) -> list[Trace]:
     """`columns` are the positions of lines that are drawn side by side, `ends` those of levels."""
     traces = []
-    for label, style in styles([summary.point for summary in summaries]).items():
+    for label, style in _styles([summary.point for summary in summaries]).items():
         series = sorted((s for s in summaries if s.point.label == label), key=lambda s: s.x)
         x = [columns.get(label, summary.x) for summary in series]
         if not series[0].point.is_pruned:  # a full model has nothing to vary: a level across the panel

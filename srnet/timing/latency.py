@@ -52,7 +52,7 @@ def _stored_or_measured(backbone: str, engine: Engine) -> Latency:
     with engine.store.lock(f"latency-{key}"):
         if (found := _read(path, engine)) is None:
             engine.reporter.say(f"measuring the time of heads and neurons of {backbone}, once on this machine")
-            found = measure_latency(_random_model(backbone))
+            found = _measure_latency(_random_model(backbone))
             write_json(path, {**about, "milliseconds": asdict(found)})
     return found
 
@@ -102,7 +102,7 @@ def _random_model(backbone: str) -> Any:
 # --- measuring -----------------------------------------------------------------------------------------------------
 
 
-def measure_latency(model: Any) -> Latency:
+def _measure_latency(model: Any) -> Latency:
     """The table of a model, from its own time and from that of copies with fewer heads or neurons in every layer.
 
     The copies take turns in every round, and the shortest turn of each counts: what else the machine does can only add

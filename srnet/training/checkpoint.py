@@ -46,56 +46,10 @@ def _random_names(rank: int) -> str:
     return f"rng{rank or ''}/"
 
 
-def write_checkpoint(
-    folder: Path,
-    model: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
-    scheduler: Any,
-    trainer_state: str,
-    best: dict[str, torch.Tensor],
-    notes: dict[str, Any],
-    loss: Mapping[str, torch.Tensor] | None = None,
-    ranks: Ranks = ALONE,
-) -> None:
-    """Write a checkpoint, with the random states of all ranks.
-
-    `best` is the result so far, `notes` are small values for JSON, `loss` is the state of the loss, if it has one.
-    """
-    tensors = {f"model/{name}": t for name, t in trained_tensors(model).items()}
-    tensors |= {f"optimizer/{name}": t for name, t in _optimizer_tensors(optimizer).items()}
-    tensors |= {f"best/{name}": t for name, t in best.items()}
-    tensors |= {f"loss/{name}": t for name, t in (loss or {}).items()}
-    for rank, random in enumerate(ranks.gather([_random_state()])):
-        tensors |= {_random_names(rank) + name: t for name, t in random.items()}
-    state = {"notes": notes, "scheduler": {k: v for k, v in scheduler.state_dict().items() if _is_plain(v)}}
-
-    def write() -> None:
-        with new_folder(folder, replace=True) as staging:
-            write_bytes(staging / _TENSORS, save({k: t.detach().cpu().contiguous() for k, t in tensors.items()}))
-            write_json(staging / _STATE, state)
-            write_bytes(staging / TRAINER_STATE, trainer_state.encode())
-
-    ranks.on_main(write)
-
-
 def _is_plain(value: Any) -> bool:
     try:
         json.dumps(value)
     except TypeError:
-        return False
-    return True
-
-
-def has_checkpoint(folder: Path) -> bool:
-    """Whether there is a complete checkpoint to resume from; an incomplete one is removed."""
-    recover_folder(folder)
-    try:
-        require_readable_in(folder)
-        load_file(folder / _TENSORS)
-        read_json(folder / _STATE)
-        read_json(folder / TRAINER_STATE)
-    except (OSError, SafetensorError, UserError):
-        shutil.rmtree(folder, ignore_errors=True)
         return False
     return True
 
@@ -106,6 +60,52 @@ class Checkpoint:
     def __init__(self, folder: Path) -> None:
         self._tensors = load_file(folder / _TENSORS)
         self._state = read_json(folder / _STATE)
+
+    @staticmethod
+    def write(
+        folder: Path,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        scheduler: Any,
+        trainer_state: str,
+        best: dict[str, torch.Tensor],
+        notes: dict[str, Any],
+        loss: Mapping[str, torch.Tensor] | None = None,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        """Write a checkpoint, with the random states of all ranks.
+
+        `best` is the result so far, `notes` are small values for JSON, `loss` is the state of the loss, if it has one.
+        """
+        tensors = {f"model/{name}": t for name, t in trained_tensors(model).items()}
+        tensors |= {f"optimizer/{name}": t for name, t in _optimizer_tensors(optimizer).items()}
+        tensors |= {f"best/{name}": t for name, t in best.items()}
+        tensors |= {f"loss/{name}": t for name, t in (loss or {}).items()}
+        for rank, random in enumerate(ranks.gather([_random_state()])):
+            tensors |= {_random_names(rank) + name: t for name, t in random.items()}
+        state = {"notes": notes, "scheduler": {k: v for k, v in scheduler.state_dict().items() if _is_plain(v)}}
+
+        def write() -> None:
+            with new_folder(folder, replace=True) as staging:
+                write_bytes(staging / _TENSORS, save({k: t.detach().cpu().contiguous() for k, t in tensors.items()}))
+                write_json(staging / _STATE, state)
+                write_bytes(staging / TRAINER_STATE, trainer_state.encode())
+
+        ranks.on_main(write)
+
+    @staticmethod
+    def exists(folder: Path) -> bool:
+        """Whether there is a complete checkpoint to resume from; an incomplete one is removed."""
+        recover_folder(folder)
+        try:
+            require_readable_in(folder)
+            load_file(folder / _TENSORS)
+            read_json(folder / _STATE)
+            read_json(folder / TRAINER_STATE)
+        except (OSError, SafetensorError, UserError):
+            shutil.rmtree(folder, ignore_errors=True)
+            return False
+        return True
 
     def _under(self, prefix: str) -> dict[str, torch.Tensor]:
         return {n.removeprefix(prefix): t for n, t in self._tensors.items() if n.startswith(prefix)}

@@ -19,27 +19,10 @@ LATE = 0.7
 """The share of a run before which no checkpoint is selected, where only late ones are eligible."""
 
 
-def snapshot_of(weights: dict[str, torch.Tensor], mask: Mask | None) -> Snapshot:
-    masks = {} if mask is None else {MASK_PREFIX + name: tensor for name, tensor in mask.items()}
-    return {**{name: t.detach().cpu().clone() for name, t in weights.items()}, **masks}
-
-
 def split_snapshot(snapshot: Snapshot) -> tuple[dict[str, torch.Tensor], Mask | None]:
     masks = {n.removeprefix(MASK_PREFIX): t for n, t in snapshot.items() if n.startswith(MASK_PREFIX)}
     weights = {n: t for n, t in snapshot.items() if not n.startswith(MASK_PREFIX)}
     return weights, Mask(masks) if masks else None
-
-
-def plain_state(model: nn.Module) -> dict[str, torch.Tensor]:
-    """The model's unmasked tensors under their ordinary names, with or without masks on them."""
-    state = {}
-    for name, tensor in model.state_dict().items():
-        head, mark, tail = name.partition(".parametrizations.weight.")
-        if not mark:
-            state[name] = tensor
-        elif tail == "original":
-            state[weight_name(head)] = tensor
-    return state
 
 
 class Method:
@@ -98,8 +81,24 @@ class Method:
         """Whether a checkpoint taken at `step` may be the result."""
         return True
 
+    def state(self) -> dict[str, torch.Tensor]:
+        """The model's unmasked tensors under their ordinary names, with or without masks on them."""
+        state = {}
+        for name, tensor in self.model.state_dict().items():
+            head, mark, tail = name.partition(".parametrizations.weight.")
+            if not mark:
+                state[name] = tensor
+            elif tail == "original":
+                state[weight_name(head)] = tensor
+        return state
+
     def snapshot(self) -> Snapshot:
-        return snapshot_of(plain_state(self.model), self.current_mask() if self.layers else None)
+        return self.snapshot_of(self.state(), self.current_mask() if self.layers else None)
+
+    @staticmethod
+    def snapshot_of(weights: Mapping[str, torch.Tensor], mask: Mask | None) -> Snapshot:
+        masks = {} if mask is None else {MASK_PREFIX + name: tensor for name, tensor in mask.items()}
+        return {**{name: t.detach().cpu().clone() for name, t in weights.items()}, **masks}
 
 
 class SnapshotsAtSteps(Method):

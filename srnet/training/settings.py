@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
-from srnet.config.fields import Described
+from srnet.config.fields import Described, option
 from srnet.config.values import BatchSize, Count, MaxLength, Range, Rate, Seed
 from srnet.core.errors import UserError
 
@@ -27,31 +27,31 @@ class TrainingSettings(Described):
     """Optimisation steps, instead of epochs."""
     batch_size: BatchSize = 32
     """Examples in a batch."""
-    warmup: Annotated[float, Range(0, 0.999)] = 0.0
+    warmup: Annotated[float, Range(0, 0.999)] = option(0.0, expert=True)
     """Share of the run in which the learning rate rises to its peak."""
     eval_every: Count = 1000
     """Steps between evaluations on ID dev. Each of them writes a checkpoint to resume from."""
     max_length: MaxLength = 128
     """Tokens after which texts are truncated: 128, for squad 384 in windows."""
-    max_grad_norm: Annotated[float, Range(0, 1e9)] = 1.0
+    max_grad_norm: Annotated[float, Range(0, 1e9)] = option(1.0, expert=True)
     """Norm at which gradients are clipped."""
-    patience: Count | None = None
+    patience: Count | None = option(None, expert=True)
     """Stop after this number of evaluations without a gain on ID dev. Default: train to the end."""
-    min_gain: Annotated[float, Range(0, 1e9)] = 0.5
+    min_gain: Annotated[float, Range(0, 1e9)] = option(0.5, expert=True)
     """Points on ID dev that count as a gain for --patience."""
-    trace: Annotated[int, Range(0, 1e9)] = 0
+    trace: Annotated[int, Range(0, 1e9)] = option(0, expert=True)
     """Examples of each OOD split that are scored at every evaluation, for curves. Never used for selection."""
     seed: Seed = 0
     """Seed of random initialisation, batches and dropout."""
-    dev_rows: Count | None = None
+    dev_rows: Count | None = option(None, expert=True)
     """Rows of ID dev for selecting checkpoints, always the same. Default: all. Results are always on all rows."""
     precision: Precision = "float32"
     """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
-    compile: bool = False
+    compile: bool = option(False, expert=True)
     """Use torch.compile: faster steps after minutes of compilation."""
     score_rate: Rate | None = None
     """Peak learning rate of mask scores, where it differs from that of the weights."""
-    selection: Selection = "late"
+    selection: Selection = option("late", expert=True)
     """Which checkpoints may be the result with a debiasing objective: late, those of the last 30 % of the run, because
     ID dev favours early and still biased ones; published, any checkpoint of a full model."""
 

@@ -38,7 +38,7 @@ _SPACES = np.array([ord(c) for c in map(chr, range(0x3001)) if c.isspace()], dty
 
 
 @dataclass(frozen=True)
-class Windows(Encoded):
+class _Windows(Encoded):
     """The windows of all examples, in their order. `labels` (windows, 2) are the answer's first and last position.
 
     Where a window does not contain the complete answer they are (0, 0), the position of [CLS].
@@ -98,7 +98,7 @@ class Windows(Encoded):
         return np.where(np.isfinite(best)[:, None], spans, 0).astype(np.int64)
 
 
-def _best_ends(windows: Windows, logits: np.ndarray, max_answer_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+def _best_ends(windows: _Windows, logits: np.ndarray, max_answer_tokens: int) -> tuple[np.ndarray, np.ndarray]:
     """For each token the score of the best answer that starts there, and the distance to its last token."""
     start, end = np.where(windows.answerable[:, None], logits.astype(np.float64), -np.inf).T
     left = np.repeat(windows.starts + windows.lengths, windows.lengths) - np.arange(len(start))
@@ -120,7 +120,7 @@ def inputs_for(answer: AnswerKind, split: Split, tokenizer: Any, length: int, ex
 
 
 def _windows(split: Any, tokenizer: Any, length: int, extras: Extras) -> Encoded:
-    windows = encode_windows(split, tokenizer, length, length // SHARED)
+    windows = _encode_windows(split, tokenizer, length, length // SHARED)
     if any(len(each) != len(windows.offsets) for each in extras.values()):
         raise UserError(
             "the teacher used different windows of the contexts",
@@ -136,7 +136,7 @@ ENCODINGS: dict[str, Callable[[Any, Any, int, Extras], Encoded]] = {"rows": enco
 # --- from texts to windows -----------------------------------------------------------------------------------------
 
 
-def encode_windows(split: SpanSplit, tokenizer: Any, max_length: int, stride: int) -> Windows:
+def _encode_windows(split: SpanSplit, tokenizer: Any, max_length: int, stride: int) -> _Windows:
     """Each question with as much of its context as fits; neighbouring windows share `stride` tokens of the context.
 
     So an answer of at most `stride` tokens lies completely in some window.
@@ -144,11 +144,11 @@ def encode_windows(split: SpanSplit, tokenizer: Any, max_length: int, stride: in
     blocks = list(_blocks(split, tokenizer, max_length, stride))
     columns = {name: np.concatenate([block.columns[name] for block in blocks]) for name in blocks[0].columns}
     arrays = ("labels", "lengths", "example", "offsets", "answerable")
-    joined = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in arrays}
-    return Windows(columns=columns, pad=padding(tokenizer, columns), extras={}, **joined)
+    joined: dict[str, Any] = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in arrays}
+    return _Windows(columns=columns, pad=padding(tokenizer, columns), extras={}, **joined)
 
 
-def _blocks(split: SpanSplit, tokenizer: Any, max_length: int, stride: int) -> Iterator[Windows]:
+def _blocks(split: SpanSplit, tokenizer: Any, max_length: int, stride: int) -> Iterator[_Windows]:
     room = _question_room(tokenizer, max_length, stride)
     boundary = "" if separates(tokenizer) else "\n"
     for start in range(0, len(split), AT_ONCE):
@@ -202,7 +202,7 @@ def _shortened(question: str, offsets: list[tuple[int, int]], tokenizer: Any, ro
     return ""
 
 
-def _block(tokens: Any, contexts: Sequence[str], spans: np.ndarray, first: int, shift: int) -> Windows:
+def _block(tokens: Any, contexts: Sequence[str], spans: np.ndarray, first: int, shift: int) -> _Windows:
     lengths = np.fromiter(map(len, tokens["input_ids"]), dtype=np.int64)
     example = np.array(tokens["overflow_to_sample_mapping"], dtype=np.int64)
     offsets = np.fromiter(chain.from_iterable(chain.from_iterable(tokens["offset_mapping"])), dtype=np.int32)
@@ -216,7 +216,7 @@ def _block(tokens: Any, contexts: Sequence[str], spans: np.ndarray, first: int, 
         if name not in ("offset_mapping", "overflow_to_sample_mapping")
     }
     labels = _positions(spans, example, lengths, trimmed, answerable)
-    return Windows(columns, labels, lengths, {}, {}, example + first, trimmed, answerable)
+    return _Windows(columns, labels, lengths, {}, {}, example + first, trimmed, answerable)
 
 
 def _trimmed(offsets: np.ndarray, in_context: np.ndarray, example: np.ndarray, contexts: Sequence[str]) -> np.ndarray:

@@ -29,7 +29,7 @@ from srnet.core.device import current_device, on_cpu, synchronize
 from srnet.core.errors import UserError
 from srnet.core.progress import Watch
 from srnet.objectives.base import Loss, StatefulLoss
-from srnet.training.checkpoint import TRAINER_STATE, Checkpoint, has_checkpoint, trained_tensors, write_checkpoint
+from srnet.training.checkpoint import TRAINER_STATE, Checkpoint, trained_tensors
 from srnet.training.clock import Clock
 from srnet.training.data import Encoded, training_order
 from srnet.training.hardware import Ranks, connect, hardware_arguments
@@ -110,7 +110,7 @@ class _MethodCallback(TrainerCallback):  # type: ignore[misc]
         self.figures |= {name: float(v) for name, v in (logs or {}).items() if isinstance(v, (int, float))}
 
 
-class SubnetworkTrainer(Trainer):  # type: ignore[misc]
+class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
     """`Trainer` with our objective, batch order, evaluation by tokens, and atomic checkpoints."""
 
     def __init__(self, run: Run, total: int, args: TrainingArguments, ranks: Ranks) -> None:
@@ -203,7 +203,7 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         if self.optimizer is None:
             return
-        write_checkpoint(
+        Checkpoint.write(
             self.folder,
             self.run.model,
             self.optimizer,
@@ -236,7 +236,7 @@ class SubnetworkTrainer(Trainer):  # type: ignore[misc]
 
     def complete(self) -> float | None:
         """Train to the end, from the checkpoint if there is one. Returns the seconds per step, if any was left."""
-        resumes = self.ranks.on_main(lambda: has_checkpoint(self.folder))
+        resumes = self.ranks.on_main(lambda: Checkpoint.exists(self.folder))
         if resumes:
             self.state = TrainerState.load_from_json(str(self.folder / TRAINER_STATE))
         before, started = self.state.global_step, time.monotonic()
@@ -331,7 +331,7 @@ def train(run: Run) -> Result:
         if run.loss_state is not None:
             run.loss_state.prepare(torch.from_numpy(run.train.labels), **run.train.extras)
         with _tensorboard_in(run.tracker_folder):
-            trainer = SubnetworkTrainer(run, total, arguments, ranks)
+            trainer = _SubnetworkTrainer(run, total, arguments, ranks)
         ranks.seed_dropout(run.settings.seed)
         return trainer.result(trainer.complete())
 

@@ -12,10 +12,19 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.spatial.distance import jensenshannon
 
-from srnet.audit.measures import Calibration, Loyalty, calibrations, loyalty, split_scores, sub_cases
-from srnet.audit.rows import Judged, disagreements, judge_split, predictions_of, word_overlap, worst_first
-from srnet.audit.shortcut import deciles, dependences, shortcut_sides
-from srnet.audit.tables import score_text
+from srnet.audit.report import (
+    Calibration,
+    Loyalty,
+    _calibrations,
+    _deciles,
+    _dependences,
+    _shortcut_sides,
+    _split_scores,
+    loyalty,
+    sub_cases,
+)
+from srnet.audit.rows import Judged, _predictions_of, disagreements, judge_split, word_overlap, worst_first
+from srnet.audit.tables import _score_text
 from srnet.evaluation.significance import Interval
 from srnet.tasks.splits import Coarse, Split
 
@@ -62,7 +71,7 @@ def test_loyalty_is_a_share_and_a_model_is_loyal_to_itself(one: np.ndarray, othe
 
 def calibration_of(confidence: list[float], right: list[bool]) -> Calibration:
     """The calibration of a model that always answers with the second class."""
-    (found,) = calibrations(judged([int(each) for each in right], [[1 - each, each] for each in confidence]))
+    (found,) = _calibrations(judged([int(each) for each in right], [[1 - each, each] for each in confidence]))
     return found
 
 
@@ -94,14 +103,14 @@ def test_calibration_error_is_a_share_and_all_rows_are_in_a_bin(rows: list[tuple
 
 def test_deciles_by_hand() -> None:
     values = np.random.default_rng(0).permutation(20).astype(float)
-    assert deciles(values).tolist() == (values // 2).tolist(), "two of twenty different values in each"
-    assert deciles(np.array([0.0, 0.0, 1.0])).tolist() == [0, 0, 1]
-    assert deciles(np.array([1.0] * 15 + [2.0] * 5)).tolist() == [0] * 15 + [1] * 5
+    assert _deciles(values).tolist() == (values // 2).tolist(), "two of twenty different values in each"
+    assert _deciles(np.array([0.0, 0.0, 1.0])).tolist() == [0, 0, 1]
+    assert _deciles(np.array([1.0] * 15 + [2.0] * 5)).tolist() == [0] * 15 + [1] * 5
 
 
 @given(arrays.arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1, width=16)))
 def test_deciles_keep_the_order_and_equal_values_together(values: np.ndarray) -> None:
-    numbers = deciles(values)
+    numbers = _deciles(values)
     assert numbers.max() < 10
     order = np.argsort(values, kind="stable")
     assert (np.diff(numbers[order]) >= 0).all()
@@ -115,17 +124,17 @@ def test_over_bias_confidence_by_hand() -> None:
     labels = [1, 0, 0, 0]
     follows, knows = [[0.2, 0.8]] * 4, [[0.2, 0.8], [0.8, 0.2], [0.8, 0.2], [0.8, 0.2]]
     rows = judged(labels, follows, knows, bias=bias)
-    (found,) = dependences(rows)
+    (found,) = _dependences(rows)
     low, high = found.bins
     assert (low.rows, low.low, low.accuracy, low.follows, low.bias_accuracy) == (2, 0.6, (0.0, 1.0), (1.0, 0.0), 0.0)
     assert (high.rows, high.accuracy, high.follows, high.bias_accuracy) == (2, (0.5, 1.0), (1.0, 0.5), 0.5)
     assert (high.gold, high.answers) == ((0.5, 0.5), ((0.0, 1.0), (0.5, 0.5)))
-    (sides,) = shortcut_sides(rows)
+    (sides,) = _shortcut_sides(rows)
     assert (sides.rows_right, sides.where_right, sides.where_wrong) == (1, (1.0, 1.0), (0.0, 1.0))
 
 
 def test_where_the_shortcut_is_never_wrong_there_is_no_accuracy() -> None:
-    (sides,) = shortcut_sides(judged([1], [[0.2, 0.8]], bias=np.array([[0.1, 0.9]])))
+    (sides,) = _shortcut_sides(judged([1], [[0.2, 0.8]], bias=np.array([[0.1, 0.9]])))
     assert sides.where_wrong == (None,)
 
 
@@ -149,10 +158,10 @@ def judged_by(split: Split, *logits: np.ndarray) -> Judged:
 
 
 def test_over_word_overlap_has_the_low_end_and_full_overlap_apart() -> None:
-    (found,) = dependences(judged_by(split_of(PAIRS, [0] * 6), np.array([[1.0, 0.0], [0.0, 1.0]] * 3)))
+    (found,) = _dependences(judged_by(split_of(PAIRS, [0] * 6), np.array([[1.0, 0.0], [0.0, 1.0]] * 3)))
     assert [(each.low, each.rows) for each in found.bins] == [(0.0, 3), (0.1, 1), (2 / 3, 1), (1.0, 1)]
     assert [each.accuracy for each in found.bins] == [(2 / 3,), (0.0,), (1.0,), (0.0,)]
-    assert list(dependences(judged_by(split_of([("a", "")] * 2, [0, 1]), np.eye(2)))) == [], "single texts"
+    assert list(_dependences(judged_by(split_of([("a", "")] * 2, [0, 1]), np.eye(2)))) == [], "single texts"
 
 
 # --- answers and scores --------------------------------------------------------------------------------------------
@@ -162,7 +171,7 @@ def test_over_word_overlap_has_the_low_end_and_full_overlap_apart() -> None:
 def test_three_way_answers_on_a_two_way_set_follow_its_decision(decision: str, answer: int) -> None:
     coarse = Coarse(("entailment", "non-entailment"), (0, 1, 1), decision)  # type: ignore[arg-type]
     split = Split("hans", "OOD", ("1",), ("a",), ("b",), np.array([1]), ("",), coarse)
-    found = predictions_of(split, np.log([[0.4, 0.3, 0.3]]))
+    found = _predictions_of(split, np.log([[0.4, 0.3, 0.3]]))
     assert found.answers.tolist() == [answer]
     np.testing.assert_allclose(found.probabilities, [[0.4, 0.6]])
     np.testing.assert_allclose(found.confidence, [(0.4, 0.6)[answer]])
@@ -170,14 +179,14 @@ def test_three_way_answers_on_a_two_way_set_follow_its_decision(decision: str, a
 
 def test_scores_and_their_difference() -> None:
     right, wrong = [0.1, 0.9], [0.9, 0.1]
-    found = split_scores(judged([1] * 10, [wrong] * 5 + [right] * 5, [right] * 10), "accuracy")
+    found = _split_scores(judged([1] * 10, [wrong] * 5 + [right] * 5, [right] * 10), "accuracy")
     assert [each.difference for each in found.scores] == [50.0, 100.0]
     assert found.difference is not None
     assert found.difference.difference == 50.0
     assert found.difference.low > 0.0
     assert found.difference.seeds == 1
     assert found.majority == 100.0
-    assert split_scores(judged([1, 0], [right, right]), "accuracy").difference is None
+    assert _split_scores(judged([1, 0], [right, right]), "accuracy").difference is None
 
 
 @pytest.mark.parametrize(("right", "text"), [(29, "96.7 [90.2, 100.0]"), (1, "3.3 [0.0, 9.8]")])
@@ -185,7 +194,7 @@ def test_the_interval_of_a_score_stays_within_its_range(right: int, text: str) -
     """sqrt(p (1 - p) / 30) = 3.28 points; 1.96 of them reach beyond the range."""
     share = right / 30
     error = 100 * math.sqrt(share * (1 - share) / 30)
-    assert score_text(Interval(100 * share, 0.0, error, 1)) == text
+    assert _score_text(Interval(100 * share, 0.0, error, 1)) == text
 
 
 def test_sub_cases_count_every_level() -> None:

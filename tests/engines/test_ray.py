@@ -21,7 +21,7 @@ from srnet.experiment.nodes.bias import BiasModel
 from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained
 from srnet.experiment.nodes.objectives import PoE
 from srnet.experiment.nodes.training import FineTune, Prune
-from srnet.experiment.ray import import_ray
+from srnet.experiment.ray import _import_ray
 from srnet.experiment.store import Store
 from srnet.pruners.imp import IMP
 from srnet.pruners.mask_training import MaskTraining
@@ -29,7 +29,7 @@ from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.settings import TrainingSettings
 
 pytest.importorskip("ray")
-ray = import_ray()
+ray = _import_ray()
 
 TASK = SyntheticTask("inference", train_size=120, dev_size=40, ood_size=40)
 

@@ -15,8 +15,8 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, matthews_corrcoef
 
 from srnet.evaluation.metrics import measure, score
-from srnet.tasks.answers.classes import OF_COUNTS, confusion
-from srnet.tasks.answers.numbers import NUMBERS, spearman_of
+from srnet.tasks.answers.classes import OF_COUNTS, _confusion
+from srnet.tasks.answers.numbers import NUMBERS, _spearman_of
 from srnet.tasks.answers.spans import SPANS
 from srnet.tasks.base import Metric
 
@@ -60,9 +60,9 @@ def test_metrics_by_hand(metric: Metric, predictions: np.ndarray, labels: np.nda
 
 def test_confusion_by_hand() -> None:
     # rows are the true class, columns the predicted one
-    assert confusion(PREDICTIONS, LABELS).tolist() == [[6, 1], [2, 1]]
-    assert confusion(PREDICTIONS, LABELS, 3).tolist() == [[6, 1, 0], [2, 1, 0], [0, 0, 0]]
-    assert confusion(np.array([2]), np.array([0])).tolist() == [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
+    assert _confusion(PREDICTIONS, LABELS).tolist() == [[6, 1], [2, 1]]
+    assert _confusion(PREDICTIONS, LABELS, 3).tolist() == [[6, 1, 0], [2, 1, 0], [0, 0, 0]]
+    assert _confusion(np.array([2]), np.array([0])).tolist() == [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
 
 
 @st.composite
@@ -84,7 +84,7 @@ def test_they_agree_with_scikit_learn(made: tuple[np.ndarray, np.ndarray, int]) 
     }
     names = tuple(f"class {index}" for index in range(classes))
     scores = score(predictions, labels, ("",) * len(labels), names)
-    counts = confusion(predictions, labels, classes)
+    counts = _confusion(predictions, labels, classes)
     assert counts.tolist() == confusion_matrix(labels, predictions, labels=range(classes)).tolist()
     for metric, wanted in theirs.items():
         assert measure(metric, predictions, labels) == pytest.approx(wanted)
@@ -191,7 +191,7 @@ def test_the_ranks_of_a_resample_are_ranks_of_its_rows(pairs: list[tuple[float, 
     drawn = np.random.default_rng(seed).multinomial(len(pairs), np.full(len(pairs), 1 / len(pairs)), size=3)
     rows = [np.repeat(np.arange(len(pairs)), counts) for counts in drawn]
     wanted = [measure("spearman", estimates[each], truth[each]) for each in rows]
-    assert spearman_of(estimates, truth, drawn).tolist() == pytest.approx(wanted, abs=1e-9)
+    assert _spearman_of(estimates, truth, drawn).tolist() == pytest.approx(wanted, abs=1e-9)
 
 
 def test_the_scores_of_numbers_and_spans_by_hand() -> None:

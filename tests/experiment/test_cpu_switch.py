@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from gpus import Simulated
 
-from srnet.audit.classifiers import Source, load_classifier
 from srnet.experiment.engine import Engine
-from srnet.experiment.estimate import estimate, measure_step
+from srnet.experiment.estimate import _measure_step, estimate
 from srnet.experiment.nodes.models import Evaluate, Pretrained
 from srnet.experiment.nodes.training import FineTune, Prune
+from srnet.models.open import open_classifier
 from srnet.pruners.wanda import Wanda
 
 
@@ -26,6 +26,6 @@ def test_a_gpu_that_is_turned_off_is_left_alone(
     engine.execute([Evaluate(tuned), Evaluate(pruned)])
     assert json.loads((engine.store.path(tuned.key) / "training.json").read_text())["device"] == "cpu"
     assert estimate([tuned], engine.store).stored == 1
-    assert measure_step(raw, tiny_training) > 0.0
-    assert len(load_classifier(Source(pruned.key, engine.store)).logits(["a"], ["b"])) == 1
+    assert _measure_step(raw, tiny_training) > 0.0
+    assert len(open_classifier(pruned.key, engine.models).logits(["a"], ["b"])) == 1
     assert gpu.waits == 0

@@ -11,14 +11,7 @@ from gpus import Simulated
 from small import read_no_backbone
 
 from srnet.core.files import read_json, write_json
-from srnet.experiment.estimate import (
-    Estimate,
-    duration_text,
-    estimate,
-    measure_step,
-    planned_steps,
-    training_steps,
-)
+from srnet.experiment.estimate import Estimate, _measure_step, duration_text, estimate, planned_steps, training_steps
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import Node
 from srnet.experiment.nodes.bias import BiasModel
@@ -64,7 +57,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
         found.append((raw.backbone, settings.batch_size))
         return 1.0
 
-    monkeypatch.setattr("srnet.experiment.estimate.measure_step", measure)
+    monkeypatch.setattr("srnet.experiment.estimate._measure_step", measure)
     return found
 
 
@@ -265,7 +258,7 @@ def test_with_an_empty_store_a_few_steps_are_measured(
 
 def test_a_step_can_be_measured_on_less_data_than_a_batch(tiny_backbone: str) -> None:
     few = SyntheticTask("inference", train_size=3, dev_size=5, ood_size=5)
-    assert measure_step(Pretrained(tiny_backbone, few), TEN) > 0.0
+    assert _measure_step(Pretrained(tiny_backbone, few), TEN) > 0.0
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,7 @@ from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.bias import BiasModel
 from srnet.experiment.nodes.models import ModelNode, Pretrained, Rewind
-from srnet.experiment.nodes.objectives import (
-    CE,
-    Distilled,
-    Objective,
-    ObjectiveSources,
-    PoE,
-    make_objective,
-)
+from srnet.experiment.nodes.objectives import CE, Distilled, Objective, ObjectiveSources, PoE, make_objective
 from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.store import Store
 from srnet.pruners.imp import IMP

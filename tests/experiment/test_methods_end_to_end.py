@@ -30,7 +30,7 @@ from srnet.pruners.imp import IMP, RewoundIMP
 from srnet.pruners.magnitude import GradualMagnitude, OneShot
 from srnet.pruners.mask_training import MaskTraining
 from srnet.pruners.movement import Movement
-from srnet.pruners.static import StaticLocal, StaticShared, matrix_kind
+from srnet.pruners.static import StaticLocal, StaticShared, _matrix_kind
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.data import encode
 from srnet.training.predict import predict
@@ -203,7 +203,7 @@ def test_gradual_budgets_are_met_to_the_weight_in_what_is_saved(
     assert len(mask) == 12, "six matrices of each of the two layers, and no classifier"
     wanted, found = Counter[str](), Counter[str]()
     for name, keep in mask.items():
-        group = matrix_kind(name) if kind is StaticShared else name  # smp-s: matrices of a kind share their budget
+        group = _matrix_kind(name) if kind is StaticShared else name  # smp-s: matrices of a kind share their budget
         wanted[group] += keep.numel() - round(sparsity * keep.numel())
         found[group] += int(keep.sum())
     assert found == wanted

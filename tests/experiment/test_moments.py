@@ -172,8 +172,8 @@ def test_expressions_with_moments_are_rebuilt(engine: Engine, trajectory: Trajec
 def test_what_no_run_has_is_refused(trajectory: Trajectory, raw: Pretrained) -> None:
     with refused("step 5", [*KEPT]):
         Moment(trajectory, 5)
-    for steps in ((), (0,), (3, -1)):
-        with refused([*steps]):
+    for steps, named in (((), "step"), ((0,), "0"), ((3, -1), "-1")):
+        with refused(named):
             replace(trajectory, steps=steps)
     with refused("patience"):  # it might end before the moment
         replace(trajectory, training=replace(trajectory.training, patience=1))

@@ -14,7 +14,6 @@ from small_models import write_tuned
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 import srnet
-from srnet.audit.classifiers import Source, load_classifier
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import ModelNode, Pretrained
@@ -24,7 +23,8 @@ from srnet.masks.granularity import check_granularity
 from srnet.models.backbones import find_own_classifier, load_backbone
 from srnet.models.checkpoints import SHIPPED, read_model
 from srnet.models.heads import CLASSIFIER, Head
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.open import load_subnetwork, open_classifier
+from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.magnitude import OneShot
 from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.synthetic import SyntheticTask
@@ -178,8 +178,7 @@ def test_a_checkpoint_is_not_loaded_more_often_than_needed(
         loads.append(given)
         return read_model(*given, **options)
 
-    for module in ("backbones",):
-        monkeypatch.setattr(f"srnet.models.{module}.read_model", counted)
+    monkeypatch.setattr("srnet.models.backbones.read_model", counted)
     node = Pretrained(str(folder), tiny_task)
     assert node.key
     assert len(loads) == of_key
@@ -191,10 +190,10 @@ def test_every_format_has_the_head(checkpoint: Tuned, tiny_task: SyntheticTask, 
     units = check_granularity(("head", "neuron"))
     node = Prune(Pretrained(checkpoint(), tiny_task), OneShot(0.5, granularity=units))
     engine.execute([node])
-    expected = load_classifier(Source(node.key, engine.store)).logits(*TEXTS)
+    expected = open_classifier(node.key, engine.models).logits(*TEXTS)
     for format in ("merged", "subnetwork", "shrunk", "onnx"):
         srnet.export_model(node.key, tmp_path / format, format=format, engine=engine)
-        found = load_classifier(Source(str(tmp_path / format), engine.store))
+        found = open_classifier(tmp_path / format)
         assert found.labels == tiny_task.load().labels
         assert found.logits(*TEXTS) == pytest.approx(expected, abs=0.0 if format in ("merged", "subnetwork") else 1e-5)
 

@@ -24,7 +24,7 @@ from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.store import read_logits
 from srnet.masks.mask import Mask
 from srnet.models.formats.base import FORMATS, Source
-from srnet.models.formats.card import About, Scored, card_text
+from srnet.models.formats.card import About, Scored, _card_text
 from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.magnitude import OneShot
 from srnet.tasks.synthetic import SyntheticTask
@@ -46,7 +46,7 @@ ABOUT = About(
 
 
 def test_the_hub_can_read_it() -> None:
-    data = ModelCard(card_text(SUBNETWORK, ABOUT, "merged", "load()")).data
+    data = ModelCard(_card_text(SUBNETWORK, ABOUT, "merged", "load()")).data
     assert data.base_model == "org/model"
     assert data.pipeline_tag == "text-classification"
     assert {"srnet", "pruned", "merged"} <= set(data.tags)
@@ -55,7 +55,7 @@ def test_the_hub_can_read_it() -> None:
 
 
 def test_a_reader_finds_everything() -> None:
-    text = card_text(SUBNETWORK, ABOUT, "merged", "load()")
+    text = _card_text(SUBNETWORK, ABOUT, "merged", "load()")
     for said in (
         "org/model", "inference", "50.00 % of 2 weights", "no, yes", "word overlap", "load()", "P(A(pt))",
         "| dev | ID | 91.0 ± 1.0 |", f"| challenge | OOD | 72.0 ± 2.0 | {GAIN} |", "3 seeds", "Verdict: SRNet",
@@ -68,27 +68,27 @@ def test_a_reader_finds_everything() -> None:
 @pytest.mark.parametrize(("constant", "warned"), [(71.9, False), (72.0, True), (None, False)])
 def test_a_gain_below_a_constant_answer_is_doubtful(constant: float | None, warned: bool) -> None:
     dev, ood = ABOUT.scores
-    text = card_text(SUBNETWORK, replace(ABOUT, scores=(dev, replace(ood, constant=constant))), "merged", "load()")
+    text = _card_text(SUBNETWORK, replace(ABOUT, scores=(dev, replace(ood, constant=constant))), "merged", "load()")
     assert ("better than the full model on challenge, but no better than a constant answer" in text) == warned
     assert f"| {GAIN} | {'' if constant is None else constant} |" in text
 
 
 def test_one_seed_is_no_verdict() -> None:
     scores = tuple(replace(each, score=spread([50.0]), gain=None) for each in ABOUT.scores)
-    text = card_text(SUBNETWORK, replace(ABOUT, scores=scores, verdict=None), "merged", "load()")
+    text = _card_text(SUBNETWORK, replace(ABOUT, scores=scores, verdict=None), "merged", "load()")
     assert "From one seed" in text
     assert "Verdict" not in text
 
 
 def test_nothing_is_made_up() -> None:
     local = replace(SUBNETWORK, backbone="/home/someone/models/mine", mask=None)
-    text = card_text(local, About(), "merged", "load()")
+    text = _card_text(local, About(), "merged", "load()")
     for said in ("None are on record", "No shortcut is on record", "Task: not on record", "a full model"):
         assert said in text
     assert "Data out of distribution" in text
     assert "/home" not in text
     assert "base_model" not in text
-    assert "srnet-tiny" not in str(ModelCard(card_text(replace(local, backbone="srnet-tiny"), About(), "m", "")).data)
+    assert "srnet-tiny" not in str(ModelCard(_card_text(replace(local, backbone="srnet-tiny"), About(), "m", "")).data)
 
 
 def test_every_folder_has_one(tiny_backbone: str, tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzz.graphs import Made
+from refusals import refused
 
-from srnet.core.errors import UserError
-from srnet.models.formats.graphs import graph_logits
-from srnet.models.formats.onnx import open_graph
+from srnet.models.formats.graphs import graph_logits, open_graph
 from srnet.training.data import Encoded
 
 TABLE = np.linspace(-1, 1, 40, dtype=np.float32).reshape(20, 2)
@@ -67,7 +66,7 @@ def test_logits_of_tokens_without_padding(tmp_path: Path) -> None:
     assert found.shape == (3, 3, 2)
 
 
-REFUSED: dict[str, tuple[Made, str]] = {
+REFUSED: dict[str, tuple[Any, ...]] = {
     "ids of floats": (replace(GOOD, inputs={"input_ids": "FLOAT", "attention_mask": "INT64"}), "input_ids as"),
     "ids of bytes": (replace(GOOD, inputs={"input_ids": "UINT8", "attention_mask": "INT64"}), "input_ids as"),
     "a mask of floats": (replace(GOOD, inputs={"input_ids": "INT64", "attention_mask": "FLOAT"}), "attention_mask as"),
@@ -82,18 +81,18 @@ REFUSED: dict[str, tuple[Made, str]] = {
     "an enormous text": (replace(GOOD, length=2**62), "batches of any x"),
     "texts that are too long for it": (replace(GOOD, length=2), "reads texts of 2 tokens"),
     "a length without a mask": (replace(GOOD, inputs={"input_ids": "INT64"}, length=9), "no attention_mask"),
-    "words": (replace(GOOD, output="STRING"), r"tensor\(string\), not logits"),
-    "whole numbers": (replace(GOOD, output="INT64"), r"tensor\(int64\), not logits"),
-    "a scalar": (replace(GOOD, sums=(0, 1, 2), declared=None), r"output of shape \(\)"),
-    "a number a text": (replace(GOOD, sums=(1, 2), declared=None), r"output of shape \(\d,\)"),
-    "a row for all texts": (replace(GOOD, sums=(0, 1), declared=None), r"output of shape \(2,\)"),
+    "words": (replace(GOOD, output="STRING"), "tensor(string)"),
+    "whole numbers": (replace(GOOD, output="INT64"), "tensor(int64)"),
+    "a scalar": (replace(GOOD, sums=(0, 1, 2), declared=None), "shape ()"),
+    "a number a text": (replace(GOOD, sums=(1, 2), declared=None), "shape ("),
+    "a row for all texts": (replace(GOOD, sums=(0, 1), declared=None), "shape (2,)"),
     "logits of tokens": (replace(GOOD, sums=(), declared=None), "logits of shape"),
-    "ids beyond the embedding": (replace(GOOD, table=TABLE[:10]), "cannot be run.*out of data bounds"),
-    "an impossible allocation": (replace(GOOD, allocates=2**50), "model.onnx cannot be"),
-    "an operator of others": (replace(GOOD, operator="Magic", domain="elsewhere"), "cannot be read"),
-    "an unknown operator": (replace(GOOD, operator="Magic"), "cannot be read"),
-    "weights elsewhere": (replace(GOOD, external="../table.bin"), "cannot be read"),
-    "weights of the system": (replace(GOOD, external="/etc/passwd"), "cannot be read"),
+    "ids beyond the embedding": (replace(GOOD, table=TABLE[:10]), "out of data bounds"),
+    "an impossible allocation": (replace(GOOD, allocates=2**50), "model.onnx"),
+    "an operator of others": (replace(GOOD, operator="Magic", domain="elsewhere"), "model.onnx"),
+    "an unknown operator": (replace(GOOD, operator="Magic"), "model.onnx"),
+    "weights elsewhere": (replace(GOOD, external="../table.bin"), "model.onnx"),
+    "weights of the system": (replace(GOOD, external="/etc/passwd"), "model.onnx"),
     "not a number": (replace(GOOD, table=np.full_like(TABLE, np.nan)), "non-finite"),
     "infinite": (replace(GOOD, table=np.full_like(TABLE, np.inf)), "non-finite"),
     "beyond half precision": (replace(GOOD, table=np.full_like(TABLE, 1e6), output="FLOAT16"), "non-finite"),
@@ -106,12 +105,11 @@ REFUSED: dict[str, tuple[Made, str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_graph_that_cannot_be_used_is_one_line(name: str, tmp_path: Path) -> None:
-    made, told = REFUSED[name]
+    made, *told = REFUSED[name]
     (tmp_path / "inside").mkdir()
     (tmp_path / "table.bin").write_bytes(TABLE.tobytes())  # what a path that leads out would read
-    with pytest.raises(UserError, match=told) as refused:
+    with refused("model.onnx", *told):
         logits(made, tmp_path / "inside")
-    assert len(str(refused.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("link", ["../table.bin", "/dev/zero"])
@@ -120,7 +118,7 @@ def test_weights_behind_a_link(link: str, tmp_path: Path) -> None:
     (tmp_path / "table.bin").write_bytes(TABLE.tobytes())
     replace(GOOD, external="link.bin").write(tmp_path / "inside" / "model.onnx")
     (tmp_path / "inside" / "link.bin").symlink_to(link)
-    with pytest.raises(UserError, match="cannot be read"):
+    with refused("model.onnx"):
         open_graph(tmp_path / "inside" / "model.onnx")
 
 
@@ -131,7 +129,7 @@ def test_a_file_that_is_no_graph(content: Any, tmp_path: Path) -> None:
         GOOD.write(path)
         content = path.read_bytes()[:-20]
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"model\.onnx"):
+    with refused("model.onnx"):
         open_graph(path)
 
 

@@ -7,15 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fuzz.valid import sign
 from transformers import AutoTokenizer
 
 import srnet
-from srnet.core.errors import UserError
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Pretrained
 from srnet.experiment.nodes.objectives import CE
 from srnet.experiment.nodes.training import FineTune
+from srnet.models.open import open_model
 from srnet.models.subnetwork import Subnetwork
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.settings import TrainingSettings
@@ -43,27 +42,11 @@ def test_every_exported_folder_records_it(key: str, engine: Engine, tmp_path: Pa
 
 
 def test_a_folder_is_scored_as_the_model_was(
-    key: str, engine: Engine, tiny_task: SyntheticTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    key: str, engine: Engine, tiny_task: SyntheticTask, tmp_path: Path
 ) -> None:
     folder = srnet.export_model(key, tmp_path / "sub", format="subnetwork", engine=engine)
-    lengths = []
-    usual = srnet.api.models.score_splits
-
-    def score(subnetwork: object, task: object, names: object, max_length: int) -> object:
-        lengths.append(max_length)
-        return usual(subnetwork, task, names, max_length)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("srnet.api.models.score_splits", score)
+    for ref in (key, folder):
+        assert open_model(ref, engine.models).max_length == LENGTH
+        assert open_model(ref, engine.models, max_length=LENGTH - 2).max_length == LENGTH - 2
     scores = srnet.evaluate(folder, task=tiny_task, engine=engine).scores
-    assert lengths == [LENGTH]
     assert scores["dev"] == srnet.evaluate(key, engine=engine).scores["dev"]
-
-
-@pytest.mark.parametrize("length", [0, -1, 2**30, "7", 7.5])
-def test_a_length_that_is_none(length: object, key: str, engine: Engine, tmp_path: Path) -> None:
-    folder = srnet.export_model(key, tmp_path / "sub", format="subnetwork", engine=engine)
-    card = json.loads((folder / "subnetwork.json").read_text())
-    del card["sha256"]
-    sign(folder / "subnetwork.json", {**card, "max_length": length})
-    with pytest.raises(UserError, match="'max_length' is"):
-        Subnetwork.load(folder)

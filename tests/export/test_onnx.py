@@ -16,21 +16,23 @@ import onnx
 import pytest
 import torch
 from architectures import ARCHITECTURES, write_backbone
+from refusals import refused
 from small_models import LABELS, pruned
 from test_shrunk import NAMES
 
-from srnet.core.errors import UserError
 from srnet.evaluation.significance import spread
 from srnet.experiment.nodes.base import load_task
 from srnet.models.backbones import load_backbone
-from srnet.models.exported import CARD
+from srnet.models.exported import EXPORT
 from srnet.models.formats import onnx as onnx_export
 from srnet.models.formats.base import Source
-from srnet.models.formats.card import About, Scored, score_name, scores_of_graph, scores_on_card
-from srnet.models.formats.graphs import graph_logits
+from srnet.models.formats.card import About, Scored, _scores_on_card, score_name, scores_of_graph
+from srnet.models.formats.graphs import graph_logits, open_graph
 from srnet.models.formats.onnx import Onnx
 from srnet.models.formats.subnetwork import SubnetworkFolder
-from srnet.models.subnetwork import Subnetwork, load_subnetwork
+from srnet.models.heads import Head
+from srnet.models.open import load_subnetwork, open_model
+from srnet.models.subnetwork import Subnetwork
 from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.data import encode
@@ -57,7 +59,7 @@ def test_any_batch_and_length(name: str, int8: bool, tmp_path: Path) -> None:
     base = subnetwork.base()
     data = encode(short_texts(), base.tokenizer, base.max_length(48))
     expected = predict(subnetwork.model(base), data)
-    session = onnx_export.open_graph(tmp_path / "onnx" / "model.onnx")
+    session = open_graph(tmp_path / "onnx" / "model.onnx")
     found = graph_logits(session, data)
     assert len(set(data.lengths)) > 1
     np.testing.assert_allclose(found, expected, rtol=0, atol=1.0 if int8 else 1e-4)
@@ -113,16 +115,12 @@ def test_the_example_needs_neither_torch_nor_srnet(name: str, tmp_path: Path) ->
     assert [row[0] for row in rows] == [LABELS[best] for best in expected.argmax(1)]
 
 
-def test_one_text_on_the_command_line(tiny_backbone: str, tmp_path: Path) -> None:
-    Onnx().write(Source(pruned(tiny_backbone)), tmp_path / "onnx")
-    command = [sys.executable, EXAMPLE, tmp_path / "onnx", "the lawyer saw the doctor"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert ran.stdout.split("\t")[0] in LABELS
-
-
-def test_mistakes_with_the_example_are_one_line(tiny_backbone: str, tmp_path: Path) -> None:
+def test_one_text_on_the_command_line_and_mistakes(tiny_backbone: str, tmp_path: Path) -> None:
     folder = tmp_path / "onnx"
     Onnx().write(Source(pruned(tiny_backbone)), folder)
+    command = [sys.executable, EXAMPLE, folder, "the lawyer saw the doctor"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert ran.stdout.split("\t")[0] in LABELS
 
     def said(*words: object) -> list[str]:
         ran = subprocess.run([sys.executable, EXAMPLE, *words], capture_output=True, text=True, timeout=120, input="")
@@ -154,7 +152,7 @@ def test_scores_before_and_after(tiny_backbone: str, tmp_path: Path) -> None:
     card = (tmp_path / "onnx" / "README.md").read_text()
     assert all(line in card for line in lines)
     measured = scores_of_graph(tmp_path / "onnx")
-    assert scores_on_card(tmp_path / "onnx") == {name: round(score, 2) for name, score in measured.items()}
+    assert _scores_on_card(tmp_path / "onnx") == {name: round(score, 2) for name, score in measured.items()}
     assert "accuracy before rounding" in card
     for each in known:
         own = measured[score_name(task.name, each.split, each.kind, task.metric)]
@@ -162,13 +160,11 @@ def test_scores_before_and_after(tiny_backbone: str, tmp_path: Path) -> None:
 
 
 def test_logits_of_tokens(tiny_backbone: str, tmp_path: Path) -> None:
-    from srnet.models.heads import Head
-
     subnetwork = pruned(tiny_backbone, head=Head(per_token=True), labels=("start", "end"))
     Onnx().write(Source(subnetwork), tmp_path / "onnx")
-    session = onnx_export.open_graph(tmp_path / "onnx" / "model.onnx")
+    session = open_graph(tmp_path / "onnx" / "model.onnx")
     base = subnetwork.base()
-    for batch in onnx_export.sample_batches(base.tokenizer, 20):
+    for batch in onnx_export._sample_batches(base.tokenizer, 20):
         with torch.no_grad():
             expected = subnetwork.model(base)(**batch).logits.numpy()
         np.testing.assert_allclose(session.run(batch), expected, rtol=0, atol=1e-4)
@@ -188,7 +184,7 @@ def test_without_the_extra(missing: str, tiny_backbone: str, tmp_path: Path, mon
 
     subnetwork = pruned(tiny_backbone)
     monkeypatch.setattr(builtins, "__import__", lacking)
-    with pytest.raises(UserError, match=rf'not installed \({missing}\); pip install "srnet\[onnx\]"'):
+    with refused(f"({missing})", 'pip install "srnet[onnx]"'):
         Onnx(int8=True).write(Source(subnetwork), tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()
 
@@ -196,7 +192,7 @@ def test_without_the_extra(missing: str, tiny_backbone: str, tmp_path: Path, mon
 def test_a_graph_that_is_another_model_is_not_written(
     tiny_backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subnetwork, write_graph = pruned(tiny_backbone), onnx_export.write_graph
+    subnetwork, write_graph = pruned(tiny_backbone), onnx_export._write_graph
 
     def wrong(model: Any, batch: Any, path: Path) -> None:
         with torch.no_grad():
@@ -205,8 +201,8 @@ def test_a_graph_that_is_another_model_is_not_written(
         with torch.no_grad():
             model.classifier.bias -= 1
 
-    monkeypatch.setattr(onnx_export, "write_graph", wrong)
-    with pytest.raises(UserError, match=r"another model: its logits differ from the model's by at most 1\.0e\+00"):
+    monkeypatch.setattr(onnx_export, "_write_graph", wrong)
+    with refused("another model", "1.0e+00"):
         Onnx().write(Source(subnetwork), tmp_path / "onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -216,7 +212,7 @@ def test_a_model_of_non_finite_logits_is_not_written(format: Any, tiny_backbone:
     """All its weights are finite."""
     subnetwork = pruned(tiny_backbone)
     subnetwork.weights["classifier.weight"].fill_(3e38)
-    with pytest.raises(UserError, match="non-finite"):
+    with refused("non-finite"):
         format.write(Source(subnetwork), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
@@ -227,7 +223,7 @@ def test_a_trace_that_holds_for_one_length_is_not_written(tmp_path: Path, monkey
     monkeypatch.setitem(ARCHITECTURES, "longformer", longformer)
     base = load_backbone(write_backbone("longformer", tmp_path / "backbone"), LABELS, seed=0)
     subnetwork = Subnetwork.of(base, LABELS, base.model.state_dict(), None)
-    with pytest.raises(UserError, match=r"the ONNX graph is another model.*choose another format"):
+    with refused("another model"):
         Onnx().write(Source(subnetwork), tmp_path / "onnx")
     assert [path.name for path in tmp_path.iterdir()] == ["backbone"]
 
@@ -237,13 +233,14 @@ def test_a_tokenizer_of_another_library_is_refused(
 ) -> None:
     subnetwork = pruned(tiny_backbone)
     monkeypatch.setattr(type(subnetwork.base().tokenizer), "backend_tokenizer", None)
-    with pytest.raises(UserError, match="not one of the tokenizers library"):
+    with refused("tokenizer", tiny_backbone):
         Onnx().write(Source(subnetwork), tmp_path / "onnx")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_torch_does_not_load_it(tiny_backbone: str, tmp_path: Path) -> None:
     Onnx().write(Source(pruned(tiny_backbone)), tmp_path / "onnx")
-    with pytest.raises(UserError, match=r"is an ONNX model; onnxruntime runs it: see examples/onnx_classify\.py"):
+    with refused(tmp_path / "onnx", "examples/onnx_classify.py"):
         load_subnetwork(tmp_path / "onnx")
-    assert json.loads((tmp_path / "onnx" / CARD).read_text())["kind"] == "onnx"
+    assert open_model(tmp_path / "onnx").kind == "onnx"
+    assert json.loads((tmp_path / "onnx" / EXPORT.file).read_text())["kind"] == "onnx"

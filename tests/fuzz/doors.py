@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .forged import mask_files, stores
-from .harness import Door, execute
+from .harness import Case, Door, execute, run
 from .model_doors import MODEL_DOORS, subnetworks
 from .page_door import honest_visits, page_requests
 from .rubbish import NAMES, TEXTS, changed, damage
@@ -37,37 +37,50 @@ from .valid import (
 from .vectors import vectors
 
 
-def prepare() -> None:
-    """Import what the cases need by running one of each: a fork is then all that a case costs."""
+def prepare() -> list[str]:
+    """Run every valid command, which imports what the cases need: a fork is then all that a case costs.
+
+    Returns those that do not succeed.
+    """
     os.environ |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
     import torch
     import typer.main
 
     torch.set_num_threads(1)
     typer.main.get_command = functools.cache(typer.main.get_command)  # not built again in every fork
+    failed, with_threads = [], []
+    makers = [(door, make) for door, makes in VALID.items() for make in makes]
     with tempfile.TemporaryDirectory() as folder:
-        makers = [make for makes in VALID.values() for make in makes]
-        for number, make in enumerate(makers):
+        for number, (door, make) in enumerate(makers):
             work = Path(folder) / str(number)
             work.mkdir()
-            with contextlib.chdir(work):
-                command = make(work)
-                if not callable(command):  # it would start threads, which no fork survives
-                    _run_here(command)
+            command = make(work)
+            if callable(command):  # it starts threads, which no fork survives
+                with_threads.append(Case(door, number, make))
+            elif code := _exit_code(command, work):
+                failed.append(f"{door}: srnet {' '.join(command)} ends with {code}")
     gc.collect()
     gc.freeze()
+    return failed + [str(outcome) for outcome in run(with_threads) if outcome.problem]
 
 
-def _run_here(command: list[str]) -> None:
+def _exit_code(command: list[str], work: Path) -> int:
+    """That of a command, run in this process and in its folder."""
     before = sys.argv
-    with (
-        open(os.devnull, "w") as nowhere,
-        contextlib.redirect_stdout(nowhere),
-        contextlib.redirect_stderr(nowhere),
-        contextlib.suppress(BaseException),
-    ):
-        execute(command)
-    sys.argv = before
+    os.environ["SRNET_STORE"] = str(work / "store")
+    try:
+        with (
+            contextlib.chdir(work),
+            open(os.devnull, "w") as nowhere,
+            contextlib.redirect_stdout(nowhere),
+            contextlib.redirect_stderr(nowhere),
+        ):
+            execute(command)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    finally:
+        sys.argv = before
+    return 0
 
 
 def command_line(rng: random.Random, folder: Path) -> list[str]:

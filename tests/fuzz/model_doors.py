@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import random
 import shutil
 import tempfile
@@ -19,7 +18,7 @@ from .forged import forge_weights, forged_coded_mask, forged_mask
 from .graphs import Made
 from .harness import Door
 from .rubbish import TEXTS, changed, damage, rewrite
-from .valid import BACKBONE, CODED, SUBNETWORK, VALID, Maker, sign, stored, stored_key, write_task
+from .valid import BACKBONE, CODED, SUBNETWORK, VALID, Maker, facts_of, seal, stored, stored_key, write_task
 
 KINDS = ("merged", "shrunk", "onnx")
 MANIFEST, OF_SUBNETWORK = "srnet.json", "subnetwork.json"
@@ -69,7 +68,7 @@ def graphs(rng: random.Random, folder: Path) -> list[str]:
         config = {"id2label": {"0": "no", "1": "yes"}, "max_length": 32, "pad_token_id": 0}
         (model / "config.json").write_text(json.dumps(changed(rng, config) if rng.random() < 0.5 else config))
         return command("audit", folder)
-    _seal(model, _facts(model))
+    seal(model / MANIFEST, facts_of(model / MANIFEST))
     return command(rng.choice(COMMANDS), folder)
 
 
@@ -144,7 +143,7 @@ CHANGES: list[Change] = [_inputs, _sizes, _table, _outputs, _sums, _operator, _e
 def exports(rng: random.Random, folder: Path) -> list[str]:
     """Exported folders of every format in which one file says something else."""
     model = _copied(exported(rng.choice(KINDS)), folder)
-    _forge_folder(rng, model, _facts(model), MANIFEST)
+    _forge_folder(rng, model, facts_of(model / MANIFEST), MANIFEST)
     return command(rng.choice(COMMANDS), folder)
 
 
@@ -152,7 +151,7 @@ def subnetworks(rng: random.Random, folder: Path) -> list[str]:
     """Saved subnetworks of both formats, and their backbones."""
     model, backbone = _copied(rng.choice([SUBNETWORK, SUBNETWORK, *CODED]), folder), folder / "backbone"
     shutil.copytree(BACKBONE, backbone)
-    _forge_folder(rng, model, _facts(model, OF_SUBNETWORK) | {"backbone": str(backbone)}, OF_SUBNETWORK, backbone)
+    _forge_folder(rng, model, facts_of(model / OF_SUBNETWORK) | {"backbone": str(backbone)}, OF_SUBNETWORK, backbone)
     return command(rng.choice(OF_SUBNETWORKS), folder)
 
 
@@ -165,7 +164,7 @@ def _forge_folder(rng: random.Random, model: Path, facts: dict[str, Any], manife
         files = [path for place in (model, *others) for path in place.iterdir()]
         _forge(rng, rng.choice([path for path in files if path.name not in (manifest, "README.md")]))
     if rng.random() < 0.9:
-        _seal(model, facts, manifest)
+        seal(model / manifest, facts)
     else:
         rewrite(model / manifest, functools.partial(damage, rng))
 
@@ -214,22 +213,6 @@ def _copied(source: Path, folder: Path) -> Path:
     return Path(shutil.copytree(source, folder / "model"))
 
 
-def _facts(model: Path, manifest: str = MANIFEST) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads((model / manifest).read_text())
-    return {name: value for name, value in facts.items() if name != "sha256"}
-
-
-def _seal(model: Path, facts: dict[str, Any], manifest: str = MANIFEST) -> None:
-    """With checksums that fit."""
-    from srnet.core.files import sha256
-
-    if isinstance(facts.get("files"), dict):
-        present = os.listdir(model)
-        fitting = {name: sha256(model / name) for name in facts["files"] if name in present}
-        facts = {**facts, "files": facts["files"] | fitting}
-    sign(model / manifest, facts)
-
-
 # --- commands that succeed -----------------------------------------------------------------------------------------
 
 
@@ -244,7 +227,7 @@ def _valid_export(kind: str, name: str) -> Maker:
 def _valid_subnetwork(source: Path, name: str) -> Maker:
     def make(folder: Path) -> list[str]:
         model = _copied(source, folder)
-        _seal(model, _facts(model, OF_SUBNETWORK) | {"backbone": str(BACKBONE)}, OF_SUBNETWORK)
+        seal(model / OF_SUBNETWORK, facts_of(model / OF_SUBNETWORK) | {"backbone": str(BACKBONE)})
         return command(name, folder)
 
     return make
@@ -253,7 +236,7 @@ def _valid_subnetwork(source: Path, name: str) -> Maker:
 def _valid_graph(folder: Path) -> list[str]:
     model = _copied(exported("onnx"), folder)
     plain_graph().write(model / "model.onnx")
-    _seal(model, _facts(model))
+    seal(model / MANIFEST, facts_of(model / MANIFEST))
     return command("evaluate", folder)
 
 

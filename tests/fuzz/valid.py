@@ -172,14 +172,27 @@ def _reference_mask(folder: Path) -> list[str]:
 def write_subnetwork(folder: Path, source: Path = SUBNETWORK) -> dict[str, Any]:
     """A saved subnetwork; its card without the checksum."""
     shutil.copytree(source, folder / "subnetwork")
-    card: dict[str, Any] = json.loads((folder / "subnetwork" / "subnetwork.json").read_text())
-    return {key: value for key, value in card.items() if key != "sha256"}
+    return facts_of(folder / "subnetwork" / "subnetwork.json")
 
 
-def sign(path: Path, card: dict[str, Any]) -> None:
-    """Write a card with the checksum that fits it."""
-    digest = hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
-    path.write_text(json.dumps({**card, "sha256": digest}))
+def facts_of(manifest: Path) -> dict[str, Any]:
+    """What a manifest says, without its checksum."""
+    return {key: value for key, value in json.loads(manifest.read_text()).items() if key != "sha256"}
+
+
+def seal(manifest: Path, facts: dict[str, Any]) -> None:
+    """Write a manifest whose checksums fit it and the files beside it."""
+    if isinstance(facts.get("files"), dict):
+        beside = [path for path in manifest.parent.iterdir() if path.name in facts["files"]]
+        fitting = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in beside}
+        facts = {**facts, "files": facts["files"] | fitting}
+    sign(manifest, facts)
+
+
+def sign(manifest: Path, facts: dict[str, Any]) -> None:
+    """Write a manifest with the checksum that fits it."""
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    manifest.write_text(json.dumps({**facts, "sha256": digest}))
 
 
 def _text_vectors(folder: Path) -> list[str]:

@@ -28,22 +28,14 @@ def gates(*scores: float) -> GateMask:
     return GateMask(torch.tensor(scores))
 
 
-def test_the_constants_are_the_papers() -> None:
-    assert (BETA, LOW, HIGH) == (2 / 3, -0.1, 1.1)
-
-
-def test_evaluation_by_hand() -> None:
+def test_evaluation_by_hand_and_without_chance() -> None:
+    assert (BETA, LOW, HIGH) == (2 / 3, -0.1, 1.1), "as in the paper"
     mask = gates(*BY_HAND).eval()
+    state = torch.random.get_rng_state()
     assert mask.gate().tolist() == pytest.approx(list(BY_HAND.values()), abs=1e-6)
     assert mask.binary().tolist() == [gate > 0 for gate in BY_HAND.values()]
     weight = torch.full((len(BY_HAND),), -2.0)
     assert mask(weight).tolist() == pytest.approx([-2 * gate for gate in BY_HAND.values()], abs=1e-6)
-
-
-def test_evaluation_is_without_chance() -> None:
-    mask = gates(*BY_HAND).eval()
-    state = torch.random.get_rng_state()
-    assert torch.equal(mask.gate(), mask.gate())
     assert torch.equal(torch.random.get_rng_state(), state), "no random number was drawn"
 
 
@@ -52,19 +44,12 @@ def test_training_by_hand() -> None:
     torch.manual_seed(7)
     uniform = torch.rand(4).tolist()
     torch.manual_seed(7)
-    drawn = gates(*scores).gate().tolist()
+    mask = gates(*scores)
+    drawn = mask.gate().tolist()
+    assert mask.gate().tolist() != drawn, "each call draws anew"
     for u, score, gate in zip(uniform, scores, drawn, strict=True):
         x = (math.log(u) - math.log(1 - u) + score) * 3 / 2
         assert gate == pytest.approx(min(1.0, max(0.0, 1.2 / (1 + math.exp(-x)) - 0.1)), abs=1e-5)
-
-
-def test_training_draws_anew_and_a_seed_repeats_it() -> None:
-    mask = GateMask(torch.zeros(50))
-    torch.manual_seed(1)
-    first, second = mask.gate(), mask.gate()
-    torch.manual_seed(1)
-    assert torch.equal(mask.gate(), first)
-    assert not torch.equal(first, second)
 
 
 def test_the_stretch_reaches_both_ends_and_never_beyond() -> None:
@@ -110,8 +95,7 @@ def test_a_noisy_gate_opens_with_its_score() -> None:
     mask = GateMask(torch.zeros(1000))
     mask.gate().sum().backward()
     assert mask.scores.grad is not None
-    assert (mask.scores.grad >= 0).all()
-    assert (mask.scores.grad > 0).any()
+    assert mask.scores.grad.min() >= 0 < mask.scores.grad.max()
 
 
 def test_inside_a_model_it_follows_the_models_mode() -> None:

@@ -204,16 +204,6 @@ def largest_in(error: UserError) -> float:
     return float(str(error).split("at most ")[1].split(",")[0])
 
 
-def test_the_largest_sparsity_that_works_works() -> None:
-    model = bert(heads=3, neurons=20)
-    for granularity in (("head",), ("neuron",), BOTH):
-        for scope in ("local", "global"):
-            with pytest.raises(UserError) as caught:
-                one_shot(0.99, granularity, scope).mask(model)
-            most = largest_in(caught.value)
-            assert one_shot(most, granularity, scope).mask(model).sparsity == pytest.approx(most, abs=0.02)
-
-
 def test_neurons_make_up_for_heads_that_cannot_go() -> None:
     """A share of 0.83 rounds to both heads of a layer. One has to stay, so more of the neurons go."""
     model = bert(heads=2, neurons=40)

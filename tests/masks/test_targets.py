@@ -15,7 +15,7 @@ from transformers.pytorch_utils import Conv1D
 from srnet.masks.modules import ScoreMask
 from srnet.masks.parametrization import attach
 from srnet.masks.targets import LAYERS, Targets
-from srnet.models.heads import restrict_to
+from srnet.models.heads import _restrict_to
 from srnet.pruners.magnitude import OneShot
 
 
@@ -102,7 +102,7 @@ def test_bert_has_72_matrices_whatever_its_head(head: str) -> None:
         "tokens": hf.BertForTokenClassification,
     }[head](config)
     if head == "label words":
-        restrict_to(model, [3, 4])
+        _restrict_to(model, [3, 4])
     found = LAYERS.find(model)
     assert set(found) == {f"bert.encoder.layer.{index}.{name}" for index in range(12) for name in LAYER}
     assert len(found) == 72
@@ -118,7 +118,7 @@ def test_label_words_are_never_masked(bert: nn.Module) -> None:
     """Not by the default either, which masks a classifier: a word's embedding is no matrix of the task."""
     config = BertConfig(vocab_size=10, max_position_embeddings=8, **TWELVE | {"num_hidden_layers": 2})
     model = hf.BertForMaskedLM(config)
-    restrict_to(model, [3, 4])
+    _restrict_to(model, [3, 4])
     assert set(Targets().find(model)) == set(LAYERS.find(model)) == set(LAYERS.find(bert))
 
 
@@ -127,7 +127,7 @@ def test_the_layers_of_roberta(words: bool) -> None:
     config = hf.RobertaConfig(vocab_size=10, max_position_embeddings=8, **TWELVE | {"num_hidden_layers": 2})
     model = hf.RobertaForMaskedLM(config) if words else hf.RobertaForSequenceClassification(config)
     if words:
-        restrict_to(model, [3, 4])
+        _restrict_to(model, [3, 4])
     expected = {f"roberta.encoder.layer.{index}.{name}" for index in range(2) for name in LAYER}
     assert set(LAYERS.find(model)) == expected  # neither `classifier.dense`, `classifier.out_proj` nor `lm_head`
 

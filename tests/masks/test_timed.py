@@ -72,12 +72,6 @@ def test_the_table_by_hand(dense: float, attention: Any, feed_forward: Any, expe
     assert Latency.fitted(dense, times, blocks_of(bert())) == Latency(*expected)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "1", True, None])
-def test_a_table_holds_milliseconds(value: Any) -> None:
-    with refused("latency", "neuron"):
-        replace(TABLE, neuron=value)
-
-
 # --- budgets -------------------------------------------------------------------------------------------------------
 
 

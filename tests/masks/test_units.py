@@ -11,7 +11,7 @@ from refusals import refused
 from small_models import VARIANTS, logits, tiny, unit_mask
 
 from srnet.masks.targets import LAYERS
-from srnet.masks.units import FAMILIES, Slice, blocks_of
+from srnet.masks.units import FAMILIES, _Slice, blocks_of
 
 every = pytest.mark.parametrize("variant", VARIANTS)
 
@@ -60,12 +60,12 @@ def test_a_unit_of_attention_is_a_head(variant: str) -> None:
 
 
 def test_indices_by_hand() -> None:
-    fused = Slice("Wqkv", "key", dim=0, width=2, offset=6, stride=2)  # three heads of two rows: query, key, value
+    fused = _Slice("Wqkv", "key", dim=0, width=2, offset=6, stride=2)  # three heads of two rows: query, key, value
     assert fused.indices(torch.tensor([0, 2])).tolist() == [6, 7, 10, 11]
-    by_head = Slice("in_proj", "key", dim=0, width=2, offset=2, stride=6)
+    by_head = _Slice("in_proj", "key", dim=0, width=2, offset=2, stride=6)
     assert by_head.indices(torch.tensor([0, 2])).tolist() == [2, 3, 14, 15]
     matrix = torch.arange(12).reshape(2, 6)
-    columns = Slice("out", "output", dim=1, width=2, offset=0, stride=2)
+    columns = _Slice("out", "output", dim=1, width=2, offset=0, stride=2)
     assert columns.by_unit(matrix, 3)[1].tolist() == [[2, 8], [3, 9]]
 
 

@@ -12,13 +12,13 @@ from srnet.objectives.distillation import distilled
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.answers.numbers import NUMBERS
 from srnet.tasks.answers.spans import SPANS
-from srnet.training.spans import NO_LOGIT, Windows
+from srnet.training.spans import NO_LOGIT, _Windows
 
 ln = math.log
 
 
 def without_padding(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-    return Windows.hide_padding(None, logits, attention_mask)  # type: ignore[arg-type]
+    return _Windows.hide_padding(None, logits, attention_mask)  # type: ignore[arg-type]
 
 
 CE, SCORE_LOSS, SPAN_LOSS = (OBJECTIVES["ce"].make({}, kind) for kind in (CLASSES, NUMBERS, SPANS))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from srnet.objectives.base import OBJECTIVES, StatefulLoss, parse_objective
-from srnet.objectives.confreg import scaled_teacher
 
 ln = math.log
 
@@ -78,8 +77,12 @@ def test_losses_and_gradients_by_hand(case: str) -> None:
     [(0.0, [0.64, 0.36]), (0.5, [4 / 7, 3 / 7]), (1.0, [0.5, 0.5])],  # unbiased: as taught; fully biased: uniform
 )
 def test_scaled_teacher_by_hand(beta: float, expected: list[float]) -> None:
-    scaled = scaled_teacher(torch.tensor([[0.64, 0.36]]).log(), torch.tensor([beta]))
-    assert scaled[0].tolist() == pytest.approx(expected, abs=1e-6)
+    """The gradient is p - S(p_t, beta), and p is uniform."""
+    logits, bias, teacher = torch.zeros(1, 2, requires_grad=True), [[beta, 1 - beta]], [[0.64, 0.36]]
+    known = {"bias": torch.tensor(bias).log(), "teacher": torch.tensor(teacher).log()}
+    loss_of("confreg", logits, torch.tensor([0]), **known).backward()  # type: ignore[no-untyped-call]
+    assert logits.grad is not None
+    assert (0.5 - logits.grad[0]).tolist() == pytest.approx(expected, abs=1e-6)
 
 
 # --- against plain probabilities -----------------------------------------------------------------------------------

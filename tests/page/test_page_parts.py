@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 from served import PEOPLE, by_order, by_overlap, nli_task, page_of, view_of
 
-from srnet.bias.features import words
-from srnet.bias.model import fit_bias_model, fit_bias_scorer
+from srnet.bias.model import fit_bias_model, fit_bias_scorer, words
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import Pretrained
-from srnet.page.comparison import small_parts
-from srnet.page.pair import TrainingRows, load_shortcut, marked, overlap_of
-from srnet.page.run import load_view
+from srnet.page.comparison import _small_parts
+from srnet.page.pair import TrainingRows, _overlap_of, load_shortcut, marked
+from srnet.page.run import _load_view
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 
@@ -65,7 +64,7 @@ def test_without_a_shortcut_a_note_says_why(tmp_path: Any, engine: Engine) -> No
         (tmp_path / f"{name}.tsv").write_text("text_a\tlabel\n" + rows)
     files = [str(tmp_path / f"{name}.tsv") for name in ("train", "dev")]
     models = [Scripted(lambda a, b: (0.0, 1.0)), Scripted(lambda a, b: (1.0, 0.0))]
-    view = load_view(models, FilesTask("own", ("no", "yes"), *files, text_b=None), engine)
+    view = _load_view(models, FilesTask("own", ("no", "yes"), *files, text_b=None), engine)
     assert "no bias model" in view.notes[0]
     found = view.look("some words", "")
     assert (found["shortcut"], found["overlap"], len(found["nearest"])) == (None, None, 5)
@@ -73,7 +72,7 @@ def test_without_a_shortcut_a_note_says_why(tmp_path: Any, engine: Engine) -> No
 
 def test_long_pairs_say_how_much_is_read(raw: Pretrained, engine: Engine) -> None:
     engine.execute([raw])
-    view = load_view([raw.key, raw.key], raw.task, engine, max_length=16)
+    view = _load_view([raw.key, raw.key], raw.task, engine, max_length=16)
     short, long = (view.look("the doctor slept " * times, "the doctor slept") for times in (1, 100))
     assert [each["tokens"] for each in short["answers"]] == [None, None]
     # 300 words and 3, each a token, and [CLS] and two [SEP]
@@ -84,7 +83,7 @@ def test_long_pairs_say_how_much_is_read(raw: Pretrained, engine: Engine) -> Non
 
 
 def test_shared_words_are_marked_as_the_bias_model_counts_them() -> None:
-    found = overlap_of("The doctor, the pilot.", "the Pilot waited")
+    found = _overlap_of("The doctor, the pilot.", "the Pilot waited")
     first = [("The", True), (" doctor, ", False), ("the", True), (" ", False), ("pilot", True), (".", False)]
     second = [("the", True), (" ", False), ("Pilot", True), (" waited", False)]
     assert found == {
@@ -100,7 +99,7 @@ def test_shared_words_are_marked_as_the_bias_model_counts_them() -> None:
 
 @given(st.text(), st.text())
 def test_the_pieces_are_the_text_and_their_number_is_the_share(text_a: str, text_b: str) -> None:
-    found = overlap_of(text_a, text_b)
+    found = _overlap_of(text_a, text_b)
     assert "".join(piece for piece, _ in found["a"]) == text_a
     assert "".join(piece for piece, _ in found["b"]) == text_b
     assert found["words"] == len(words(text_b))
@@ -166,6 +165,6 @@ def test_a_comparison_that_fails_says_why() -> None:
 
 @given(st.lists(st.integers(0, 300), max_size=40), st.integers(1, 400))
 def test_small_parts_hold_every_row_once_and_little_at_a_time(lengths: list[int], most: int) -> None:
-    parts = list(small_parts(np.array(lengths, dtype=np.int64), most))
+    parts = list(_small_parts(np.array(lengths, dtype=np.int64), most))
     assert sorted(row for part in parts for row in part) == list(range(len(lengths)))
     assert all(len(part) == 1 or len(part) * max(lengths[row] for row in part) <= most for part in parts)

@@ -9,7 +9,7 @@ from torch import nn
 from srnet.masks.mask import Mask
 from srnet.masks.parametrization import current_mask
 from srnet.pruners.imp import IMP, RewoundIMP
-from srnet.training.method import plain_state, split_snapshot
+from srnet.training.method import split_snapshot
 
 TENTHS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 TOTAL, INTERVAL = 20, 2
@@ -24,23 +24,22 @@ class Drive:
         self.order: list[float] = []
         self.method = pruner.method(fine_tuned=True, eval_every=5)
         self.method.emit = self._keep
-        self.states = [self._state(model)]
         self.method.prepare(model, TOTAL)
+        self.states = [self._state()]
         generator = torch.Generator().manual_seed(1)
         for step in range(1, TOTAL + 1):  # beyond stop_at(): even then nothing more may be pruned
             with torch.no_grad():
                 for parameter in model.parameters():
                     parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
-            self.states.append(self._state(model))
+            self.states.append(self._state())
             self.method.after_step(step)
 
     def _keep(self, level: float, snapshot: Weights) -> None:
         self.order.append(level)
         self.emitted[level] = split_snapshot(snapshot)
 
-    @staticmethod
-    def _state(model: nn.Module) -> Weights:
-        return {name: tensor.clone() for name, tensor in plain_state(model).items()}
+    def _state(self) -> Weights:
+        return {name: tensor.clone() for name, tensor in self.method.state().items()}
 
     def mask(self, level: float) -> Mask:
         mask = self.emitted[level][1]
@@ -121,7 +120,7 @@ def test_imp_rw_hands_out_the_original_weights_bit_for_bit(toy: nn.Module) -> No
     # the published code keeps references to live parameters, so nothing is rewound
     original = {name: tensor.clone() for name, tensor in toy.state_dict().items()}
     drive = Drive(RewoundIMP(), toy)
-    assert not torch.equal(plain_state(toy)["first.weight"], original["first.weight"])
+    assert not torch.equal(drive.method.state()["first.weight"], original["first.weight"])
     for level in TENTHS:
         weights, _ = drive.emitted[level]
         assert set(weights) == set(original)

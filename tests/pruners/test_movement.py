@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from driven import TOTAL, masks, prepared, pruned, scatter, trainable
+from driven import TOTAL, masks, prepared, pruned, scatter
 from torch import nn
 
 from srnet.masks.parametrization import current_mask, raw_weights
@@ -14,15 +14,6 @@ from srnet.pruners.magnitude import GradualMagnitude
 from srnet.pruners.movement import Movement
 
 both = pytest.mark.parametrize("kind", [GradualMagnitude, Movement], ids=lambda kind: kind.name)
-
-
-@both
-def test_everything_trains(kind: Any, toy: nn.Module) -> None:
-    names = set(toy.state_dict())
-    method = prepared(toy, kind(0.5))
-    assert trainable(toy) >= {"first.bias", "norm.weight", "first.parametrizations.weight.original"}
-    assert len(trainable(toy)) == len(names) + (2 if kind is Movement else 0), "and the scores of two matrices"
-    assert method.penalty(50) is None
 
 
 @both
@@ -44,12 +35,6 @@ def test_the_schedule_to_the_weight(kind: Any, step: int, first: int, second: in
     figures = method.after_step(step)
     assert pruned(method) == {"first.weight": first, "second.weight": second}
     assert figures["mask/sparsity"] == pytest.approx((first + second) / 120)
-
-
-@both
-def test_only_the_target_may_be_selected(kind: Any, toy: nn.Module) -> None:
-    method = prepared(toy, kind(0.8, begin=0.2, ramp=0.7))
-    assert [step for step in range(1, TOTAL + 1) if method.may_select(step)] == list(range(70, 101))
 
 
 # --- movement ------------------------------------------------------------------------------------------------------

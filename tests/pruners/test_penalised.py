@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from driven import TOTAL, kept, masks, prepared, scatter
+from driven import TOTAL, kept, masks, prepared
 from torch import nn
 
 from srnet.masks.parametrization import current_mask, raw_weights
@@ -32,14 +32,6 @@ def sigmoid(x: float) -> float:
 
 
 # --- both ----------------------------------------------------------------------------------------------------------
-
-
-@both
-def test_everything_trains_and_nothing_is_pruned_at_first(kind: Any, toy: nn.Module) -> None:
-    method = prepared(toy, kind(0.9))
-    assert all(parameter.requires_grad for parameter in toy.parameters())
-    assert kept(method) == {"first.weight": 100, "second.weight": 20}
-    assert method.kept_share(0) == 1.0
 
 
 @both
@@ -134,31 +126,12 @@ def test_a_model_that_is_moved_is_still_steered(kind: Any, toy: nn.Module) -> No
 
 
 @both
-def test_only_after_the_ramp_may_be_selected(kind: Any, toy: nn.Module) -> None:
-    method = prepared(toy, kind(0.9, begin=0.1, ramp=0.8))
-    assert [step for step in range(1, TOTAL + 1) if method.may_select(step)] == list(range(80, 101))
-
-
-@both
 def test_the_sparsity_is_counted(kind: Any, toy: nn.Module) -> None:
     method = prepared(toy, kind(0.9))
+    assert method.kept_share(0) == 1.0
     set_scores(method, first=-9.0, second=9.0)
     assert "mask/sparsity" not in method.after_step(5)
     assert method.after_step(10)["mask/sparsity"] == pytest.approx(100 / 120)
-
-
-@both
-def test_the_snapshot_is_what_was_evaluated(kind: Any, toy: nn.Module) -> None:
-    method = prepared(toy, kind(0.9))
-    scatter(method, scale=4.0)
-    method.after_step(TOTAL)
-    toy.eval()
-    evaluated = {f"{name}.weight": getattr(toy, name).weight for name in ("first", "second")}
-    toy.train()  # a snapshot may be taken in either mode
-    weights, mask = split_snapshot(method.snapshot())
-    assert mask is not None
-    assert 0 < mask.kept < mask.total
-    assert all(torch.equal(mask.apply(weights)[name], evaluated[name]) for name in evaluated)
 
 
 @both

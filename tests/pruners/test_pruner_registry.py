@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from driven import drive, prepared
-from methods import METHODS, STEERED, TRAINING
+from driven import TOTAL, drive, prepared, pruned, scatter, trainable
+from methods import FROZEN, METHODS, STEERED, TRAINING
 from refusals import refused
 from torch import nn
 
@@ -76,24 +76,36 @@ def test_an_unknown_scope_is_refused(name: str) -> None:
 
 
 @every_pruner
-def test_equal_descriptions_are_equal(name: str) -> None:
-    # a description is part of an experiment's identity
-    assert PRUNERS[name](sparsity=0.5) == PRUNERS[name](sparsity=0.5)
-    assert len({PRUNERS[name](sparsity=0.5), PRUNERS[name](sparsity=0.7)}) == 2
-
-
-@every_pruner
-def test_every_pruner_says_what_it_does(name: str) -> None:
-    assert (PRUNERS[name].__doc__ or "").partition("\n")[0].endswith(".")
-
-
-@every_pruner
-def test_a_description_survives_its_own_values(name: str) -> None:
-    """Whatever a pruner says can be said again, field by field: that is how a stored one is rebuilt."""
+def test_a_description_is_a_value(name: str) -> None:
+    """It is part of an experiment's identity, and a stored one is rebuilt field by field."""
     pruner = METHODS[name]
     again = type(pruner)(**{field.name: getattr(pruner, field.name) for field in dataclasses.fields(pruner)})
     assert again == pruner
     assert hash(again) == hash(pruner)
+    assert len({PRUNERS[name](sparsity=0.5), PRUNERS[name](sparsity=0.7)}) == 2
+    assert (pruner.__doc__ or "").partition("\n")[0].endswith(".")
+
+
+RAMPED = sorted(name for name in TRAINING if hasattr(TRAINING[name], "ramp") and name != "mask")
+
+
+@pytest.mark.parametrize("name", RAMPED)
+@pytest.mark.parametrize("ramp", [0.3, 0.6, 1.0])
+def test_only_the_target_may_be_selected(name: str, ramp: float, toy: nn.Module) -> None:
+    method = prepared(toy, PRUNERS[name](0.9, ramp=ramp))  # type: ignore[call-arg]
+    assert [step for step in range(1, TOTAL + 1) if method.may_select(step)] == list(range(round(100 * ramp), 101))
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_what_trains(name: str, toy: nn.Module) -> None:
+    """Only scores where weights are frozen, otherwise everything. At first only a magnitude mask prunes."""
+    method = prepared(toy, METHODS[name])
+    scores = {f"{layer}.parametrizations.weight.0.scores" for layer in ("first", "second")}
+    everything = {parameter for parameter, _ in toy.named_parameters()}
+    assert (scores <= everything) is METHODS[name].has_scores
+    assert trainable(toy) == (scores if name in FROZEN else everything)
+    assert method.penalty(0) is None
+    assert name == "mask" or name.startswith("imp") or pruned(method) == {"first.weight": 0, "second.weight": 0}
 
 
 @pytest.mark.parametrize("name", TRAINING)
@@ -101,13 +113,18 @@ def test_the_snapshot_of_every_method_is_the_model_that_is_evaluated(name: str, 
     method = prepared(toy, METHODS[name], fine_tuned=True, eval_every=5, total=10)
     generator = torch.Generator().manual_seed(0)
     drive(method, toy.train(), lambda step: toy(torch.randn(4, 10, generator=generator)).square().sum(), rate=0.3)
+    if name in STEERED:  # so few steps prune nothing
+        scatter(method, scale=4.0)
     toy.eval()
+    evaluated = {layer: getattr(toy, layer).weight for layer in ("first", "second")}
+    toy.train()  # a snapshot may be taken in either mode
     weights, mask = split_snapshot(method.snapshot())
     assert mask is not None
+    assert 0 < mask.kept < mask.total
     assert set(weights) == {f"{layer}.{part}" for layer in ("first", "norm", "second") for part in ("weight", "bias")}
     masked = mask.apply(weights)
-    for layer in ("first", "second"):
-        assert torch.equal(masked[f"{layer}.weight"], getattr(toy, layer).weight), layer
+    for layer, weight in evaluated.items():
+        assert torch.equal(masked[f"{layer}.weight"], weight), layer
     assert name in STEERED or name.startswith("imp") or mask.sparsity == 0.5
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 import transformers as hf
-from driven import TOTAL, drive, kept, masks, prepared, pruned, scatter, trainable
+from driven import drive, kept, masks, prepared, pruned, scatter, trainable
 from torch import nn
 
 from srnet.masks.parametrization import current_mask
 from srnet.models.backbones import load_backbone, load_language_model
-from srnet.models.heads import restrict_to
-from srnet.pruners.static import StaticLocal, StaticShared, matrix_kind, shared_counts
+from srnet.models.heads import _restrict_to
+from srnet.pruners.static import StaticLocal, StaticShared, _matrix_kind, _shared_counts
 from srnet.training.method import Method, split_snapshot
 
 both = pytest.mark.parametrize("kind", [StaticLocal, StaticShared], ids=lambda kind: kind.name)
@@ -40,18 +40,10 @@ def stack() -> nn.Module:
 
 
 @both
-def test_scores_start_at_zero_and_nothing_is_pruned(kind: Any, toy: nn.Module) -> None:
-    method = prepared(toy, kind(0.9))
-    assert all(not mask.scores.any() for mask in masks(method).values())
-    assert kept(method) == {"first.weight": 100, "second.weight": 20}
-    assert method.penalty(0) is None, "lambda(0) = 0"
-
-
-@both
 def test_only_scores_learn(kind: Any, toy: nn.Module) -> None:
     before = {name: tensor.clone() for name, tensor in toy.state_dict().items()}
     method = prepared(toy, kind(0.9), eval_every=1, total=6)
-    assert trainable(toy) == {f"{layer}.parametrizations.weight.0.scores" for layer in ("first", "second")}
+    assert all(not mask.scores.any() for mask in masks(method).values())
     generator = torch.Generator().manual_seed(0)
     mask = drive(method, toy, lambda step: toy(torch.randn(4, 10, generator=generator)).square().sum(), rate=0.1)
     weights, _ = split_snapshot(method.snapshot())
@@ -80,7 +72,7 @@ def test_what_was_drawn_learns_too(kind: Any, tiny_backbone: str, tmp_path: Path
 @pytest.mark.parametrize("name", ["Bert", "Roberta"])
 def test_a_pretrained_head_does_not(kind: Any, name: str) -> None:
     model = getattr(hf, f"{name}ForMaskedLM")(getattr(hf, f"{name}Config")(**TINY))
-    restrict_to(model, [3, 5])
+    _restrict_to(model, [3, 5])
     method = prepared(model, kind(0.9))
     assert trainable(model) == {name for name, _ in model.named_parameters() if name.endswith(".scores")}
     assert len(masks(method)) == 6
@@ -130,13 +122,6 @@ def test_between_evaluations_the_threshold_follows(kind: Any, toy: nn.Module) ->
     assert kept(method) == {"first.weight": 56, "second.weight": 11}  # 0.5 * 7/8 = 0.4375: 43.75 and 8.75 go
 
 
-@both
-@pytest.mark.parametrize("ramp", [0.3, 0.6, 1.0])
-def test_only_the_target_may_be_selected(kind: Any, ramp: float, toy: nn.Module) -> None:
-    method = prepared(toy, kind(0.9, ramp=ramp))
-    assert [step for step in range(1, TOTAL + 1) if method.may_select(step)] == list(range(round(ramp * 100), 101))
-
-
 # --- ties ----------------------------------------------------------------------------------------------------------
 
 
@@ -169,10 +154,10 @@ def test_a_tie_that_was_broken_is_no_lesson(kind: Any, toy: nn.Module) -> None:
 
 
 def test_kinds() -> None:
-    layers = {matrix_kind(f"bert.encoder.layer.{n}.attention.self.query.weight") for n in (0, 7, 11)}
+    layers = {_matrix_kind(f"bert.encoder.layer.{n}.attention.self.query.weight") for n in (0, 7, 11)}
     assert layers == {"bert.encoder.layer.*.attention.self.query.weight"}
     for one, other in (("output", "attention.output"), ("DenseReluDense.wi_0", "DenseReluDense.wi_1")):
-        assert matrix_kind(f"encoder.layer.1.{one}.weight") != matrix_kind(f"encoder.layer.1.{other}.weight")
+        assert _matrix_kind(f"encoder.layer.1.{one}.weight") != _matrix_kind(f"encoder.layer.1.{other}.weight")
 
 
 def in_stack(method: Method) -> dict[str, int]:
@@ -212,7 +197,7 @@ def test_the_published_miss() -> None:
     }
     totals = dict.fromkeys(scores, 1000)
     # clipped shares 1 and 0.046 are 0.523 on average, where 0.8 was asked
-    counts = shared_counts(scores, dict.fromkeys(scores, 800), totals, 1.0)
+    counts = _shared_counts(scores, dict.fromkeys(scores, 800), totals, 1.0)
     assert counts == {"layers.0.query.weight": 1000, "layers.1.query.weight": 600}
 
 

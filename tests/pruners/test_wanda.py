@@ -21,7 +21,7 @@ from srnet.experiment.nodes.models import Pretrained
 from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.magnitude import OneShot
-from srnet.pruners.wanda import Wanda, input_norms
+from srnet.pruners.wanda import Wanda, _input_norms
 
 
 class OneLayer(nn.Module):
@@ -45,7 +45,7 @@ WEIGHT = torch.tensor([[0.1, -1.0, 0.3], [-2.0, 5.0, 4.0]])
 
 def test_norms_leave_padding_out() -> None:
     model = OneLayer(WEIGHT)
-    norms = input_norms(model, {"layer": model.layer}, [BATCH, {**BATCH, "x": torch.zeros(1, 3, 3)}])
+    norms = _input_norms(model, {"layer": model.layer}, [BATCH, {**BATCH, "x": torch.zeros(1, 3, 3)}])
     assert norms["layer.weight"].tolist() == pytest.approx([5.0, 2**0.5, 2.0])
 
 

@@ -19,7 +19,7 @@ from srnet.pruners.mask_training import MaskTraining
 from srnet.recipes.figures import AUTO_START, FIGURES, FIXED, GRADUAL, START
 from srnet.recipes.order import as_published
 from srnet.recipes.paradigms import Profile
-from srnet.recipes.profiles import _Published, paper_profile
+from srnet.recipes.profiles import _paper_profile, _Published
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.hardware import connect
@@ -55,7 +55,7 @@ each_task = pytest.mark.parametrize(("task", "said"), PAPER.items(), ids=lambda 
 
 def points(task: Any, figure: str, label: str | None = None, profile: Profile | None = None) -> list[Any]:
     """The models of a figure, or of one line of it."""
-    recipe = FIGURES[figure].recipe(profile or paper_profile(task))
+    recipe = FIGURES[figure].recipe(profile or _paper_profile(task))
     return [point.node for point in recipe.points if label in (None, point.label)]
 
 
@@ -65,7 +65,7 @@ def steps(task: Sized, epochs: int) -> int:
 
 @each_task
 def test_fine_tuning_is_as_published(task: Sized, said: Said) -> None:
-    settings = paper_profile(task).finetuning
+    settings = _paper_profile(task).finetuning
     assert settings.learning_rate == said.learning_rate
     assert (settings.epochs, settings.steps) == (3, None)
     assert settings.eval_every == said.eval_every
@@ -82,7 +82,7 @@ def test_debiased_fine_tuning_is_as_published(task: Sized, said: Said) -> None:
         ("reweight", 3),
         ("confreg", said.debiased_epochs),
     ):
-        node = paper_profile(task).full(0, objective)
+        node = _paper_profile(task).full(0, objective)
         assert (node.training.epochs, node.training.learning_rate) == (epochs, said.learning_rate), objective
         assert round(node.training.warmup * node.training.total_steps(task.size)) == said.warmup_steps
         assert node.training.eval_every == said.eval_every
@@ -106,7 +106,7 @@ def test_mask_training_and_imp_are_as_published(task: Sized, said: Said) -> None
 
 @each_task
 def test_batches_lengths_decay_and_clipping(task: Sized, said: Said, tmp_path: Path) -> None:
-    profile = paper_profile(task)
+    profile = _paper_profile(task)
     every = [
         profile.finetuning,
         profile.pruning,
@@ -133,7 +133,7 @@ def test_the_metric_is_a_property_of_the_task() -> None:
         assert "metric" not in {field.name for field in fields(cls)}
     assert "metric" in {field.name for field in fields(FilesTask)}
     for task, metric in ((MNLI, "accuracy"), (QQP, "f1"), (FEVER, "accuracy")):
-        assert load_task(paper_profile(task).task).metric == metric
+        assert load_task(_paper_profile(task).task).metric == metric
     shaped_alike = {
         name: SyntheticTask(name, train_size=5, dev_size=5, ood_size=5) for name in ("inference", "paraphrase")
     }
@@ -197,7 +197,7 @@ def test_with_ood_data_searches_are_as_published(task: Sized, said: Said) -> Non
 
 
 def test_the_lengths_of_ood_training_are_for_the_sparsities_that_are_shown() -> None:
-    recipe = FIGURES["fig6"].recipe(paper_profile(QQP), (0.5, 0.7))
+    recipe = FIGURES["fig6"].recipe(_paper_profile(QQP), (0.5, 0.7))
     found = {p.place.sparsity: p.node.training.epochs for p in recipe.points if isinstance(p.node, Prune)}
     assert set(found) == {0.5, 0.7}
 
@@ -219,12 +219,12 @@ def test_searches_start_where_the_paper_starts_them(task: Sized, said: Said) -> 
 @each_task
 def test_the_figures_show_the_published_sparsities(task: Sized, said: Said) -> None:
     for figure in ("fig2", "fig3", "fig4", "fig5", "fig6", "figA1"):
-        recipe = FIGURES[figure].recipe(paper_profile(task))
+        recipe = FIGURES[figure].recipe(_paper_profile(task))
         assert {point.place.sparsity for point in recipe.points} == {0.0, 0.2, 0.5, 0.7, 0.9}
 
 
 def test_the_backbones_are_the_papers() -> None:
-    profile = paper_profile(MNLI)
+    profile = _paper_profile(MNLI)
     assert profile.backbone == "bert-base-uncased"
     assert profile.other_backbones == ("roberta-base", "bert-large-uncased")
     assert {node.pretrained.backbone for node in points(MNLI, "fig2")} == {"bert-base-uncased"}
@@ -232,14 +232,14 @@ def test_the_backbones_are_the_papers() -> None:
 
 
 def test_a_sample_of_the_data_is_not_all_warm_up() -> None:
-    profile = paper_profile(Sized("mnli", 320))
+    profile = _paper_profile(Sized("mnli", 320))
     assert profile.finetuning.warmup == 0.5
     assert profile.starts == (0.0, 1.0, "auto"), "and has no step 5,000"
 
 
 def test_another_task_is_not_the_papers() -> None:
     with refused("'snli'", "fever, mnli, qqp"):
-        paper_profile(Sized("snli", 10))
+        _paper_profile(Sized("snli", 10))
 
 
 @each_task
@@ -255,7 +255,7 @@ def test_the_control_trains_as_long_as_the_longest_published_path(task: Sized, s
 
 
 def test_scale_reaches_every_setting_of_the_paper() -> None:
-    profile = paper_profile(QQP)
+    profile = _paper_profile(QQP)
     half = profile.each_training(scale=0.5)
     for name in ("finetuning", "pruning", "stopping", "with_ood"):
         ours, theirs = getattr(half, name), getattr(profile, name)
@@ -265,7 +265,7 @@ def test_scale_reaches_every_setting_of_the_paper() -> None:
 
 
 def test_as_published_at_the_scale_of_the_paper() -> None:
-    profile = paper_profile(FEVER)
+    profile = _paper_profile(FEVER)
     (node,) = points(FEVER, "tab5", "gradual, from 50 %", as_published(profile))
     assert (node.pruner.cut, node.pruner.refresh_every, node.pruner.ramp) == ("kth", 500, 1.0)
     half = as_published(profile.each_training(scale=0.5))

@@ -256,7 +256,7 @@ NAN = float("nan")
         *(({"lengths": lengths}, "lengths") for lengths in ((0.0,), (-1.0,), (NAN,), (float("inf"),), ())),
         ({"lengths_at": {0.5: -2.0}}, "lengths"),
         ({"sparsities": ()}, "sparsities"),
-        ({"sparsities": (1.0,)}, "sparsity"),
+        ({"sparsities": (1.0,)}, "sparsities"),
         ({"options": {"phy": 1}}, "phy"),
         ({"options": {"sparsity": 0.3}}, "sparsity"),
         ({"data": "ood"}, "'ood'"),

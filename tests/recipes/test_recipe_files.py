@@ -22,7 +22,7 @@ from srnet.recipes.files import load_recipe
 from srnet.recipes.paradigms import Search, full, in_isolation, of_fine_tuned, of_raw
 from srnet.recipes.profiles import FINETUNING, PRUNING, pruning_for
 from srnet.recipes.recipe import Recipe
-from srnet.recipes.tasks import load_task_file
+from srnet.recipes.tasks import _load_task_file
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.settings import TrainingSettings
@@ -85,7 +85,7 @@ def test_the_shortest_recipe_has_the_settings_of_the_embedded_backbone(tmp_path:
 
 def test_a_task_alone(tmp_path: Path) -> None:
     path = write(tmp_path, "{name: inference, train_size: 100, noise: 0.2}")
-    assert load_task_file(path) == SyntheticTask("inference", noise=0.2, train_size=100)
+    assert _load_task_file(path) == SyntheticTask("inference", noise=0.2, train_size=100)
 
 
 # --- lines ---------------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def test_the_task_of_a_recipe_may_be_a_file_of_its_own(tmp_path: Path) -> None:
     file = tmp_path / "tasks" / "own.yml"
     file.write_text("{name: own, labels: ['yes', 'no'], train: a.csv, dev: ../b.csv}")
     recipe = load_recipe(write(tmp_path, "task: tasks/own.yml\nlines: [{label: full}]\n"))
-    assert recipe.task == load_task_file(file)
+    assert recipe.task == _load_task_file(file)
     assert isinstance(recipe.task, FilesTask)
     assert (recipe.task.train, recipe.task.dev) == (str(tmp_path / "tasks" / "a.csv"), str(tmp_path / "b.csv"))
 
@@ -287,7 +287,7 @@ def test_a_file_that_holds_no_task(held: str | None, named: str, tmp_path: Path)
 
 def described(folder: Path, ood: Any) -> Any:
     (folder / "d.yaml").write_text(json.dumps({"dataset": "snli", "data": "data", "ood": ood}))
-    return load_task_file(folder / "d.yaml")
+    return _load_task_file(folder / "d.yaml")
 
 
 def test_a_file_of_a_published_dataset_may_be_described(tmp_path: Path) -> None:
@@ -301,5 +301,5 @@ def test_a_file_of_a_published_dataset_may_be_described(tmp_path: Path) -> None:
 
 
 def test_a_file_of_ones_own_may_be_described(tmp_path: Path) -> None:
-    spec = load_task_file(write_task(tmp_path, ood={"hard": {"path": "ood.csv", "group": "label"}}))
+    spec = _load_task_file(write_task(tmp_path, ood={"hard": {"path": "ood.csv", "group": "label"}}))
     assert spec.load().ood["hard"].groups == ("no", "yes")  # type: ignore[union-attr]

@@ -29,7 +29,7 @@ from srnet.experiment.store import Store
 from srnet.recipes import figures as f
 from srnet.recipes.order import Order
 from srnet.recipes.paradigms import Point
-from srnet.recipes.profiles import paper_profile
+from srnet.recipes.profiles import _paper_profile
 from srnet.recipes.recipe import Recipe
 from srnet.report.claims import CLAIMS, Claim, Finding, answer_claim, answer_claims
 from srnet.report.evidence import RecipeEvidence
@@ -393,7 +393,7 @@ def test_the_appendix_is_evidence_for_the_other_tasks(monkeypatch: pytest.Monkey
 
 def test_the_start_half_way_can_be_judged_with_the_published_settings(own_store: Store) -> None:
     """There no search begins at exactly 50 %: the paper looks at step 20,000 of 36,816."""
-    recipe = f.FIGURES["fig7"].recipe(replace(paper_profile(Sized("mnli", 392_702)), seeds=(0, 1, 2)))
+    recipe = f.FIGURES["fig7"].recipe(replace(_paper_profile(Sized("mnli", 392_702)), seeds=(0, 1, 2)))
     write([recipe], own_store, {})
     found = answered([recipe], own_store)
     assert [(found[name].answer, found[name].note) for name in ("early-stopping", "late-start")] == [(HOLDS, "")] * 2

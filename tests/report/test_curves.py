@@ -14,7 +14,7 @@ from altered import altered, with_points
 from srnet.core.files import read_json
 from srnet.experiment.store import Store
 from srnet.recipes.paradigms import Point, Profile, Search, full, of_fine_tuned, of_raw
-from srnet.report.pictures import curves, draw_curves, searches, side_by_side, styles, sub_cases
+from srnet.report.pictures import _side_by_side, _styles, curves, draw_curves, searches, sub_cases
 from srnet.report.results import Results
 from srnet.tasks.synthetic import SyntheticTask
 
@@ -47,13 +47,13 @@ def test_one_point_on_a_line_is_enough(results: Results) -> None:
 
 def test_points_at_the_same_place_stand_side_by_side(results: Results) -> None:
     """As in tab5: one point a line, all of them at one sparsity."""
-    assert side_by_side(results.summaries) == []
+    assert _side_by_side(results.summaries) == []
     one = results.summaries[-1]
     points = [replace(one.point, label=label) for label in ("first", "second")]
     summaries = [altered(one, label=point.label, point=point) for point in points]
-    assert side_by_side(summaries) == summaries
-    assert side_by_side(summaries[:1]) == [], "a single one is where it is"
-    assert side_by_side([summaries[0], altered(summaries[1], x=70.0)]) == []
+    assert _side_by_side(summaries) == summaries
+    assert _side_by_side(summaries[:1]) == [], "a single one is where it is"
+    assert _side_by_side([summaries[0], altered(summaries[1], x=70.0)]) == []
     table = altered(with_points(results, points), summaries=summaries)
     assert draw_curves(table)["pdf"].startswith(b"%PDF")
     picture = curves(table)[0]
@@ -150,7 +150,7 @@ def line(label: str, pruner: str, objective: str = "ce", **more: bool) -> list[P
 
 def test_a_distilled_line_looks_like_its_twin_but_dashed() -> None:
     plain, taught = line("SMP-S", "smp-s"), line("SMP-S + distillation", "smp-s", distil=True)
-    found = styles([*full(PROFILE, "full"), *plain, *line("SMP-L", "smp-l"), *taught])
+    found = _styles([*full(PROFILE, "full"), *plain, *line("SMP-L", "smp-l"), *taught])
     assert found["SMP-S"].colour == found["SMP-S + distillation"].colour != found["SMP-L"].colour
     assert [found[label].dash == "dash" for label in ("SMP-S", "SMP-L", "SMP-S + distillation")] == [False, False, True]
 
@@ -158,4 +158,4 @@ def test_a_distilled_line_looks_like_its_twin_but_dashed() -> None:
 def test_more_lines_than_colours_are_still_told_apart() -> None:
     pairs = product(("smp-l", "smp-s", "movement"), ("ce", "poe", "reweight", "confreg"))
     points = [point for pair in pairs for point in line(" ".join(pair), *pair)]
-    assert len(set(styles(points).values())) == len(points) == 12
+    assert len(set(_styles(points).values())) == len(points) == 12

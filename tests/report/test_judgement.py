@@ -28,7 +28,7 @@ from srnet.report import results as notes
 from srnet.report.claims import answer_claims
 from srnet.report.evidence import RecipeEvidence
 from srnet.report.masks import MaskPictures
-from srnet.report.page import Page, Section, render_markdown, render_page
+from srnet.report.page import Page, Section, _render_markdown, render_page
 from srnet.report.results import Results
 from srnet.tasks.base import Metric, Task
 from srnet.tasks.splits import Coarse, Split, SplitKind
@@ -271,7 +271,7 @@ def test_a_doubtful_gain_gets_no_verdict_and_two_warnings(own_store: Store, caps
     assert second.startswith("masks, 50 %: accuracy and F1 disagree")
     page = Page("A title", "srnet", [Section(doubtful, MaskPictures([], [], b"", ""), "srnet")])
     _print_results([doubtful], tmp_path)
-    for text in (" ".join(capsys.readouterr().out.split()), render_markdown(page)):
+    for text in (" ".join(capsys.readouterr().out.split()), _render_markdown(page)):
         for expected in ("No verdict: one seed", f"Warning: {first}.", f"Warning: {second}."):
             assert expected in text
     html = render_page(page)

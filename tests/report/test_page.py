@@ -20,7 +20,7 @@ from plotly.offline import get_plotlyjs
 
 from srnet.evaluation.verdict import FAILS, HOLDS, OPEN, Condition
 from srnet.report.claims import CLAIMS, Finding
-from srnet.report.page import Page, Section, render_markdown, render_page, write_report
+from srnet.report.page import Page, Section, _render_markdown, render_page, write_report
 from srnet.report.pictures import curves, draw_curves
 from srnet.report.results import Results
 from srnet.report.tables import findings_table, results_table, verdict_line
@@ -314,7 +314,7 @@ def test_markdown_shows_a_name_as_it_is(ran: Any) -> None:
         "[click](javascript:alert(1))": r"[click\](javascript:alert(1))",
         "*bold* _x_ a_b `c` |": r"\*bold\* \_x\_ a_b \`c\` \|",
     }.items():
-        text = render_markdown(renamed(ran, label))
+        text = _render_markdown(renamed(ran, label))
         assert f"| {shown}, 50 % |" in text
         assert f"Warning: {shown}." in text
         assert f"## small: {shown}, inference\n" in text
@@ -346,7 +346,7 @@ def test_plotly_shows_a_name_as_it_is(label: str, ran: Any) -> None:
 
 
 def test_the_same_as_markdown(page: Page) -> None:
-    text = render_markdown(page)
+    text = _render_markdown(page)
     assert text.startswith("# A title\n\nMade by `srnet reproduce fig2 --seeds 2`")
     for finding in FINDINGS:
         assert f"{finding.claim.statement} ({finding.claim.source}) | **{finding.answer}**" in text

@@ -21,7 +21,7 @@ from srnet.experiment.nodes.models import Evaluate
 from srnet.experiment.store import Store
 from srnet.models.subnetwork import Subnetwork
 from srnet.recipes.paradigms import Profile, Search, full, in_isolation, of_fine_tuned, of_raw
-from srnet.report.evidence import RecipeEvidence, place_name
+from srnet.report.evidence import RecipeEvidence, _place_name
 from srnet.report.page import Page, render_page, write_report
 from srnet.report.results import Results, csv_text
 from srnet.report.tables import results_table, verdict_line
@@ -159,7 +159,7 @@ def test_a_place_has_a_name(axis: Any, more: dict[str, Any], names: list[str]) -
     search = Search("mask", "ce", (0.5,), **more)
     recipe = recipe_of(profile, partial(of_fine_tuned, label="masks", search=search, **starts), axis=axis)
     for point, name in zip(recipe.points, names, strict=True):
-        assert place_name(recipe, point, 4 * point.place.length) in (name, f"masks, 50 %, {name}")
+        assert _place_name(recipe, point, 4 * point.place.length) in (name, f"masks, 50 %, {name}")
 
 
 # --- the verdict ---------------------------------------------------------------------------------------------------

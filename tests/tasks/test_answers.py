@@ -20,7 +20,7 @@ from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Evaluate, Pretrained
 from srnet.experiment.nodes.objectives import CE, Distilled
 from srnet.experiment.nodes.training import FineTune
-from srnet.recipes.tasks import load_task_file
+from srnet.recipes.tasks import _load_task_file
 from srnet.tasks.answers.base import ANSWERS, METRICS, AnswerKind, Measure, register
 from srnet.tasks.answers.numbers import NUMBERS
 from srnet.tasks.check import check_data
@@ -78,7 +78,7 @@ def described(tmp_path: Path) -> Path:
 
 
 def test_data(described: Path) -> None:
-    spec = load_task_file(described)
+    spec = _load_task_file(described)
     task = spec.load()
     assert (task.labels, task.answer_kind.name) == (("log_rate",), "count")
     assert check_data(spec).splits[0].labels == {}  # type: ignore[arg-type]
@@ -93,7 +93,7 @@ def test_data(described: Path) -> None:
 
 
 def test_a_model_is_taught_and_scored(described: Path, tiny_backbone: str, engine: Engine) -> None:
-    raw = Pretrained(tiny_backbone, load_task_file(described))
+    raw = Pretrained(tiny_backbone, _load_task_file(described))
     assert raw.max_length == 32
     teacher = FineTune(raw, CE(), TRAINING)
     student = FineTune(raw, Distilled(CE(), teacher), TRAINING)

@@ -11,7 +11,7 @@ from commands import Shell
 from refusals import refused
 from small_files import DEV, LEAKING, TRAIN, many, spec, tsv
 
-from srnet.recipes.tasks import load_task_file
+from srnet.recipes.tasks import _load_task_file
 from srnet.tasks.check import SplitCheck, check_data
 from srnet.tasks.synthetic import SyntheticTask
 
@@ -241,7 +241,7 @@ def test_groups_single_texts_and_labels_by_option(data: Run) -> None:
         "--text-b", "", "--label", "stars", "--labels", "5, 1", "--group", "town, shop",
     )  # fmt: skip
     assert (code, err) == (0, "")
-    loaded = load_task_file(Path("here/mine.yaml")).load()
+    loaded = _load_task_file(Path("here/mine.yaml")).load()
     assert loaded.labels == ("5", "1")
     assert loaded.train.text_b == ("", "")
     assert loaded.train.groups == ("x > a", "y > b")

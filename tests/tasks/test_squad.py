@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from refusals import refused
 
-from srnet.tasks.answers.spans import SpanSplit, normalised
+from srnet.tasks.answers.spans import SpanSplit, _normalised
 from srnet.tasks.check import check_data
 from srnet.tasks.squad import SquadTask, squad_task
 
@@ -47,13 +47,13 @@ Answer = tuple[str, int]
 )
 def test_normalisation(text: str, expected: str) -> None:
     """Only ASCII punctuation goes; a dash of another kind stays, and sets a word apart."""
-    assert normalised(text) == expected
+    assert _normalised(text) == expected
 
 
 @given(st.text())
 def test_a_text_matches_itself(text: str) -> None:
     scores = one_question(text, (text,)).answers(np.array([[0, len(text)]]))
-    assert scores.tolist() == [[1.0, float(normalised(text) != "")]]
+    assert scores.tolist() == [[1.0, float(_normalised(text) != "")]]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
 
-from srnet.models.pretraining import document, make_tokenizer, related_or_not, retold_or_not
+from srnet.models.pretraining import _make_tokenizer, _related_or_not, _retold_or_not, document
 from srnet.tasks.base import Task
 from srnet.tasks.splits import LEVELS, Split
 from srnet.tasks.synthetic import SyntheticTask
@@ -313,8 +313,8 @@ def test_every_word_is_in_the_vocabulary(name: str) -> None:
 def test_the_vocabulary_covers_pretraining_and_tokenizes_word_by_word() -> None:
     assert len(set(vocabulary())) == len(vocabulary())
     rng = Random(0)
-    texts = [t for _ in range(300) for t in (*document(rng), *related_or_not(rng)[:2], *retold_or_not(rng)[:2])]
-    tokenizer = make_tokenizer()
+    texts = [t for _ in range(300) for t in (*document(rng), *_related_or_not(rng)[:2], *_retold_or_not(rng)[:2])]
+    tokenizer = _make_tokenizer()
     for text in texts:
         assert tokenizer.tokenize(text) == text.split()
         assert tokenizer.unk_token_id not in tokenizer(text)["input_ids"]
@@ -323,7 +323,7 @@ def test_the_vocabulary_covers_pretraining_and_tokenizes_word_by_word() -> None:
 def test_pretraining_pairs_are_what_they_are_called() -> None:
     rng, counts = Random(1), Counter[tuple[bool, int]]()
     for _ in range(2000):
-        first, second, same, shared = retold_or_not(rng)
+        first, second, same, shared = _retold_or_not(rng)
         assert (read(first) == read(second)) == same, (first, second)
         assert cue("inference", first, second) == {0: (2, 0), 1: (1, 0), 2: (1, 1), 3: (2, 1)}[shared]
         counts[same, shared] += 1

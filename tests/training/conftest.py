@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from srnet.models.backbones import load_backbone
-from srnet.objectives.base import get_objective
+from srnet.objectives.base import OBJECTIVES
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.data import encode
 from srnet.training.method import Method
@@ -32,7 +32,7 @@ def make_run(tiny_backbone: str, tiny_task: SyntheticTask, tiny_training: Traini
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.1  # whatever the backbone says: random numbers must be in play
         defaults: dict[str, Any] = {
-            "loss": get_objective("ce").loss,
+            "loss": OBJECTIVES["ce"].loss,
             "settings": tiny_training,
             "train": encode(task.train, base.tokenizer, 64),
             "dev": encode(task.dev, base.tokenizer, 64),

@@ -11,7 +11,7 @@ from torch import nn
 from srnet.core.files import recover_folder
 from srnet.masks.modules import FixedMask
 from srnet.masks.parametrization import attach
-from srnet.training.checkpoint import Checkpoint, has_checkpoint, trained_tensors, write_checkpoint
+from srnet.training.checkpoint import Checkpoint, trained_tensors
 
 
 def model_and_optimizer(seed: int) -> tuple[nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
@@ -37,7 +37,7 @@ def test_roundtrip_continues_bit_for_bit(tmp_path: Path) -> None:
         step(model, optimizer, scheduler)
     best = {"w": torch.rand(2, 2), "mask:w": torch.tensor([True, False])}
     notes = {"best_step": 2, "best_score": -float("inf"), "best": True}
-    write_checkpoint(tmp_path / "c", model, optimizer, scheduler, "{}", best, notes)
+    Checkpoint.write(tmp_path / "c", model, optimizer, scheduler, "{}", best, notes)
     step(model, optimizer, scheduler)
 
     other, other_optimizer, other_scheduler = model_and_optimizer(1)
@@ -65,25 +65,25 @@ def test_only_what_trains_is_kept() -> None:
 
 
 def test_no_pickle(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path / "c", *model_and_optimizer(0), "{}", {}, {})
+    Checkpoint.write(tmp_path / "c", *model_and_optimizer(0), "{}", {}, {})
     assert {path.name for path in (tmp_path / "c").iterdir()} == {
         "tensors.safetensors",
         "state.json",
         "trainer_state.json",
     }
-    assert has_checkpoint(tmp_path / "c")
-    assert not has_checkpoint(tmp_path / "nowhere")
+    assert Checkpoint.exists(tmp_path / "c")
+    assert not Checkpoint.exists(tmp_path / "nowhere")
 
 
 def test_a_failed_write_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_checkpoint(tmp_path / "c", *model_and_optimizer(0), "{}", {}, {"which": "old"})
+    Checkpoint.write(tmp_path / "c", *model_and_optimizer(0), "{}", {}, {"which": "old"})
 
     def fail(*args: object) -> None:
         raise RuntimeError("killed")
 
     monkeypatch.setattr("srnet.training.checkpoint.write_json", fail)
     with pytest.raises(RuntimeError):
-        write_checkpoint(tmp_path / "c", *model_and_optimizer(1), "{}", {}, {"which": "new"})
+        Checkpoint.write(tmp_path / "c", *model_and_optimizer(1), "{}", {}, {"which": "new"})
     assert Checkpoint(tmp_path / "c").notes == {"which": "old"}
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 

@@ -360,9 +360,3 @@ def test_the_shares_are_the_batch() -> None:
     assert [Ranks(rank, 4).share(32) for rank in range(4)] == [8] * 4
     assert ALONE.share(7) == 7
     assert (Ranks(0, 2).is_main, Ranks(1, 2).is_main) == (True, False)
-
-
-def test_one_process_stays_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")  # as batch systems do, without saying which of the two this is
-    monkeypatch.delenv("RANK", raising=False)
-    assert connect() == ALONE

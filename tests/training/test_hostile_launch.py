@@ -20,6 +20,9 @@ def test_a_world_size_that_is_no_number_is_a_process_alone(value: str, monkeypat
     assert world_size() <= 1
     assert not is_secondary_rank()
     assert connect() == ALONE
+    monkeypatch.setenv("WORLD_SIZE", "2")  # as batch systems do, without saying which of the two this is
+    monkeypatch.delenv("RANK")
+    assert connect() == ALONE
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import torch
 from refusals import refused
 from small_models import WORDS, tiny
 
-from srnet.experiment.compute import read_logits
-from srnet.experiment.store import Store
+from srnet.experiment.store import Store, read_logits
 from srnet.training.data import Encoded
 from srnet.training.predict import in_order, predict
 

@@ -13,7 +13,7 @@ from methods import TRAINING
 
 from srnet.training.method import Method, Snapshot
 from srnet.training.settings import TrainingSettings
-from srnet.training.trainer import SubnetworkTrainer, train
+from srnet.training.trainer import _SubnetworkTrainer, train
 
 SETTINGS = TrainingSettings(learning_rate=1e-3, steps=10, eval_every=5, batch_size=8, score_rate=0.1)
 
@@ -24,13 +24,13 @@ class Rates:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.optimizer: Any = None
         self.seen: list[tuple[int, list[float]]] = []
-        real = SubnetworkTrainer.create_optimizer
+        real = _SubnetworkTrainer.create_optimizer
 
-        def create(trainer: SubnetworkTrainer, model: Any = None) -> Any:
+        def create(trainer: _SubnetworkTrainer, model: Any = None) -> Any:
             self.optimizer = real(trainer, model)
             return self.optimizer
 
-        monkeypatch.setattr(SubnetworkTrainer, "create_optimizer", create)
+        monkeypatch.setattr(_SubnetworkTrainer, "create_optimizer", create)
 
     def watch(self, step: int, total: int, figures: dict[str, float]) -> None:
         self.seen.append((step, [group["lr"] for group in self.optimizer.param_groups if group["params"]]))

@@ -17,7 +17,7 @@ from refusals import refused
 
 from srnet.tasks.answers.spans import SpanSplit
 from srnet.training import spans as module
-from srnet.training.spans import NO_LOGIT, Windows, encode_windows
+from srnet.training.spans import NO_LOGIT, _encode_windows, _Windows
 
 TEXT = "river Österreich the mountain (1815) café 東京 flows north-east, into über emoji 😀 bank's"
 WORDS = TEXT.split()
@@ -62,11 +62,11 @@ def long_questions(count: int = 12, words: int = 60) -> SpanSplit:
     return questions(*rows)
 
 
-def tokens_of(windows: Windows, row: int) -> slice:
+def tokens_of(windows: _Windows, row: int) -> slice:
     return slice(windows.starts[row], windows.starts[row] + windows.lengths[row])
 
 
-def gold_logits(windows: Windows) -> np.ndarray:
+def gold_logits(windows: _Windows) -> np.ndarray:
     """What a perfect model gives: the answer where it is, [CLS] elsewhere."""
     logits = np.zeros((len(windows.offsets), 2), dtype=np.float32)
     for column in (0, 1):
@@ -80,7 +80,7 @@ def gold_logits(windows: Windows) -> np.ndarray:
 @every
 def test_labels_stand_for_the_answer(kind: str) -> None:
     split = long_questions()
-    windows = encode_windows(split, tokenizer(kind), max_length=64, stride=16)
+    windows = _encode_windows(split, tokenizer(kind), max_length=64, stride=16)
     held = np.flatnonzero(windows.labels[:, 1])
     assert set(windows.example[held]) == set(range(len(split))), "each answer lies whole in some window"
     for row in held:
@@ -104,19 +104,19 @@ def test_a_perfect_model_is_right_whatever_the_text(data: st.DataObject, kind: s
     context = space.join(filter(None, [before + answer, space.join(words[last + 1 :])]))
     split = questions(("where?", context, answer))
     split = replace(split, labels=np.array([[len(before), len(before) + len(answer)]]))
-    windows = encode_windows(split, tokenizer(kind), max_length=90, stride=30)
+    windows = _encode_windows(split, tokenizer(kind), max_length=90, stride=30)
     if windows.labels.any():
         assert split.answers(windows.outputs(gold_logits(windows)))[0, 0] == 1.0
     else:
-        whole = encode_windows(split, tokenizer(kind), max_length=2000, stride=0)
+        whole = _encode_windows(split, tokenizer(kind), max_length=2000, stride=0)
         assert np.diff(whole.labels)[0, 0] + 1 > 30, "only an answer longer than the stride may lie in no window"
 
 
 @every
 def test_neighbours_share_the_stride_and_all_of_the_context_is_seen(kind: str) -> None:
     split = long_questions(count=3)
-    whole = encode_windows(split, tokenizer(kind), max_length=2000, stride=0)
-    windows = encode_windows(split, tokenizer(kind), max_length=64, stride=16)
+    whole = _encode_windows(split, tokenizer(kind), max_length=2000, stride=0)
+    windows = _encode_windows(split, tokenizer(kind), max_length=64, stride=16)
     assert len(whole) == 3 < len(windows)
     assert windows.lengths.max() <= 64
     boundary = int(kind == "gpt2")  # the line break before the context is no part of it, but is counted
@@ -128,7 +128,7 @@ def test_neighbours_share_the_stride_and_all_of_the_context_is_seen(kind: str) -
         assert ids[0] + [token for each in ids[1:] for token in each[16:]] == context_ids(whole, example, boundary)
 
 
-def context_ids(windows: Windows, row: int, boundary: int = 0) -> list[int]:
+def context_ids(windows: _Windows, row: int, boundary: int = 0) -> list[int]:
     """The tokens of the context, also those that hold nothing but a space."""
     part = tokens_of(windows, row)
     places = np.flatnonzero(windows.answerable[part])
@@ -139,10 +139,10 @@ def test_an_answer_between_two_windows() -> None:
     """[CLS] where [SEP] six words [SEP]: without a stride "six" ends a window, and "seven" begins the next."""
     split = questions(("where", NUMBERS, "six seven"), ("where", NUMBERS, "seven"))
     made = word_tokenizer(*NUMBERS.split(), "where")
-    apart = encode_windows(split, made, max_length=10, stride=0)
+    apart = _encode_windows(split, made, max_length=10, stride=0)
     assert apart.example.tolist() == [0, 0, 1, 1]
     assert apart.labels.tolist() == [[0, 0], [0, 0], [0, 0], [3, 3]]
-    shared = encode_windows(split, made, max_length=10, stride=2)
+    shared = _encode_windows(split, made, max_length=10, stride=2)
     assert shared.example.tolist() == [0, 0, 0, 1, 1, 1], "words 0-5, 4-9 and 8-11"
     assert shared.labels.tolist() == [[0, 0], [4, 5], [0, 0], [0, 0], [5, 5], [0, 0]]
 
@@ -156,7 +156,7 @@ def word_tokenizer(*words: str) -> Any:
 def test_spaces_before_a_word_belong_to_no_answer(trim: bool) -> None:
     split = questions(("where?", "the river  flows\n north", "flows"))
     made = tokenizer("roberta", trim_offsets=trim)
-    windows = encode_windows(split, made, max_length=64, stride=8)
+    windows = _encode_windows(split, made, max_length=64, stride=8)
     starts, ends = windows.offsets[windows.answerable].T
     context = split.text_b[0]
     assert all(not context[start].isspace() for start in starts)
@@ -167,7 +167,7 @@ def test_spaces_before_a_word_belong_to_no_answer(trim: bool) -> None:
 @every
 def test_only_the_context_may_be_answered(kind: str) -> None:
     split = questions(("the river north", "the river north", "river"))
-    windows = encode_windows(split, tokenizer(kind), max_length=64, stride=8)
+    windows = _encode_windows(split, tokenizer(kind), max_length=64, stride=8)
     held = {place for start, end in windows.offsets[windows.answerable].tolist() for place in range(start, end)}
     assert held == {place for place, character in enumerate("the river north") if character != " "}
     assert not windows.offsets[~windows.answerable].any()
@@ -177,7 +177,7 @@ def test_only_the_context_may_be_answered(kind: str) -> None:
 def test_a_tokenizer_that_works_from_the_left(side: str) -> None:
     made = hf.BertTokenizer(vocab=tokenizer("bert").get_vocab(), **{side: "left"})
     split = long_questions()
-    windows = encode_windows(split, made, max_length=64, stride=16)
+    windows = _encode_windows(split, made, max_length=64, stride=16)
     assert (np.diff(windows.example) >= 0).all()
     np.testing.assert_array_equal(split.answers(windows.outputs(gold_logits(windows))), 1.0)
     ids = windows.collate(np.arange(len(windows)))["input_ids"]
@@ -187,13 +187,13 @@ def test_a_tokenizer_that_works_from_the_left(side: str) -> None:
 def test_a_character_without_a_token_does_not_lose_the_answer() -> None:
     """BERT drops control characters, also where an answer begins or ends with one."""
     split = questions(("where", "\x7fone two\x7f", "\x7fone"), ("where", "one two\x7f", "two\x7f"))
-    windows = encode_windows(split, word_tokenizer("one", "two", "where"), max_length=32, stride=4)
+    windows = _encode_windows(split, word_tokenizer("one", "two", "where"), max_length=32, stride=4)
     assert windows.labels.tolist() == [[3, 3], [4, 4]]
 
 
 def test_a_context_without_a_token_has_the_empty_answer() -> None:
     split = questions(("where", "\x7f", "\x7f"), ("where", "one", "one"))
-    windows = encode_windows(split, word_tokenizer("one", "where"), max_length=32, stride=4)
+    windows = _encode_windows(split, word_tokenizer("one", "where"), max_length=32, stride=4)
     assert windows.labels.tolist() == [[0, 0], [3, 3]]
     assert windows.outputs(gold_logits(windows)).tolist() == [[0, 0], [0, 3]]
 
@@ -201,25 +201,25 @@ def test_a_context_without_a_token_has_the_empty_answer() -> None:
 def test_long_questions_are_cut() -> None:
     question = " ".join(["where"] * 100)
     made = word_tokenizer("one", "two", "where")
-    windows = encode_windows(questions((question, "one two", "two")), made, max_length=384, stride=128)
+    windows = _encode_windows(questions((question, "one two", "two")), made, max_length=384, stride=128)
     assert windows.lengths.tolist() == [3 + 64 + 2]
-    windows = encode_windows(questions((question, "one two", "two")), made, max_length=20, stride=4)
+    windows = _encode_windows(questions((question, "one two", "two")), made, max_length=20, stride=4)
     assert windows.lengths.tolist() == [3 + 9 + 2], "half of the rest is for the context"
     assert windows.labels.tolist() == [[12, 12]]
 
 
 def test_a_question_cut_within_a_word_still_fits() -> None:
     split = questions(("Österreich" * 40, "the river", "river"))
-    windows = encode_windows(split, tokenizer("bert"), max_length=32, stride=8)
+    windows = _encode_windows(split, tokenizer("bert"), max_length=32, stride=8)
     assert windows.lengths.max() <= 32
     assert windows.labels.any()
 
 
 def test_blocks_do_not_change_the_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     split = long_questions()
-    whole = encode_windows(split, tokenizer("bert"), 64, 16)
+    whole = _encode_windows(split, tokenizer("bert"), 64, 16)
     monkeypatch.setattr(module, "AT_ONCE", 5)
-    parts = encode_windows(split, tokenizer("bert"), 64, 16)
+    parts = _encode_windows(split, tokenizer("bert"), 64, 16)
     for name in ("labels", "lengths", "example", "offsets", "answerable"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
     np.testing.assert_array_equal(whole.columns["input_ids"], parts.columns["input_ids"])
@@ -235,7 +235,7 @@ def test_windows_that_cannot_be() -> None:
         (Slow(), 64, 16, "slow/one"),
     ):
         with refused(named):
-            encode_windows(long_questions(1), made, length, stride)
+            _encode_windows(long_questions(1), made, length, stride)
 
 
 # --- batches -------------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_windows_that_cannot_be() -> None:
 
 @every
 def test_a_batch(kind: str) -> None:
-    windows = encode_windows(long_questions(), tokenizer(kind), 64, 16)
+    windows = _encode_windows(long_questions(), tokenizer(kind), 64, 16)
     rows = np.array([len(windows) - 1, 0, 3])
     batch = windows.collate(rows)
     shape = (3, int(windows.lengths[rows].max()))
@@ -255,7 +255,7 @@ def test_a_batch(kind: str) -> None:
 
 
 def test_values_of_tokens_are_padded_and_come_back() -> None:
-    windows = encode_windows(long_questions(), tokenizer("bert"), 64, 16)
+    windows = _encode_windows(long_questions(), tokenizer("bert"), 64, 16)
     values = np.random.default_rng(0).normal(size=(len(windows.offsets), 2)).astype(np.float32)
     windows = replace(windows, token_extras={"teacher": values})
     back = np.zeros_like(values)
@@ -270,7 +270,7 @@ def test_values_of_tokens_are_padded_and_come_back() -> None:
 
 
 def test_values_for_other_tokens() -> None:
-    windows = encode_windows(long_questions(1), tokenizer("bert"), 64, 16)
+    windows = _encode_windows(long_questions(1), tokenizer("bert"), 64, 16)
     with pytest.raises(ValueError, match="teacher has 3 rows for"):
         replace(windows, token_extras={"teacher": np.zeros((3, 2))})
 
@@ -278,10 +278,10 @@ def test_values_for_other_tokens() -> None:
 # --- the best span -------------------------------------------------------------------------------------------------
 
 
-def made_windows(lengths: list[int], example: list[int], answerable: list[bool]) -> Windows:
+def made_windows(lengths: list[int], example: list[int], answerable: list[bool]) -> _Windows:
     """Windows in which the token with number n stands for the characters 10 n to 10 n + 5."""
     places = 10 * np.arange(sum(lengths))
-    return Windows(
+    return _Windows(
         columns={"input_ids": places},
         labels=np.zeros((len(lengths), 2), dtype=np.int64),
         lengths=np.array(lengths),
@@ -293,7 +293,7 @@ def made_windows(lengths: list[int], example: list[int], answerable: list[bool])
     )
 
 
-def brute_force(windows: Windows, logits: np.ndarray, longest: int) -> list[list[int]]:
+def brute_force(windows: _Windows, logits: np.ndarray, longest: int) -> list[list[int]]:
     found: dict[int, tuple[float, list[int]]] = {}
     for row, example in enumerate(windows.example.tolist()):
         found.setdefault(example, (-np.inf, [0, 0]))
@@ -307,7 +307,7 @@ def brute_force(windows: Windows, logits: np.ndarray, longest: int) -> list[list
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Windows, np.ndarray, int]:
+def cases(draw: st.DrawFn) -> tuple[_Windows, np.ndarray, int]:
     lengths = draw(st.lists(st.integers(1, 9), min_size=1, max_size=6))
     steps = draw(st.lists(st.integers(0, 1), min_size=len(lengths) - 1, max_size=len(lengths) - 1))
     total = sum(lengths)
@@ -321,7 +321,7 @@ def cases(draw: st.DrawFn) -> tuple[Windows, np.ndarray, int]:
 
 @settings(max_examples=300)
 @given(cases())
-def test_the_best_span_is_that_of_a_search_through_all(case: tuple[Windows, np.ndarray, int]) -> None:
+def test_the_best_span_is_that_of_a_search_through_all(case: tuple[_Windows, np.ndarray, int]) -> None:
     windows, logits, longest = case
     assert windows.outputs(logits, longest).tolist() == brute_force(windows, logits, longest)
 

@@ -166,15 +166,15 @@ class BiasSpec(Described):
     """What the bias model reads: overlap, claim, or unknown (a weak model). Default: the task's own."""
     vectors: str | None = None
     """overlap, claim: word vectors: .vec, .txt (.gz), .npz, or a backbone. Default: words alone."""
-    folds: int = 5
+    folds: int = option(5, expert=True)
     """overlap, claim: parts of the cross-fitting."""
-    extended: bool = False
+    extended: bool = option(False, expert=True)
     """overlap: two more features, as in the original authors' tool."""
     examples: Count = option(2000, name="--weak-examples")
     """unknown: training examples of each weak model."""
-    epochs: float = option(3.0, name="--weak-epochs")
+    epochs: float = option(3.0, name="--weak-epochs", expert=True)
     """unknown: training epochs of the weak models."""
-    learning_rate: Rate = option(5e-5, name="--weak-learning-rate")
+    learning_rate: Rate = option(5e-5, name="--weak-learning-rate", expert=True)
     """unknown: learning rate of the weak models."""
     backbone: str | None = option(None, name="--weak-backbone")
     """unknown: a smaller backbone for the weak models. Default: the one that is debiased."""

@@ -1,18 +1,22 @@
-"""What a model can leave as: one class a format, registered once. Its fields are its command-line options."""
+"""Formats that a model is written in and read from: one class and one file each, registered once.
+
+The fields of a format are its command-line options. A folder of a format has a manifest whose `kind` is the format's.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from srnet.core.errors import choose
-from srnet.core.files import require_new
 from srnet.masks.granularity import Granularity
-from srnet.models.exported import Exported, Kind
+from srnet.models.exported import Exported
 from srnet.models.formats.card import About
 from srnet.models.heads import token_ids
+from srnet.models.model import OpenModel
 from srnet.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -22,40 +26,50 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """A model that leaves, and what is known about it."""
+    """A model that is exported, and what is known about it."""
 
     subnetwork: Subnetwork
-    backbone: str | None = None
-    """Where the backbone lies, if not where the subnetwork says."""
+    loaded: LoadedBackbone | None = None
+    """Its backbone, if it is in memory already."""
     about: About = field(default_factory=About)
     task: Task | None = None
-    """Its data, if they are at hand: what is exported can be scored on them."""
+    """Its data, if they are available: what is exported can be scored on them."""
 
     @property
     def max_length(self) -> int:
-        """Where texts are cut."""
+        """Tokens at which texts are cut."""
         return self.subnetwork.max_length or 128
 
+    @cached_property
     def base(self) -> LoadedBackbone:
-        """With a tokenizer that truncates as it did in training, where that is known."""
-        base = self.subnetwork.base(self.backbone)
+        """The backbone, with a tokenizer that truncates as it did in training, where that is known."""
+        base = self.loaded or self.subnetwork.base()
         if self.subnetwork.max_length is not None:
             base.tokenizer.model_max_length = base.max_length(self.max_length)
         return base
 
-    def exported(self, kind: Kind, base: LoadedBackbone) -> Exported:
-        """The facts for the card of a folder."""
-        head = self.subnetwork.head
-        ids = tuple(token_ids(head.words, base.tokenizer)) if head.words else ()
-        length, inputs = base.max_length(self.max_length), tuple(base.tokenizer.model_input_names)
-        return Exported(kind, self.subnetwork.labels, head, ids, length, inputs, self.subnetwork.sparsity)
+    def exported(self, kind: str) -> Exported:
+        """The facts for the manifest of a folder."""
+        head, base = self.subnetwork.head, self.base
+        return Exported(
+            kind,
+            self.subnetwork.labels,
+            label_words=head.words,
+            label_word_ids=tuple(token_ids(head.words, base.tokenizer)),
+            per_token=head.per_token,
+            max_length=base.max_length(self.max_length),
+            inputs=tuple(base.tokenizer.model_input_names),
+            sparsity=self.subnetwork.sparsity,
+        )
 
 
 @dataclass(frozen=True)
 class Format(ABC):
-    """A way to write a model. Subclasses register themselves under `name`."""
+    """A way to write a model, and to read it again. Subclasses register themselves under `name`."""
 
     name: ClassVar[str]
+    kind: ClassVar[str] = ""
+    """In the manifest of its folders; none for a format that cannot be read as a model."""
     is_file: ClassVar[bool] = False
     """Whether it writes one file, not a folder."""
 
@@ -65,7 +79,12 @@ class Format(ABC):
 
     @abstractmethod
     def write(self, source: Source, out: Path) -> list[str]:
-        """Write what is new, whole or not at all, and say what one should know about it."""
+        """Write what is new, whole or not at all, and return remarks on it."""
+
+    @classmethod
+    def read(cls, folder: Path) -> OpenModel:
+        """The model of a folder of this kind."""
+        raise NotImplementedError
 
 
 FORMATS: dict[str, type[Format]] = {}
@@ -79,8 +98,3 @@ def register(format: F) -> F:
 
 def get_format(name: str) -> type[Format]:
     return FORMATS[choose("format", name, FORMATS)]
-
-
-def write(format: Format, source: Source, out: Path) -> list[str]:
-    """Refuses to overwrite anything."""
-    return format.write(source, out if format.is_file else require_new(out))

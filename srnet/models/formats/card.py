@@ -18,7 +18,7 @@ from srnet.evaluation import MIN_SEEDS
 from srnet.evaluation.significance import Interval, Spread
 from srnet.evaluation.verdict import Verdict, seeds_in_words
 from srnet.models.checkpoints import SHIPPED
-from srnet.models.exported import Exported, is_exported
+from srnet.models.exported import EXPORT, Exported
 
 if TYPE_CHECKING:
     from srnet.models.subnetwork import Subnetwork
@@ -86,11 +86,11 @@ class About:
 
 def write_card(folder: Path, subnetwork: Subnetwork, about: About, format: str, load: str) -> None:
     """`load` is Python that loads the folder."""
-    write_text(folder / README, card_text(subnetwork, about, format, load))
+    write_text(folder / README, _card_text(subnetwork, about, format, load))
 
 
-def card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> str:
-    title = f"{public_name(subnetwork.backbone)} on {about.task}" if about.task else public_name(subnetwork.backbone)
+def _card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> str:
+    title = f"{_public_name(subnetwork.backbone)} on {about.task}" if about.task else _public_name(subnetwork.backbone)
     header = yaml.safe_dump(metadata(title, subnetwork, about, format), sort_keys=False, allow_unicode=True)
     parts = [f"---\n{header}---\n", f"# {title}\n", _what(subnetwork, about, format), _scores(about)]
     parts += ["## The shortcut\n", SHORTCUTS.get(about.shortcut, "No shortcut is on record for this model."), ""]
@@ -100,20 +100,28 @@ def card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> s
 
 
 def scores_of_folder(folder: Path) -> dict[str, float]:
-    """What is known of an exported model, by data and metric: measured on its graph, or else named on its card."""
-    own = scores_of_graph(folder)
-    rounded = is_exported(folder) and Exported.read(folder).more.get("int8")
-    return own if own or rounded else scores_on_card(folder)  # a card without own scores has those from before rounding
+    """The scores of an exported model, by data and metric: measured on its graph, or else named on its card."""
+    measured = _measured(folder)
+    own = _numbers(measured.get(SCORES))
+    # a card without own scores has those from before rounding
+    return own if own or measured.get("int8") else _scores_on_card(folder)
 
 
 def scores_of_graph(folder: Path) -> dict[str, float]:
-    """What the export measured on an ONNX graph; nothing for other folders."""
-    own = Exported.read(folder).more.get(SCORES) if is_exported(folder) else None
+    """The scores that the export measured on an ONNX graph; none for other folders."""
+    return _numbers(_measured(folder).get(SCORES))
+
+
+def _measured(folder: Path) -> dict[str, Any]:
+    return Exported.read(folder).more if EXPORT.is_in(folder) else {}
+
+
+def _numbers(own: object) -> dict[str, float]:
     numbers = own.items() if isinstance(own, dict) else ()
     return {name: value for name, value in numbers if isinstance(value, int | float) and math.isfinite(value)}
 
 
-def scores_on_card(folder: Path) -> dict[str, float]:
+def _scores_on_card(folder: Path) -> dict[str, float]:
     """The scores that the card of an exported folder names, by data and metric; none if it names none."""
     try:
         _, header, _ = read_bytes(folder / README).decode().split("---\n", 2)
@@ -165,7 +173,7 @@ def _result(scored: Scored, about: About) -> dict[str, Any]:
     return {"task": {"type": "text-classification"}, "dataset": dataset, "metrics": [metric]}
 
 
-def public_name(backbone: str) -> str:
+def _public_name(backbone: str) -> str:
     """A path of this machine says nothing to others."""
     return backbone if _HUB_NAME.fullmatch(backbone) else Path(backbone).name or "a local model"
 
@@ -182,7 +190,7 @@ def _what(subnetwork: Subnetwork, about: About, format: str) -> str:
         else f"{100 * mask.sparsity:.2f} % of {mask.total:,} weights in {len(mask)} matrices, counted on the mask"
     )
     facts = {
-        "Backbone": f"{public_name(subnetwork.backbone)} (sha256 {subnetwork.backbone_sha256[:16]})",
+        "Backbone": f"{_public_name(subnetwork.backbone)} (sha256 {subnetwork.backbone_sha256[:16]})",
         "Task": about.task or "not on record",
         "Labels": ", ".join(subnetwork.labels),
         "Sparsity": sparsity,

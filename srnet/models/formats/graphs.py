@@ -1,21 +1,32 @@
-"""An ONNX graph as onnxruntime runs it. Anyone may have written it, so what it declares is checked first."""
+"""ONNX graphs as onnxruntime runs them. Anyone may have written one, so what it declares is checked first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import contextlib
+import io
+import logging
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from srnet.core.errors import UserError, running
+from srnet.core.errors import UserError, reason, running
+from srnet.core.lazy import torch
+from srnet.core.network import disable_telemetry
+from srnet.models.exported import TOKENIZER, reading_tokenizer
+from srnet.models.model import Batch, OpenModel, Runner, random_batch
+from srnet.tasks.answers.classes import CLASSES
 
 if TYPE_CHECKING:
-    import torch
-
     from srnet.training.data import Encoded
 
+GRAPH = "model.onnx"
+INSTALL = 'pip install "srnet[onnx]"'
 IDS, MASK, SEGMENTS = READ = ("input_ids", "attention_mask", "token_type_ids")
 LOGITS = "logits"
 _WHOLE: dict[str, Any] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
@@ -141,6 +152,72 @@ def _output_of(path: Path, session: Any) -> Any:
     return output
 
 
+# --- a graph as a model --------------------------------------------------------------------------------------------
+
+
+def _import_onnxruntime() -> Any:
+    """onnxruntime without its telemetry, which writes a device id and looks up a host from the import on."""
+    disable_telemetry()
+    import onnxruntime
+
+    onnxruntime.disable_telemetry_events()  # it may have been imported before
+    return onnxruntime
+
+
+def require_onnx() -> None:
+    try:
+        import onnx  # noqa: F401
+
+        _import_onnxruntime()
+    except ImportError as error:
+        raise UserError(f"ONNX needs packages that are not installed ({error.name or error})", INSTALL) from error
+
+
+def open_graph(graph: Path) -> Graph:
+    """The graph in a file, to be run with as many threads as torch has."""
+    try:
+        onnxruntime = _import_onnxruntime()
+    except ImportError as error:
+        raise UserError(f"{graph} needs onnxruntime, which is not installed", INSTALL) from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 4  # an error is an exception; at level 3 it is also printed
+    # idle threads of a session otherwise spin and take the cores from other models in this process
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # never onnxruntime's own format
+    try:
+        session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's exceptions have no common base
+        raise UserError(f"{graph} cannot be read as an ONNX model ({reason(error)})", "restore the file") from error
+    return Graph.of(graph, session)
+
+
+def quantise(path: Path) -> None:
+    """Dynamic quantisation in place: weights of 7 bits a channel, for 8 overflow on processors without VNNI."""
+    _import_onnxruntime()
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    ready = path.with_name("ready.onnx")
+    with silence():
+        quant_pre_process(str(path), str(ready), skip_symbolic_shape=True)
+        quantize_dynamic(str(ready), str(path), per_channel=True, reduce_range=True, weight_type=QuantType.QInt8)
+    ready.unlink()
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """Suppress what exporters print about traces, versions, and a preparation that was done already."""
+    level = logging.root.level
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        logging.root.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            logging.root.setLevel(level)
+
+
 def graph_logits(graph: Graph, data: Encoded) -> np.ndarray:
     """Logits in the order of the data, as `predict` gives them."""
     from srnet.training.data import token_batches
@@ -149,3 +226,59 @@ def graph_logits(graph: Graph, data: Encoded) -> np.ndarray:
     batches = token_batches(data.lengths, EVAL_TOKENS)
     pieces = [data.place(rows, graph.run(data.collate(rows), data.pad)) for rows in batches]
     return in_order(pieces, str(graph.path))
+
+
+def check_width(graph: Graph, labels: tuple[str, ...]) -> Graph:
+    """The graph, whose number of outputs must be that of the labels where it declares it."""
+    if graph.width not in (None, len(labels)):
+        raise UserError(
+            f"{graph.path.parent} names {len(labels)} labels for {graph.width} outputs",
+            "export the model again, or name them in config.json, id2label",
+        )
+    return graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphModel(OpenModel):
+    """A folder with a graph that onnxruntime runs."""
+
+    graph: Graph
+    count_words: Callable[[], int]
+    """Reads the size of the vocabulary, without transformers where that is possible."""
+
+    @property
+    def max_length(self) -> int:
+        return self.graph.max_length(self.length or CLASSES.max_length)
+
+    @cached_property
+    def run(self) -> Runner:
+        return self.graph.run
+
+    def predict(self, data: Encoded) -> np.ndarray:
+        return graph_logits(self.graph, data)
+
+    @cached_property
+    def words(self) -> int:
+        if not (size := self.count_words()):
+            raise UserError(f"the tokenizer in {self.folder} has an empty vocabulary", "export the model again")
+        return size
+
+    def random_batch(self, rows: int, length: int) -> Batch:
+        batch = random_batch(self.words, rows, length)
+        return batch | ({SEGMENTS: torch.zeros_like(batch[IDS])} if SEGMENTS in self.graph.inputs else {})
+
+    def count_parameters(self) -> int:
+        """The numbers in all tensors; single numbers are settings of operators. It takes memory, running does not."""
+        require_onnx()
+        import onnx
+
+        tensors = onnx.load(self.graph.path, load_external_data=False).graph.initializer
+        return sum(math.prod(each.dims) for each in tensors if len(each.dims))
+
+
+def read_backend(folder: Path) -> Any:
+    """The tokenizer of a folder as the tokenizers library has it, without transformers."""
+    from tokenizers import Tokenizer
+
+    with reading_tokenizer(folder):
+        return Tokenizer.from_file(str(folder / TOKENIZER))

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from srnet.core.errors import UserError
 from srnet.core.files import new_folder, require_new
 from srnet.core.lazy import torch
 from srnet.models.backbones import LoadedBackbone, load_language_model
+from srnet.models.checkpoints import read_pretrained
+from srnet.models.exported import Exported, open_export, restricted
 from srnet.models.formats.base import Format, Source, register
 from srnet.models.formats.card import write_card
 from srnet.models.heads import Head, token_ids
+from srnet.models.model import OpenModel
 
 if TYPE_CHECKING:
     from srnet.models.subnetwork import Subnetwork
@@ -28,16 +32,28 @@ class Merged(Format):
     """
 
     name = "merged"
+    kind = "checkpoint"
 
     def write(self, source: Source, out: Path) -> list[str]:
-        base = source.base()
-        write_checkpoint(source, base, whole_model(source.subnetwork, base), out, self.name)
+        write_checkpoint(source, whole_model(source.subnetwork, source.base), out, self.name)
         return []
+
+    @classmethod
+    def read(cls, folder: Path) -> OpenModel:
+        return open_export(folder, _load)
+
+
+def _load(folder: Path, exported: Exported) -> Any:
+    options: dict[str, Any] = {"use_safetensors": True, "dtype": torch.float32, "output_loading_info": True}
+    model, info = read_pretrained(exported.head.loader(), folder, **options)
+    if info["missing_keys"]:
+        raise UserError(f"{folder} has no '{min(info['missing_keys'])}'", "export the model again")
+    return restricted(model, exported)
 
 
 def save_merged(subnetwork: Subnetwork, folder: Path, backbone: str | None = None) -> None:
     """Write what `from_pretrained(folder)` reads, with the tokenizer beside it."""
-    Merged().write(Source(subnetwork, backbone), require_new(folder))
+    Merged().write(Source(subnetwork, subnetwork.base(backbone)), require_new(folder))
 
 
 def whole_model(subnetwork: Subnetwork, base: LoadedBackbone) -> Any:
@@ -46,12 +62,12 @@ def whole_model(subnetwork: Subnetwork, base: LoadedBackbone) -> Any:
     return _with_vocabulary(base, subnetwork) if subnetwork.head.words else model
 
 
-def write_checkpoint(source: Source, base: LoadedBackbone, model: Any, folder: Path, format: str) -> None:
-    """A new folder for `from_pretrained`."""
+def write_checkpoint(source: Source, model: Any, folder: Path, format: str) -> None:
+    """Write a new folder for `from_pretrained`."""
     with new_folder(folder) as staging:
         model.save_pretrained(staging)
-        base.tokenizer.save_pretrained(staging)
-        source.exported("checkpoint", base).seal(staging)
+        source.base.tokenizer.save_pretrained(staging)
+        source.exported(Merged.kind).seal(staging)
         write_card(staging, source.subnetwork, source.about, format, _how_to_load(source.subnetwork.head))
 
 

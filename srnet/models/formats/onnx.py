@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from srnet.core.arrays import finite_logits
-from srnet.core.errors import UserError, reason
+from srnet.core.errors import UserError
 from srnet.core.files import new_folder, write_text
-from srnet.core.lazy import nn, no_grad, torch
-from srnet.core.network import disable_telemetry
+from srnet.core.lazy import nn, no_grad, torch, transformers
 from srnet.evaluation.metrics import measure
 from srnet.masks.granularity import Granularity
 from srnet.masks.units import FAMILIES
 from srnet.models.backbones import LoadedBackbone
-from srnet.models.exported import TOKENIZER
+from srnet.models.exported import TOKENIZER, Exported
 from srnet.models.formats.base import Format, Source, register
 from srnet.models.formats.card import SCORES, score_name, write_card
-from srnet.models.formats.graphs import Graph, graph_logits
+from srnet.models.formats.graphs import (
+    GRAPH,
+    GraphModel,
+    check_width,
+    graph_logits,
+    open_graph,
+    quantise,
+    read_backend,
+    require_onnx,
+    silence,
+)
 from srnet.models.formats.subnetwork import sample_of
+from srnet.models.model import OpenModel
 
-GRAPH = "model.onnx"
 OPSET = 17
 """The first with layer normalisation as one operator."""
 CLOSE = 1e-3
 """Logits of a float32 graph that are further from the model's, relative to the largest, are a fault of the export."""
-INSTALL = 'pip install "srnet[onnx]"'
 LOAD = """
 import json, os
 
@@ -55,6 +60,7 @@ class Onnx(Format):
     """A graph that onnxruntime and tokenizers run without torch and srnet, any batch and length; units are shrunk."""
 
     name = "onnx"
+    kind = "onnx"
     int8: bool = False
     """Quantise the matrices to 8 bits (dynamic quantisation), and say what that changes."""
 
@@ -63,7 +69,7 @@ class Onnx(Format):
 
     def write(self, source: Source, out: Path) -> list[str]:
         require_onnx()
-        base = source.base()
+        base = source.base
         model: Any = source.subnetwork.model(base)
         if model.config.model_type in FAMILIES:
             from srnet.masks.shrink import shrink
@@ -74,18 +80,28 @@ class Onnx(Format):
             remarks, scores = self._write_graph(source, base, model, staging)
             about = source.about.with_remarks(remarks).with_own_scores(scores if self.int8 else {})
             facts = {"int8": self.int8, SCORES: scores, "before_second_text": _before_second(base.tokenizer)}
-            replace(source.exported("onnx", base), more=facts).seal(staging)
+            replace(source.exported(self.kind), more=facts).seal(staging)
             write_card(staging, source.subnetwork, about, self.name, LOAD)
         return remarks
+
+    @classmethod
+    def read(cls, folder: Path) -> OpenModel:
+        exported = Exported.read(folder)
+        return GraphModel(
+            **exported.known(folder),
+            load_tokenizer=partial(_load_tokenizer, folder, exported),
+            graph=check_width(open_graph(folder / GRAPH), exported.labels),
+            count_words=lambda: read_backend(folder).get_vocab_size(),
+        )
 
     def _write_graph(
         self, source: Source, base: LoadedBackbone, model: Any, folder: Path
     ) -> tuple[list[str], dict[str, float]]:
         """Remarks on the graph, and its scores."""
         graph, sample = folder / GRAPH, sample_of(source.task, base, source.max_length)
-        samples = [*sample_batches(base.tokenizer, base.max_length(source.max_length)), *sample.batches]
+        samples = [*_sample_batches(base.tokenizer, base.max_length(source.max_length)), *sample.batches]
         where = f" on {sample.name} and random texts"
-        write_graph(model, samples[0], graph)
+        _write_graph(model, samples[0], graph)
         expected = [_logits(model, batch) for batch in samples]
         remarks = [_checked(_difference(graph, samples, expected), expected) + where]
         scores = before = _scores(graph, source, base)
@@ -97,24 +113,6 @@ class Onnx(Format):
         else:
             remarks += [f"{name}: {score:.1f}" for name, score in before.items()]
         return [*remarks, f"{GRAPH} has {graph.stat().st_size / 1e6:.1f} MB"], scores
-
-
-def import_onnxruntime() -> Any:
-    """onnxruntime without its telemetry, which writes a device id and looks up a host from the import on."""
-    disable_telemetry()
-    import onnxruntime
-
-    onnxruntime.disable_telemetry_events()  # it may have been imported before
-    return onnxruntime
-
-
-def require_onnx() -> None:
-    try:
-        import onnx  # noqa: F401
-
-        import_onnxruntime()
-    except ImportError as error:
-        raise UserError(f"ONNX needs packages that are not installed ({error.name or error})", INSTALL) from error
 
 
 # --- the graph -----------------------------------------------------------------------------------------------------
@@ -134,7 +132,7 @@ def _logits_alone(model: Any, names: list[str]) -> nn.Module:
     return Logits().eval()
 
 
-def write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> None:
+def _write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> None:
     """Trace the model on a batch. Graphs of the exporter that does not trace cannot be quantised (torch 2.13)."""
     names = list(batch)
     if getattr(model.config, "use_cache", False):
@@ -142,7 +140,7 @@ def write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> No
     dynamic = {name: {0: "batch", 1: "length"} for name in names}
     per_token = _logits(model, batch).ndim == 3
     try:
-        with _silence():
+        with silence():
             torch.onnx.export(
                 _logits_alone(model, names),
                 tuple(batch.values()),
@@ -158,32 +156,6 @@ def write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> No
         raise UserError(
             f"a {type(model).__name__} cannot be exported to ONNX ({problem})", "choose another format"
         ) from error
-
-
-def quantise(path: Path) -> None:
-    """Dynamic quantisation in place: weights of 7 bits a channel, for 8 overflow on processors without VNNI."""
-    import_onnxruntime()
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    ready = path.with_name("ready.onnx")
-    with _silence():
-        quant_pre_process(str(path), str(ready), skip_symbolic_shape=True)
-        quantize_dynamic(str(ready), str(path), per_channel=True, reduce_range=True, weight_type=QuantType.QInt8)
-    ready.unlink()
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Suppress what exporters print about traces, versions, and a preparation that was done already."""
-    level = logging.root.level
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        logging.root.setLevel(logging.ERROR)
-        try:
-            yield
-        finally:
-            logging.root.setLevel(level)
 
 
 # --- the tokenizer -------------------------------------------------------------------------------------------------
@@ -203,6 +175,15 @@ def _write_tokenizer(path: Path, base: LoadedBackbone, max_length: int) -> None:
     write_text(path, tokenizer.to_str())
 
 
+def _load_tokenizer(folder: Path, exported: Exported) -> Any:
+    backend = read_backend(folder)
+    pad_token = (backend.padding or {}).get("pad_token")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, pad_token=pad_token)
+    tokenizer.name_or_path = str(folder)  # for messages: one that is made from tokenizer.json alone has no name
+    tokenizer.model_input_names = list(exported.inputs)
+    return tokenizer
+
+
 def _before_second(tokenizer: Any) -> str:
     """What stands before the second text of a pair: a new line where the tokenizer marks no beginning."""
     from srnet.training.data import separates
@@ -213,7 +194,7 @@ def _before_second(tokenizer: Any) -> str:
 # --- is it the same model? -----------------------------------------------------------------------------------------
 
 
-def sample_batches(tokenizer: Any, max_length: int) -> Iterator[dict[str, torch.Tensor]]:
+def _sample_batches(tokenizer: Any, max_length: int) -> Iterator[dict[str, torch.Tensor]]:
     """Texts of random tokens: a batch of different lengths, one text alone, and texts that are cut."""
     generator = np.random.default_rng(0)
     for rows in ((3, 9), (5,), (1, 2, 30), (2 * max_length,)):
@@ -245,25 +226,6 @@ def _checked(difference: float, expected: list[np.ndarray]) -> str:
     if not difference <= CLOSE * max(1.0, *(float(np.abs(each).max()) for each in expected)):
         raise UserError(f"the ONNX graph is another model: its {_in_words(difference)}", "choose another format")
     return _in_words(difference)
-
-
-def open_graph(graph: Path) -> Graph:
-    """With as many threads as torch has."""
-    try:
-        onnxruntime = import_onnxruntime()
-    except ImportError as error:
-        raise UserError(f"{graph} needs onnxruntime, which is not installed", INSTALL) from error
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 4  # an error is an exception; at level 3 it is also printed
-    # idle threads of a session otherwise spin and take the cores from other models in this process
-    options.add_session_config_entry("session.force_spinning_stop", "1")
-    options.add_session_config_entry("session.load_model_format", "ONNX")  # never onnxruntime's own format
-    try:
-        session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's exceptions have no common base
-        raise UserError(f"{graph} cannot be read as an ONNX model ({reason(error)})", "restore the file") from error
-    return Graph.of(graph, session)
 
 
 def _scores(graph: Path, source: Source, base: LoadedBackbone) -> dict[str, float]:

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srnet.core.errors import UserError
-from srnet.core.files import new_folder
+from srnet.core.files import new_folder, read_bytes, write_bytes
+from srnet.core.lazy import transformers
 from srnet.masks.granularity import WEIGHT, Granularity
 from srnet.masks.units import blocks_of
-from srnet.models.backbones import LoadedBackbone
-from srnet.models.exported import write_weights
+from srnet.models.checkpoints import read_pretrained
+from srnet.models.exported import EXPORT, WEIGHTS, Exported, open_export, restricted
 from srnet.models.formats.base import Format, Source, register
 from srnet.models.formats.card import write_card
 from srnet.models.formats.merged import whole_model, write_checkpoint
+from srnet.models.model import OpenModel
 
 if TYPE_CHECKING:
     from srnet.masks.shrink import Units
@@ -35,6 +37,7 @@ class Shrunk(Format):
     """Heads and neurons that the mask removes are gone; the logits stay. srnet.load_subnetwork reads it."""
 
     name = "shrunk"
+    kind = "shrunk"
     uniform: bool = False
     """Equal widths in all layers, so that from_pretrained alone reads the folder."""
 
@@ -45,8 +48,8 @@ class Shrunk(Format):
     def write(self, source: Source, out: Path) -> list[str]:
         from srnet.masks.shrink import family_of, shrink
 
-        base = source.base()
-        model: Any = (whole_model if self.uniform else _plain_model)(source.subnetwork, base)
+        subnetwork, base = source.subnetwork, source.base
+        model: Any = whole_model(subnetwork, base) if self.uniform else subnetwork.model(base)
         before, heads, neurons = _size(model), *(_count(model, kind) for kind in ("attention", "feed-forward"))
         left = shrink(model, uniform=self.uniform)
         remarks = _remarks(model, before, heads, neurons)
@@ -54,24 +57,49 @@ class Shrunk(Format):
             raise _nothing(model, self.uniform)
         if self.uniform and not family_of(model).heads:
             remarks.append(_heads_stay(model))
-        source = replace(source, about=source.about.with_remarks(remarks))
+        source = replace(source, loaded=base, about=source.about.with_remarks(remarks))
         if self.uniform:
-            write_checkpoint(source, base, model, out, self.name)
+            write_checkpoint(source, model, out, self.name)
         else:
-            _write(source, base, model, left, out)
+            _write(source, model, left, out)
         return remarks
 
+    @classmethod
+    def read(cls, folder: Path) -> OpenModel:
+        return open_export(folder, _load)
 
-def _plain_model(subnetwork: Any, base: LoadedBackbone) -> Any:
-    return subnetwork.model(base)
 
+def _write(source: Source, model: Any, left: Units, out: Path) -> None:
+    """Tensors that share their memory are written twice: they are small."""
+    from safetensors.torch import save
 
-def _write(source: Source, base: LoadedBackbone, model: Any, left: Units, out: Path) -> None:
+    state = {name: tensor.detach().clone().contiguous() for name, tensor in model.state_dict().items()}
     with new_folder(out) as staging:
-        write_weights(model, staging)
-        base.tokenizer.save_pretrained(staging)
-        replace(source.exported("shrunk", base), units=left).seal(staging)
+        model.config.save_pretrained(staging)
+        write_bytes(staging / WEIGHTS, save(state))
+        source.base.tokenizer.save_pretrained(staging)
+        replace(source.exported(Shrunk.kind), units=left).seal(staging)
         write_card(staging, source.subnetwork, source.about, Shrunk.name, LOAD)
+
+
+def _load(folder: Path, exported: Exported) -> Any:
+    """The shapes are made first: those of the configuration, then without the units that are gone."""
+    from safetensors.torch import load
+    from transformers.initialization import no_init_weights
+
+    from srnet.masks.shrink import cut_blocks
+
+    config = read_pretrained(transformers.AutoConfig, folder)
+    with no_init_weights():
+        model = restricted(exported.head.loader().from_config(config), exported)
+    sizes = {block.name: block.size for block in blocks_of(model)}
+    for name, units in exported.units.items():
+        if name not in sizes or any(unit >= sizes[name] for unit in units):
+            path = folder / EXPORT.file
+            raise UserError(f"{path} has units of '{name}' that the model does not have", "restore the file")
+    cut_blocks(model, exported.units)
+    model.load_state_dict(load(read_bytes(folder / WEIGHTS)))
+    return model
 
 
 # --- in words ------------------------------------------------------------------------------------------------------

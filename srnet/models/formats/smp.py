@@ -1,4 +1,4 @@
-"""Which matrices of a model an imported mask may cover."""
+"""Mask files of static model pruning (SMP): packed bits in a `.npy` file, and nothing else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -19,10 +19,7 @@ from srnet.masks.parametrization import raw_weights
 from srnet.masks.targets import LAYERS, linear_layers
 from srnet.models.formats.base import Format, Source, register
 
-if TYPE_CHECKING:
-    from srnet.models.subnetwork import Subnetwork
-
-
+_ZIP = b"PK\x03\x04"
 Shapes = Mapping[str, tuple[int, ...]]
 """Weight name -> shape."""
 
@@ -39,11 +36,6 @@ def linear_shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
 
 def _shapes(layers: Mapping[str, nn.Module]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(weight.shape) for name, weight in raw_weights(layers).items()}
-
-
-# --- mask files of static model pruning (SMP): packed bits in a `.npy` file, and nothing else ---
-
-_ZIP = b"PK\x03\x04"
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
@@ -117,30 +109,29 @@ class Smp(Format):
     is_file = True
 
     def write(self, source: Source, out: Path) -> list[str]:
-        save_smp(source.subnetwork, out, source.backbone)
-        if not (left_out := sorted(source.subnetwork.weights)):
+        mask, weights = source.subnetwork.mask, sorted(source.subnetwork.weights)
+        if out.exists():
+            raise UserError(f"{out} exists already", "choose a new file")
+        if mask is None:
+            raise UserError("a full model has no mask to write", "prune it first, or choose another format")
+        _check_cover(mask, stack_shapes(source.base.model))
+        _check_untrained([name for name in mask if name in weights])
+        write_bytes(out, _to_npy(mask))
+        if not weights:
             return []
-        names = f"{len(left_out)} trained tensors, such as {left_out[0]},"
+        names = f"{len(weights)} trained tensors, such as {weights[0]},"
         return [f"{names} are not in the file: SMP's format has a mask only"]
 
 
-def save_smp(subnetwork: Subnetwork, path: Path, backbone: str | None = None) -> None:
-    """Write the mask in SMP's format, which has no weights and no head."""
-    if path.exists():
-        raise UserError(f"{path} exists already", "choose a new file")
-    if subnetwork.mask is None:
-        raise UserError("a full model has no mask to write", "prune it first, or choose another format")
-    _check_cover(subnetwork.mask, stack_shapes(subnetwork.base(backbone).model))
-    trained = [name for name in subnetwork.mask if name in subnetwork.weights]
+def _check_untrained(trained: list[str]) -> None:
     if trained:
         raise UserError(
             f"the weights of this model were trained too ({trained[0]}), and SMP's format has a mask only",
             "choose --format subnetwork",
         )
-    write_bytes(path, to_npy(subnetwork.mask))
 
 
-def to_npy(mask: Mask) -> bytes:
+def _to_npy(mask: Mask) -> bytes:
     """The bytes of the file."""
     file = io.BytesIO()
     np.save(file, np.packbits(np.concatenate([mask[name].numpy().reshape(-1) for name in sorted(mask)])))

@@ -1,8 +1,8 @@
-"""Texts on which an exported model is compared with the original, and what rounding does to logits there."""
+"""The subnetwork itself as a folder: only what the backbone lacks; and what rounding does to its logits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,6 +14,7 @@ from srnet.core.files import new_folder
 from srnet.core.lazy import no_grad
 from srnet.models.formats.base import Format, Source, register
 from srnet.models.formats.card import write_card
+from srnet.models.model import TorchModel
 from srnet.tasks.splits import Example, Split
 
 if TYPE_CHECKING:
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
     from srnet.models.subnetwork import Subnetwork
     from srnet.tasks.base import Task
 
+LOAD = """
+import srnet
 
+model = srnet.load_subnetwork("DIR")  # this folder; backbone="..." is the backbone's location, if it has moved
+"""
 EXACT = "float32"
 SAMPLE_ROWS = 32
 """Rows of ID dev that are compared."""
@@ -63,12 +68,14 @@ def sample_of(task: Task | None, base: LoadedBackbone, max_length: int) -> Sampl
     return Sample(name, [{key: each[key] for key in each if key != "labels"} for each in batches])
 
 
-def logits_moved(
-    exact: Subnetwork, rounded: Subnetwork, load_base: Callable[[], LoadedBackbone], sample: Sample
-) -> float:
-    """The largest absolute difference between the logits of two models. Each fills a backbone of its own."""
-    both = zip(_logits(exact, load_base(), sample), _logits(rounded, load_base(), sample), strict=True)
-    return max(float(np.abs(a - b).max()) for a, b in both)
+def _logits_moved(exact: Subnetwork, rounded: Subnetwork, base: LoadedBackbone, sample: Sample) -> float:
+    """The largest absolute difference between the logits of a subnetwork and of the same one rounded.
+
+    Both are put into `base`, one after the other: they have one mask, and the same tensors differ from the backbone.
+    """
+    before = _logits(exact, base, sample)
+    pairs = zip(before, _logits(rounded, base, sample), strict=True)
+    return max(float(np.abs(a - b).max()) for a, b in pairs)
 
 
 @no_grad
@@ -77,33 +84,44 @@ def _logits(subnetwork: Subnetwork, base: LoadedBackbone, sample: Sample) -> lis
     return [finite_logits(model(**batch).logits.numpy()) for batch in sample.batches]
 
 
-# --- the subnetwork itself as a folder: only what the backbone lacks ---
-
-LOAD = """
-import srnet
-
-model = srnet.load_subnetwork("DIR")  # this folder; backbone="..." is the backbone's location, if it has moved
-"""
-
-
 @register
 @dataclass(frozen=True)
 class SubnetworkFolder(Format):
     """Only what the backbone lacks: the coded mask, the head and the differences, for load_subnetwork and MaskBank."""
 
     name = "subnetwork"
+    kind = "subnetwork"
     dtype: Literal["float32", "float16", "bfloat16"] = "float32"
     """Of the differences from the backbone: float32 is exact, the others round them."""
 
     def write(self, source: Source, out: Path) -> list[str]:
-        base, lines, fields = source.base(), list[str](), dict[str, Any]()
+        subnetwork, base = source.subnetwork, source.base
+        lines, fields = list[str](), dict[str, Any]()
         if self.dtype != EXACT:
             sample = sample_of(source.task, base, source.max_length)
-            rounded = source.subnetwork.rounded(base, self.dtype)
-            moved = logits_moved(source.subnetwork, rounded, source.base, sample)
+            rounded = subnetwork.rounded(base, self.dtype)
+            moved = _logits_moved(subnetwork, rounded, subnetwork.base(base.name), sample)
             fields["logits_moved"] = {"by": moved, "on": sample.name}
             lines.append(f"stored as {self.dtype}: logits move by at most {moved:.2g} ({sample.name})")
         with new_folder(out) as staging:
-            source.subnetwork.write_coded_into(staging, base, self.dtype, **fields)
-            write_card(staging, source.subnetwork, source.about.with_remarks(lines), self.name, LOAD)
+            subnetwork.write_coded_into(staging, base, self.dtype, **fields)
+            write_card(staging, subnetwork, source.about.with_remarks(lines), self.name, LOAD)
         return lines
+
+    @classmethod
+    def read(cls, folder: Path, backbone: str | None = None) -> TorchModel:
+        """Also folders of the store, which have the mask as plain bits. `backbone`: its location if it has moved."""
+        from srnet.models.subnetwork import Subnetwork
+
+        subnetwork, base = Subnetwork.open(folder, backbone)
+        return TorchModel(
+            name=str(folder),
+            kind=cls.kind,
+            labels=subnetwork.labels,
+            load_tokenizer=lambda: base.tokenizer,
+            folder=folder,
+            length=subnetwork.max_length,
+            per_token=subnetwork.head.per_token,
+            sparsity=subnetwork.sparsity,
+            module=subnetwork.model(base),
+        )

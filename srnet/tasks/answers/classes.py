@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OfCounts = Callable[[np.ndarray], np.ndarray]
 
 
-def confusion(predictions: np.ndarray, labels: np.ndarray, classes: int | None = None) -> np.ndarray:
+def _confusion(predictions: np.ndarray, labels: np.ndarray, classes: int | None = None) -> np.ndarray:
     size = classes or max(2, int(max(predictions.max(), labels.max())) + 1)
     return np.bincount(labels * size + predictions, minlength=size * size).reshape(size, size)
 
@@ -64,7 +64,7 @@ OF_COUNTS: dict[str, OfCounts] = {
 
 def _measure(name: str) -> Measure:
     value, labels = OF_COUNTS[name], 2 if name == "positive_f1" else None
-    return Measure(lambda *both: float(value(confusion(*both))), partial(_judge, value), labels)
+    return Measure(lambda *both: float(value(_confusion(*both))), partial(_judge, value), labels)
 
 
 def _judge(value: OfCounts, models: Sequence[np.ndarray], labels: np.ndarray) -> Judge:

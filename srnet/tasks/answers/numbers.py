@@ -58,7 +58,7 @@ def _variance(mean: np.ndarray, square: np.ndarray) -> np.ndarray:
     return np.where(variance > _NEARLY_CONSTANT * square, variance, 0.0)
 
 
-def spearman_of(predictions: np.ndarray, labels: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+def _spearman_of(predictions: np.ndarray, labels: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """The correlation of the ranks, with the mean rank for ties, one per resample.
 
     `drawn`: how often each example was drawn, one row per resample.
@@ -88,12 +88,12 @@ def _judge_pearson(models: Sequence[np.ndarray], labels: np.ndarray) -> Judge:
 
 
 def _spearman(answers: np.ndarray, labels: np.ndarray) -> float:
-    return float(spearman_of(answers, labels, np.ones((1, len(labels))))[0])
+    return float(_spearman_of(answers, labels, np.ones((1, len(labels))))[0])
 
 
 def _judge_spearman(models: Sequence[np.ndarray], labels: np.ndarray) -> Judge:
     """Ranks are not sums, but those of a resample follow from how often each example was drawn."""
-    return lambda drawn: np.stack([spearman_of(model, labels, drawn) for model in models], axis=1)
+    return lambda drawn: np.stack([_spearman_of(model, labels, drawn) for model in models], axis=1)
 
 
 # --- the kind ------------------------------------------------------------------------------------------------------

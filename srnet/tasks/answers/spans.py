@@ -23,7 +23,7 @@ _PUNCTUATION = dict.fromkeys(map(ord, string.punctuation))
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 
-def normalised(text: str) -> str:
+def _normalised(text: str) -> str:
     """SQuAD's normalisation: lower case, then without ASCII punctuation, articles and extra whitespace.
 
     The order matters: "a." becomes an article without its full stop, and "L.A." becomes the word "la".
@@ -50,7 +50,7 @@ class SpanSplit(Split):
     @cached_property
     def _accepted(self) -> tuple[tuple[str, ...], ...]:
         """Normalised once, because a training run scores many times."""
-        return tuple(tuple(dict.fromkeys(map(normalised, texts))) for texts in self.references)
+        return tuple(tuple(dict.fromkeys(map(_normalised, texts))) for texts in self.references)
 
     def take(self, rows: np.ndarray) -> Self:
         return replace(super().take(rows), references=tuple(self.references[row] for row in rows))
@@ -64,7 +64,7 @@ class SpanSplit(Split):
         for row, (context, (start, end), accepted) in enumerate(
             zip(self.text_b, spans.tolist(), self._accepted, strict=True)
         ):
-            answer = normalised(context[start:end])
+            answer = _normalised(context[start:end])
             words = answer.split()
             scores[row] = answer in accepted, max(_overlap(words, text.split()) for text in accepted)
         return scores

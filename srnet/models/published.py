@@ -1,4 +1,7 @@
-"""Mask files of the SRNet paper's code: a torch file with tensors of zeros and ones by name."""
+"""Masks that others have published, read with the backbone's own weights: a subnetwork like ours.
+
+Those of the SRNet paper's code are a torch file with tensors of zeros and ones by name; those of SMP are in `smp`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from srnet.core.errors import UserError
 from srnet.core.files import require_readable
 from srnet.masks.mask import Mask
 from srnet.masks.parametrization import weight_name
-from srnet.models.backbones import has_language_model, keep_own_classifier, load_backbone
+from srnet.models.backbones import find_own_classifier, has_language_model, load_backbone
 from srnet.models.formats.smp import Shapes, linear_shapes, read_smp, stack_shapes
 from srnet.models.heads import Head
 from srnet.models.subnetwork import Subnetwork
@@ -30,7 +33,7 @@ _REAL = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32
 }  # fmt: skip
 
 
-def read_reference(path: Path, shapes: Shapes) -> tuple[Mask, list[str]]:
+def _read_reference(path: Path, shapes: Shapes) -> tuple[Mask, list[str]]:
     """The mask in a published file, and the names of its other entries."""
     entries, ignored = _tensors_in(_load(path), path)
     masks: dict[str, torch.Tensor] = {}
@@ -106,7 +109,7 @@ def _times(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape)) or "one number"
 
 
-# --- masks that others have published, each with the backbone's own weights: a subnetwork like ours ---
+# --- the subnetwork of a mask ---------------------------------------------------------------------------------------
 
 IMPORTED = ("smp", "srnet-reference")
 """Formats that are read."""
@@ -136,8 +139,9 @@ def read_published(
     """The subnetwork, its mask, and what to know before relying on its scores."""
     base = load_backbone(backbone, labels, seed=0, head=head)
     mask, remarks = _read_mask(file, format, base.model)
-    own = None if head.words else keep_own_classifier(base, labels, in_order=True)
+    own = None if head.words else find_own_classifier(backbone, labels, head, in_order=True)
     if own and own.kept:
+        own.copy_into(base.model)
         remarks.append(f"the checkpoint's own classifier was kept for {', '.join(labels)}: {own.why}")
         name = weight_name(own.name)
         if name in mask:  # its rows are in the checkpoint's order, the labels may be in another
@@ -151,7 +155,7 @@ def _read_mask(file: Path, format: str, model: nn.Module) -> tuple[Mask, list[st
     """The mask, and what of the file or of the model it leaves out."""
     if format == "smp":
         return read_smp(file, stack_shapes(model)), []
-    mask, ignored = read_reference(file, linear_shapes(model))
+    mask, ignored = _read_reference(file, linear_shapes(model))
     remarks = [f"ignored in {file}, because it is no tensor: {', '.join(ignored)}"] if ignored else []
     whole = [name for name in stack_shapes(model) if name not in mask]
     if whole:

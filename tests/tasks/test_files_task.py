@@ -15,7 +15,7 @@ from commands import Shell
 from refusals import refused
 from small_files import DEV, many, spec, tsv
 
-from srnet.recipes.tasks import load_task_file, task_from
+from srnet.recipes.tasks import _load_task_file, task_from
 from srnet.tasks.base import Task
 from srnet.tasks.check import check_data
 from srnet.tasks.describe import describe_files, write_csv
@@ -95,7 +95,7 @@ def test_mistakes_are_named(name: str, content: str, named: tuple[str, ...], tmp
         ({"leaks": "some"}, ("'some'",)),
         ({"bad_rows": "mend"}, ("'mend'",)),
         ({"rows": (("gone", 5),)}, ("'gone'",)),
-        ({"rows": (("dev", 0),)}, ("0 rows", "'dev'")),
+        ({"rows": (("dev", 0),)}, ("rows: dev", "0")),
         ({"spellings": (("1", "maybe"),)}, ("'1'", "'maybe'", "no, yes")),
         ({"ood": (("dev", "x.csv"),)}, ("'dev'",)),
         ({"ood": (("ood_train", "x.csv"),)}, ("'ood_train'",)),
@@ -192,12 +192,12 @@ def test_a_description_loads_again_to_the_same_task(tmp_path: Path) -> None:
     }  # fmt: skip
     wanted = spec(data, ood=ood, ood_train=extra, **options)
     describe_files(path, wanted.files["train"].path, wanted.files["dev"].path, ood, ood_train=extra, **options)
-    again = load_task_file(path)
+    again = _load_task_file(path)
     assert again == wanted
     fingerprint = wanted.load().fingerprint
     assert str(tmp_path) not in path.read_text(), "paths are relative, so that the folder can be moved"
     tmp_path.rename(moved := tmp_path.with_name(f"{tmp_path.name}_moved"))
-    assert load_task_file(moved / "tasks" / "mine.yaml").load().fingerprint == fingerprint
+    assert _load_task_file(moved / "tasks" / "mine.yaml").load().fingerprint == fingerprint
 
 
 def test_paths_in_yaml_start_from_its_folder(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_labels_are_those_of_the_training_data_and_stay_text(tmp_path: Path) -> 
     rows = [("a", "b", "1"), ("c", "d", "no"), ("e", "f", "null"), ("g", "h", "-"), ("i", "j", "")]
     files = tsv(tmp_path / "train.tsv", rows), tsv(tmp_path / "dev.tsv", [("x", "y", "no")])
     path = describe_files(tmp_path / "mine.yml", *files, unlabelled=("-",), bad_rows="skip")
-    loaded = load_task_file(path).load()
+    loaded = _load_task_file(path).load()
     assert loaded.labels == ("1", "no", "null")
     assert loaded.train.labels.tolist() == [0, 1, 2]
 
@@ -296,7 +296,7 @@ def test_scores_from_files_to_a_description_to_a_check(tmp_path: Path, shell: Sh
     assert yaml.safe_load(out.read_text()) == {
         "name": "mine", "train": "train.csv", "dev": "dev.csv", "answer": "score", "metric": "pearson",
     }  # fmt: skip
-    assert load_task_file(out) == task
+    assert _load_task_file(out) == task
     printed = shell("data", "check", str(out)).out
     assert [each for each in ("mean 1.50", "sd 2.47", "min -1.50", "max 5.00") if each not in printed] == []
     assert "labels" not in printed
@@ -350,6 +350,6 @@ def test_a_description_of_files_without_a_header(bare: dict[str, Any], tmp_path:
     layout = ("--columns", "answer, first", "--text-a", "first", "--text-b", "", "--label", "answer")
     files = ("--train", bare["train"], "--dev", bare["dev"], "--out", str(out))
     assert "no: 1, yes: 1" in shell("data", "describe", *files, *layout, "--metric", "positive_f1").out
-    task = load_task_file(out).load()
+    task = _load_task_file(out).load()
     assert (task.labels, task.metric) == (("no", "yes"), "positive_f1")
     assert task.dev.text_a == ("d", "e")
