@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from srnet.config.fields import Described
+from srnet.config.fields import Described, option
 from srnet.config.values import TEXT, Count, arguments_of, build, located
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError, choose
@@ -27,7 +27,7 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
     Errors begin with `where`. Relative paths start from `folder`.
     """
     if _is_task_file(values):
-        return load_task_file(folder / values)
+        return _load_task_file(folder / values)
     with located(where):
         if isinstance(values, str):
             values = _named(values)
@@ -65,7 +65,7 @@ def _changed(task: Any, changes: Mapping[str, Any]) -> TaskSpec:
     return changed
 
 
-def load_task_file(path: Path) -> TaskSpec:
+def _load_task_file(path: Path) -> TaskSpec:
     """A YAML file that holds a task alone: the same mapping as under a recipe's `task`."""
     values = read_yaml(path)
     if _is_task_file(values):  # which might name this one again
@@ -85,15 +85,15 @@ class DataOptions(Described):
     """Folder of a published dataset (mnli, ..., squad), or of several such folders. Default: the Hub."""
     ood: tuple[tuple[str, str], ...] = ()
     """An OOD test file for a published dataset, e.g. hans=FILE. Repeatable."""
-    ood_train: tuple[tuple[str, str], ...] = ()
+    ood_train: tuple[tuple[str, str], ...] = option((), expert=True)
     """OOD training data for the upper bounds, e.g. hans=FILE. Repeatable."""
     rows: tuple[tuple[str, Count], ...] = ()
     """At most so many rows of a split: train=50000,dev=3000."""
-    leaks: Leaks | None = None
+    leaks: Leaks | None = option(None, expert=True)
     """Test rows that are also in train: check (an error beyond 1 %), drop or keep. Default: check."""
-    bad_rows: BadRows | None = None
+    bad_rows: BadRows | None = option(None, expert=True)
     """Rows that cannot be read: refuse them, or skip and count them. Default: refuse."""
-    decision: Decision | None = None
+    decision: Decision | None = option(None, expert=True)
     """Three-way answers on a two-way set such as HANS: argmax or sum. Default: argmax."""
 
     def task(self, name: str, alone: bool = True) -> TaskSpec:
