@@ -25,7 +25,7 @@ from benchmarks.models import bert
 from srnet import __version__
 from srnet.core.files import write_json
 from srnet.core.names import EMBEDDED
-from srnet.masks.coding import decode_mask, encode_mask, entropy
+from srnet.masks.coding import _entropy, decode_mask, encode_mask
 from srnet.masks.mask import Mask
 from srnet.masks.parametrization import raw_weights
 from srnet.masks.targets import LAYERS
@@ -67,12 +67,12 @@ def masks(weights: dict[str, torch.Tensor]) -> Iterator[tuple[str, Mask, float, 
 
     for share in (0.5, 0.1):
         mask = Mask(chosen(share))
-        bits = sum(entropy(keep.numel(), int(keep.sum())) for keep in mask.values())
+        bits = sum(_entropy(keep.numel(), int(keep.sum())) for keep in mask.values())
         yield f"random, {share:.0%} kept", mask, bits, 1.001
     flips = chosen(0.04)
     largest = {name: weight.abs() > weight.abs().median() for name, weight in weights.items()}
     flipped = Mask({name: keep ^ flips[name] for name, keep in largest.items()})
-    yield "by magnitude, 4 % flipped", flipped, flipped.total * entropy(100, 4) / 100, None
+    yield "by magnitude, 4 % flipped", flipped, flipped.total * _entropy(100, 4) / 100, None
 
 
 def both_clocks(function: Callable[[], object]) -> tuple[float, float]:

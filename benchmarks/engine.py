@@ -20,7 +20,7 @@ from rich.console import Console
 from srnet.core.files import write_json, write_text
 from srnet.core.progress import Reporter
 from srnet.experiment.compute import Context, compute
-from srnet.experiment.engine import Engine, cores
+from srnet.experiment.engine import Engine, _cores
 from srnet.experiment.estimate import _measure_step
 from srnet.experiment.nodes.base import Node
 from srnet.experiment.store import Store
@@ -63,10 +63,10 @@ def ceiling(order: Order) -> float:
     """How much faster two workers of one thread could be than one with two, if nothing else cost anything."""
     profile = order.recipes()[0].profile
     pace = {}
-    for threads in (1, cores()):
+    for threads in (1, _cores()):
         torch.set_num_threads(threads)
         pace[threads] = min(_measure_step(profile.raw(0), profile.pruning) for _ in range(3))
-    return 2.0 * pace[cores()] / pace[1]
+    return 2.0 * pace[_cores()] / pace[1]
 
 
 def seconds(order: Order, folder: Path, name: str) -> float:
@@ -86,14 +86,14 @@ def main() -> None:
         folder = Path(name)
         results: dict[str, Any] = {"nodes": NODES, "overhead_seconds": overhead(folder)}
         console.print(f"{NODES} trivial nodes: {results['overhead_seconds']:.2f} s beyond the nodes (target <= 5)")
-        results |= {"scale": order.scale, "cores": cores(), "ceiling": ceiling(order)}
+        results |= {"scale": order.scale, "cores": _cores(), "ceiling": ceiling(order)}
         for engine in ("local", "pool"):
             results[f"{engine}_seconds"] = seconds(order, folder, engine)
         results["speed_up"] = results["local_seconds"] / results["pool_seconds"]
     console.print(
         f"fig2 at scale {order.scale:g}: local {results['local_seconds']:.0f} s, pool of 2 "
         f"{results['pool_seconds']:.0f} s, speed-up {results['speed_up']:.2f} (target >= 1.4); two single-threaded "
-        f"workers could at best be {results['ceiling']:.2f} times as fast as one process with {cores()} threads"
+        f"workers could at best be {results['ceiling']:.2f} times as fast as one process with {_cores()} threads"
     )
     write_json(Path(__file__).parent / "engine.json", results)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from srnet.audit.report import Audit, make_audit
-from srnet.audit.rows import Judged, Predictions
+from srnet.audit.rows import Judged, _Predictions
 from srnet.models.model import Matched, match
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split, SplitKind
@@ -50,8 +50,8 @@ def judged(labels: Sequence[int], *models: Sequence[Sequence[float]], bias: np.n
     """A split of two classes on which the models gave these probabilities."""
     split = split_of([("a", "b")] * len(labels), labels)
     tables = [np.array(each, dtype=np.float64) for each in models]
-    shortcut = None if bias is None else Predictions(bias.argmax(axis=1), bias)
-    return Judged(split, YES_NO, tuple(Predictions(t.argmax(axis=1), t) for t in tables), None, shortcut)
+    shortcut = None if bias is None else _Predictions(bias.argmax(axis=1), bias)
+    return Judged(split, YES_NO, tuple(_Predictions(t.argmax(axis=1), t) for t in tables), None, shortcut)
 
 
 def audit_of(task: Task, *models: Scripted) -> Audit:

@@ -20,7 +20,7 @@ from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec
 from srnet.experiment.nodes.training import FineTune
 from srnet.experiment.store import Store
-from srnet.finding.search import Biased, Find, Found, Tried
+from srnet.finding.search import Find, Found, Tried, _Biased
 from srnet.finding.settings import FindSettings
 from srnet.masks.timed import Latency
 from srnet.pruners.mask_training import MaskTraining
@@ -181,7 +181,7 @@ def test_without_ood_data_nothing_is_claimed(engine: Engine) -> None:
 
 def test_a_shortcut_that_is_not_one_is_replaced(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     gains = {"overlap": 1.0, "claim": 9.0, "unknown": 20.0}
-    monkeypatch.setattr(Find, "_measured_bias", lambda self, shortcut: Biased(shortcut, 60.0, gains[shortcut]))
+    monkeypatch.setattr(Find, "_measured_bias", lambda self, shortcut: _Biased(shortcut, 60.0, gains[shortcut]))
     finder = Find(SMALL, "srnet-tiny", FindSettings(), engine)
     assert [each.shortcut for each in finder._biases()] == ["overlap", "claim"]
     gains["claim"] = gains["unknown"] = 0.0
@@ -306,7 +306,7 @@ def test_the_report_has_the_command_as_it_was_typed(command: Any, engine: Engine
 
     def find(*args: Any, **options: Any) -> Found:
         given.update(options)
-        return Found((Biased("overlap", 60.0, 9.0),), 80.0, (Tried(0.3, 40.0, 0.5),), None)
+        return Found((_Biased("overlap", 60.0, 9.0),), 80.0, (Tried(0.3, 40.0, 0.5),), None)
 
     monkeypatch.setattr(srnet, "find", find)
     assert command("--seeds", "1", "--out", "two words")[0] == 0

@@ -89,7 +89,7 @@ def _sub_case(judged: Judged, name: str, rows: np.ndarray) -> _SubCase:
 
 
 @dataclass(frozen=True)
-class Loyalty:
+class _Loyalty:
     """Loyalty of B to A (Xu et al. 2021, "Beyond Preserved Accuracy"), in the classes of the split."""
 
     split: str
@@ -99,13 +99,13 @@ class Loyalty:
     """Mean of 1 - sqrt(D_JS), with the Jensen-Shannon divergence to base e, as the authors compute it: 0.167 to 1."""
 
 
-def loyalty(judged: Judged) -> Iterator[Loyalty]:
+def loyalty(judged: Judged) -> Iterator[_Loyalty]:
     """Loyalty on the split; nothing for one model."""
     if len(judged.models) > 1:
         a, b = judged.models
         divergence = _js_divergence(a.probabilities, b.probabilities)
         label, probability = (a.answers == b.answers).mean(), (1.0 - np.sqrt(divergence)).mean()
-        yield Loyalty(judged.split.name, float(label), float(probability))
+        yield _Loyalty(judged.split.name, float(label), float(probability))
 
 
 def _js_divergence(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -128,7 +128,7 @@ class _Reliability:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class _Calibration:
     """How far a model's probabilities are from its accuracy."""
 
     split: str
@@ -140,12 +140,12 @@ class Calibration:
     """Those with rows."""
 
 
-def _calibrations(judged: Judged) -> Iterator[Calibration]:
+def _calibrations(judged: Judged) -> Iterator[_Calibration]:
     """The calibration of each model."""
     for number, (each, right) in enumerate(zip(judged.models, judged.right, strict=True)):
         bins = tuple(_reliability(each.confidence, right))
         error = sum(bin.rows * abs(bin.accuracy - bin.confidence) for bin in bins) / len(judged.split)
-        yield Calibration(judged.split.name, number, error, bins)
+        yield _Calibration(judged.split.name, number, error, bins)
 
 
 def _reliability(confidence: np.ndarray, right: np.ndarray) -> Iterator[_Reliability]:
@@ -279,8 +279,8 @@ class Audit:
     sub_cases: tuple[_SubCase, ...]
     dependence: tuple[Dependence, ...]
     sides: tuple[_ShortcutSides, ...]
-    loyalty: tuple[Loyalty, ...]
-    calibration: tuple[Calibration, ...]
+    loyalty: tuple[_Loyalty, ...]
+    calibration: tuple[_Calibration, ...]
     contrast: tuple[RuleOutcome, ...] = ()
     notes: tuple[str, ...] = ()
 

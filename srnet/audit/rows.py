@@ -55,7 +55,7 @@ def word_overlap(text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Predictions:
+class _Predictions:
     """A model's answers on one split, as classes of the split."""
 
     answers: np.ndarray
@@ -68,12 +68,12 @@ class Predictions:
         return np.asarray(self.probabilities[np.arange(len(self.answers)), self.answers])
 
 
-def _predictions_of(split: Split, logits: np.ndarray) -> Predictions:
+def _predictions_of(split: Split, logits: np.ndarray) -> _Predictions:
     """Predictions from logits. Where a split has fewer classes than the task, its own decision applies."""
     probabilities = softmax(logits.astype(np.float64), axis=1)
     if split.coarse is not None:
         probabilities = probabilities @ np.eye(len(split.coarse.classes))[np.array(split.coarse.of)]
-    return Predictions(CLASSES.decode(split, logits), probabilities)
+    return _Predictions(CLASSES.decode(split, logits), probabilities)
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ class Judged:
 
     split: Split
     classes: tuple[str, ...]
-    models: tuple[Predictions, ...]
+    models: tuple[_Predictions, ...]
     """Of A, or of A and B."""
     overlap: np.ndarray | None = None
     """Share of the second text's words that occur in the first; None without second texts."""
-    bias: Predictions | None = None
+    bias: _Predictions | None = None
     """The bias model's answers."""
 
     @property

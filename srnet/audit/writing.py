@@ -45,7 +45,7 @@ def check_writable(out: Path) -> None:
 
 def write_audit(audit: Audit, out: Path) -> Path:
     """Write the files of an audit, all or none; an earlier audit in the folder is replaced."""
-    page = render_page(audit)
+    page = _render_page(audit)
     with new_folder(out, replace=True) as staging:
         write_json(staging / _JSON, audit.to_json())
         write_bytes(staging / _PAGE, page)
@@ -91,7 +91,7 @@ def _decimals(values: np.ndarray) -> Iterable[str]:
 # --- the page: tables, and the rows to filter and search ---
 
 
-def render_page(audit: Audit, largest: int = LARGEST) -> bytes:
+def _render_page(audit: Audit, largest: int = LARGEST) -> bytes:
     """The page, with as many rows as fit into `largest` bytes, the worst first."""
     rows: list[str] = []
     room = largest - len(_filled(audit, rows, audit.rows))  # the longest page without rows: it names all as left out

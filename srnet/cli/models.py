@@ -180,7 +180,7 @@ def _bias(*, new: TaskOption, bias: Bias, data: Data, run: ShortRun, json: Json 
 
 
 @dataclass(frozen=True)
-class Origin:
+class _Origin:
     """The model that a mask belongs to, and where the result goes."""
 
     backbone: str
@@ -200,7 +200,7 @@ def _import_mask(
     *,
     format: Annotated[str, typer.Argument(help="smp or srnet-reference; see above.")],
     file: Annotated[Path, typer.Argument(help="smp: the .npy file, unpacked from its .zip. srnet-reference: mask.pt.")],
-    origin: Annotated[Given, Fields("Options", Origin)],
+    origin: Annotated[Given, Fields("Options", _Origin)],
 ) -> None:
     """Import masks that others have published, each as a folder to evaluate and export like your own.
 

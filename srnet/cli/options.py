@@ -25,7 +25,7 @@ LINE = "srnet.line"
 
 
 @dataclass(frozen=True)
-class Group:
+class _Group:
     """Options that make one parameter of a command."""
 
     heading: str
@@ -50,13 +50,13 @@ class Fields:
     show_defaults: bool = True
     """False where a command has defaults of its own."""
 
-    def group(self, args: list[str]) -> Group:
+    def group(self, args: list[str]) -> _Group:
         cls = resolve_name(self.where) if isinstance(self.where, str) else self.where
         names = set(self.only or (each.path[0] for each in options_of(cls))) - set(self.without)
         options = [each for each in options_of(cls) if each.path[0] in names]
         if not self.show_defaults:
             options = [replace(each, default=None) for each in options]
-        return Group(self.heading, options, partial(arguments, cls))
+        return _Group(self.heading, options, partial(arguments, cls))
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Choice:
     default: str | None
     """None: nothing is chosen unless it is named, and the value is None."""
 
-    def group(self, args: list[str]) -> Group:
+    def group(self, args: list[str]) -> _Group:
         entries = resolve_name(self.registry)
         classes = {name: getattr(entry, "loss", entry) for name, entry in entries.items()}
         named = _value_in(args, f"--{self.what}")
@@ -100,7 +100,7 @@ class Choice:
                 wrong = f"{self.what} '{name}' has no option {option}" if name else f"{option} needs a {self.what}"
                 raise UserError(wrong, fix)
 
-        return Group(heading, [selector, *options], make, {} if named else classes, explain)
+        return _Group(heading, [selector, *options], make, {} if named else classes, explain)
 
 
 def _first_line(entry: Any) -> str:
@@ -190,7 +190,7 @@ def _refuse_empty(paths: Iterable[str], args: list[str]) -> None:
 
 
 def _with_options(
-    function: Callable[..., Any], parameters: Iterable[inspect.Parameter], groups: Mapping[str, Group]
+    function: Callable[..., Any], parameters: Iterable[inspect.Parameter], groups: Mapping[str, _Group]
 ) -> Callable[..., Any]:
     """The function with the options of each group as parameters instead of the group's one, for typer to read."""
     every: list[inspect.Parameter] = []

@@ -72,7 +72,7 @@ COMMANDS = {
 """The commands in the order of `srnet --help`, by heading."""
 
 
-class CommandGroup(TyperGroup):
+class _CommandGroup(TyperGroup):
     """The commands under headings, each with the whole first line of its help."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -84,7 +84,7 @@ class CommandGroup(TyperGroup):
 
 app = typer.Typer(
     name="srnet",
-    cls=CommandGroup,
+    cls=_CommandGroup,
     help="Find, train, check and deliver sparse and robust subnetworks inside pre-trained language models.",
     no_args_is_help=True,
     add_completion=False,
@@ -95,7 +95,7 @@ app = typer.Typer(
 
 def group(name: str, help: str) -> typer.Typer:
     """A group of commands: `srnet NAME COMMAND`."""
-    made = typer.Typer(cls=CommandGroup, help=help, no_args_is_help=True, rich_markup_mode=None)
+    made = typer.Typer(cls=_CommandGroup, help=help, no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(made, name=name)
     return made
 

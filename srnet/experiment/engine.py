@@ -30,7 +30,7 @@ ATTEMPTS = 3
 """How often a node is tried if its worker dies. Each attempt continues from the last checkpoint."""
 
 
-def cores() -> int:
+def _cores() -> int:
     """The cores that this process may use, fewer than the machine's in a container or a batch job."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -81,7 +81,7 @@ class Engine(Described):
         self._show_heads(missing)
         executor = self.executor(ranks)
         with self.store.in_use(), self.reporter.session():
-            Schedule(missing, executor, self.reporter).run()
+            _Schedule(missing, executor, self.reporter).run()
 
     def executor(self, ranks: Ranks) -> Executor:
         if ranks.world > 1:
@@ -92,7 +92,7 @@ class Engine(Described):
             from srnet.experiment.pool import Pool
 
             gpus = visible_gpus()
-            return Pool(self.workers or len(gpus) or cores(), cores(), gpus, self.store, self.report_to)
+            return Pool(self.workers or len(gpus) or _cores(), _cores(), gpus, self.store, self.report_to)
         if self.name == "ray":
             from srnet.experiment.ray import RayExecutor
 
@@ -146,7 +146,7 @@ class Executor(Protocol):
         ...
 
 
-class Schedule:
+class _Schedule:
     """Parents first, each node once. A dead worker's node is retried; after an error others continue."""
 
     def __init__(self, nodes: Sequence[Node], executor: Executor, reporter: Reporter) -> None:

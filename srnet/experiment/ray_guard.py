@@ -24,7 +24,7 @@ LIMIT_SECONDS = 30.0
 """How long the guard tries: a process that waits for a disk cannot be ended."""
 
 
-class Processes:
+class _Processes:
     """The processes with a mark in their environment, and their children. They start after the guard."""
 
     def __init__(self, mark: str) -> None:
@@ -56,7 +56,7 @@ class Processes:
 def main(mark: str) -> None:
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)  # the command decides when it ends
-    processes = Processes(mark)
+    processes = _Processes(mark)
     print("ready", flush=True)
     while not select.select([sys.stdin], [], [], POLL_SECONDS)[0]:
         processes.look()

@@ -42,7 +42,7 @@ _LARGEST = 2**63
 
 
 @dataclass(frozen=True)
-class Entry:
+class _Entry:
     key: str
     type: str
     bytes: int
@@ -149,15 +149,15 @@ class Store:
             raise UserError(f"there is no store at {self.root}", "give its folder with --store, or set SRNET_STORE")
         return self
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[_Entry]:
         result = []
         for key in self.keys():
             try:
                 facts = self.manifest(key)
                 size = sum(file["bytes"] for file in facts["files"].values())
-                result.append(Entry(key, facts["type"], size, facts["created"], facts["seconds"], facts["label"]))
+                result.append(_Entry(key, facts["type"], size, facts["created"], facts["seconds"], facts["label"]))
             except UserError:
-                result.append(Entry(key, "damaged", 0, "", 0.0, "run `srnet store verify`"))
+                result.append(_Entry(key, "damaged", 0, "", 0.0, "run `srnet store verify`"))
         return sorted(result, key=lambda entry: entry.created)
 
     # --- writing ---------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ SCORED_AGAIN = 4
 
 
 @dataclass(frozen=True)
-class Biased:
+class _Biased:
     """The score of a bias model on ID dev: how far the shortcut alone gets."""
 
     shortcut: Shortcut
@@ -73,7 +73,7 @@ class Tried:
 class Found:
     """What `find` chose, why, and how the result scores."""
 
-    biases: tuple[Biased, ...]
+    biases: tuple[_Biased, ...]
     """The bias models that were tried; the last one is used if it is biased."""
     full_score: float
     """Of the full CE model of the first seed, or of its control if that is better, on ID dev."""
@@ -100,7 +100,7 @@ class Found:
     """How fast and large the full model is, and that folder."""
 
     @property
-    def bias(self) -> Biased | None:
+    def bias(self) -> _Biased | None:
         return self.biases[-1] if self.biases[-1].is_biased else None
 
     def to_json(self) -> dict[str, Any]:
@@ -186,10 +186,10 @@ class Find:
 
     # --- 1. the bias model -----------------------------------------------------------------------------------------
 
-    def _biases(self) -> list[Biased]:
+    def _biases(self) -> list[_Biased]:
         """The suspected shortcut, then the others, until one is biased; a shortcut that was given is the only one."""
         others = [] if self.given_bias.shortcut else [each for each in SHORTCUTS if each != self._suspected]
-        found: list[Biased] = []
+        found: list[_Biased] = []
         for shortcut in (self._suspected, *others):
             try:
                 found.append(self._measured_bias(shortcut))
@@ -212,12 +212,12 @@ class Find:
     def _suspected(self) -> Shortcut:
         return self.given_bias.shortcut or self.task.shortcut
 
-    def _measured_bias(self, shortcut: Shortcut) -> Biased:
+    def _measured_bias(self, shortcut: Shortcut) -> _Biased:
         node = self._bias_spec(shortcut).node(self.profile.task, self.profile.backbone)
         self.engine.execute([node])
         own = read_json(self.engine.store.path(node.key) / "scores.json")[self.task.dev.name]
         score, majority = (own[each][self.task.metric] for each in ("metrics", "majority"))
-        return Biased(shortcut, score, score - majority)
+        return _Biased(shortcut, score, score - majority)
 
     # --- 2. from dense to sparse -----------------------------------------------------------------------------------
 
@@ -268,7 +268,7 @@ class Find:
 
     # --- 3. and 4. seeds and verdict -------------------------------------------------------------------------------
 
-    def _final(self, biases: list[Biased], full_score: float, tried: list[Tried], target: float) -> Found:
+    def _final(self, biases: list[_Biased], full_score: float, tried: list[Tried], target: float) -> Found:
         seeds = self._seeds_that_fit([target])
         if seeds < self.settings.seeds:
             self._say(f"seeds: {seeds} of {self.settings.seeds}, no time is left for the others")

@@ -125,10 +125,10 @@ def _merged(counts: np.ndarray, depth: int) -> np.ndarray:
 def _cost(sizes: np.ndarray, kept: np.ndarray) -> float:
     """Bits that the counts and, at their entropy, the mask's bits take."""
     headers = sum(8 * _width(int(size)) for size in sizes)
-    return headers + sum(entropy(int(size), int(ones)) for size, ones in zip(sizes, kept, strict=True))
+    return headers + sum(_entropy(int(size), int(ones)) for size, ones in zip(sizes, kept, strict=True))
 
 
-def entropy(size: int, ones: int) -> float:
+def _entropy(size: int, ones: int) -> float:
     """Bits that `size` independent bits have of which `ones` are set."""
     if ones in (0, size):
         return 0.0

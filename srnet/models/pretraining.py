@@ -66,7 +66,7 @@ def _restatement(rng: Random, sentence: Sentence) -> Words:
     return words
 
 
-def document(rng: Random) -> tuple[str, str]:
+def _document(rng: Random) -> tuple[str, str]:
     """Two segments that say the same thing; either may come first."""
     sentence = draw_sentence(rng)
     pair = (sentence.text, " ".join(_restatement(rng, sentence)))
@@ -161,7 +161,7 @@ class _Pretraining:
         self.done = 0
 
     def mlm_loss(self) -> torch.Tensor:
-        pairs = [document(self.rng) for _ in range(self.settings.batch_size)]
+        pairs = [_document(self.rng) for _ in range(self.settings.batch_size)]
         inputs = self._encode([a for a, _ in pairs], [b for _, b in pairs])
         inputs["input_ids"], labels = _mask_tokens(inputs["input_ids"], self.settings.mask_share)
         logits = self.model(**inputs).prediction_logits

@@ -86,7 +86,7 @@ def _with_zeros(path: Path, mask: Mapping[str, torch.Tensor]) -> Tensors:
     """The tensors; masked ones with zeros where they are pruned."""
     weights = _read_tensors(path)
     for name, tensor in weights.items():
-        check_finite(path, name, tensor)
+        _check_finite(path, name, tensor)
     for name in weights.keys() & mask.keys():
         _check_size(path, name, weights[name], (int(mask[name].sum()),))
         dense = torch.zeros(mask[name].shape, dtype=weights[name].dtype)
@@ -103,7 +103,7 @@ def _read_tensors(path: Path) -> Tensors:
     return tensors
 
 
-def check_finite(path: Path, name: str, tensor: torch.Tensor) -> None:
+def _check_finite(path: Path, name: str, tensor: torch.Tensor) -> None:
     if not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
         raise UserError(f"{path}: '{name}' holds non-finite values", "restore the file")
 
@@ -130,7 +130,7 @@ def _read_coded(folder: Path, base: LoadedBackbone, *, masked: bool) -> tuple[Ma
     mask, path = None, folder / CODED_MASK
     if masked:
         mask = decode_mask(read_bytes(path), _known_to_receiver(base), base.sha256, str(path))
-    return mask, unpack(_read_tensors(folder / WEIGHTS), mask or {}, base, folder / WEIGHTS)
+    return mask, _unpack(_read_tensors(folder / WEIGHTS), mask or {}, base, folder / WEIGHTS)
 
 
 def _known_to_receiver(base: LoadedBackbone) -> Tensors:
@@ -142,7 +142,7 @@ def _known_to_receiver(base: LoadedBackbone) -> Tensors:
 # --- what differs --------------------------------------------------------------------------------------------------
 
 
-def pack(weights: Tensors, mask: Mapping[str, torch.Tensor], base: LoadedBackbone, dtype: str) -> Tensors:
+def _pack(weights: Tensors, mask: Mapping[str, torch.Tensor], base: LoadedBackbone, dtype: str) -> Tensors:
     """The tensors as they are stored."""
     kind, original, packed = DTYPES[choose("dtype", dtype, DTYPES)], base.pretrained(), Tensors()
     for name, tensor in weights.items():
@@ -158,14 +158,14 @@ def pack(weights: Tensors, mask: Mapping[str, torch.Tensor], base: LoadedBackbon
     return packed
 
 
-def unpack(packed: Tensors, mask: Mapping[str, torch.Tensor], base: LoadedBackbone, path: Path) -> Tensors:
+def _unpack(packed: Tensors, mask: Mapping[str, torch.Tensor], base: LoadedBackbone, path: Path) -> Tensors:
     """The tensors of the model, pruned entries zero: the inverse of `pack`."""
     places, original, weights = base.model.state_dict(), base.pretrained(), Tensors()
     for name in (name for name in packed if not name.endswith(_ROWS)):
         if name not in places:
             raise UserError(f"{path}: '{name[:80]}' has no place in backbone '{base.name}'", "restore the file")
         values = packed[name]
-        check_finite(path, name, values)
+        _check_finite(path, name, values)
         whole = original.get(name) if name not in mask else None
         where, size = _where(packed, name, mask, whole, places[name].shape, path)
         _check_size(path, name, values, size)
@@ -305,12 +305,12 @@ class Subnetwork:
 
     def rounded(self, base: LoadedBackbone, dtype: str) -> Subnetwork:
         """The subnetwork that is read again when this one is written as `dtype`."""
-        return replace(self, weights=unpack(self._packed(base, dtype), self.mask or {}, base, Path(base.name)))
+        return replace(self, weights=_unpack(self._packed(base, dtype), self.mask or {}, base, Path(base.name)))
 
     def _packed(self, base: LoadedBackbone, dtype: str) -> Tensors:
         """The tensors as format 2 stores them."""
         self.check(base)
-        return pack(self.weights, self.mask or {}, base, dtype)
+        return _pack(self.weights, self.mask or {}, base, dtype)
 
     # --- files -----------------------------------------------------------------------------------------------------
 

@@ -34,12 +34,12 @@ Lines = dict[str, dict[int, Packed]]
 """The masks at one sparsity, by label and seed."""
 
 
-def pack(mask: Mask) -> Packed:
+def _pack(mask: Mask) -> Packed:
     bits = {name: np.packbits(tensor.numpy().reshape(-1)) for name, tensor in mask.items()}
     return {name: _Matrix(each, int(np.bitwise_count(each).sum()), mask[name].numel()) for name, each in bits.items()}
 
 
-def overlap(first: Packed, second: Packed) -> tuple[float, float]:
+def _overlap(first: Packed, second: Packed) -> tuple[float, float]:
     """The share of kept weights that two masks have in common, and what chance would give.
 
     1 for the same mask. Chance: masks with the same count in every matrix, but chosen at random.
@@ -87,15 +87,15 @@ def _read(path: Path) -> Mask:
 @lru_cache(maxsize=512)
 def _packed(path: Path) -> Packed:
     """An artifact never changes, and several figures show the same one."""
-    return pack(_read(path))
+    return _pack(_read(path))
 
 
 def _overlap_map(aim: str, lines: Lines) -> Picture:
     pairs = {(a, b): [(lines[a][s], lines[b][s]) for s in lines[a] if s in lines[b]] for a, b in permutations(lines, 2)}
     pairs |= {(label, label): list(combinations(line.values(), 2)) for label, line in lines.items()}
-    overlaps = {cell: [overlap(*pair) for pair in each] for cell, each in pairs.items()}
+    overlaps = {cell: [_overlap(*pair) for pair in each] for cell, each in pairs.items()}
     cells = [[_percent([shared for shared, _ in overlaps[a, b]], 2) for b in lines] for a in lines]
-    alone = [overlap(mask, mask)[1] for line in lines.values() for mask in line.values()]
+    alone = [_overlap(mask, mask)[1] for line in lines.values() for mask in line.values()]
     chance = _percent([chance for each in overlaps.values() for _, chance in each] or alone, 2)
     title = f"{_titled(aim)}: kept weights in common (chance {chance:.1f} %)"
     return heat_map(title, list(lines), list(lines), cells, " % in common")

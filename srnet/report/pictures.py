@@ -302,7 +302,7 @@ def draw_mosaic(mask: Mask, columns: int = 6) -> bytes:
     axis.set_axis_off()
     for index, (name, tensor) in enumerate(mask.items()):
         top, left = (index // columns) * (cell + gap) + gap, (index % columns) * cell
-        drawn = blocks(tensor)
+        drawn = _blocks(tensor)
         canvas[top : top + drawn.shape[0], left : left + drawn.shape[1]] = drawn
         axis.text(left, top - 2.5, short_name(name), fontsize=6.5, va="center", parse_math=False)
     image = axis.imshow(canvas, cmap="viridis_r", vmin=0.0, vmax=float(np.nanmax(canvas)), interpolation="nearest")
@@ -310,7 +310,7 @@ def draw_mosaic(mask: Mask, columns: int = 6) -> bytes:
     return _saved(figure, "png", dpi=110)
 
 
-def blocks(matrix: torch.Tensor, most: int = BLOCKS) -> np.ndarray:
+def _blocks(matrix: torch.Tensor, most: int = BLOCKS) -> np.ndarray:
     """The share kept in each block of a matrix."""
     kept = matrix.to(torch.float32)[None, None]
     rows, columns = (min(most, side) for side in matrix.shape)

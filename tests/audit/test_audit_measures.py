@@ -13,11 +13,11 @@ from hypothesis.extra import numpy as arrays
 from scipy.spatial.distance import jensenshannon
 
 from srnet.audit.report import (
-    Calibration,
-    Loyalty,
+    _Calibration,
     _calibrations,
     _deciles,
     _dependences,
+    _Loyalty,
     _shortcut_sides,
     _split_scores,
     loyalty,
@@ -31,7 +31,7 @@ from srnet.tasks.splits import Coarse, Split
 # --- loyalty -------------------------------------------------------------------------------------------------------
 
 
-def loyalty_of(a: list[list[float]], b: list[list[float]]) -> Loyalty:
+def loyalty_of(a: list[list[float]], b: list[list[float]]) -> _Loyalty:
     (found,) = loyalty(judged([0] * len(a), a, b))
     return found
 
@@ -48,7 +48,7 @@ def test_loyalty_by_hand() -> None:
         ([opposite[0]], [opposite[1]], 0.0, least),
         ([p, opposite[0]], [q, opposite[1]], 0.5, (one + least) / 2),
     ):
-        assert loyalty_of(a, b) == Loyalty("dev", label, pytest.approx(probability, abs=1e-12))
+        assert loyalty_of(a, b) == _Loyalty("dev", label, pytest.approx(probability, abs=1e-12))
 
 
 LOGITS = arrays.arrays(np.float64, (7, 3), elements=st.floats(-30, 30, width=32))
@@ -69,7 +69,7 @@ def test_loyalty_is_a_share_and_a_model_is_loyal_to_itself(one: np.ndarray, othe
 # --- calibration ---------------------------------------------------------------------------------------------------
 
 
-def calibration_of(confidence: list[float], right: list[bool]) -> Calibration:
+def calibration_of(confidence: list[float], right: list[bool]) -> _Calibration:
     """The calibration of a model that always answers with the second class."""
     (found,) = _calibrations(judged([int(each) for each in right], [[1 - each, each] for each in confidence]))
     return found

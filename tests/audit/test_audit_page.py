@@ -15,7 +15,7 @@ from refusals import refused
 
 from srnet.audit.report import Audit
 from srnet.audit.tables import tables_of
-from srnet.audit.writing import LARGEST, LONGEST, check_writable, render_page, write_audit
+from srnet.audit.writing import LARGEST, LONGEST, _render_page, check_writable, write_audit
 
 HOSTILE = [
     ("</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>"),
@@ -66,7 +66,7 @@ def hostile_audit() -> Audit:
 
 
 def test_hostile_texts_stay_texts_and_nothing_is_fetched() -> None:
-    page = Page(render_page(hostile_audit()))
+    page = Page(_render_page(hostile_audit()))
     assert page.tags.count("script") == 2
     assert not {"img", "iframe", "b", "i"} & set(page.tags)
     assert not set("<>&") & set(page.scripts[0])
@@ -90,7 +90,7 @@ def audit_of_size(rows: int, characters: int, letter: str = "x") -> Audit:
 
 @pytest.mark.parametrize(("characters", "letter", "fits"), [(150, "x", True), (900, "ß", False)])
 def test_six_thousand_pairs_fit_into_six_megabytes(characters: int, letter: str, fits: bool) -> None:
-    rendered = render_page(audit_of_size(6000, characters, letter))
+    rendered = _render_page(audit_of_size(6000, characters, letter))
     assert len(rendered) <= LARGEST
     page = Page(rendered)
     left_out = 6000 - len(page.data["rows"])
@@ -103,8 +103,8 @@ def test_six_thousand_pairs_fit_into_six_megabytes(characters: int, letter: str,
 
 def test_a_small_page_keeps_the_worst_rows() -> None:
     audit = audit_of_size(300, 20)
-    everything = Page(render_page(audit)).data["rows"]
-    some = Page(render_page(audit, len(render_page(audit)) - 5000)).data["rows"]
+    everything = Page(_render_page(audit)).data["rows"]
+    some = Page(_render_page(audit, len(_render_page(audit)) - 5000)).data["rows"]
     assert 0 < len(some) < 300
     assert some == everything[: len(some)]
     assert everything[0][11] == 1  # a disagreement
@@ -114,7 +114,7 @@ def test_long_tables_are_cut_on_the_page() -> None:
     rows = 500
     dev = split_of([("a", "b")] * rows, [0] * rows, groups=[f"case {row}" for row in range(rows)])
     audit = audit_of(task_of(dev), ALWAYS_YES)
-    assert "300 more rows are in audit.json" in Page(render_page(audit)).text
+    assert "300 more rows are in audit.json" in Page(_render_page(audit)).text
 
 
 def read_csv(folder: Path) -> list[dict[str, str]]:
@@ -172,4 +172,4 @@ def test_tables_have_all_columns_and_one_model_has_no_comparison() -> None:
         assert YES_NO[0] in " ".join(name for table in tables for name in table.columns)
         assert any("Loyalty" in table.title for table in tables) == (audit is compared)
     assert alone.disagreements == {"dev": 1}
-    assert Page(render_page(alone)).data["models"] == 1
+    assert Page(_render_page(alone)).data["models"] == 1

@@ -47,7 +47,7 @@ def test_the_gpu_and_the_threads_of_each_worker(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engine_module, "cores", lambda: CORES)
+    monkeypatch.setattr(engine_module, "_cores", lambda: CORES)
     Simulated(monkeypatch, gpus)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

@@ -17,7 +17,7 @@ from srnet.core.errors import UserError
 from srnet.core.files import DiskFull
 from srnet.core.progress import Reporter
 from srnet.experiment.compute import Outcome
-from srnet.experiment.engine import ATTEMPTS, Schedule
+from srnet.experiment.engine import ATTEMPTS, _Schedule
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def nodes(count: int) -> list[Any]:
 
 def execute(plan: list[Any], executor: FakeExecutor) -> Notes:
     notes = Notes()
-    Schedule(plan, executor, notes).run()
+    _Schedule(plan, executor, notes).run()
     return notes
 
 
@@ -164,7 +164,7 @@ def test_the_first_error_is_raised_when_everything_else_is_done() -> None:
     first, second = UserError("one"), ValueError("two\nlines")
     notes, executor = Notes(), FakeExecutor(stories={"1": [first], "3": [second]})
     with pytest.raises(UserError) as error:
-        Schedule(nodes(5), executor, notes).run()
+        _Schedule(nodes(5), executor, notes).run()
     assert error.value is first
     assert executor.done == ["0", "2", "4"]
     assert executor.started.count("1") == 1, "an error is no accident: it would come again"
@@ -261,7 +261,7 @@ def test_whatever_fails_the_rest_is_computed(plan: list[Any], size: int, seed: i
     executor, notes = FakeExecutor(size, stories, choose=random.Random(seed).randrange), Notes()
     error: BaseException | None = None
     try:
-        Schedule(plan, executor, notes).run()
+        _Schedule(plan, executor, notes).run()
     except UserError as raised:
         error = raised
     failed = set(executor.started) - set(executor.done)

@@ -21,7 +21,7 @@ from srnet.core.arrays import read_npy_header
 from srnet.core.errors import UserError
 from srnet.masks.mask import Mask
 from srnet.models.backbones import load_backbone
-from srnet.models.formats.smp import _to_npy, read_smp, stack_shapes, unpack
+from srnet.models.formats.smp import _to_npy, _unpack, read_smp, stack_shapes
 from srnet.models.heads import Head
 from srnet.models.open import load_subnetwork
 from srnet.models.subnetwork import Subnetwork
@@ -42,7 +42,7 @@ BERT_BASE = {f"bert.encoder.layer.{n}.{kind}.weight": shape for n in range(12) f
 
 def test_the_first_weight_by_name_is_the_highest_bit() -> None:
     # a: 1 0 1 1 0, then b: 1 1 0 | 0 0 1, then padding
-    mask = unpack(np.array([0b10110110, 0b00100000], dtype=np.uint8), TWO)
+    mask = _unpack(np.array([0b10110110, 0b00100000], dtype=np.uint8), TWO)
     assert mask["a.weight"].int().tolist() == [[1, 0, 1, 1, 0]]
     assert mask["b.weight"].int().tolist() == [[1, 1, 0], [0, 0, 1]]
 
@@ -54,7 +54,7 @@ def test_layer_10_comes_before_layer_2(deep: str) -> None:
     assert sorted(first, key=lambda layer: first[layer]) == [0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9]
     bits = np.zeros(12 * 768, dtype=bool)
     bits[2 * 768 : 3 * 768] = True  # the third layer of the file
-    mask = unpack(np.packbits(bits), shapes)
+    mask = _unpack(np.packbits(bits), shapes)
     assert {name for name, kept in mask.items() if kept.any()} == {name for name in shapes if ".layer.10." in name}
     assert all(kept.all() for name, kept in mask.items() if ".layer.10." in name)
 
@@ -76,7 +76,7 @@ def test_what_is_written_is_read(shapes: list[tuple[int, int]], random: Any) -> 
     drawn = [[[random.random() < 0.5 for _ in range(width)] for _ in range(height)] for height, width in shapes]
     mask = Mask({f"{number}.weight": torch.tensor(matrix) for number, matrix in enumerate(drawn)})
     packed = np.load(io.BytesIO(_to_npy(mask)), allow_pickle=False)
-    assert unpack(packed, {name: tuple(each.shape) for name, each in mask.items()}) == mask
+    assert _unpack(packed, {name: tuple(each.shape) for name, each in mask.items()}) == mask
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from srnet.core.errors import UserError
-from srnet.masks.coding import decode_mask, encode_mask, entropy
+from srnet.masks.coding import _entropy, decode_mask, encode_mask
 from srnet.masks.mask import Mask
 
 BACKBONE, OTHER = "ab" * 32, "cd" * 32
@@ -45,9 +45,9 @@ def rising(count: int) -> torch.Tensor:
 
 def test_entropy_by_hand() -> None:
     # 8 bits, 2 of them set: 2 * log2(8/2) + 6 * log2(8/6) = 4 + 6 * 0.41504
-    assert entropy(8, 2) == pytest.approx(4 + 6 * math.log2(4 / 3))
-    assert entropy(8, 4) == 8.0
-    assert entropy(8, 0) == entropy(8, 8) == entropy(0, 0) == 0.0
+    assert _entropy(8, 2) == pytest.approx(4 + 6 * math.log2(4 / 3))
+    assert _entropy(8, 4) == 8.0
+    assert _entropy(8, 0) == _entropy(8, 8) == _entropy(0, 0) == 0.0
 
 
 def test_a_mask_by_magnitude_is_nothing_but_its_counts() -> None:
@@ -89,7 +89,7 @@ def test_a_random_mask_costs_its_entropy(share: float) -> None:
     weights = {"a": torch.randn(1000, 1000, generator=generator)}
     keep = torch.rand(1000, 1000, generator=generator) < share
     header, rest = content(encode_mask(Mask({"a": keep}), weights, BACKBONE))
-    exact = entropy(1_000_000, int(keep.sum()))
+    exact = _entropy(1_000_000, int(keep.sum()))
     assert exact <= 8 * len(rest) <= 1.001 * exact + 8 * (3 + 8), "a count of 3 bytes, and the coder's last two words"
     assert len(header) < 64
 
@@ -100,7 +100,7 @@ def test_four_percent_of_flips_cost_theirs() -> None:
     flips = torch.rand(1000, 1000, generator=generator) < 0.04
     mask = Mask({"a": (weights["a"].abs() > weights["a"].abs().median()) ^ flips})
     size = 8 * len(encode_mask(mask, weights, BACKBONE))
-    assert entropy(100, 4) / 100 <= size / 1_000_000 <= entropy(100, 4) / 100 + 0.01
+    assert _entropy(100, 4) / 100 <= size / 1_000_000 <= _entropy(100, 4) / 100 + 0.01
 
 
 def test_the_same_bytes_on_every_machine() -> None:

@@ -15,8 +15,8 @@ from srnet.experiment.store import Store
 from srnet.masks.mask import Mask
 from srnet.models.subnetwork import Subnetwork
 from srnet.recipes.paradigms import Profile, Search, full, of_raw
-from srnet.report.masks import MaskPictures, mask_pictures, overlap, pack
-from srnet.report.pictures import BLOCKS, blocks, draw_mosaic, short_name
+from srnet.report.masks import MaskPictures, _overlap, _pack, mask_pictures
+from srnet.report.pictures import BLOCKS, _blocks, draw_mosaic, short_name
 from srnet.report.results import Results
 from srnet.tasks.synthetic import SyntheticTask
 
@@ -48,7 +48,7 @@ def mask(**rows: str) -> Mask:
 def test_what_two_masks_share_by_hand(
     first: dict[str, str], second: dict[str, str], shared: float, chance: float
 ) -> None:
-    assert overlap(pack(mask(**first)), pack(mask(**second))) == (pytest.approx(shared), pytest.approx(chance))
+    assert _overlap(_pack(mask(**first)), _pack(mask(**second))) == (pytest.approx(shared), pytest.approx(chance))
 
 
 # --- tables --------------------------------------------------------------------------------------------------------
@@ -148,10 +148,10 @@ def test_the_pictures_of_a_run_are_those_of_its_masks(results: Results, store: S
 
 def test_blocks_by_hand() -> None:
     matrix = mask(a="1100 1111 0001 0000")["a"]
-    assert blocks(matrix, 2).tolist() == [[1.0, 0.5], [0.0, 0.25]]
-    assert blocks(matrix, 1).tolist() == [[7 / 16]]
-    assert blocks(matrix).tolist() == matrix.float().tolist(), "a small matrix is drawn weight by weight"
-    large = blocks(torch.ones(100, 70, dtype=torch.bool))
+    assert _blocks(matrix, 2).tolist() == [[1.0, 0.5], [0.0, 0.25]]
+    assert _blocks(matrix, 1).tolist() == [[7 / 16]]
+    assert _blocks(matrix).tolist() == matrix.float().tolist(), "a small matrix is drawn weight by weight"
+    large = _blocks(torch.ones(100, 70, dtype=torch.bool))
     assert large.shape == (BLOCKS, BLOCKS)
     assert (large == 1.0).all()
 

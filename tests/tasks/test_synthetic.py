@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
 
-from srnet.models.pretraining import _make_tokenizer, _related_or_not, _retold_or_not, document
+from srnet.models.pretraining import _document, _make_tokenizer, _related_or_not, _retold_or_not
 from srnet.tasks.base import Task
 from srnet.tasks.splits import LEVELS, Split
 from srnet.tasks.synthetic import SyntheticTask
@@ -313,7 +313,7 @@ def test_every_word_is_in_the_vocabulary(name: str) -> None:
 def test_the_vocabulary_covers_pretraining_and_tokenizes_word_by_word() -> None:
     assert len(set(vocabulary())) == len(vocabulary())
     rng = Random(0)
-    texts = [t for _ in range(300) for t in (*document(rng), *_related_or_not(rng)[:2], *_retold_or_not(rng)[:2])]
+    texts = [t for _ in range(300) for t in (*_document(rng), *_related_or_not(rng)[:2], *_retold_or_not(rng)[:2])]
     tokenizer = _make_tokenizer()
     for text in texts:
         assert tokenizer.tokenize(text) == text.split()
@@ -355,9 +355,9 @@ def test_the_hash_seed_of_the_process_does_not_matter() -> None:
     code = (
         "from srnet.tasks.synthetic import SyntheticTask; from srnet.tasks.synthetic.families import EMBEDDED_TASKS\n"
         "from random import Random\n"
-        "from srnet.models.pretraining import document\n"
+        "from srnet.models.pretraining import _document\n"
         "specs = [SyntheticTask(name, train_size=60, dev_size=9, ood_size=60) for name in EMBEDDED_TASKS]\n"
-        "print([spec.load().fingerprint for spec in specs], [document(Random(i)) for i in range(60)])"
+        "print([spec.load().fingerprint for spec in specs], [_document(Random(i)) for i in range(60)])"
     )
     outputs = {
         subprocess.run(

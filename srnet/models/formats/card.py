@@ -91,7 +91,7 @@ def write_card(folder: Path, subnetwork: Subnetwork, about: About, format: str, 
 
 def _card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> str:
     title = f"{_public_name(subnetwork.backbone)} on {about.task}" if about.task else _public_name(subnetwork.backbone)
-    header = yaml.safe_dump(metadata(title, subnetwork, about, format), sort_keys=False, allow_unicode=True)
+    header = yaml.safe_dump(_metadata(title, subnetwork, about, format), sort_keys=False, allow_unicode=True)
     parts = [f"---\n{header}---\n", f"# {title}\n", _what(subnetwork, about, format), _scores(about)]
     parts += ["## The shortcut\n", SHORTCUTS.get(about.shortcut, "No shortcut is on record for this model."), ""]
     parts += ["## How to load it\n", f"```python\n{load.strip()}\n```\n"]
@@ -150,7 +150,7 @@ def _named(result: dict[str, Any]) -> tuple[str, float]:
     return f"{result['dataset']['name']}, {metric['type']}", float(metric["value"])
 
 
-def metadata(title: str, subnetwork: Subnetwork, about: About, format: str) -> dict[str, Any]:
+def _metadata(title: str, subnetwork: Subnetwork, about: About, format: str) -> dict[str, Any]:
     """What the Hub reads. A backbone that is no name on the Hub is left out."""
     found: dict[str, Any] = {
         "library_name": "onnx" if format == "onnx" else "transformers",

@@ -56,12 +56,12 @@ def read_smp(path: Path, shapes: Shapes) -> Mask:
             )
         packed = np.frombuffer(file.read(), np.uint8)
     try:
-        return unpack(packed, shapes)
+        return _unpack(packed, shapes)
     except ValueError as error:
         raise UserError(f"{path}: {error}", "the file is damaged, or for another backbone") from error
 
 
-def unpack(packed: np.ndarray, shapes: Shapes) -> Mask:
+def _unpack(packed: np.ndarray, shapes: Shapes) -> Mask:
     """The mask from one bit per weight."""
     bits, start, tensors = np.unpackbits(packed), 0, {}
     if bits[_weights_in(shapes) :].any():

@@ -42,14 +42,14 @@ PAIRS = (
 
 
 @dataclass(frozen=True)
-class Sample:
+class _Sample:
     """Inputs of a model, and what they are: "32 rows of dev"."""
 
     name: str
     batches: list[Mapping[str, torch.Tensor]]
 
 
-def sample_of(task: Task | None, base: LoadedBackbone, max_length: int) -> Sample:
+def sample_of(task: Task | None, base: LoadedBackbone, max_length: int) -> _Sample:
     """Rows of ID dev, encoded as in training; a few sentences for a model whose task is not available."""
     from srnet.training.data import encode, token_batches
     from srnet.training.predict import EVAL_TOKENS
@@ -65,10 +65,10 @@ def sample_of(task: Task | None, base: LoadedBackbone, max_length: int) -> Sampl
             inputs_for(task.answer_kind, split, base.tokenizer, base.max_length(max_length)),
         )
     batches = [data.collate(rows) for rows in token_batches(data.lengths, EVAL_TOKENS)]
-    return Sample(name, [{key: each[key] for key in each if key != "labels"} for each in batches])
+    return _Sample(name, [{key: each[key] for key in each if key != "labels"} for each in batches])
 
 
-def _logits_moved(exact: Subnetwork, rounded: Subnetwork, base: LoadedBackbone, sample: Sample) -> float:
+def _logits_moved(exact: Subnetwork, rounded: Subnetwork, base: LoadedBackbone, sample: _Sample) -> float:
     """The largest absolute difference between the logits of a subnetwork and of the same one rounded.
 
     Both are put into `base`, one after the other: they have one mask, and the same tensors differ from the backbone.
@@ -79,7 +79,7 @@ def _logits_moved(exact: Subnetwork, rounded: Subnetwork, base: LoadedBackbone, 
 
 
 @no_grad
-def _logits(subnetwork: Subnetwork, base: LoadedBackbone, sample: Sample) -> list[np.ndarray]:
+def _logits(subnetwork: Subnetwork, base: LoadedBackbone, sample: _Sample) -> list[np.ndarray]:
     model = subnetwork.model(base)
     return [finite_logits(model(**batch).logits.numpy()) for batch in sample.batches]
 
