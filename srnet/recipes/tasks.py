@@ -35,11 +35,8 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
             return _dataset(values, folder)
         families = TASK_FAMILIES.values() if isinstance(values, Mapping) else ()
         spec = next((family.spec for family in families if family.describes(values)), SyntheticTask)
-        task: Any = build(spec, values)
-        if isinstance(task, OfFiles):
-            task = task.resolved(folder)
-        made: TaskSpec = task
-        return made
+        task: TaskSpec = build(spec, values)
+        return task.resolved(folder) if isinstance(task, OfFiles) else task
 
 
 def _named(name: str) -> dict[str, str]:

@@ -67,6 +67,9 @@ class OfFiles(Described):
     ood_train: Any = None
     rows: tuple[tuple[str, Count], ...]
 
+    def load(self) -> Task:
+        raise NotImplementedError
+
     def check_splits(self) -> list[str]:
         """The names of the test sets, after a check of names."""
         file_name("a task", self.name)
