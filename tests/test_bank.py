@@ -296,7 +296,7 @@ def test_a_model_that_was_converted_ends_the_bank(tiny_backbone: str, folders: d
         bank.use("other raw")
 
 
-@pytest.mark.parametrize("where", ["srnet.models.bank.shutil.copy", "srnet.core.files.os.fdopen"])
+@pytest.mark.parametrize("where", ["srnet.models.bank.shutil.copy", "srnet.core.files.os.fsync"])
 def test_a_full_disk_is_one_line(where: str, bank: MaskBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*given: object) -> None:
         named = [str(each) for each in given[-1:] if isinstance(each, Path)]
