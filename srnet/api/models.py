@@ -321,7 +321,7 @@ def import_mask(
     checkpoint's own classifier is kept where its labels fit, and a remark says whether it was.
     """
     choose("format", format, IMPORTED)
-    if not Path(file).exists():  # before labels are asked for
+    if not Path(file).exists():  # before labels are required
         raise UserError(f"{file} does not exist", "check the path")
     out = require_new(Path(out))
     # a description of files knows its labels itself, so the data need not be there

@@ -32,7 +32,7 @@ class _SplitScores:
     rows: int
     metric: str
     scores: tuple[Interval, ...]
-    """Of A, or of A and B, in the task's metric."""
+    """The scores of A, or of A and B, in the task's metric."""
     difference: Interval | None
     """B minus A, on the same resamples of the examples."""
     majority: float
@@ -62,7 +62,7 @@ class _SubCase:
 
     split: str
     name: str
-    """Of the sub-case, with all levels above it."""
+    """The name of the sub-case, with all levels above it."""
     rows: int
     right: tuple[int, ...]
     """Rows that A, or A and B, answered correctly."""
@@ -175,7 +175,7 @@ class Bin:
     gold: tuple[float, ...]
     """Share of each label."""
     accuracy: tuple[float, ...]
-    """Of A, or of A and B."""
+    """The accuracy of A, or of A and B."""
     answers: tuple[tuple[float, ...], ...]
     """By model, the share of each answer."""
     follows: tuple[float, ...] = ()

@@ -78,7 +78,7 @@ class Kind:
     """How values of one type are written and checked. This one is of an unknown type: any value is valid."""
 
     metavar = ""
-    """In the help; empty if there is no text for such a value."""
+    """The placeholder in the help; empty if there is no text for such a value."""
     repeats = False
     """Whether an option is given once for each item."""
     holds: tuple[type, ...] = ()

@@ -38,7 +38,7 @@ def isolate_process() -> None:
 
 
 def _own_folder(name: str) -> str:
-    """A folder that stays in the temporary folder, or a new one where somebody else has taken its name."""
+    """A folder that stays in the temporary folder, or a new one if another user has one of that name."""
     user = os.getuid() if hasattr(os, "getuid") else 0
     folder = os.path.join(tempfile.gettempdir(), f"{name}-{user}")
     with suppress(FileExistsError):

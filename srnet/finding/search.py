@@ -76,10 +76,10 @@ class Found:
     biases: tuple[_Biased, ...]
     """The bias models that were tried; the last one is used if it is biased."""
     full_score: float
-    """Of the full CE model of the first seed, or of its control if that is better, on ID dev."""
+    """The score of the full CE model of the first seed, or of its control if that is better, on ID dev."""
     tried: tuple[Tried, ...]
     sparsity: float | None
-    """Of the chosen subnetwork, as in `tried`; None if no subnetwork keeps the ID score."""
+    """The sparsity or speed-up of the chosen subnetwork, as in `tried`; None if no subnetwork keeps the ID score."""
     speedup: float | None = None
     """The chosen one, where speed-ups were requested."""
     recipe: Recipe | None = None
@@ -89,7 +89,7 @@ class Found:
     full_model: ModelNode | None = None
     """The full CE model of the same seed."""
     scores: dict[str, Spread] | None = None
-    """Of the chosen subnetwork, by split."""
+    """The scores of the chosen subnetwork, by split."""
     verdict: Verdict | None = None
     """None without OOD data, without a biased bias model, or if nothing was chosen."""
     warnings: tuple[str, ...] = ()

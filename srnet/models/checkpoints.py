@@ -123,7 +123,7 @@ def reading(folder: Path | str) -> Iterator[None]:
 def _check_sizes(path: Path) -> None:
     """Layers and labels are made one by one in Python; a matrix that is too large is an error of its own."""
     config: Any = {}
-    with contextlib.suppress(UserError):  # whoever loads it says what is wrong with it
+    with contextlib.suppress(UserError):  # the loader says what is wrong with it
         config = read_json(path)
     named = config.items() if isinstance(config, dict) else ()
     large = [key for key, value in named if type(value) is int and value > LARGEST_COUNT and _COUNTED.search(key)]

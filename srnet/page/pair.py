@@ -81,7 +81,7 @@ class Shortcut:
     about: str
     """What it reads, for the user."""
     log_probs: Callable[[Sequence[str], Sequence[str]], np.ndarray]
-    """Of the task's labels, for each pair."""
+    """The probabilities of the task's labels, for each pair."""
 
 
 def load_shortcut(spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None) -> tuple[Shortcut | None, list[str]]:

@@ -32,10 +32,10 @@ class TrainingOptions(Described):
     scale: Annotated[float, Range(above=0, most=100)] = option(1.0, heading=_HEADING)
     """Multiply the length of every training but that of bias models, e.g. 0.1 for a trial."""
     learning_rate: Rate | None = option(None, heading=_HEADING)
-    """Of the weights, instead of the profile's, in fine-tuning and for pruners that train them: smaller backbones take
-    larger ones."""
+    """Learning rate of the weights, instead of the profile's, in fine-tuning and for pruners that train them: smaller
+    backbones take larger ones."""
     score_rate: Rate | None = option(None, heading=_HEADING)
-    """Of the mask's scores, instead of the profile's, in mask training: shorter runs take larger ones."""
+    """Learning rate of the mask's scores, instead of the profile's, in mask training: shorter runs take larger ones."""
     precision: Precision = option("float32", heading=_HEADING)
     """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
     compile: bool = option(False, heading=_HEADING)

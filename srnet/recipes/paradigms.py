@@ -37,7 +37,7 @@ class Place(NamedTuple):
     start: Start | None = None
     """None where the search does not start from a fine-tuning."""
     length: float = 1.0
-    """Of the search, relative to the profile's."""
+    """The length of the search, relative to the profile's."""
     speedup: float | None = None
     """Where the budget is in time; `sparsity` is then the share of the time that goes."""
 
@@ -117,7 +117,7 @@ class Search(Described):
     options_at: dict[float, Options] = field(default_factory=dict)
     """Those at one sparsity each."""
     lengths: tuple[Positive, ...] = (1.0,)
-    """Of the search, relative to the profile's."""
+    """Lengths of the search, relative to the profile's."""
     lengths_at: dict[float, Positive] = field(default_factory=dict)
     """Factors at one sparsity each."""
     data: TrainingData = "id"
@@ -167,9 +167,9 @@ class Profile:
     finetuning: TrainingSettings = field(default_factory=TrainingSettings)
     pruning: TrainingSettings = field(default_factory=TrainingSettings)
     finetuning_of: dict[str, TrainingSettings] = field(default_factory=dict)
-    """By objective, where it differs from `finetuning`."""
+    """Settings by objective, where they differ from `finetuning`."""
     pruning_of: dict[str, TrainingSettings] = field(default_factory=dict)
-    """By pruner, where it differs from `pruning`."""
+    """Settings by pruner, where they differ from `pruning`."""
     stopping: TrainingSettings | None = None
     """The fine-tuning before a search that starts `auto`: with `patience`."""
     with_ood: TrainingSettings | None = None
@@ -179,17 +179,17 @@ class Profile:
     words: tuple[str, ...] = ()
     """One word a label: models have the backbone's own language-model head instead of a classifier."""
     latencies: dict[str, Latency] = field(default_factory=dict)
-    """By backbone, for budgets in time: `with_latencies` measures them."""
+    """Latency tables by backbone, for budgets in time: `with_latencies` measures them."""
 
     # what the figures of the papers vary
     sparsities: tuple[float, ...] = (0.2, 0.5, 0.7, 0.9)
     sparsities_of: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    """By figure, where it shows others."""
+    """Sparsities by figure, where it shows others."""
     starts: tuple[Start, ...] = (0.0, 0.25, 0.5, 0.75, 1.0, "auto")
     timing_sparsity: float = 0.7
     lengths: tuple[float, ...] = (1 / 3, 2 / 3, 1.0)
     ablation_length: float = 1.0
-    """Of the searches in the ablation of initialisation and schedule."""
+    """The length of the searches in the ablation of initialisation and schedule."""
     high_sparsity: float = 0.9
     other_backbones: tuple[str, ...] = ()
     searches: dict[str, Search] = field(default_factory=dict)

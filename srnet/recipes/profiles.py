@@ -87,7 +87,7 @@ class _Published:
     ood_warmup_steps: int
     """With OOD training data; these, and the epochs below, are in the scripts only."""
     ood_epochs_at: dict[float, float]
-    """By sparsity, of the runs on a fine-tuned model, where they are not `_OOD_EPOCHS`."""
+    """Epochs by sparsity of the runs on a fine-tuned model, where they are not `_OOD_EPOCHS`."""
 
 
 PUBLISHED = {

@@ -138,7 +138,7 @@ def _as_long(model: FineTune, steps: int) -> FineTune:
 
 
 def _bias_models(node: Node) -> list[Bias]:
-    """Of every training behind a model."""
+    """The bias models of every training behind a model."""
     return [node] if isinstance(node, Bias) else [bias for parent in node.parents for bias in _bias_models(parent)]
 
 

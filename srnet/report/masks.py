@@ -53,16 +53,16 @@ def _overlap(first: Packed, second: Packed) -> tuple[float, float]:
 @dataclass(frozen=True)
 class MaskPictures:
     overlaps: list[Picture]
-    """By sparsity: lines against lines. On the diagonal: the same line, other seeds. Elsewhere: the same seed."""
+    """Maps of the overlap by sparsity, lines against lines; on the diagonal other seeds, elsewhere the same seed."""
     matrices: list[Picture]
-    """By sparsity: percent pruned, one row per matrix, one column per line, mean over seeds."""
+    """Maps of the matrices by sparsity: percent pruned, one row per matrix, one column per line, mean over seeds."""
     mosaic: bytes | None
     """A PNG of one mask."""
     mosaic_of: str
 
 
 def mask_pictures(recipe: Recipe, store: Store) -> MaskPictures:
-    """Of every sparsity at which at least one line has a mask."""
+    """The pictures of every sparsity at which at least one line has a mask."""
     points = [p for p in recipe.points if p.is_pruned and p.backbone == recipe.profile.backbone]
     last = {(p.label, p.place.aim): p.place for p in points}  # of several starts or lengths
     points = sorted((p for p in points if p.place == last[p.label, p.place.aim]), key=lambda p: p.place.sparsity)

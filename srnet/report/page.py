@@ -111,7 +111,7 @@ def _code(text: str) -> str:
 
 
 def _section(section: Section) -> list[str]:
-    """Of sub-cases those with one level above them (HANS: heuristic and label); the deepest level is in the csv."""
+    """A section as Markdown. Of sub-cases: those with one level above them; the deepest level is in the csv."""
     results = section.results
     parts = [f"{_code(section.command)}, {results.metric} in percent.", tables.score_table(results).markdown()]
     texts = [tables.verdict_line(results), *(f"Warning: {warning}." for warning in results.warnings), *results.notes]

@@ -98,7 +98,7 @@ TITLES = {
 
 
 def _styles(points: Sequence[Point]) -> dict[str, _Style]:
-    """By label. A distilled series has the colour of the same one without a teacher; when colours run out, dashes."""
+    """Styles by label. A distilled series has the colour of the same one without a teacher."""
     found: dict[str, _Style] = {}
     places: dict[tuple[object, bool], int] = {}
     taken: set[int] = set()

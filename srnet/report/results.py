@@ -91,7 +91,7 @@ class _SearchLog(NamedTuple):
     start: str
     steps: list[int]
     scores: dict[str, list[float]]
-    """By split, at each of the steps."""
+    """Scores by split, at each of the steps."""
 
 
 def _search_logs(evidence: RecipeEvidence) -> list[_SearchLog]:

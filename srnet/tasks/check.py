@@ -38,7 +38,7 @@ class SplitCheck:
     words: tuple[int, int, int]
     """Words of both texts together: median, 95th percentile, maximum."""
     final_sign: dict[str, float]
-    """By class, the percentage of second texts (or first, if there is only one) that end in . ! or ?"""
+    """The percentage, by class, of second texts (or first, if there is only one) that end in . ! or ?"""
     problems: tuple[BadRow, ...]
     notes: tuple[str, ...]
 

@@ -70,7 +70,7 @@ class _Dataset:
     ood: Mapping[str, _Challenge] = field(default_factory=dict)
     id_tests: Mapping[str, SplitLocation] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
-    """Of the authors' files, if they have no header."""
+    """Column names of the authors' files, if they have no header."""
     hub_remark: str = ""
     """A note on the Hub's copy if it differs from the paper's data."""
     folder: str | None = None

@@ -76,7 +76,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """Its name, as far as the system tells it."""
+    """The name of the processor, if the system has it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -31,7 +31,7 @@ IDS, MASK, SEGMENTS = READ = ("input_ids", "attention_mask", "token_type_ids")
 LOGITS = "logits"
 _WHOLE: dict[str, Any] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 _TYPES = {IDS: _WHOLE, MASK: _WHOLE | {"tensor(bool)": np.bool_}, SEGMENTS: _WHOLE}
-"""What an input may be declared as. Of floats nobody knows whether they are added or multiplied."""
+"""What an input may be declared as. Floats are refused: whether they are added or multiplied is not declared."""
 _FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")
 LARGEST = 2**22
 """Tokens of a batch whose size is fixed."""

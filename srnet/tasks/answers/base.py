@@ -60,7 +60,7 @@ class AnswerKind(ABC):
     plural: str
     """For messages."""
     metrics: ClassVar[Mapping[str, Measure]]
-    """By name; the first is the default. A name means the same for every kind."""
+    """Metrics by name; the first is the default. A name means the same for every kind."""
     outputs: tuple[str, ...] = ()
     """The names of the model's outputs, where they are fixed; empty where each task names its labels."""
     has_classes = False
@@ -71,7 +71,7 @@ class AnswerKind(ABC):
     in_cells = True
     """Whether a label fits into one cell of a file; if not, the kind needs its own description of files."""
     dtype: Any = np.int64
-    """Of a split's labels."""
+    """The type of a split's labels."""
 
     @abstractmethod
     def parse(self, cell: str, labels: Mapping[str, int]) -> Any:

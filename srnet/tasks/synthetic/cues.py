@@ -43,7 +43,7 @@ class Cues:
     classes: int
     noise: float
     strengths: tuple[float, ...]
-    """By grade. The first is 0: no cue."""
+    """Log-odds by grade. The first is 0: no cue."""
     frequencies: tuple[float, ...]
     """How often each grade occurs, in any unit."""
     challenged: tuple[int, ...]
