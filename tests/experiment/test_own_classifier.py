@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from refusals import refused
+from safetensors.torch import load_file, save_file
 from small_models import write_tuned
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
@@ -251,3 +253,17 @@ def test_a_checkpoint_that_does_not_say_what_it_is(checkpoint: Tuned, tmp_path: 
         config = path / "config.json"
         config.write_text(config.read_text().replace("BertFor", "TheirsFor"))
         assert find_own_classifier(str(path), ("entailment", "not_entailment"), CLASSIFIER).kept == kept
+
+
+@pytest.mark.parametrize("part", ["classifier.bias", "bert.pooler.dense.weight"])
+def test_of_a_checkpoint_that_lacks_a_part_no_classifier_is_kept(part: str, checkpoint: Tuned, engine: Engine) -> None:
+    """The part would be random, and the answers those of another model."""
+    folder = checkpoint()
+    tensors = load_file(f"{folder}/model.safetensors")
+    del tensors[part]
+    save_file(tensors, f"{folder}/model.safetensors", metadata={"format": "pt"})
+    found = find_own_classifier(folder, ("entailment", "not_entailment"), CLASSIFIER)
+    assert not found.kept
+    assert part in found.why
+    with refused(folder, part):
+        open_classifier(folder, engine.models)
