@@ -184,5 +184,7 @@ def test_what_the_machine_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_machine_without_a_compiler_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "on_cpu", lambda: True)
-    monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("no-such-compiler",))
-    assert hardware._missing_tool() == "a C++ compiler"
+    from torch._inductor import config
+
+    with config.patch({"cpp.cxx": ("no-such-compiler",)}):  # monkeypatch would remove the setting afterwards
+        assert hardware._missing_tool() == "a C++ compiler"
