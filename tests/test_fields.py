@@ -35,6 +35,7 @@ SEEDS = (0, 1001)
 NAME = ("nonsense",)
 MILLISECONDS = (-1.0, NAN, INF, "x", True, None)
 BAD: dict[str, dict[str, tuple[Any, ...]]] = {
+    "SubnetworkFolder": {"dtype": ("float64",)},
     "Pruner": {"sparsity": FRACTION},
     "Ramped": {"begin": FRACTION, "ramp": SHARE},
     "OfUnits": {"granularity": (NAME,), "speedup": (1.0, 0.0, NAN, INF)},

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from srnet.config.values import build
 from srnet.core.errors import UserError, choose
 from srnet.core.files import read_json, require_new
 from srnet.core.names import EMBEDDED
@@ -273,7 +274,7 @@ def export_model(
     the named one: `dtype` of `subnetwork`, `uniform` of `shrunk`, `int8` of `onnx`. `say` is called with remarks on
     the result. `keeps` is the share of the full model's ID score that the verdict on the card requires.
     """
-    chosen = get_format(format)(**options) if isinstance(format, str) else format
+    chosen = build(get_format(format), options) if isinstance(format, str) else format
     out = Path(out)
     if not chosen.is_file:
         require_new(out)

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from srnet.config.fields import Described
 from srnet.core.errors import choose
 from srnet.masks.granularity import Granularity
 from srnet.models.exported import Exported
@@ -64,7 +65,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Format(ABC):
+class Format(Described, ABC):
     """A way to write a model, and to read it again. Subclasses register themselves under `name`."""
 
     name: ClassVar[str]
