@@ -14,8 +14,9 @@ import numpy as np
 from srnet.core.errors import UserError, shortened
 from srnet.tasks.answers.base import AnswerKind
 from srnet.tasks.leaks import TextKeys
-from srnet.tasks.reading import Bad, Nested, bad_row, python_literal, read_rows
+from srnet.tasks.reading import Nested, bad_row, python_literal, read_rows
 from srnet.tasks.splits import LEVELS, Coarse, Split, SplitKind
+from srnet.tasks.tables import Bad
 
 _FINAL_PUNCTUATION = " \t.!?,;:…。"
 _BYTES = re.compile(r"""b(['"]).*\1""", re.DOTALL)
@@ -48,6 +49,8 @@ class SplitFile:
     bad_rows: tuple[BadRow, ...] = ()
     unknown_groups: tuple[str, ...] = ()
     """Group columns that no row of the file has."""
+    origin: str = ""
+    """Where the rows are from, if they are not all of the file."""
 
     @cached_property
     def keys(self) -> TextKeys:
@@ -55,7 +58,8 @@ class SplitFile:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (f"{self.unlabelled:,} rows without a label were left out",) if self.unlabelled else ()
+        unlabelled = f"{self.unlabelled:,} rows without a label were left out" if self.unlabelled else ""
+        return tuple(filter(None, (self.origin, unlabelled)))
 
     @property
     def all_notes(self) -> tuple[str, ...]:
