@@ -43,13 +43,10 @@ def split_off(train: SplitFile, share: float, strata: np.ndarray) -> tuple[Split
 
 
 def _grouping(keys: TextKeys, size: int) -> tuple[str, np.ndarray]:
-    """What stays together, in words, and the number of each row's group, in the order of their first rows."""
-    for what, labels in _groupings(keys):
-        _, first, groups = np.unique(labels, return_index=True, return_inverse=True)
-        if np.bincount(groups).max() <= LARGEST_GROUP * size:
-            break
-    # keys are hashes, which differ between processes, so groups are numbered by their places
-    return what, np.argsort(np.argsort(first))[groups]
+    """What stays together, in words, and the number of each row's group."""
+    known = [(what, _numbered(labels)) for what, labels in _groupings(keys)]
+    small = [each for each in known if np.bincount(each[1]).max() <= LARGEST_GROUP * size]
+    return (small or known[-1:])[0]
 
 
 def _groupings(keys: TextKeys) -> Iterator[tuple[str, np.ndarray]]:
@@ -57,6 +54,12 @@ def _groupings(keys: TextKeys) -> Iterator[tuple[str, np.ndarray]]:
         yield "rows that share a text", _connected(keys)
         yield "rows with the same first text", keys.first
     yield "equal rows", keys.rows
+
+
+def _numbered(labels: np.ndarray) -> np.ndarray:
+    """Groups by the places of their first rows: the keys of texts differ between processes."""
+    _, first, groups = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[groups])
 
 
 def _connected(keys: TextKeys) -> np.ndarray:

@@ -15,7 +15,7 @@ from commands import Shell
 from refusals import refused
 from small_files import DEV, many, spec, tsv
 
-from srnet.recipes.tasks import _load_task_file, task_from
+from srnet.recipes.tasks import _load_task_file, read_task
 from srnet.tasks.base import Task
 from srnet.tasks.check import check_data
 from srnet.tasks.describe import describe_files, write_csv
@@ -202,10 +202,10 @@ def test_a_description_loads_again_to_the_same_task(tmp_path: Path) -> None:
 
 def test_paths_in_yaml_start_from_its_folder(tmp_path: Path) -> None:
     values = {"name": "mine", "labels": ["no", "yes"], "train": "t.csv", "dev": "hub:a:dev", "ood_train": "/data/o.csv"}
-    made = task_from(values, "here", tmp_path)
+    made = read_task(values, "here", tmp_path)
     assert made == FilesTask("mine", ("no", "yes"), str(tmp_path / "t.csv"), "hub:a:dev", ood_train="/data/o.csv")
     with refused("here", "ood_copies", "1.5"):
-        task_from({**values, "ood_copies": 1.5}, "here", tmp_path)
+        read_task({**values, "ood_copies": 1.5}, "here", tmp_path)
 
 
 def test_labels_are_those_of_the_training_data_and_stay_text(tmp_path: Path) -> None:
