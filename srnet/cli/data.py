@@ -97,9 +97,7 @@ class _Files:
 def _describe(
     *,
     train: Annotated[Path, typer.Option(help="Training examples: csv, tsv, txt, jsonl (.gz) or parquet.")],
-    dev: Annotated[
-        Path | None, typer.Option(help="Examples that choose checkpoints. Default: a fifth of train.")
-    ] = None,
+    dev: Annotated[Path | None, typer.Option(help="Examples that choose checkpoints; else a fifth of train.")] = None,
     out_file: Annotated[Path, typer.Option("--out", help="The YAML file to write; its name is the task's.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the YAML file if it exists.")] = False,
     files: Annotated[Given, Fields("Options", _Files)],

@@ -1,4 +1,4 @@
-"""A task of a user's own files, by as little as is needed: columns and labels are guessed, and the guess is reported."""
+"""A task of a user's own files: columns and labels that are not given are guessed, and the guess is reported."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_every_split_is_read(tmp_path: Path) -> None:
         ("d.jsonl", "", ("no rows",)),
         ("d.csv", "text_a,text_b,label\n", ("no rows", "at least one example")),
         ("d.csv", "premise,text_b,label\na,b,yes\n", ("line 2", "'text_a'", "premise, text_b, label")),
-        ("d.csv", "text_a;text_b;label\na;b;yes\n", ("line 2", "'label'", "commas")),
+        ("d.csv", "text_a;text_b;label,more\na;b;yes,1\n", ("line 2", "'label'", "text_a;text_b;label, more")),
         ("d.jsonl", '{"text_a": "a", "label": "yes"}\n', ("line 1", "'text_b'", "text_a, label")),
         ("d.jsonl", JSONL + '{"text_a": "a", "text_b": null, "label": "no"}\n', ("line 3", "'text_b'")),
         ("d.csv", CSV + "a,b,perhaps,one\n", ("line 4", "'perhaps'", "no, yes", "bad_rows: skip")),
@@ -89,9 +89,9 @@ def test_mistakes_are_named(name: str, content: str, named: tuple[str, ...], tmp
         ({"labels": ("one", "one")}, ("['one', 'one']",)),
         ({"labels": ()}, ("'labels'",)),
         ({"train": ""}, ("'train'",)),
-        ({"dev": ""}, ("'dev'",)),
+        ({"dev": "", "dev_share": 0.6}, ("dev_share", "0.6")),
         ({"metric": "bleu"}, ("'bleu'", "accuracy")),
-        ({"shortcut": "length"}, ("'length'",)),
+        ({"shortcut": "overlap,"}, ("'overlap,'",)),
         ({"leaks": "some"}, ("'some'",)),
         ({"bad_rows": "mend"}, ("'mend'",)),
         ({"rows": (("gone", 5),)}, ("'gone'",)),
@@ -349,7 +349,7 @@ def test_a_description_of_files_without_a_header(bare: dict[str, Any], tmp_path:
     out = tmp_path / "mine.yaml"
     layout = ("--columns", "answer, first", "--text-a", "first", "--text-b", "", "--label", "answer")
     files = ("--train", bare["train"], "--dev", bare["dev"], "--out", str(out))
-    assert "no: 1, yes: 1" in shell("data", "describe", *files, *layout, "--metric", "positive_f1").out
+    assert "2 labels: no 1, yes 1" in shell("data", "describe", *files, *layout, "--metric", "positive_f1").out
     task = _load_task_file(out).load()
     assert (task.labels, task.metric) == (("no", "yes"), "positive_f1")
     assert task.dev.text_a == ("d", "e")
