@@ -71,9 +71,8 @@ def _hint(annotated: Any, module: dict[str, Any], further: Mapping[str, Any] | N
     try:
         return get_type_hints(annotated, module, known, include_extras=True)
     except NameError as error:
-        if error.name not in srnet.__all__ or error.name in known:
-            return {}
-        return _hint(annotated, module, {**known, error.name: getattr(srnet, error.name)})
+        public = getattr(srnet, error.name, None)
+        return {} if public is None else _hint(annotated, module, {**known, error.name: public})
 
 
 def _argument(name: str, hint: Any, value: Any) -> Any:

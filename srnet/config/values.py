@@ -312,7 +312,8 @@ def kind_of(hint: Any) -> Kind:
 
 def _can_be_checked(hint: Any) -> bool:
     """Whether it is a class, or a protocol that can be checked."""
-    return isinstance(hint, type) and getattr(hint, "_is_runtime_protocol", not getattr(hint, "_is_protocol", False))
+    is_class = isinstance(hint, type) and hint is not Any
+    return is_class and getattr(hint, "_is_runtime_protocol", not getattr(hint, "_is_protocol", False))
 
 
 def shown(value: Any) -> str:
