@@ -71,7 +71,9 @@ def verdict_line(results: Results) -> str:
         return "No verdict: without an OOD set nothing can be called robust."
     if not judged:
         return "No verdict: there is no subnetwork to judge."
-    if (seeds := judged[0][1].seeds) < MIN_SEEDS:
+    seeds = max(verdict.seeds for _, verdict in judged)
+    judged = [pair for pair in judged if pair[1].seeds == seeds]  # others were tried with the first seed only
+    if seeds < MIN_SEEDS:
         return (
             f"No verdict: {seeds_in_words(seeds)} cannot tell a gain from luck; at least {MIN_SEEDS} seeds are needed."
         )
