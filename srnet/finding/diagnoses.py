@@ -9,6 +9,7 @@ from typing import Protocol
 from srnet.evaluation.significance import Interval
 from srnet.evaluation.verdict import share_text
 from srnet.report.results import BEATS_BIAS_BY, FOLLOWS
+from srnet.tasks.shortcut import Shortcut, shortcut_texts
 
 LONGER = 3.0
 """How many times as long an undertrained model is trained next."""
@@ -36,7 +37,7 @@ class _Measured(Protocol):
     """A bias model on ID dev."""
 
     @property
-    def shortcut(self) -> str: ...
+    def shortcut(self) -> Shortcut: ...
     @property
     def gain(self) -> float: ...
 
@@ -65,7 +66,7 @@ def undertrained(
 
 def no_shortcut(tried: Sequence[_Measured]) -> Diagnosis:
     """What it means that no bias model is biased."""
-    gains = ", ".join(f"{each.shortcut} {each.gain:+.1f}" for each in tried)
+    gains = ", ".join(f"{','.join(shortcut_texts(each.shortcut))} {each.gain:+.1f}" for each in tried)
     return Diagnosis(
         f"No shortcut was found: points over the majority class on your data are {gains}. There is nothing to debias, "
         "so subnetworks are searched with the usual training, and nothing is claimed about robustness",

@@ -13,7 +13,7 @@ from srnet.experiment.nodes.models import ModelNode
 from srnet.finding.diagnoses import Diagnosis
 from srnet.finding.sentences import first_sentence
 from srnet.recipes.recipe import Recipe
-from srnet.tasks.base import Shortcut
+from srnet.tasks.shortcut import Shortcut
 from srnet.timing.measuring import Measured
 
 

@@ -38,8 +38,10 @@ from srnet.recipes.profiles import cpu_profile, toy_profile
 from srnet.recipes.recipe import FULL_CE, Recipe, with_latencies
 from srnet.report.evidence import RecipeEvidence
 from srnet.report.results import follows_shortcut
-from srnet.tasks.base import SHORTCUTS, Shortcut
+from srnet.tasks.shortcut import Shortcut
 
+_OTHERS = ("overlap", "claim", "words", "length", "unknown")
+"""Shortcuts to try where the suspected one is none: what is cheap and specific first."""
 MISLEADS = 0.5
 """The share of its gain over the majority class on ID dev that a shortcut has at most where it is said to mislead."""
 
@@ -125,7 +127,7 @@ class Find:
 
     def _biases(self) -> list[Biased]:
         """The suspected shortcut, then the others, until one is biased; a shortcut that was given is the only one."""
-        others = [] if self.given_bias.shortcut else [each for each in SHORTCUTS if each != self._suspected]
+        others = [] if self.given_bias.shortcut else [each for each in _OTHERS if each != self._suspected]
         found: list[Biased] = []
         for shortcut in (self._suspected, *others):
             try:

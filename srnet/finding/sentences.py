@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from srnet.bias.shortcuts.base import parse_shortcut
 from srnet.evaluation.significance import Spread
 from srnet.evaluation.verdict import FAILS, HOLDS, Condition, Verdict, seeds_in_words, share_text
+from srnet.tasks.shortcut import Shortcut
 
 if TYPE_CHECKING:
     from srnet.finding.found import Found
@@ -23,12 +25,10 @@ _NAMES = {
 }
 
 
-def shortcut_name(shortcut: str) -> str:
+def shortcut_name(shortcut: Shortcut) -> str:
     """A shortcut in plain words, as the subject of "misleads"."""
-    kind, _, argument = shortcut.partition(":")
-    if kind == "columns":
-        return f"the column {argument}" if "," not in argument else f"what {argument} tell"
-    return _NAMES.get(kind, shortcut)
+    names = [_NAMES.get(part.kind.name, f"the column {part.argument}") for part in parse_shortcut(shortcut)]
+    return " with ".join(names)
 
 
 def first_sentence(found: Found) -> str:
