@@ -81,8 +81,8 @@ def _next_command(found: Found, command: str) -> str:
     if not advised:
         return ""
     if not command.startswith("srnet find"):
-        return f"the same search with {shlex.join(advised)}"
-    return shlex.join([*_without(shlex.split(command), advised[0]), *advised])
+        return f"the same search with `{shlex.join(advised)}`"
+    return f"`{shlex.join([*_without(shlex.split(command), advised[0]), *advised])}`"
 
 
 def _without(words: list[str], option: str) -> list[str]:
@@ -120,7 +120,7 @@ class _Delivery:
     def write_pages(self, speed: bytes | None = None) -> Found:
         """The report and the audit, of the full model alone if no subnetwork was chosen; returns also the warnings."""
         found = self.found
-        results = run_recipe(found.recipe, self.out, self.engine, self.command, speed)
+        results = run_recipe(found.recipe, self.out, self.engine, self.command, speed, found.lead)
         models = [each.key for each in (found.full_model, found.model) if each]
         task, bias = found.recipe.task, found.recipe.profile.bias
         audit_models(*models, task=task, bias=bias, out=self.out / AUDIT, engine=self.engine)

@@ -74,13 +74,8 @@ def _find(
 
 def _print_found(found: Any, folder: Path) -> None:
     """The result in plain words, what to do with it, then the figures behind it."""
-    out.print(found.sentence)
-    commands = {"Load it": found.load, "Try it": runnable(found.page), "Next": runnable(found.next)}
-    for name, text in commands.items():
-        if text:
-            out.print(f"{name}: {text}")
-    for diagnosis in found.diagnoses:
-        out.print(str(diagnosis))
+    for line in found.lead:
+        out.print(runnable(line))
     if found.scores is not None:
         _print_scores(found)
     for warning in found.warnings:

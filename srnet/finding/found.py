@@ -115,10 +115,10 @@ class Found:
 
     @property
     def lead(self) -> tuple[str, ...]:
-        """The lines that stand first in the report and the audit."""
+        """The lines that stand first in the terminal, the report and the audit; code is in backticks."""
         commands = {"Load it": self.load, "Try it": self.page}
-        first = [self.sentence, *(f"{what}: {text}" for what, text in commands.items() if text)]
-        return (" ".join(first), *map(str, self.diagnoses), *([f"Next: {self.next}"] if self.next else []))
+        first = [self.sentence, *(f"{what}: `{code}`." for what, code in commands.items() if code)]
+        return (" ".join(first), *map(str, self.diagnoses), *([f"Next: {self.next}."] if self.next else []))
 
     def to_json(self) -> dict[str, Any]:
         gains = {} if self.verdict is None else {split: str(each) for split, each in self.verdict.gains.items()}

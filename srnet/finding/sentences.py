@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from srnet.bias.shortcuts.base import parse_shortcut
+from srnet.core.prose import listed
 from srnet.evaluation.significance import Spread
 from srnet.evaluation.verdict import FAILS, HOLDS, Condition, Verdict, seeds_in_words, share_text
 from srnet.tasks.shortcut import Shortcut
@@ -66,13 +67,13 @@ def _split(scores: Mapping[str, Spread]) -> tuple[float, list[float]]:
 
 def _scores(scores: Mapping[str, Spread]) -> str:
     first, others = _split(scores)
-    return _listed([f"{each:.1f}" for each in (first, *others)])
+    return listed([f"{each:.1f}" for each in (first, *others)])
 
 
 def _with_places(found: Found) -> str:
     """The full model's scores, each with where it was measured."""
     first, others = _split(found.full_scores)
-    return _listed(
+    return listed(
         [f"{first:.1f} on your data", *(f"{s:.1f}{at}" for s, at in zip(others, _places(found), strict=True))]
     )
 
@@ -87,12 +88,6 @@ def _places(found: Found) -> list[str]:
         return [f" on average over {len(found.ood)} other test sets{misleads and f', {misleads}'}"]
     places = [f" on {split}" for split in found.ood]
     return [*places[:-1], f"{places[-1]}{misleads and f', {misleads}'}"] if places else []
-
-
-def _listed(parts: Sequence[str]) -> str:
-    """a, b and c"""
-    *some, last = parts
-    return f"{', '.join(some)} and {last}" if some else last
 
 
 # --- what is not certain -------------------------------------------------------------------------------------------
@@ -116,8 +111,8 @@ def _uncertain(verdict: Verdict) -> str:
     doubts = [] if kept.answer == HOLDS else [_about_id(kept, verdict)]
     for answer, text in _GAINS:
         names = [each.what.removeprefix("OOD ") for each in gains if _kind(each) == answer]
-        doubts += [f"{text} on {_listed(names)}" if len(gains) > 1 else text] if names else []
-    return _listed(doubts) if doubts else "the gain is not certain, corrected for the number of tests"
+        doubts += [f"{text} on {listed(names)}" if len(gains) > 1 else text] if names else []
+    return listed(doubts) if doubts else "the gain is not certain, corrected for the number of tests"
 
 
 _GAINS = (("fails", "it is certainly worse"), ("none", "there is no gain"), ("open", "the gain may be chance"))
