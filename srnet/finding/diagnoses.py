@@ -59,7 +59,7 @@ def undertrained(
         signs.append(f"a subnetwork in it scores {mask:.1f}")
     if not signs:
         return None
-    longer = f"{LONGER * scale:g}"
+    longer = f"{max(1.0, LONGER * scale):g}"  # a trial becomes a training first
     text = f"The full model is undertrained: it scores {full:.1f} on your data, and {', '.join(signs)}"
     return Diagnosis(text, f"Train longer: --scale {longer}", ("--scale", longer))
 

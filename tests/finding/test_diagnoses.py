@@ -36,6 +36,12 @@ def test_a_mask_that_is_better_than_its_full_model() -> None:
     assert found.options == ("--scale", "9"), "longer than it was"
 
 
+def test_a_trial_is_to_become_a_training_first() -> None:
+    found = undertrained(50.0, bias=54.9, scale=0.1)
+    assert found is not None
+    assert found.options == ("--scale", "1")
+
+
 def test_a_full_model_that_is_trained_long_enough() -> None:
     assert undertrained(97.0, bias=90.0, control=97.5, mask=96.0) is None
     assert undertrained(99.5, bias=98.5, control=99.5, mask=99.5) is None, "there is little room above the shortcut"

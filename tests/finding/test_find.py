@@ -18,7 +18,8 @@ import srnet
 from srnet.core.errors import UserError
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
-from srnet.experiment.nodes.base import TaskSpec
+from srnet.experiment.identity import describe
+from srnet.experiment.nodes.base import TaskSpec, every_node
 from srnet.experiment.nodes.training import FineTune
 from srnet.experiment.store import Store
 from srnet.finding.budget import Budget
@@ -28,6 +29,7 @@ from srnet.finding.settings import FindSettings
 from srnet.masks.timed import Latency
 from srnet.pruners.mask_training import MaskTraining
 from srnet.recipes import profiles as toy
+from srnet.recipes.order import Order
 from srnet.recipes.recipe import Recipe
 from srnet.tasks.base import Task
 from srnet.tasks.synthetic import SyntheticTask
@@ -204,6 +206,74 @@ def test_a_shortcut_that_is_not_one_is_replaced(engine: Engine, monkeypatch: pyt
     assert [each.shortcut for each in given._biases()] == ["claim"]
 
 
+# --- what others trained, and longer training ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shortcut", [None, "overlap"])
+def test_what_the_demo_and_a_figure_train_is_used(shortcut: str | None, tmp_path: Path) -> None:
+    """The same keys, and the same descriptions, by which a model card finds the seeds of a model."""
+    order = Order(("fig2",), tasks=("inference",), seeds=(0, 1, 2))
+    bias = None if shortcut is None else srnet.BiasSpec(shortcut=shortcut)
+    finder = Find(
+        SyntheticTask("inference"), "srnet-tiny", FindSettings(sparsities=(0.7, 0.5)), Engine(Store(tmp_path)), bias
+    )
+    wanted = every_node([node for recipe in finder.at_most() for node in recipe.nodes()])
+    for recipe in (srnet.demo_recipe(), *order.recipes()):
+        known = every_node(recipe.nodes())
+        assert wanted.keys() <= known.keys()
+        assert all(describe(node) == describe(known[key]) for key, node in wanted.items())
+
+
+def _scores(monkeypatch: pytest.MonkeyPatch, by_steps: dict[int, float]) -> None:
+    """Made-up ID scores of full models by the length of their training; masks score as the best of them."""
+
+    def dev_score(self: Find, model: Any) -> float:
+        self.engine.execute([model, srnet.Evaluate(model)])
+        return max(by_steps.values()) if hasattr(model, "pruner") else by_steps[model.training.steps]
+
+    monkeypatch.setattr(Find, "_dev_score", dev_score)
+
+
+@pytest.mark.parametrize(
+    ("scores", "given", "scale"),
+    [
+        ({6: 50.0, 12: 50.0, 18: 99.0, 36: 99.0}, {}, 3.0),  # below the bias model
+        ({6: 90.0, 12: 95.0, 18: 96.0, 36: 96.0}, {}, 3.0),  # the control is much better
+        ({6: 50.0, 12: 50.0}, {"lengthen": False}, 1.0),
+        ({12: 50.0, 24: 50.0}, {"scale": 2.0}, 2.0),  # the user's own choice
+        ({6: 99.0, 12: 99.0}, {}, 1.0),
+    ],
+)
+def test_an_undertrained_model_is_trained_longer_once(
+    scores: dict[int, float], given: dict[str, Any], scale: float, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _scores(monkeypatch, scores)
+    found = search(engine, sparsities=(0.3,), **{"lengthen": True, **given})
+    assert found.scale == scale
+    steps = {point.node.training.steps for point in found.recipe.points if not point.is_pruned}  # type: ignore[attr-defined]
+    assert steps == set(list(scores)[-2:])
+    advised = [each.options for each in found.diagnoses if each.options]
+    assert advised == ([("--scale", f"{3 * scale:g}")] if scores[max(scores)] == 50.0 else [])
+    if scale == 3.0:
+        finder = Find(SMALL, "srnet-tiny", FindSettings(sparsities=(0.3,), seeds=1, scale=3.0), engine)
+        again = [node for recipe in finder.at_most() for node in recipe.nodes()]
+        assert engine.plan(again) == [], "it is the search with --scale 3"
+
+
+def test_longer_training_must_fit_into_the_budget(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """10 s a step: a search of 24 steps (full, control, mask) takes 240 s; one of 72 does not fit into 400."""
+    _scores(monkeypatch, {6: 50.0, 12: 50.0, 18: 99.0, 36: 99.0})
+
+    def fits(self: Budget, *recipes: Recipe) -> bool:
+        missing = self.engine.plan([node for recipe in recipes for node in recipe.nodes()])
+        return 10.0 * sum(node.planned_steps for node in missing if node.trains) <= (self.limit or 0.0)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(Budget, "fits", fits)
+    short, enough = (search(engine, sparsities=(0.3,), lengthen=True, budget=each) for each in (400.0, 1000.0))
+    assert (short.scale, enough.scale) == (1.0, 3.0)
+    assert [each.options for each in short.diagnoses if each.options] == [("--scale", "3")]
+
+
 # --- the budget ----------------------------------------------------------------------------------------------------
 
 
@@ -272,6 +342,35 @@ def test_a_budget_that_is_too_short_says_what_is_needed(
         search(engine, budget=budget)
     models = sum("fine-tune" in entry.label for entry in engine.store.entries())
     assert models == (4 if planned else 0), "what was trained stays in the store: two models and their scores"
+
+
+@pytest.mark.parametrize(
+    ("budget", "given", "proposed"),
+    [
+        (200.0, {}, "--scale 0.7 --sparsities 0.3;"),
+        (150.0, {}, "--scale 0.5 --sparsities 0.3;"),
+        (30.0, {}, "--scale 0.2 --sparsities 0.3,0.5 --seeds 1;"),
+        (150.0, {"scale": 2.0}, "--scale 0.4 --sparsities 0.3,0.5;"),
+    ],
+)
+def test_what_would_fit_is_proposed(
+    budget: float, given: dict[str, Any], proposed: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4 s a step: 24 steps (full 6, control 12, mask 6) a seed, 6 more for another sparsity; rounded when scaled."""
+
+    def seconds(self: Budget, *recipes: Recipe) -> float:
+        nodes = every_node([node for recipe in recipes for node in recipe.nodes()])
+        return 4.0 * sum(node.planned_steps for node in nodes.values() if node.trains)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(Budget, "seconds", seconds)
+    settings = FindSettings(sparsities=(0.5, 0.3), **given)
+    finder = Find(SMALL, "srnet-tiny", settings, engine, budget=budget)
+    finder.objective = "poe"
+    try:
+        text = finder.plan()
+    except UserError as error:
+        text = str(error)
+    assert proposed in f"{text};"
 
 
 def test_what_is_stored_needs_no_time(engine: Engine) -> None:
