@@ -15,7 +15,9 @@ from srnet.cli.recipes import DryRun, Measure, print_plan
 from srnet.cli.speed import times_text
 from srnet.core.names import EMBEDDED
 
-Task = Annotated[str, typer.Argument(help="As in `srnet finetune`: a name, or a YAML file of your own.")]
+Task = Annotated[
+    str | None, typer.Argument(help="As in `srnet finetune`: a name, or a YAML file. Your own files: --train instead.")
+]
 Backbone = Annotated[str, typer.Option(help="A folder, a hub name, srnet-tiny or srnet-small.")]
 Budget = Annotated[str | None, typer.Option(help="Do what fits into this time: 90s, 60m, 2h. Default: no limit.")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the model, the report and the audit.")]
@@ -25,7 +27,7 @@ Folder = Annotated[Path, typer.Option("--out", help="Folder for the model, the r
 def _find(
     *,
     ctx: typer.Context,
-    task: Task,
+    task: Task = None,
     backbone: Backbone = EMBEDDED,
     settings: Annotated[Given, Fields("Search", "srnet.finding.settings:FindSettings")],
     budget: Budget = None,
@@ -51,7 +53,8 @@ def _find(
     """
     from srnet.experiment.estimate import seconds_of
 
-    chosen, spec, engine = srnet.FindSettings(**settings), srnet.DataOptions(**data).task(task), Run(**run).start()
+    chosen, engine = srnet.FindSettings(**settings), Run(**run).start()
+    spec = srnet.DataOptions(**data).task(task, say=engine.reporter.say)
     given = {
         "backbone": backbone,
         "bias": srnet.BiasSpec(**bias) if bias else None,
