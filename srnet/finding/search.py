@@ -28,13 +28,13 @@ from srnet.experiment.estimate import EVALUATION, Setting, duration_text, estima
 from srnet.experiment.known import read_scores
 from srnet.experiment.nodes.base import Node, TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
-from srnet.experiment.nodes.models import Evaluate, ModelNode
+from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode
 from srnet.finding.settings import FindSettings
 from srnet.masks.granularity import WEIGHT
 from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Point, Profile, full, of_fine_tuned
 from srnet.recipes.profiles import cpu_profile, toy_profile
-from srnet.recipes.recipe import FULL_CE, Recipe, with_latencies
+from srnet.recipes.recipe import Recipe, full_label, with_latencies
 from srnet.report.evidence import RecipeEvidence
 from srnet.tasks.base import SHORTCUTS, Shortcut, Task
 from srnet.timing.measuring import Measured
@@ -132,11 +132,14 @@ class Find:
         engine: Engine,
         bias: BiasSpec | None = None,
         budget: float | None = None,
+        own: FineTuned | None = None,
     ) -> None:
+        """`own` is the full model that is given; None: one of `backbone` is fine-tuned."""
         self.settings, self.engine, self.budget = settings, engine, budget
         self.given_bias, self.task = bias or BiasSpec(), load_task(task)
         make = toy_profile if backbone in (EMBEDDED, EMBEDDED_OTHER) else cpu_profile
-        profile = settings.changed(make(task, backbone))
+        profile = settings.changed(make(task, backbone) if own is None else cpu_profile(task, own.backbone))
+        profile = profile if own is None else profile.starting_from(own)
         self.profile = profile.each_training(trace=0)  # it would score OOD examples in the course of a search
         self._ends = None if budget is None else time.monotonic() + budget
         self._paces: dict[Setting, float] = {}
@@ -213,7 +216,7 @@ class Find:
         return self.given_bias.shortcut or self.task.shortcut
 
     def _measured_bias(self, shortcut: Shortcut) -> _Biased:
-        node = self._bias_spec(shortcut).node(self.profile.task, self.profile.backbone)
+        node = self._bias_spec(shortcut).node(self.profile.task, self.profile.raw(0).weak_backbone)
         self.engine.execute([node])
         own = read_json(self.engine.store.path(node.key) / "scores.json")[self.task.dev.name]
         score, majority = (own[each][self.task.metric] for each in ("metrics", "majority"))
@@ -231,7 +234,7 @@ class Find:
             budget = "speedups" if self.settings.speedups else "sparsities"
             wanted: dict[str, Any] = {"sparsities": (), budget: tuple(targets), "options": options}
             search = profile.search("mask", self.objective, **wanted)
-            return [*full(profile, FULL_CE), *of_fine_tuned(profile, label, search, after=after)]
+            return [*full(profile, full_label(profile)), *of_fine_tuned(profile, label, search, after=after)]
 
         return Recipe(name, replace(self.profile, seeds=tuple(range(seeds))), figure, keeps=self.settings.keep_id)
 

@@ -183,7 +183,8 @@ class BiasSpec(Described):
         """The same with absolute paths; relative ones start at `folder`."""
         return self if self.vectors is None else dataclasses.replace(self, vectors=absolute(self.vectors, folder))
 
-    def node(self, task: TaskSpec, backbone: str) -> Bias:
+    def node(self, task: TaskSpec, backbone: str | None) -> Bias:
+        """The node for a model of this backbone; None for a model that was fine-tuned on the task elsewhere."""
         shortcut = self.shortcut or shortcut_of_spec(task)
         given = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
         unused = [name for name in given if name not in ("shortcut", *_BIAS_OPTIONS[shortcut])]
@@ -200,8 +201,13 @@ class BiasSpec(Described):
             raise UserError("weak models need a backbone", "give --weak-backbone: the one that is to be debiased")
         return self.node(task, EMBEDDED)
 
-    def _weak(self, task: TaskSpec, backbone: str) -> WeakModel:
-        raw = Pretrained(backbone, task)
+    def _weak(self, task: TaskSpec, backbone: str | None) -> WeakModel:
+        if backbone is None:
+            raise UserError(
+                "weak models need a backbone that was not fine-tuned on the task",
+                "give --weak-backbone: the one that your model was fine-tuned from",
+            )
+        raw = Pretrained(backbone, task, fresh=True)
         training = TrainingSettings(learning_rate=self.learning_rate, epochs=self.epochs, eval_every=10**6)
         first, second = (
             FineTune(raw, CE(), training, part=(start, start + self.examples)) for start in (0, self.examples)
