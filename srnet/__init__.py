@@ -48,6 +48,7 @@ _NAMES = {
     "api.finding": "find plan_find",
     "finding.settings": "FindSettings",
     "finding.search": "Find",
+    "finding.found": "Found",
     "audit.run": "audit_models",
     "audit.options": "AuditOptions",
     "page.run": "open_page",

@@ -42,10 +42,6 @@ from srnet.training.settings import TrainingSettings
 
 TOLERANCE = 0.002
 """How far a pruner without a budget may miss its sparsity before a remark says so."""
-WITHOUT_VECTORS = {
-    "overlap": "words alone, no similarities: --vectors FILE adds them",
-    "claim": "a bag of words: --vectors FILE uses the paper's max-pooled word vectors instead",
-}
 
 
 @dataclass(frozen=True)
@@ -233,9 +229,7 @@ def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine |
     engine.execute([node])
     folder = engine.store.path(node.key)
     scores, remarks = read_json(folder / "scores.json"), list(data.notes)
-    shortcut = spec.shortcut or data.shortcut
-    if spec.vectors is None and shortcut in WITHOUT_VECTORS:
-        remarks.append(WITHOUT_VECTORS[shortcut])
+    remarks += node.remarks
     own = scores[data.dev.name]
     gain = own["metrics"][data.metric] - own["majority"][data.metric]
     if gain < BIASED_BY:

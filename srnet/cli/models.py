@@ -25,7 +25,8 @@ class _NewModel:
 
     task: str | None = None
     """inference, paraphrase, verification (embedded); mnli, snli, qqp, fever; cola, mrpc, qnli, rte, sst2, stsb (the
-    rest of GLUE); squad; or a YAML file of your own. Default, for a backbone: inference."""
+    rest of GLUE); squad; or a YAML file of your own. Your own files: --train instead. Default, for a backbone:
+    inference."""
     backbone: str = EMBEDDED
     """A folder, a hub name (set SRNET_DOWNLOAD=1 to fetch it), srnet-tiny or srnet-small."""
     words: tuple[str, ...] = option((), name="--label-words")
@@ -66,20 +67,26 @@ QuietRun = Annotated[Given, Fields("Options", Run, only=("quiet",))]
 Key = Annotated[bool, typer.Option("--key", help="Print the key alone, for scripts.")]
 
 
-def _start(model: str | None, new: Given, data: Given) -> Given:
+def _start(model: str | None, new: Given, data: Given, engine: Any) -> Given:
     """The model that is trained, as `srnet.finetune` and `srnet.prune` take it: a key, a folder, or a backbone."""
     if model is not None:
-        return {**new, "model": model, "task": task_spec(new.get("task"), data)}
+        return {**new, "model": model, "task": task_spec(new.get("task"), data, engine)}
     chosen = _NewModel(**new)
-    task = srnet.DataOptions(**data).task(chosen.task or DEFAULT_TASK)
-    return {"model": task, "backbone": chosen.backbone, "words": chosen.words, "labels_are": chosen.labels_are}
+    given = {"backbone": chosen.backbone, "words": chosen.words, "labels_are": chosen.labels_are}
+    return {"model": _new_task(new, data, engine), **given}
 
 
-def task_spec(name: str | None, data: Given) -> Any:
+def _new_task(new: Given, data: Given, engine: Any) -> Any:
+    """The task that is named, that of the files which are given, or the default."""
+    name = new.get("task") or (None if "train" in data else DEFAULT_TASK)
+    return srnet.DataOptions(**data).task(name, say=engine.reporter.say)
+
+
+def task_spec(name: str | None, data: Given, engine: Any) -> Any:
     """The task that is given, if any."""
-    if name is None and data:
-        raise UserError("options of the data without a task", "add --task TASK")
-    return None if name is None else srnet.DataOptions(**data).task(name)
+    if name is None and data and "train" not in data:
+        raise UserError("options of the data without a task", "add --task TASK, or your own files: --train FILE")
+    return srnet.DataOptions(**data).task(name, say=engine.reporter.say) if name or data else None
 
 
 def _print_trained(trained: Any, json: bool, key: bool = False) -> None:
@@ -143,8 +150,9 @@ def _finetune(
     seed of the model. With a folder and --task: a model that was fine-tuned elsewhere trains on; it reads texts as long
     as it did, unless --max-length is given. --teacher and --distil add the imitation of a full model.
     """
-    how = {"objective": objective, "training": training, "engine": Run(**run).start(), **needs}
-    _print_trained(srnet.finetune(**_start(model, new, data), **how), json, key)
+    engine = Run(**run).start()
+    how = {"objective": objective, "training": training, "engine": engine, **needs}
+    _print_trained(srnet.finetune(**_start(model, new, data, engine), **how), json, key)
 
 
 @app.command("prune", cls=Command)
@@ -171,8 +179,9 @@ def _prune(
     classifier if that has the labels of the task, else a random one, or with --label-words its language-model head.
     The default of --seed is the seed of the model.
     """
-    how = {"pruner": pruner, "objective": objective, "training": training, "engine": Run(**run).start(), **needs}
-    _print_trained(srnet.prune(**_start(model, new, data), **how), json, key)
+    engine = Run(**run).start()
+    how = {"pruner": pruner, "objective": objective, "training": training, "engine": engine, **needs}
+    _print_trained(srnet.prune(**_start(model, new, data, engine), **how), json, key)
 
 
 @app.command("evaluate", cls=Command)
@@ -187,7 +196,8 @@ def _evaluate(
     json: Json = False,
 ) -> None:
     """Score a model in and out of distribution."""
-    trained = srnet.evaluate(model, task=task_spec(task, data), **labels, engine=Run(**run).start())
+    engine = Run(**run).start()
+    trained = srnet.evaluate(model, task=task_spec(task, data, engine), **labels, engine=engine)
     _print_trained(trained, json)
     for split, report in _id_first(trained.scores):
         if subcases and report["groups"] and not json:
@@ -197,8 +207,8 @@ def _evaluate(
 @app.command("bias", cls=Command)
 def _bias(*, new: TaskOption, bias: Bias, data: Data, run: ShortRun, json: Json = False) -> None:
     """Fit the bias model of a task and show how biased it is: high in distribution, poor out of it."""
-    task = srnet.DataOptions(**data).task(_NewModel(**new).task or DEFAULT_TASK)
-    _print_trained(srnet.bias_model(task, srnet.BiasSpec(**bias), engine=Run(**run).start()), json)
+    engine = Run(**run).start()
+    _print_trained(srnet.bias_model(_new_task(new, data, engine), srnet.BiasSpec(**bias), engine=engine), json)
 
 
 @dataclass(frozen=True)

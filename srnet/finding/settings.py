@@ -31,6 +31,9 @@ class FindSettings(TrainingOptions):
     weight, and head,neuron with --speedup."""
     seeds: SeedCount = 3
     """Seeds of the chosen subnetwork. With fewer than 3 there is no verdict."""
+    lengthen: bool = True
+    """Train three times as long, once, if scores on ID dev say that the first full model is undertrained, the budget
+    allows it and no --scale is given."""
 
     max_length: MaxLength | None = option(None, heading="Training")
     """Tokens after which texts are cut. Default: 128; with --full as many as that model reads."""
