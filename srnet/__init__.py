@@ -8,7 +8,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "experiment.nodes.objectives": "CE PoE Reweight ConfReg Distilled",
     "experiment.nodes.bias": "BiasModel BiasSpec WeakModel",
-    "experiment.nodes.models": "Pretrained Rewind Evaluate",
+    "experiment.nodes.models": "Pretrained FineTuned Rewind Evaluate",
     "experiment.nodes.training": "FineTune Prune Trajectory Moment",
     "experiment.engine": "Engine",
     "experiment.store": "Store",

@@ -9,6 +9,7 @@ from pathlib import Path
 from srnet.api.experiments import run_recipe
 from srnet.api.models import export_model
 from srnet.api.speeds import by_score, speed_picture
+from srnet.api.starts import Names
 from srnet.audit.run import audit_models
 from srnet.audit.writing import check_writable
 from srnet.core.errors import UserError
@@ -19,7 +20,7 @@ from srnet.experiment.engine import Engine
 from srnet.experiment.known import read_scores
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
-from srnet.experiment.nodes.models import ModelNode
+from srnet.experiment.nodes.models import FineTuned, ModelNode
 from srnet.experiment.store import Store
 from srnet.finding.found import Found
 from srnet.finding.search import Find
@@ -45,6 +46,8 @@ def find(
     settings: FindSettings | None = None,
     *,
     backbone: str = EMBEDDED,
+    full: str | Path | None = None,
+    labels_are: Names = (),
     bias: BiasSpec | None = None,
     budget: float | None = None,
     format: str | Format | None = None,
@@ -54,16 +57,20 @@ def find(
 ) -> Found:
     """Find the sparsest subnetwork that keeps the ID score, and write it to `out`, with a report and an audit.
 
+    The search starts from a model of `backbone` that is fine-tuned first, or from `full`: the folder or hub name of a
+    model that was fine-tuned elsewhere. `labels_are` gives the names of its labels that differ from the task's.
+
     `budget` is in seconds. `out` gets find.json, model-KEY-FORMAT, report.html and audit/audit.html. If no subnetwork
     qualifies, there is no model, the report shows those that were tried, and the audit is of the full model. The
     default of `format` is `shrunk` where units are pruned, and `subnetwork` for single weights. `command` is what the
     report says it was made by.
     """
     out, engine, settings = Path(out), engine or Engine(), settings or FindSettings()
+    own = _own_model(full, task, labels_are, settings, backbone)
     check_writable(out / AUDIT)
     require_writable(out, FOUND, *report_files(section_id("find", task.name)))
     deployed = _format_to_deploy(format, settings)
-    found = Find(task, backbone, settings, engine, bias, budget).run()
+    found = Find(task, backbone, settings, engine, bias, budget, own).run()
     if is_secondary_rank():
         return found
     found = replace(found, next=_next_command(found, command))
@@ -161,6 +168,8 @@ def plan_find(
     settings: FindSettings | None = None,
     *,
     backbone: str = EMBEDDED,
+    full: str | Path | None = None,
+    labels_are: Names = (),
     bias: BiasSpec | None = None,
     budget: float | None = None,
     format: str | Format | None = None,
@@ -170,9 +179,25 @@ def plan_find(
     """What `find` would compute at most, how long it would take, and, with `measure`, what fits into the budget."""
     engine, settings = engine or Engine(), settings or FindSettings()
     _format_to_deploy(format, settings)
-    search = Find(task, backbone, settings, engine, bias, budget)
+    own = _own_model(full, task, labels_are, settings, backbone)
+    search = Find(task, backbone, settings, engine, bias, budget, own)
     planned = plan(search.at_most(), engine, measure=measure)
     return replace(planned, fits=_fitting(search)) if measure and budget is not None else planned
+
+
+def _own_model(
+    folder: str | Path | None, task: TaskSpec, labels_are: Names, settings: FindSettings, backbone: str
+) -> FineTuned | None:
+    """The full model that is given, if any. One that does not fit is refused before anything is trained."""
+    if folder is None and labels_are:
+        raise UserError("names of labels without a fine-tuned model", "give its folder: --full FOLDER")
+    if folder is None:
+        return None
+    if backbone != EMBEDDED:
+        raise UserError("--full and --backbone exclude each other", "keep one of them")
+    own = FineTuned(str(folder), task, labels_are=tuple(dict(labels_are).items()), length=settings.max_length)
+    own.check()
+    return own
 
 
 def _fitting(search: Find) -> str:

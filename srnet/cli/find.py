@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import srnet
-from srnet.cli.models import Bias
+from srnet.cli.models import Bias, LabelsAre
 from srnet.cli.options import LINE, Choice, Command, Fields
 from srnet.cli.program import Data, Given, Json, Run, app, out, runnable
 from srnet.cli.recipes import DryRun, Measure, print_plan
@@ -19,6 +19,10 @@ Task = Annotated[
     str | None, typer.Argument(help="As in `srnet finetune`: a name, or a YAML file. Your own files: --train instead.")
 ]
 Backbone = Annotated[str, typer.Option(help="A folder, a hub name, srnet-tiny or srnet-small.")]
+Full = Annotated[
+    str | None,
+    typer.Option(help="Your own full model, already fine-tuned on the task: a folder or a hub name, not a backbone."),
+]
 Budget = Annotated[str | None, typer.Option(help="Do what fits into this time: 90s, 60m, 2h. Default: no limit.")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the model, the report and the audit.")]
 
@@ -29,6 +33,8 @@ def _find(
     ctx: typer.Context,
     task: Task = None,
     backbone: Backbone = EMBEDDED,
+    full: Full = None,
+    labels: LabelsAre,
     settings: Annotated[Given, Fields("Search", "srnet.finding.settings:FindSettings")],
     budget: Budget = None,
     dry_run: DryRun = False,
@@ -47,6 +53,10 @@ def _find(
     further seeds. It is chosen on ID dev alone; OOD scores are read once, at the end, for the verdict. Where units are
     pruned, the weights that are left are trained further. Stop it whenever you like; the same command continues.
 
+    With --full the search starts from a model that was fine-tuned elsewhere, and is compared with it and with what it
+    becomes if it is trained on as long as the search. Its labels are matched by name; --labels-are gives those that
+    differ. It reads texts as long as it did, unless --max-length is given.
+
     Without OOD data nothing is claimed: the audit shows how errors depend on the strength of the shortcut.
 
     --format is that of the model: shrunk where units are pruned, else subnetwork.
@@ -57,6 +67,8 @@ def _find(
     spec = srnet.DataOptions(**data).task(task, say=engine.reporter.say)
     given = {
         "backbone": backbone,
+        "full": full,
+        **labels,
         "bias": srnet.BiasSpec(**bias) if bias else None,
         "budget": None if budget is None else seconds_of(budget),
         "format": format,

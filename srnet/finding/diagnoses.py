@@ -43,12 +43,18 @@ class _Measured(Protocol):
 
 
 def undertrained(
-    full: float, *, bias: float, control: float | None = None, mask: float | None = None, scale: float = 1.0
+    full: float,
+    *,
+    bias: float,
+    control: float | None = None,
+    mask: float | None = None,
+    scale: float = 1.0,
+    is_given: bool = False,
 ) -> Diagnosis | None:
     """Whether scores on ID dev say that the full model needs a longer training than `scale` gives it.
 
     `bias` is the score of the shortcut alone, `control` that of the model trained as long as the search, `mask` the
-    best of the subnetworks in it.
+    best of the subnetworks in it. `is_given`: the search did not train the full model itself.
     """
     signs = []
     if full - bias < min(BEATS_BIAS_BY, ROOM * (100.0 - bias)):
@@ -61,6 +67,9 @@ def undertrained(
         return None
     longer = f"{max(1.0, LONGER * scale):g}"  # a trial becomes a training first
     text = f"The full model is undertrained: it scores {full:.1f} on your data, and {', '.join(signs)}"
+    if is_given:
+        advice = "Train your model longer before the search: `srnet finetune FOLDER` trains it on, and `srnet export` "
+        return Diagnosis(text, f"{advice}writes what --full takes")
     return Diagnosis(text, f"Train longer: --scale {longer}", ("--scale", longer))
 
 

@@ -27,7 +27,7 @@ from srnet.experiment.engine import Engine
 from srnet.experiment.known import read_scores
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import Bias, BiasSpec
-from srnet.experiment.nodes.models import Evaluate, ModelNode
+from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode
 from srnet.finding.budget import Budget
 from srnet.finding.diagnoses import LONGER, Diagnosis, no_shortcut, none_keeps, not_followed, undertrained
 from srnet.finding.found import Biased, Found, Tried
@@ -37,7 +37,7 @@ from srnet.masks.granularity import WEIGHT
 from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Point, Profile, full, of_fine_tuned
 from srnet.recipes.profiles import cpu_profile, toy_profile
-from srnet.recipes.recipe import FULL_CE, Recipe, with_latencies
+from srnet.recipes.recipe import Recipe, full_label, with_latencies
 from srnet.report.evidence import RecipeEvidence
 from srnet.report.results import follows_shortcut
 from srnet.tasks.base import DATASETS
@@ -69,11 +69,14 @@ class Find:
         engine: Engine,
         bias: BiasSpec | None = None,
         budget: float | None = None,
+        own: FineTuned | None = None,
     ) -> None:
+        """`own` is the full model that is given; None: one of `backbone` is fine-tuned."""
         self.settings, self.engine = settings, engine
         self.given_bias, self.task = bias or BiasSpec(), load_task(task)
-        make = toy_profile if backbone in (EMBEDDED, EMBEDDED_OTHER) else cpu_profile
-        self.profile = settings.changed(make(task, backbone))
+        make = toy_profile if own is None and backbone in (EMBEDDED, EMBEDDED_OTHER) else cpu_profile
+        profile = settings.changed(make(task, backbone if own is None else own.backbone))
+        self.profile = profile if own is None else profile.starting_from(own)
         self.budget = Budget(budget, engine, self.task)
         self.objective = "ce"
         self.scale = settings.scale
@@ -176,7 +179,7 @@ class Find:
         return Biased(shortcut, score, gain)
 
     def _bias_node(self, shortcut: Shortcut) -> Bias:
-        return self._bias_spec(shortcut).node(self.profile.task, self.profile.backbone)
+        return self._bias_spec(shortcut).node(self.profile.task, self.profile.raw(0).weak_backbone)
 
     def _bias_scores(self, node: Bias, split: str) -> tuple[float, float]:
         """The score of a bias model on a split, and the points above the majority class."""
@@ -189,7 +192,7 @@ class Find:
     def _full_scores(self, bias: Biased) -> _FullScores:
         """Of the first seed, trained longer if it is undertrained and there is time."""
         scores = self._first_full_scores()
-        found = undertrained(scores.full, bias=bias.score, control=scores.control, scale=self.scale)
+        found = self._undertrained(scores, bias)
         if found is None:
             return scores
         self._say(str(found))
@@ -198,6 +201,10 @@ class Find:
         self.profile, self.scale = self._lengthened, LONGER * self.scale
         self._say(f"training {LONGER:g} times as long, as with --scale {self.scale:g}")
         return self._first_full_scores()
+
+    def _undertrained(self, scores: _FullScores, bias: Biased, mask: float | None = None) -> Diagnosis | None:
+        given = {"bias": bias.score, "control": scores.control, "mask": mask}
+        return undertrained(scores.full, **given, scale=self.scale, is_given=self.profile.own is not None)
 
     def _first_full_scores(self) -> _FullScores:
         points = self._recipe(self.settings.targets, 1).points
@@ -209,8 +216,8 @@ class Find:
         return self.profile.each_training(scale=LONGER)
 
     def _may_lengthen(self) -> bool:
-        """Whether the search may train longer by itself: not if the user chose a scale, and not if it costs seeds."""
-        if not self.settings.lengthen or self.settings.scale != 1.0:
+        """Whether the search may train longer by itself: not if the user chose a scale or the model, or if it costs seeds."""
+        if not self.settings.lengthen or self.settings.scale != 1.0 or self.profile.own is not None:
             return False
         first = self.settings.targets[:1]
         seeds = self._plans.seeds_that_fit(first)
@@ -240,7 +247,7 @@ class Find:
 
         def figure(profile: Profile) -> list[Point]:
             points = found(profile, targets) + found(replace(profile, seeds=profile.seeds[:1]), once)
-            return [*full(profile, FULL_CE), *sorted(points, key=lambda point: point.place.target)]
+            return [*full(profile, full_label(profile)), *sorted(points, key=lambda point: point.place.target)]
 
         profile = replace(profile or self.profile, seeds=tuple(range(seeds)))
         return Recipe(name, profile, figure, keeps=self.settings.keep_id)
@@ -337,7 +344,7 @@ class Find:
         self, evidence: RecipeEvidence, biases: Sequence[Biased], scores: _FullScores, tried: Sequence[Tried]
     ) -> list[Diagnosis]:
         bias, best = biases[-1], max(each.score for each in tried)
-        found = [undertrained(scores.full, bias=bias.score, control=scores.control, mask=best, scale=self.scale)]
+        found = [self._undertrained(scores, bias, mask=best)]
         if tried[0].kept < self.settings.keep_id:
             speedup = tried[0].speedup is not None
             found.append(none_keeps(self.settings.keep_id, tried[0].kept, tried[0].target, speedup=speedup))
