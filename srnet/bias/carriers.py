@@ -1,5 +1,4 @@
-"""What carries a shortcut: features that go with a label more often than chance, corrected for all that were looked at.
-"""
+"""What carries a shortcut: features that go with a label more often than chance, corrected for all that were looked at."""
 
 from __future__ import annotations
 

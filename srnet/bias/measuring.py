@@ -94,9 +94,7 @@ def fit_candidate(candidate: Candidate, rows: Rows) -> Fit:
     whole = fit_linear(x, y, classes)
     answers = {name: np.maximum(whole(each), _LEAST) for name, each in of_scored.items()}
     dev = of_scored[task.dev.name]
-    explained = [
-        _explained(fit_early(x[draw], y[draw], classes)(dev), task.dev.labels, y[draw]) for draw in rows.draws
-    ]
+    explained = [_explained(fit_early(x[draw], y[draw], classes)(dev), task.dev.labels, y[draw]) for draw in rows.draws]
     # with metadata a row is an observation; texts that are repeated are one
     of_texts = all(part.kind.of_texts for part in candidate.parts)
     tested, counted = (rows.dev, rows.train) if of_texts else (np.arange(len(task.dev)), np.arange(len(task.train)))

@@ -141,9 +141,7 @@ def survey(task: Any) -> Survey:
         labels=data.labels,
         label_shares=tuple((100.0 * counts / counts.sum()).tolist()),
         rows={name: len(data.splits[name]) for name in (data.train.name, *data.scored)},
-        majority={
-            name: scores_of(data, name, constant.repeat(len(data.splits[name]), 0))[1] for name in data.scored
-        },
+        majority={name: scores_of(data, name, constant.repeat(len(data.splits[name]), 0))[1] for name in data.scored},
         kinds=kinds,
         left_out=left_out,
         examples=examples,

@@ -54,7 +54,9 @@ def _named(survey: Survey, carriers: tuple[Carrier, ...]) -> str:
     first = {each.label: each for each in reversed(carriers)}
     chosen = sorted(first.values(), key=carriers.index)[:STRONGEST]
     chosen += [each for each in carriers if each not in chosen][: STRONGEST - len(chosen)]
-    return ", ".join(f"'{shortened(each.feature, _NAME)}' ({_share(survey, each):.0f} % {each.label})" for each in chosen)
+    return ", ".join(
+        f"'{shortened(each.feature, _NAME)}' ({_share(survey, each):.0f} % {each.label})" for each in chosen
+    )
 
 
 def _share(survey: Survey, carrier: Carrier) -> float:
@@ -91,10 +93,24 @@ def _ranking(survey: Survey) -> Table:
         for each in survey.kinds
     ]
     rows.append(
-        ("majority class", "", f"{survey.majority[survey.dev]:.1f}", "", "", *(f"{survey.majority[n]:.1f}" for n in tests))
+        (
+            "majority class",
+            "",
+            f"{survey.majority[survey.dev]:.1f}",
+            "",
+            "",
+            *(f"{survey.majority[n]:.1f}" for n in tests),
+        )
     )
     columns = ("kind", "shortcut", survey.dev, "over majority", "early", *tests)
-    return Table(columns, rows, f"{survey.task}: what predicts the label ({survey.metric})", _how(survey), texts=(0, 1), soft=(len(rows) - 1,))
+    return Table(
+        columns,
+        rows,
+        f"{survey.task}: what predicts the label ({survey.metric})",
+        _how(survey),
+        texts=(0, 1),
+        soft=(len(rows) - 1,),
+    )
 
 
 def _score(each: Measured, name: str) -> str:
