@@ -45,10 +45,6 @@ TOLERANCE = 0.002
 """How far a pruner without a budget may miss its sparsity before a remark says so."""
 TASK_WORDS = ("task",)
 """Given as label words: those of the task."""
-WITHOUT_VECTORS = {
-    "overlap": "words alone, no similarities: --vectors FILE adds them",
-    "claim": "a bag of words: --vectors FILE uses the paper's max-pooled word vectors instead",
-}
 
 
 @dataclass(frozen=True)
@@ -242,9 +238,7 @@ def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine |
     engine.execute([node])
     folder = engine.store.path(node.key)
     scores, remarks = read_json(folder / "scores.json"), list(data.notes)
-    shortcut = spec.shortcut or data.shortcut
-    if spec.vectors is None and shortcut in WITHOUT_VECTORS:
-        remarks.append(WITHOUT_VECTORS[shortcut])
+    remarks += node.remarks
     own = scores[data.dev.name]
     gain = own["metrics"][data.metric] - own["majority"][data.metric]
     if gain < BIASED_BY:

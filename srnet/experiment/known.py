@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from srnet.bias.shortcuts.base import parse_shortcut
 from srnet.core.files import read_json
 from srnet.evaluation import KEEPS_ID
 from srnet.evaluation.evidence import Evidence
@@ -42,7 +43,8 @@ def read_scores(store: Store, model: ModelNode) -> dict[str, Any]:
 def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About:
     """Scores of all seeds that the store has of the same expression. `keeps` is the ID share that a verdict needs."""
     task, model = load_task(node.task_spec), describe(node)
-    about = About(task.name, task.shortcut, task.metric, node.formula)
+    suspicion = " ".join(dict.fromkeys(part.kind.sentence for part in parse_shortcut(task.shortcut)))
+    about = About(task.name, suspicion, task.metric, node.formula)
     if not store.has(Evaluate(node).key):
         return about
     stored = _evaluations(store)

@@ -17,6 +17,8 @@ from srnet.tasks.leaks import TextKeys
 from srnet.tasks.reading import Bad, Nested, bad_row, python_literal, read_rows
 from srnet.tasks.splits import LEVELS, Coarse, Split, SplitKind
 
+ALL_COLUMNS = "*"
+"""Among the names of metadata: every column that is not a text or the label."""
 _FINAL_PUNCTUATION = " \t.!?,;:…。"
 _BYTES = re.compile(r"""b(['"]).*\1""", re.DOTALL)
 _TEXTS, _LABELS = (re.compile(rf"\[\s*{each}\s*\]", re.DOTALL) for each in (r"""['"].*['"]""", r"""['"\d-].*"""))
@@ -77,6 +79,8 @@ class _Columns:
         self.unlabelled = 0
         self.grouped: set[str] = set()
         """Group columns that some row has."""
+        self.cells: dict[str, list[str]] = {}
+        """Metadata by column. A column that a row lacks has an empty cell there."""
         self._seen: dict[str, str] = {}
 
     def add(self, text_a: str, text_b: str, label: Any, group: str) -> None:
@@ -88,6 +92,15 @@ class _Columns:
         self.text_b.append(seen.setdefault(text_b, text_b))
         self.labels.append(label)
         self.groups.append(seen.setdefault(group, group))
+
+    def add_metadata(self, cells: Mapping[str, str]) -> None:
+        """The metadata of the last row. A column begins with the first row that has it."""
+        rows = len(self.labels) - 1
+        for name in cells.keys() - self.cells.keys():
+            self.cells[name] = [""] * rows
+        for name, column in self.cells.items():
+            cell = cells.get(name, "")
+            column.append(self._seen.setdefault(cell, cell))
 
 
 @dataclass(frozen=True)
@@ -111,6 +124,10 @@ class Layout:
     """Whether the file must have every column of `group`."""
     strip_final_punctuation: bool = False
     bytes_literals: bool = False
+    metadata: tuple[str, ...] = ()
+    """Further columns to keep."""
+    not_metadata: frozenset[str] = frozenset()
+    """Columns that are not kept where all are."""
 
     @cached_property
     def _tidy(self) -> Callable[[str], str]:
@@ -143,7 +160,8 @@ class Layout:
             raise UserError(f"{self.path}: no column '{unknown[0]}' for groups", columns_here(row))
         ids = tuple(f"{name}-{n}" for n in range(len(columns.labels)))
         texts, labels = (tuple(columns.text_a), tuple(columns.text_b)), np.array(columns.labels, self.answer.dtype)
-        split = Split(name, kind, ids, *texts, labels, tuple(columns.groups), self.coarse)
+        metadata = {name: tuple(cells) for name, cells in columns.cells.items()}
+        split = Split(name, kind, ids, *texts, labels, tuple(columns.groups), self.coarse, metadata)
         return SplitFile(self.path, split, columns.unlabelled, tuple(bad_rows), unknown)
 
     def _no_rows(self, columns: _Columns, bad_rows: list[BadRow]) -> UserError:
@@ -170,6 +188,13 @@ class Layout:
             bad(line, f"an empty text under '{self.text_b if text_a else self.text_a}'")
         else:
             columns.add(text_a, text_b, value, self._group(columns, line, row))
+            if self.metadata:
+                columns.add_metadata(self._metadata(row))
+
+    def _metadata(self, row: Mapping[str, str]) -> dict[str, str]:
+        if ALL_COLUMNS in self.metadata:
+            return {name: cell for name, cell in row.items() if name not in self.not_metadata}
+        return {name: row[name] for name in self.metadata if name in row}
 
     def _group(self, columns: _Columns, line: int, row: Mapping[str, str]) -> str:
         """The sub-case: the row's levels down to the last non-empty one."""
@@ -192,18 +217,18 @@ class Layout:
 
     def _missing(self, row: Mapping[str, str]) -> str:
         wanted = [self.label, self.text_a] + ([self.text_b] if self.text_b is not None else [])
-        names = " or ".join(f"'{name}'" for name in _alternatives(next(w for w in wanted if _cell(row, w) is None)))
+        names = " or ".join(f"'{name}'" for name in alternatives(next(w for w in wanted if _cell(row, w) is None)))
         return f"no column {names}; {columns_here(row)}"
 
 
 def _cell(row: Mapping[str, str], column: str) -> str | None:
     """The cell of a row under a column, which may be given as alternatives: `evidence|evidence_sentence`."""
     found = row.get(column)  # nearly every column has one name
-    return next((row[name] for name in _alternatives(column) if name in row), None) if found is None else found
+    return next((row[name] for name in alternatives(column) if name in row), None) if found is None else found
 
 
 @lru_cache
-def _alternatives(column: str) -> tuple[str, ...]:
+def alternatives(column: str) -> tuple[str, ...]:
     return tuple(column.split("|"))
 
 

@@ -91,7 +91,7 @@ def test_mistakes_are_named(name: str, content: str, named: tuple[str, ...], tmp
         ({"train": ""}, ("'train'",)),
         ({"dev": ""}, ("'dev'",)),
         ({"metric": "bleu"}, ("'bleu'", "accuracy")),
-        ({"shortcut": "length"}, ("'length'",)),
+        ({"shortcut": "overlap,"}, ("'overlap,'",)),
         ({"leaks": "some"}, ("'some'",)),
         ({"bad_rows": "mend"}, ("'mend'",)),
         ({"rows": (("gone", 5),)}, ("'gone'",)),
