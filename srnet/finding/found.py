@@ -64,6 +64,8 @@ class Found:
     """The full CE model of the same seed as `model`, or of the first one."""
     full_is_control: bool = False
     """Whether the full models are those that were trained as long as the search."""
+    is_own: bool = False
+    """Whether the full model is one of the user's own, fine-tuned elsewhere."""
     misled: tuple[str, ...] = ()
     """The OOD sets on which the shortcut has lost at least half of what it gains on ID dev."""
     survey: Survey | None = None

@@ -203,8 +203,10 @@ class Find:
         return self._first_full_scores()
 
     def _undertrained(self, scores: _FullScores, bias: Biased, mask: float | None = None) -> Diagnosis | None:
-        given = {"bias": bias.score, "control": scores.control, "mask": mask}
-        return undertrained(scores.full, **given, scale=self.scale, is_given=self.profile.own is not None)
+        is_given, control = self.profile.own is not None, scores.control
+        return undertrained(
+            scores.full, bias=bias.score, control=control, mask=mask, scale=self.scale, is_given=is_given
+        )
 
     def _first_full_scores(self) -> _FullScores:
         points = self._recipe(self.settings.targets, 1).points
@@ -216,7 +218,8 @@ class Find:
         return self.profile.each_training(scale=LONGER)
 
     def _may_lengthen(self) -> bool:
-        """Whether the search may train longer by itself: not if the user chose a scale or the model, or if it costs seeds."""
+        """Whether the search may train longer by itself: not if the user chose the scale or the full model, and not if
+        it costs seeds."""
         if not self.settings.lengthen or self.settings.scale != 1.0 or self.profile.own is not None:
             return False
         first = self.settings.targets[:1]
@@ -301,6 +304,7 @@ class Find:
             full_scores={split: spread(evidence.scores([*models.values()], split)) for split in self.task.scored},
             recipe=recipe,
             full_is_control=models != recipe.references[backbone].full,
+            is_own=self.profile.own is not None,
             misled=self._misled(biases[-1]),
             diagnoses=tuple(self._diagnoses(evidence, biases, scores, tried)),
             scale=self.scale,
