@@ -123,9 +123,10 @@ def find_shortcut(spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None) 
 
     A requested `bias` that cannot be computed is an error; one that the task suspects by itself is a note.
     """
-    task = load_task(spec)
-    if bias is None and (task.shortcut == "unknown" or not any(task.train.text_b)):
-        return None, ["no bias model: the task suspects no shortcut by name; --shortcut overlap or claim measures one"]
+    if bias is None and BiasSpec().is_weak(spec):
+        return None, [
+            "no bias model: the task suspects no shortcut by name; --shortcut measures one: words, length, ..."
+        ]
     try:
         node = (bias or BiasSpec()).node_alone(spec)
         engine.execute([node])

@@ -14,7 +14,9 @@ import torch
 from scipy.special import log_softmax
 
 from srnet import __version__
-from srnet.bias.model import BiasPredictions, fit_bias_model, task_vocabulary
+from srnet.bias.model import BiasPredictions, fit_bias_model
+from srnet.bias.shortcuts.base import FeatureOptions
+from srnet.bias.texts import task_vocabulary
 from srnet.bias.vectors import WordVectors, is_vector_file
 from srnet.core.device import current_device
 from srnet.core.errors import UserError
@@ -109,10 +111,9 @@ def compute_once(
 
 @compute.register
 def _compute_bias_model(node: BiasModel, context: Context, folder: Path) -> None:
-    task = load_task(node.task)
-    vectors = None if node.vectors is None else word_vectors(node.vectors, task)
-    shortcut = node.shortcut or task.shortcut
-    _write_bias(task, fit_bias_model(task, shortcut, vectors, node.folds, extended=node.extended), folder)
+    task = node.load_measured()
+    options = FeatureOptions(None if node.vectors is None else word_vectors(node.vectors, task), node.extended)
+    _write_bias(task, fit_bias_model(task, node.suspected, options, node.folds), folder)
 
 
 def word_vectors(source: str, task: Task) -> WordVectors:

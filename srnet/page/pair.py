@@ -14,7 +14,9 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 from srnet.audit.rows import collect_logits, word_overlap
 from srnet.audit.run import find_shortcut
-from srnet.bias.model import chunks, fit_bias_scorer, tokenise, words
+from srnet.bias.model import fit_bias_scorer
+from srnet.bias.shortcuts.base import FeatureOptions
+from srnet.bias.texts import chunks, tokenise, words
 from srnet.experiment.compute import word_vectors
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
@@ -91,9 +93,12 @@ def load_shortcut(spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None) 
         return None, notes
     if isinstance(node, WeakModel):
         return _weak_model(node, spec, engine), []
+    silent = [part.text for part in node.parts if not part.kind.of_texts]
+    if silent:
+        return None, [f"no answer of the shortcut: a typed text has no {silent[0]}"]
     task = load_task(spec)
-    vectors = None if node.vectors is None else word_vectors(node.vectors, task)
-    scorer = fit_bias_scorer(task, node.suspected, vectors, extended=node.extended)
+    options = FeatureOptions(None if node.vectors is None else word_vectors(node.vectors, task), node.extended)
+    scorer = fit_bias_scorer(task, node.suspected, options)
     return Shortcut(node.features.rpartition(", cross-fitted")[0], scorer.log_probs), []
 
 

@@ -69,7 +69,7 @@ def check_data(spec: Any) -> DataCheck:
 
 def _check_files(spec: FilesTask) -> DataCheck:
     """Every split of a task, with all its bad rows rather than the first. The files are read once."""
-    read = {name: spec.read(name, collect=True) for name in spec.files}
+    read = spec.read_all(collect=True)
     splits = _checks(read.values(), get_answer(spec.answer), spec.labels)
     try:
         task = spec.assemble(read)

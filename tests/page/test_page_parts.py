@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 from served import PEOPLE, by_order, by_overlap, nli_task, page_of, view_of
 
-from srnet.bias.model import fit_bias_model, fit_bias_scorer, words
+from srnet.bias.model import fit_bias_model, fit_bias_scorer
+from srnet.bias.texts import words
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import Pretrained
@@ -41,9 +42,9 @@ def test_a_pair_has_the_answers_of_both_models_and_of_the_shortcut() -> None:
 def test_the_shortcut_is_the_bias_model_that_scores_dev(family: str) -> None:
     spec = SyntheticTask(family, train_size=300, dev_size=50, ood_size=50)
     task = spec.load()
-    scorer = fit_bias_scorer(task, task.shortcut, None)
+    scorer = fit_bias_scorer(task, task.shortcut)
     for split in (task.dev, *task.ood.values()):
-        stored = fit_bias_model(task, task.shortcut, None, folds=5)[split.name]
+        stored = fit_bias_model(task, task.shortcut)[split.name]
         np.testing.assert_array_equal(scorer.log_probs(split.text_a, split.text_b), stored.log_probs)
 
 

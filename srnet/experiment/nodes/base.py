@@ -12,7 +12,8 @@ from srnet.config.fields import Described
 from srnet.experiment.identity import key_of
 from srnet.tasks.answers.base import AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
-from srnet.tasks.base import Shortcut, Task
+from srnet.tasks.base import Task
+from srnet.tasks.shortcut import Shortcut
 
 
 class TaskSpec(Protocol):
@@ -38,8 +39,8 @@ def answer_of_spec(spec: TaskSpec) -> AnswerKind:
 
 def shortcut_of_spec(spec: TaskSpec) -> Shortcut:
     """A task's presumed shortcut; the task is loaded only if it does not declare one."""
-    shortcut: Shortcut | None = getattr(spec, "shortcut", None)
-    return shortcut or load_task(spec).shortcut
+    declared: Shortcut | None = getattr(spec, "presumed_shortcut", None) or getattr(spec, "shortcut", None)
+    return declared or load_task(spec).shortcut
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def _load_tokenizer(folder: Path, exported: Exported) -> Any:
     pad_token = (backend.padding or {}).get("pad_token")
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, pad_token=pad_token)
     tokenizer.name_or_path = str(folder)  # for messages: one that is made from tokenizer.json alone has no name
-    tokenizer.model_input_names = list(exported.inputs)
+    exported.fit(tokenizer)
     return tokenizer
 
 
