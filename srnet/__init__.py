@@ -41,6 +41,8 @@ _NAMES = {
     "recipes.demo": "demo_recipe",
     "recipes.files": "load_recipe",
     "api.models": "finetune prune evaluate bias_model latency pretrain export_model import_mask",
+    "api.surveys": "shortcuts",
+    "bias.survey": "Survey",
     "masks.timed": "Latency",
     "api.speeds": "speed",
     "timing.pace": "Pace",
