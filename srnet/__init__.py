@@ -36,6 +36,7 @@ _NAMES = {
     "core.errors": "UserError",
     "recipes.order": "Order",
     "recipes.tasks": "DataOptions",
+    "api.data": "task_from",
     "api.experiments": "demo run run_recipe reproduce claims claims_until_answered",
     "recipes.recipe": "plan",
     "recipes.demo": "demo_recipe",

@@ -93,7 +93,9 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
         "rows": ((("train", 0),), (("dev", -1),)), "dev_share": (0.0, -0.1, 0.6, NAN),
     },
     "SquadTask": {"answer": NAME, "metric": NAME, "bad_rows": NAME, "rows": ((("train", 0),),)},
-    "DataOptions": {"leaks": NAME, "bad_rows": NAME, "decision": NAME, "rows": ((("train", 0),),), "dev_share": (0.0, 0.6)},
+    "DataOptions": {
+        "leaks": NAME, "bad_rows": NAME, "decision": NAME, "rows": ((("train", 0),),), "dev_share": (0.0, 0.6),
+    },
     "Pace": {"rounds": (1, 10**7), "lengths": ((0,), (32, 2**21)), "batch": (0, 2**21), "threads": (0, 1025)},
     "PageOptions": {"port": (-1, 65536), "max_length": MAX_LENGTH},
     "AuditOptions": {"contrast_rows": COUNT, "max_length": MAX_LENGTH},
