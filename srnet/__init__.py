@@ -43,6 +43,7 @@ _NAMES = {
     "recipes.files": "load_recipe",
     "api.models": "finetune prune evaluate bias_model latency pretrain export_model import_mask",
     "masks.timed": "Latency",
+    "api.features": "shortcut_from",
     "api.speeds": "speed",
     "timing.pace": "Pace",
     "timing.measuring": "speed_against_scores",
