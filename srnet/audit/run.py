@@ -16,6 +16,7 @@ from srnet.audit.rows import collect_logits
 from srnet.audit.writing import check_writable, write_audit
 from srnet.core.errors import UserError
 from srnet.core.files import DiskFull
+from srnet.core.prose import sentences
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import Bias, BiasSpec
@@ -37,13 +38,15 @@ def audit_models(
     bias: BiasSpec | None = None,
     out: Path | str | None = None,
     engine: Engine | None = None,
+    lead: Sequence[str] = (),
 ) -> Audit:
     """Audit a model, or compare two, on all scored splits of a task.
 
     They are keys of the store, folders, hub names, or any `srnet.models.model.Classifier`. Without `task`,
-    the task is that of A, a key. With `out`, the folder gets `audit.json`, `examples.csv` and `audit.html`.
+    the task is that of A, a key. With `out`, the folder gets `audit.json`, `examples.csv` and `audit.html`. `lead` are
+    sentences that stand before the conclusion of the audit, with commands in backticks.
     """
-    engine, options = engine or Engine(), options or AuditOptions()
+    engine, options, first = engine or Engine(), options or AuditOptions(), sentences(lead)
     if out is not None:
         check_writable(Path(out))
     task = task or task_of(a, engine)
@@ -55,7 +58,7 @@ def audit_models(
         logits = _predict_splits(data, loaded, engine)
         rows = data.dev.shuffled_rows(0, options.contrast_rows or _CHANGED_ROWS)
         outcomes = _change_rows(data, loaded, logits[data.dev.name], rows, engine) if options.contrast else []
-    audit = make_audit(data, loaded, logits, shortcut, outcomes, notes)
+    audit = make_audit(data, loaded, logits, shortcut, outcomes, notes, first)
     if out is not None:
         write_audit(audit, Path(out))
     return audit

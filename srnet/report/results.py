@@ -66,6 +66,7 @@ class Results:
         """How the searches went, where the figure is about when they start."""
         self.page_command = _page_command(evidence)
         """The command that opens two models of the figure side by side; empty if there are no two to compare."""
+        self.has_pairs = task.has_pairs
         self.notes = _notes(evidence)
         self.warnings = _warnings(evidence, majority)
         """Reasons to doubt the gains of this figure."""
