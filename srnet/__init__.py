@@ -45,6 +45,7 @@ _NAMES = {
     "api.surveys": "shortcuts",
     "bias.survey": "Survey",
     "masks.timed": "Latency",
+    "api.features": "shortcut_from",
     "api.speeds": "speed",
     "timing.pace": "Pace",
     "timing.measuring": "speed_against_scores",
