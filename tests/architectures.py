@@ -54,6 +54,8 @@ class Architecture:
     classifier: str
     layers: int = 2
     """How many of them have weights of their own."""
+    has_graph: bool = True
+    """Whether it can be exported to ONNX."""
 
     @property
     def stack(self) -> set[str]:
@@ -67,7 +69,7 @@ class Architecture:
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 POSITIONS = {"max_position_embeddings": 64}
-WINDOW = POSITIONS | {"attention_window": 4}
+LONG = SMALL | POSITIONS | {"attention_window": 4}
 NARROW = {"embedding_size": 8}
 DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}
 RELATIVE = {"relative_attention": True, "position_buckets": 8, "share_att_key": True, "pos_att_type": ["p2c", "c2p"]}
@@ -123,7 +125,7 @@ ARCHITECTURES = {  # by the type that a configuration names
     "deberta": A(DEBERTA, hf.DebertaTokenizer, "deberta.encoder.layer.{}", OLD_DEBERTA_LIKE, "classifier"),
     "big_bird": A(SMALL | POSITIONS, hf.BigBirdTokenizer, "bert.encoder.layer.{}", BERT_LIKE, OUT),
     "roformer": A(SMALL | NARROW, hf.BertTokenizer, "roformer.encoder.layer.{}", BERT_LIKE, OUT),
-    "longformer": A(SMALL | WINDOW, hf.RobertaTokenizer, "longformer.encoder.layer.{}", LONG_LIKE, OUT),
+    "longformer": A(LONG, hf.RobertaTokenizer, "longformer.encoder.layer.{}", LONG_LIKE, OUT, has_graph=False),
     "xlm": A(XLM, hf.BertTokenizer, "transformer", XLM_LIKE, "sequence_summary.summary"),
     "eurobert": A(LLAMA, hf.BertTokenizer, "model.layers.{}", LLAMA_LIKE, "classifier"),
     "mistral": A(LLAMA, hf.LlamaTokenizer, "model.layers.{}", LLAMA_LIKE, "score"),

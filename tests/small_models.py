@@ -1,6 +1,6 @@
 """A tiny classifier of every architecture whose units are known, with random weights, biases and norms.
 
-And a subnetwork of any backbone without some of its heads and neurons.
+And a subnetwork of any backbone, without some of its heads and neurons where they are known.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from torch import nn
 from srnet.masks.granularity import groups_of
 from srnet.masks.mask import Mask
 from srnet.masks.targets import LAYERS
-from srnet.masks.units import blocks_of
+from srnet.masks.units import FAMILIES, blocks_of
 from srnet.models.backbones import load_backbone
 from srnet.models.heads import CLASSIFIER, Head
 from srnet.models.subnetwork import Subnetwork
+from srnet.pruners.magnitude import OneShot
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 12}
 GROUPED = SMALL | {"num_key_value_heads": 2, "head_dim": 4}
@@ -114,7 +115,7 @@ def logits(model: nn.Module, **size: int) -> torch.Tensor:
 def pruned(
     backbone: str, *, head: Head = CLASSIFIER, labels: tuple[str, ...] = LABELS, share: float = 0.5
 ) -> Subnetwork:
-    """Random heads and neurons are gone, and every tensor was moved a little, biases too."""
+    """Random heads and neurons are gone, or weights where units are unknown. Every tensor was moved a little."""
     base = load_backbone(backbone, labels, seed=5, head=head)
     generator = torch.Generator().manual_seed(1)
     state = {
@@ -122,4 +123,8 @@ def pruned(
         for name, tensor in base.model.state_dict().items()
     }
     state |= {name: state[other] for name, other in base.twins().items()}
-    return Subnetwork.of(base, labels, state, unit_mask(base.model, random_units(base.model, share, seed=4)))
+    if base.model.config.model_type in FAMILIES:
+        mask = unit_mask(base.model, random_units(base.model, share, seed=4))
+    else:
+        mask = OneShot(share, targets=LAYERS).mask(base.model)
+    return Subnetwork.of(base, labels, state, mask)
