@@ -34,8 +34,8 @@ def shortcut_name(shortcut: Shortcut) -> str:
 
 def first_sentence(found: Found) -> str:
     """What the full model scores and what the chosen subnetwork scores, true whatever came out."""
-    trained = "Your model, trained as long as the search," if found.full_is_control else "Your model"
-    full = f"{trained} scores {_with_places(found)}"
+    trained = f", trained{' on' if found.is_own else ''} as long as the search," if found.full_is_control else ""
+    full = f"Your model{trained} scores {_with_places(found)}"
     if found.scores is None:
         return f"{full}; {_nothing_chosen(found)}."
     faster = f", is about {found.speedup:g} times as fast by estimate," if found.speedup else ""
