@@ -20,7 +20,7 @@ from srnet.core.prose import sentences
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import Bias, BiasSpec
-from srnet.experiment.store import bias_predictions
+from srnet.experiment.store import bias_predictions, bias_splits
 from srnet.models.model import Classifier, Matched, match
 from srnet.models.open import is_key, open_classifier
 from srnet.tasks.base import Task
@@ -116,7 +116,8 @@ def _measure_shortcut(
     if node is None:
         return None, notes
     task = load_task(spec)
-    stored = {name: bias_predictions(engine.store, node.key, name) for name in task.scored}
+    measured = [name for name in task.scored if name in bias_splits(engine.store, node.key)]
+    stored = {name: bias_predictions(engine.store, node.key, name) for name in measured}
     by_split = {name: each.for_ids(task.splits[name].ids) for name, each in stored.items()}
     return by_split, [f"shortcut: {node.features}"]
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from srnet.core.errors import UserError, shortened
 from srnet.tasks.reading import is_table, read_rows
@@ -56,6 +56,11 @@ class Columns(NamedTuple):
     label: str
     unread: tuple[str, ...] = ()
     """Further columns that contain texts."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Those of a `FilesTask`."""
+        return {"text_a": self.text_a, "text_b": self.text_b, "label": self.label}
 
 
 @dataclass
