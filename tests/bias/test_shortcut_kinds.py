@@ -165,9 +165,8 @@ def test_lengths_by_hand() -> None:
     assert x[:, 0].tolist() == pytest.approx([-(0.5**0.5), 2**0.5, -(0.5**0.5)])
     assert x[:, 1:4].tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0]]
     assert x[:, 5:8].tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
-    assert [name for name in matrix(task_of(split_of("train", [0, 1], ["a", "b"], ["c", "d"])), "length")[0]][
-        -1
-    ].startswith("characters of the second text")
+    pairs = task_of(split_of("train", [0, 1], ["a", "b"], ["c", "d"]))
+    assert matrix(pairs, "length")[0][-1] == "characters of the second text missing"
 
 
 def test_an_effect_of_length_need_not_be_monotone() -> None:
