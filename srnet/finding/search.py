@@ -189,8 +189,8 @@ class Find:
         return self._first_full_scores()
 
     def _undertrained(self, scores: _FullScores, bias: Biased, mask: float | None = None) -> Diagnosis | None:
-        given = {"bias": bias.score, "control": scores.control, "mask": mask}
-        return undertrained(scores.full, **given, scale=self.scale, is_given=self.profile.own is not None)
+        given, control = self.profile.own is not None, scores.control
+        return undertrained(scores.full, bias=bias.score, control=control, mask=mask, scale=self.scale, is_given=given)
 
     def _first_full_scores(self) -> _FullScores:
         points = self._recipe(self.settings.targets, 1).points
