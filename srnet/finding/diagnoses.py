@@ -79,8 +79,8 @@ def no_shortcut(tried: Sequence[_Measured]) -> Diagnosis:
     return Diagnosis(
         f"No shortcut was found: points over the majority class on your data are {gains}. There is nothing to debias, "
         "so subnetworks are searched with the usual training, and nothing is claimed about robustness",
-        "If you suspect another shortcut, name it: --shortcut columns:NAME for a column of your data, or scores:FILE "
-        "for predictions of your own",
+        "If you suspect a shortcut, name it: --shortcut, with a column of your data, scores:FILE for predictions of "
+        "your own, or unknown for what a weak model learns",
     )
 
 

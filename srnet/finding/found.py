@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from srnet.evaluation import BIASED_BY, KEEPS_ID
+from srnet.bias.survey import Survey
+from srnet.evaluation import KEEPS_ID
 from srnet.evaluation.significance import Spread
 from srnet.evaluation.verdict import Verdict
 from srnet.experiment.nodes.models import ModelNode
@@ -25,10 +26,8 @@ class Biased:
     score: float
     gain: float
     """Points above the majority class."""
-
-    @property
-    def is_biased(self) -> bool:
-        return self.gain >= BIASED_BY
+    is_biased: bool = False
+    """Whether it is a shortcut: by the survey, or by its gain where the user or the task names it."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +66,8 @@ class Found:
     """Whether the full models are those that were trained as long as the search."""
     misled: tuple[str, ...] = ()
     """The OOD sets on which the shortcut has lost at least half of what it gains on ID dev."""
+    survey: Survey | None = None
+    """Which cheap features predict the label."""
     diagnoses: tuple[Diagnosis, ...] = ()
     scale: float = 1.0
     """The length of the trainings, `--scale`; larger than requested if the search trained longer by itself."""
@@ -118,15 +119,17 @@ class Found:
         """The lines that stand first in the terminal, the report and the audit; code is in backticks."""
         commands = {"Load it": self.load, "Try it": self.page}
         first = [self.sentence, *(f"{what}: `{code}`." for what, code in commands.items() if code)]
-        return (" ".join(first), *map(str, self.diagnoses), *([f"Next: {self.next}."] if self.next else []))
+        found = [self.survey.sentence] if self.survey and self.survey.found else []
+        return (" ".join(first), *found, *map(str, self.diagnoses), *([f"Next: {self.next}."] if self.next else []))
 
     def to_json(self) -> dict[str, Any]:
         gains = {} if self.verdict is None else {split: str(each) for split, each in self.verdict.gains.items()}
         return {
             "sentence": self.sentence,
+            "survey": self.survey and self.survey.sentence,
             "diagnoses": [vars(each) for each in self.diagnoses],
             "next": self.next,
-            "bias_models": [vars(each) | {"is_biased": each.is_biased} for each in self.biases],
+            "bias_models": [vars(each) for each in self.biases],
             "scale": self.scale,
             "full_id_score": self.full_score,
             "full_scores": {split: vars(each) for split, each in self.full_scores.items()},

@@ -1,6 +1,7 @@
 """The search for a model to deploy: the sparsest subnetwork that keeps the ID score, chosen on ID dev alone.
 
-1. A bias model that is biased: that of the suspected shortcut, or else the first of the others.
+1. A survey of shortcuts, and a bias model that is biased: that of the shortcut that the user or the task names, or else
+   of the strongest one in the survey.
 2. A full CE model and its control. Where their ID scores say that the model is undertrained, longer ones, once.
 3. Debiased subnetworks of it from dense to sparse (or fast), while they keep the ID score and time is left. Where units
    are pruned, the weights that are left are trained further.
@@ -17,9 +18,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from srnet.core.errors import UserError
+from srnet.bias.survey import Survey, survey
 from srnet.core.files import read_json
 from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
+from srnet.evaluation import BIASED_BY
 from srnet.evaluation.significance import spread
 from srnet.experiment.engine import Engine
 from srnet.experiment.known import read_scores
@@ -38,10 +40,9 @@ from srnet.recipes.profiles import cpu_profile, toy_profile
 from srnet.recipes.recipe import Recipe, full_label, with_latencies
 from srnet.report.evidence import RecipeEvidence
 from srnet.report.results import follows_shortcut
-from srnet.tasks.shortcut import Shortcut
+from srnet.tasks.base import DATASETS
+from srnet.tasks.shortcut import Shortcut, shortcut_texts
 
-_OTHERS = ("overlap", "claim", "words", "length", "unknown")
-"""Shortcuts to try where the suspected one is none: what is cheap and specific first."""
 MISLEADS = 0.5
 """The share of its gain over the majority class on ID dev that a shortcut has at most where it is said to mislead."""
 
@@ -81,17 +82,18 @@ class Find:
         self.scale = settings.scale
 
     def run(self) -> Found:
-        for note in self.task.notes:
-            self._say(f"{self.task.name}: {note}")
         self._check_targets()
-        biases = self._biases()
+        surveyed = survey(self.profile.task)
+        for line in (surveyed.sentence, *(f"{self.task.name}: {note}" for note in self.task.notes)):
+            self._say(line)
+        biases = self._biases(surveyed)
         self._use(biases[-1].shortcut, debias=biases[-1].is_biased)
         if not biases[-1].is_biased:
             self._say(str(no_shortcut(biases)))
         if self.budget.limit is not None:
             self._say(self.plan())
         scores = self._full_scores(biases[-1])
-        return self._final(biases, scores, self._search(scores.best))
+        return replace(self._final(biases, scores, self._search(scores.best)), survey=surveyed)
 
     def at_most(self) -> list[Recipe]:
         """What a search computes if the suspected shortcut is one and every target keeps the ID score."""
@@ -128,23 +130,35 @@ class Find:
 
     # --- 1. the bias model -----------------------------------------------------------------------------------------
 
-    def _biases(self) -> list[Biased]:
-        """The suspected shortcut, then the others, until one is biased; a shortcut that was given is the only one."""
-        others = [] if self.given_bias.shortcut else [each for each in _OTHERS if each != self._suspected]
+    def _biases(self, surveyed: Survey) -> list[Biased]:
+        """The named shortcut, then the strongest of the survey, until one is biased; the last one is used.
+
+        Without either, what the task is presumed to have is measured as well, and is not called biased.
+        """
         found: list[Biased] = []
-        for shortcut in (self._suspected, *others):
-            try:
-                found.append(self._measured_bias(shortcut))
-            except UserError as error:
-                if not found:  # the suspected one
-                    raise
-                self._say(f"shortcut {shortcut}: cannot be measured: {error}")
-                continue
-            verb = "is biased" if found[-1].is_biased else "is not biased"
-            self._say(f"shortcut {shortcut}: {verb}, {found[-1].gain:+.1f} points over the majority class on ID dev")
-            if found[-1].is_biased:
+        for shortcut in self._candidates(surveyed) or [self.task.shortcut]:
+            measured = self._measured_bias(shortcut)
+            named = {tuple(shortcut_texts(each.shortcut)) for each in surveyed.found}
+            certain = tuple(shortcut_texts(shortcut)) in named
+            biased = certain or (shortcut == self._named and measured.gain >= BIASED_BY)
+            found.append(replace(measured, is_biased=biased))
+            verb = "is biased" if biased else "is not biased"
+            written, gain = ",".join(shortcut_texts(shortcut)), f"{measured.gain:+.1f}"
+            self._say(f"shortcut {written}: {verb}, {gain} points over the majority class on ID dev")
+            if biased:
                 break
-        return found if found[-1].is_biased else [*found[1:], found[0]]
+        return found
+
+    def _candidates(self, surveyed: Survey) -> list[Shortcut]:
+        """The shortcuts to try, each once; one that was given is the only one."""
+        best = None if self.given_bias.shortcut else surveyed.best
+        return list(dict.fromkeys(each for each in (self._named, best) if each is not None))
+
+    @property
+    def _named(self) -> Shortcut | None:
+        """The shortcut that the user or the task's description names; files are only presumed to have one."""
+        known = self.task.shortcut if self.task.name in DATASETS else None
+        return self.given_bias.shortcut or getattr(self.profile.task, "shortcut", None) or known
 
     def _bias_spec(self, shortcut: Shortcut) -> BiasSpec:
         """Options that were given are for the suspected shortcut; others may not have them.

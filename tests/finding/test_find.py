@@ -6,6 +6,7 @@ import base64
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -195,15 +196,50 @@ def test_without_ood_data_nothing_is_claimed(engine: Engine) -> None:
     assert set(found.scores or {}) == {"dev"}
 
 
-def test_a_shortcut_that_is_not_one_is_replaced(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    gains = {"overlap": 1.0, "claim": 9.0, "unknown": 20.0}
+@dataclass(frozen=True)
+class Surveyed:
+    """A survey that found these shortcuts."""
+
+    names: tuple[str, ...]
+
+    @property
+    def found(self) -> list[Any]:
+        return [SimpleNamespace(shortcut=each) for each in self.names]
+
+    @property
+    def best(self) -> str | None:
+        return next(iter(self.names), None)
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "surveyed", "tried"),
+    [
+        ("overlap", None, ("words", "overlap"), {"overlap": True}),  # the survey confirms the task's own
+        ("claim", None, ("words",), {"claim": True}),  # it gains enough for one that is named
+        ("overlap", None, ("words",), {"overlap": False, "words": True}),
+        ("overlap", None, (), {"overlap": False}),
+        ("overlap", "length", ("words",), {"length": False}),  # the user's is the only one
+        (None, None, ("words", "claim"), {"words": True}),
+        (None, None, (), {"claim": False}),  # presumed only: the survey is more careful
+    ],
+)
+def test_which_shortcut_is_debiased(
+    declared: str | None,
+    given: str | None,
+    surveyed: tuple[str, ...],
+    tried: dict[str, bool],
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gains = {"overlap": 1.0, "claim": 9.0, "words": 20.0, "length": 0.0}
     monkeypatch.setattr(Find, "_measured_bias", lambda self, shortcut: Biased(shortcut, 60.0, gains[shortcut]))
-    finder = Find(SMALL, "srnet-tiny", FindSettings(), engine)
-    assert [each.shortcut for each in finder._biases()] == ["overlap", "claim"]
-    gains["claim"] = gains["unknown"] = 0.0
-    assert [each.shortcut for each in finder._biases()] == ["claim", "unknown", "overlap"], "the suspected one is used"
-    given = Find(SMALL, "srnet-tiny", FindSettings(), engine, srnet.BiasSpec(shortcut="claim"))
-    assert [each.shortcut for each in given._biases()] == ["claim"]
+    bias = None if given is None else srnet.BiasSpec(shortcut=given)
+    finder = Find(SMALL, "srnet-tiny", FindSettings(), engine, bias)
+    task: Any = SimpleNamespace(shortcut=declared)
+    finder.profile = replace(finder.profile, task=task)
+    finder.task = replace(finder.task, shortcut=declared or "claim")
+    found = finder._biases(Surveyed(surveyed))  # type: ignore[arg-type]
+    assert {each.shortcut: each.is_biased for each in found} == tried
 
 
 # --- what others trained, and longer training ----------------------------------------------------------------------
