@@ -141,10 +141,8 @@ class Find:
         return self._first_full_scores()
 
     def _undertrained(self, scores: _FullScores, bias: Biased, mask: float | None = None) -> Diagnosis | None:
-        is_given, control = self.profile.own is not None, scores.control
-        return undertrained(
-            scores.full, bias=bias.score, control=control, mask=mask, scale=self.scale, is_given=is_given
-        )
+        given, control = self.profile.own is not None, scores.control
+        return undertrained(scores.full, bias=bias.score, control=control, mask=mask, scale=self.scale, is_given=given)
 
     def _first_full_scores(self) -> _FullScores:
         points = self._recipe(self.settings.targets, 1).points
@@ -156,8 +154,7 @@ class Find:
         return self.profile.each_training(scale=LONGER)
 
     def _may_lengthen(self) -> bool:
-        """Whether the search may train longer by itself: not if the user chose the scale or the full model, and not if
-        it costs seeds."""
+        """Whether the search may train longer by itself: not with a scale or model that was given, or if it costs seeds."""
         if not self.settings.lengthen or self.settings.scale != 1.0 or self.profile.own is not None:
             return False
         first = self.settings.targets[:1]

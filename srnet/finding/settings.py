@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from srnet.config.fields import option
-from srnet.config.values import MaxLength, SeedCount, Share
+from srnet.config.values import SeedCount, Share
 from srnet.core.errors import UserError
 from srnet.evaluation import KEEPS_ID
 from srnet.masks.budget import Sparsity
 from srnet.masks.granularity import WEIGHT, Granularity
 from srnet.pruners.base import Speedup, speedup_text
 from srnet.recipes.order import TrainingOptions
-from srnet.recipes.paradigms import Profile
 
 
 @dataclass(frozen=True)
@@ -35,17 +34,10 @@ class FindSettings(TrainingOptions):
     """Train three times as long, once, if scores on ID dev say that the first full model is undertrained, the budget
     allows it and no --scale is given."""
 
-    max_length: MaxLength | None = option(None, heading="Training")
-    """Tokens after which texts are cut. Default: 128; with --full as many as that model reads."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.targets or len(set(self.targets)) != len(self.targets):
             raise UserError("at least one sparsity or speed-up is needed, each once", "give --sparsities 0.5,0.7")
-
-    def changed(self, profile: Profile) -> Profile:
-        changed = super().changed(profile)
-        return changed if self.max_length is None else changed.each_training(max_length=self.max_length)
 
     @property
     def targets(self) -> tuple[float, ...]:

@@ -11,9 +11,9 @@ from typing import Any
 from srnet.core.errors import UserError, shortened
 from srnet.core.lazy import nn, torch, transformers
 from srnet.core.names import AS_IS, are_unnamed, match_names, output_names, renamed
+from srnet.core.sealed import LONGEST_TEXT
 from srnet.masks.targets import classifier_of, in_base
 from srnet.models.checkpoints import (
-    LONGEST_READ,
     SHIPPED,
     loading,
     read_config,
@@ -265,7 +265,7 @@ def find_own_classifier(
     assert layer is not None
     parameters = model.get_submodule(layer).named_parameters(prefix=layer)
     tensors = {key: p.detach()[list(order)] for key, p in parameters}
-    longest = readable_length(name, model, read_tokenizer(name), LONGEST_READ)
+    longest = readable_length(name, model, read_tokenizer(name), LONGEST_TEXT)
     return OwnClassifier(why, layer, order, tensors, outputs, longest)
 
 

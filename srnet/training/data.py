@@ -125,7 +125,7 @@ def _cut(texts: tuple[list[str], ...], tokenizer: Any, max_length: int) -> tuple
     for row, pair in enumerate(zip(*texts, strict=True)):
         if max(map(len, pair)) > _LONG * max_length:
             ends = [
-                tokenizer(each, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+                tokenizer(each, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
                 for each in pair
             ]
             longest = max(map(len, ends))

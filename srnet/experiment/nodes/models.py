@@ -22,6 +22,7 @@ from srnet.models.backbones import (
     find_own_classifier,
     load_backbone,
 )
+from srnet.models.checkpoints import LONGEST_READ
 from srnet.models.exported import encodes_as_is
 from srnet.models.heads import Head
 from srnet.models.open import check_trainable
@@ -141,6 +142,7 @@ class FineTuned(Pretrained):
     as its tokenizer alone does, and cut where the model or the tokenizer has its limit.
     """
 
+    backbone: str = field(metadata=BY_CONTENT)
     labels_are: Names = field(default=(), metadata=BY_CONTENT)
     """What its outputs are called in the task, where the names differ: (("LABEL_0", "negative"), ...)."""
     length: MaxLength | None = field(default=None, metadata=BY_CONTENT)
@@ -188,8 +190,7 @@ class FineTuned(Pretrained):
 
     @property
     def max_length(self) -> int:
-        longest = self.own_classifier.longest
-        return longest if self.length is None else min(self.length, longest)
+        return min(self.length or LONGEST_READ, self.own_classifier.longest)
 
     @property
     def head(self) -> Head:
