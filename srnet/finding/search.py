@@ -154,7 +154,7 @@ class Find:
         return self.profile.each_training(scale=LONGER)
 
     def _may_lengthen(self) -> bool:
-        """Whether the search may train longer by itself: not with a scale or model that was given, or if it costs seeds."""
+        """Whether the search may train longer by itself: not if a scale or the full model is given or seeds are lost."""
         if not self.settings.lengthen or self.settings.scale != 1.0 or self.profile.own is not None:
             return False
         first = self.settings.targets[:1]
