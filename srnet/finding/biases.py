@@ -11,6 +11,7 @@ from srnet.evaluation import BIASED_BY
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import Bias, BiasSpec
+from srnet.experiment.store import bias_splits
 from srnet.finding.found import Biased
 from srnet.tasks.base import DATASETS, Task
 from srnet.tasks.shortcut import Shortcut, shortcut_texts
@@ -78,7 +79,10 @@ class Biases:
     def misled(self, bias: Biased) -> tuple[str, ...]:
         """The OOD sets on which a shortcut misleads; none if it is no shortcut."""
         node = self.node(bias.shortcut)
-        gains = {split: self._scores(node, split)[1] for split in self.task.ood if bias.is_biased}
+        measured = [
+            split for split in self.task.ood if bias.is_biased and split in bias_splits(self.engine.store, node.key)
+        ]
+        gains = {split: self._scores(node, split)[1] for split in measured}
         return tuple(split for split, gain in gains.items() if gain <= MISLEADS * bias.gain)
 
     def spec_of(self, shortcut: Shortcut) -> BiasSpec:

@@ -154,7 +154,7 @@ class Find:
         return self.profile.each_training(scale=LONGER)
 
     def _may_lengthen(self) -> bool:
-        """Whether the search may train longer by itself: not if a scale or the full model is given or seeds are lost."""
+        """Whether the search may train longer by itself: not if a scale or the full model is given, or if seeds go."""
         if not self.settings.lengthen or self.settings.scale != 1.0 or self.profile.own is not None:
             return False
         first = self.settings.targets[:1]
@@ -251,11 +251,12 @@ class Find:
         """What the report shows: the chosen one with as many seeds as there is time for, the others with the first."""
         others = [each.target for each in tried if each is not chosen]
         if chosen is None:
-            return self._recipe(others, 1)
+            return replace(self._recipe(others, 1), title="What was tried")
         seeds = self._plans.seeds_that_fit([chosen.target])
         if seeds < self.settings.seeds:
             self._say(f"seeds: {seeds} of {self.settings.seeds}, no time is left for the others")
-        return self._recipe([chosen.target], seeds, once=others)
+        title = f"What was tried with one seed, and {self.settings.text(chosen.target)} with all"
+        return replace(self._recipe([chosen.target], seeds, once=others), title=title)
 
     def _chosen(self, evidence: RecipeEvidence, chosen: Tried) -> dict[str, Any]:
         """The fields of `Found` on the chosen subnetwork."""

@@ -16,20 +16,11 @@ if TYPE_CHECKING:
 
 LISTED = 3
 """OOD sets whose scores are listed. Of more there is the mean."""
-_NAMES = {
-    "overlap": "word overlap",
-    "claim": "the second text alone",
-    "words": "the choice of words",
-    "length": "the length of a text",
-    "unknown": "what a weak model learns",
-    "scores": "your own bias model",
-}
 
 
 def shortcut_name(shortcut: Shortcut) -> str:
     """A shortcut in plain words, as the subject of "misleads"."""
-    names = [_NAMES.get(part.kind.name, f"the column {part.argument}") for part in parse_shortcut(shortcut)]
-    return " with ".join(names)
+    return " with ".join(part.kind.noun(part.argument) for part in parse_shortcut(shortcut))
 
 
 def first_sentence(found: Found) -> str:
