@@ -156,13 +156,14 @@ def _show(*, key: Annotated[str, typer.Argument(help="A key, or its beginning.")
 def _verify(*, folder: StoreFolder) -> None:
     """Check every file against its checksum."""
     store = _opened(folder)
-    problems, total = store.verify(), len(store.keys()) + len(store.data.files())
+    problems, data = store.verify(), len(store.data.files())
+    total = f"{len(store.keys())} artifacts" + (f" and {data} files of data" if data else "")
     for key, problem in problems.items():
         out.print(f"{key}: {problem}")
     if problems:
         fix = "artifacts are computed again when needed; data are written again by `srnet.task_from`"
-        raise UserError(f"{len(problems)} damaged of {total} artifacts and files of data", fix)
-    out.print(f"{total} artifacts and files of data, all whole")
+        raise UserError(f"{len(problems)} damaged of {total}", fix)
+    out.print(f"{total}, all whole")
 
 
 @store_commands.command("gc", cls=Command)

@@ -212,7 +212,8 @@ class _Table:
     def pairs(self) -> list[tuple[str, str]]:
         """Pairs of columns whose names say that they belong together; of two with the same content, the first."""
         of_content = [each for each in self.columns if each.is_text]
-        found = [pair for each in combinations(self.columns, 2) if (pair := _known_pair(*each))]
+        not_numbers = [each for each in self.columns if not each.is_numeric]
+        found = [pair for each in combinations(not_numbers, 2) if (pair := _known_pair(*each))]
         found = found or [pair for each in combinations(of_content, 2) if (pair := _numbered_pair(*each))]
         content = {each.name: tuple(each.sample) for each in self.columns}
         distinct = {tuple(content[name] for name in pair): pair for pair in reversed(found)}

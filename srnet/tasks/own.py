@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from srnet.config.values import arguments_of
 from srnet.core.errors import UserError
 from srnet.tasks.answers.base import get_answer
 from srnet.tasks.answers.classes import CLASSES
@@ -48,6 +49,8 @@ def task_of_files(
     if text is not None and (text_a or text_b):
         raise UserError("--text is for single texts, --text-a and --text-b are for pairs", "keep one of them")
     text_a, text_b = (text, "") if text is not None else (text_a, text_b)
+    options = arguments_of(FilesTask, {**options, "labels": labels})
+    labels = options.pop("labels")
     kind, header = get_answer(options.get("answer", CLASSES.name)), options.get("columns", ())
     chosen = guess_columns(train, header, text_a=text_a, text_b=text_b, label=label, numbers=bool(kind.outputs))
     marks = options.pop("unlabelled", ())
