@@ -156,17 +156,15 @@ def test_a_bag_is_that_of_scikit_learn(fitted: list[str], others: list[str], chu
 def test_lengths_by_hand() -> None:
     names, x = matrix(task_of(split_of("train", [0, 1, 0], ["a", "bb cc", "dd"])), "length")
     # words 1, 2, 1: log 2, log 3, log 2, standardised; characters 1, 5, 2
-    assert names[:4] == (
-        "words of the text",
-        "words of the text = 1",
-        "words of the text = 2",
-        "words of the text missing",
-    )
+    assert names == (
+        "words of the text", "words of the text = 1", "words of the text = 2", "characters of the text",
+        "characters of the text = 1", "characters of the text = 2", "characters of the text = 5",
+    )  # fmt: skip
     assert x[:, 0].tolist() == pytest.approx([-(0.5**0.5), 2**0.5, -(0.5**0.5)])
-    assert x[:, 1:4].tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0]]
-    assert x[:, 5:8].tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
+    assert x[:, 1:3].tolist() == [[1, 0], [0, 1], [1, 0]]
+    assert x[:, 4:].tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
     pairs = task_of(split_of("train", [0, 1], ["a", "b"], ["c", "d"]))
-    assert matrix(pairs, "length")[0][-1] == "characters of the second text missing"
+    assert matrix(pairs, "length")[0][-1] == "characters of the second text = 1"
 
 
 def test_an_effect_of_length_need_not_be_monotone() -> None:
@@ -186,13 +184,15 @@ def test_every_number_is_in_one_range(fitted: list[float], others: list[float]) 
     numbers = Numbers.of("n", np.array(fitted))
     x = numbers.matrix(np.array(others, np.float64)).toarray()
     assert x.shape == (len(others), len(numbers.names))
-    assert (x[:, 1:].sum(axis=1) == 1).all()
     assert np.isfinite(x).all()
-    assert (x[:, -1] == np.isnan(others)).all()
+    assert (x[:, 1:].sum(axis=1) == ~np.isnan(others)).all()
     own = numbers.matrix(np.array(fitted)).toarray()
-    assert (own[:, 1:-1].sum(axis=0) > 0).all(), "no range is empty"
+    assert (own[:, 1:].sum(axis=0) > 0).all(), "no range is empty"
+    gaps = Numbers.of("n", np.array([*fitted, np.nan])).matrix(np.array(others, np.float64)).toarray()
+    assert (gaps[:, -1] == np.isnan(others)).all()
+    assert (gaps[:, :-1] == x).all()
     if len(set(fitted)) <= 10:
-        assert [name.removeprefix("n = ") for name in numbers.names[1:-1]] == [
+        assert [name.removeprefix("n = ") for name in numbers.names[1:]] == [
             f"{each:g}" for each in sorted(set(fitted))
         ]
 
