@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -18,6 +19,7 @@ from torch import nn
 from srnet.experiment.nodes.base import load_task
 from srnet.masks.mask import Mask
 from srnet.masks.targets import LAYERS, Targets, in_base
+from srnet.masks.units import FAMILIES
 from srnet.models.bank import MaskBank
 from srnet.models.formats.merged import save_merged
 from srnet.models.open import load_subnetwork
@@ -59,6 +61,27 @@ def test_what_is_masked(name: str, runs: Runs) -> None:
     found = Targets().find(runs.loaded(name).model)
     assert set(found) == ARCHITECTURES[name].masked  # and so no embedding, norm, bias, pooler or decoder
     assert set(LAYERS.find(runs.loaded(name).model)) == ARCHITECTURES[name].stack
+
+
+def test_the_docs_list_what_is_tested() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "deploy.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Architectures\n")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
+    listed = {spelt(name): tuple(facts) for names, *facts in rows for name in names.split(", ")}
+    assert listed == {spelt(name): facts_of(name) for name in ARCHITECTURES}
+    assert FAMILIES.keys() <= ARCHITECTURES.keys()
+
+
+def spelt(name: str) -> str:
+    """An architecture's name without case, signs and the remark in parentheses: XLM-RoBERTa and xlm-roberta are one."""
+    return re.sub(r"\(.*|[^a-z0-9]", "", name.lower())
+
+
+def facts_of(name: str) -> tuple[str, ...]:
+    """What the table says of it: trained and merged, shrunk, with equal widths, as a graph."""
+    family = FAMILIES.get(name)
+    uniform = "no" if family is None else "heads and neurons" if family.heads else "neurons"
+    return "yes", "yes" if family else "no", uniform, "yes" if ARCHITECTURES[name].has_graph else "no"
 
 
 @every_case

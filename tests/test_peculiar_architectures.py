@@ -33,6 +33,15 @@ def test_a_decoder_after_an_encoder_is_masked_on_demand(runs: Runs) -> None:
     assert everything - usual == {name for name in everything if ".decoder." in name} != set()
 
 
+def test_the_part_that_reads_images_is_not_masked() -> None:
+    text = hf.Gemma3TextConfig(vocab_size=20, num_key_value_heads=1, head_dim=8, **SMALL)
+    vision = hf.SiglipVisionConfig(image_size=28, patch_size=14, **SMALL)
+    config = hf.Gemma3Config(text_config=text, vision_config=vision, mm_tokens_per_image=4)
+    found = Targets().find(hf.Gemma3ForSequenceClassification(config))
+    layers = {f"model.language_model.{name.removeprefix('model.')}" for name in ARCHITECTURES["gemma3_text"].stack}
+    assert set(found) == layers | {"score"}
+
+
 def test_a_mixture_of_experts_is_no_sparsity_of_ours() -> None:
     config = hf.MixtralConfig(vocab_size=20, num_local_experts=2, num_key_value_heads=1, **SMALL)
     model = hf.MixtralForSequenceClassification(config)

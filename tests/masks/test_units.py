@@ -16,6 +16,10 @@ from srnet.masks.units import FAMILIES, _Slice, blocks_of
 every = pytest.mark.parametrize("variant", VARIANTS)
 
 
+def test_every_family_is_tested() -> None:
+    assert MODELS.keys() == FAMILIES.keys()
+
+
 @every
 def test_the_blocks_cover_the_matrices_of_the_layers(variant: str) -> None:
     model = tiny(variant)
