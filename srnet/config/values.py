@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -228,6 +229,13 @@ class _Pairs(_Dict):
         return tuple(super().convert(dict(value) if isinstance(value, tuple) else value).items())
 
 
+class _Names(_Pairs):
+    """Names with texts, with commas or repeated. A comma within a text stays, as what follows it has no `=`."""
+
+    def parse(self, *texts: str) -> Any:
+        return super().parse(*(part for text in texts for part in re.split(r",(?=[^,]*=)", text)))
+
+
 class _Nested(Kind):
     holds = (Mapping,)
 
@@ -286,6 +294,8 @@ class _Either(Kind):
 TEXT, FLAG = _Text(), _Flag()
 REPEATED = _Many(TEXT, repeats=True)
 """Texts that are one option each, because they may contain commas."""
+NAMES = _Names(TEXT, TEXT)
+"""Names of labels with what each of them means: LABEL_0=negative,LABEL_1=positive."""
 _SCALARS: dict[Any, Kind] = {str: TEXT, bool: FLAG, Path: _Path(), int: _Number(int), float: _Number(float)}
 
 

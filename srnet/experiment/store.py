@@ -333,9 +333,17 @@ def read_logits(store: Store, key: str) -> dict[str, np.ndarray]:
         return {name: finite_logits(file[name], f"the model of evaluation {key}") for name in file.files}
 
 
+def bias_splits(store: Store, key: str) -> list[str]:
+    """The splits on which a bias model has predictions: scores of the user's own may lack OOD sets."""
+    return [path.stem for path in store.path(key).glob("*.npz")]
+
+
 def bias_predictions(store: Store, key: str, split: str) -> BiasPredictions:
     """The predictions of a bias model on a split."""
     import numpy as np
+
+    if split not in bias_splits(store, key):
+        raise UserError(f"bias model {key} has no predictions for '{split}'", "give scores for this split too")
 
     from srnet.bias.model import BiasPredictions  # not at the top: it imports scikit-learn
 

@@ -1,6 +1,7 @@
 """Data of tasks in memory: files of a store, named after their content.
 
-data/SPLIT-HASH.jsonl   the rows of a split
+data/SPLIT-HASH.jsonl      the rows of a split
+data/features-HASH.jsonl   the features of a shortcut that is a Python function
 
 Stored expressions name them relative to the store, so that it can be moved and copied.
 """
@@ -19,6 +20,8 @@ from typing import Any
 from srnet.core.files import sha256, write_bytes
 
 _PREFIX = "store:"
+_SHORTCUT = "features:"
+"""What stands before a file where it is the shortcut that `srnet.shortcut_from` returns."""
 _FILE = re.compile(r"[^/\\]+-(?P<hash>[0-9a-f]{16})\.jsonl")
 
 
@@ -82,7 +85,8 @@ class StoredData:
 
 def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return change(value)
+        path = value.removeprefix(_SHORTCUT)
+        return value.removesuffix(path) + change(path)
     if isinstance(value, dict):
         return {name: _with_texts(each, change) for name, each in value.items()}
     return [_with_texts(each, change) for each in value] if isinstance(value, list) else value
