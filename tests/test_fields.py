@@ -66,7 +66,10 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
         "patience": COUNT, "min_gain": (-1.0, NAN, INF), "trace": (-1, 10**10), "seed": SEED, "dev_rows": COUNT,
         "precision": NAME, "selection": NAME,
     },
-    "TrainingOptions": {"scale": (*POSITIVE, 101.0), "learning_rate": RATE, "score_rate": RATE, "precision": NAME},
+    "TrainingOptions": {
+        "scale": (*POSITIVE, 101.0), "learning_rate": RATE, "score_rate": RATE, "max_length": MAX_LENGTH,
+        "precision": NAME,
+    },
     "Order": {"figures": (NAME,), "profile": NAME, "sparsities": ((1.0,), (-0.1,))},
     "FindSettings": {
         "keep_id": SHARE, "sparsities": ((1.0,), (0.5, NAN)), "speedups": ((1.0,), (2.0, INF)),

@@ -6,10 +6,10 @@ import shlex
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from srnet.config.fields import FIRST_SEEDS, Described, as_cli_args, first_seeds, option
-from srnet.config.values import REPEATED, OneOf, Range, Rate
+from srnet.config.values import REPEATED, MaxLength, OneOf, Range, Rate
 from srnet.core.errors import UserError
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
@@ -37,6 +37,8 @@ class TrainingOptions(Described):
     backbones take larger ones."""
     score_rate: Rate | None = option(None, heading=_HEADING)
     """Learning rate of the mask's scores, instead of the profile's, in mask training: shorter runs take larger ones."""
+    max_length: MaxLength | None = option(None, heading=_HEADING)
+    """Tokens after which texts are truncated, instead of the profile's 128: more for long documents."""
     precision: Precision = option("float32", heading=_HEADING)
     """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
     compile: bool = option(False, heading=_HEADING)
@@ -45,7 +47,8 @@ class TrainingOptions(Described):
     def changed(self, profile: Profile) -> Profile:
         for names, rate in ((OF_WEIGHTS, self.learning_rate), (OF_SCORES, self.score_rate)):
             profile = profile if rate is None else profile.each_training(names, learning_rate=rate)
-        return profile.each_training(scale=self.scale, precision=self.precision, compile=self.compile)
+        length: dict[str, Any] = {} if self.max_length is None else {"max_length": self.max_length}
+        return profile.each_training(scale=self.scale, precision=self.precision, compile=self.compile, **length)
 
 
 _SMP_TASKS = {"smp": ("mnli", "qqp", "squad"), "robust-smp": ("mnli", "qqp")}
