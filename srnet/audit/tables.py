@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from srnet.audit.report import Audit, Bin, Dependence
+from srnet.audit.scores import points, score_text
 from srnet.core.tables import Table
 from srnet.evaluation.significance import Interval
 from srnet.tasks.splits import LEVELS
@@ -38,7 +39,7 @@ def _scores(audit: Audit) -> Table:
         (
             f"{each.kind} {each.split}",
             _count(each.rows),
-            *map(_score_text, each.scores),
+            *map(score_text, each.scores),
             *_if_compared(audit, each.difference),
             f"{each.majority:.1f}",
             *((_count(audit.disagreements[each.split]),) if compared else ()),
@@ -151,11 +152,7 @@ def _models(audit: Audit) -> tuple[str, ...]:
 
 def _if_compared(audit: Audit, difference: Interval | None) -> tuple[str, ...]:
     """The cell of the difference, where two models are compared."""
-    if len(audit.models) < 2:
-        return ()
-    return (
-        "" if difference is None else f"{difference.difference:+.1f} [{difference.low:+.1f}, {difference.high:+.1f}]",
-    )
+    return () if len(audit.models) < 2 else ("" if difference is None else points(difference),)
 
 
 def _count(number: int) -> str:
@@ -164,11 +161,6 @@ def _count(number: int) -> str:
 
 def _percents(shares: Iterable[float | None]) -> list[str]:
     return ["" if share is None else f"{100 * share:.1f}" for share in shares]
-
-
-def _score_text(score: Interval) -> str:
-    low, high = max(score.low, 0.0), min(score.high, 100.0)  # on few rows the normal approximation leaves the range
-    return f"{score.difference:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def _range(each: Bin) -> str:

@@ -65,14 +65,19 @@ def _audit(
 def _print_audit(found: Any) -> None:
     from srnet.audit.tables import tables_of
 
+    for line in (*found.lead, *found.conclusion):
+        out.print(line)
     for letter, name in zip(found.letters, found.models, strict=True):
         out.print(f"{letter}: {name}")
+    for note in found.label_notes:
+        out.print(f"note: {note}")
     for each in tables_of(found):
         if not each.detail:
             out.print(each)
     _print_worst(found)
     for note in found.notes:
-        out.print(f"note: {note}")
+        if note not in found.label_notes:
+            out.print(f"note: {note}")
 
 
 def _print_worst(found: Any) -> None:

@@ -26,7 +26,7 @@ class _Words(ShortcutKind):
     """A bag of words for each text, or with word vectors the maximum in each dimension."""
 
     options: ClassVar[tuple[str, ...]] = ("vectors",)
-    without_vectors: ClassVar[str] = "a bag of words: --vectors FILE uses the paper's max-pooled word vectors instead"
+    without_vectors: ClassVar[str] = "a bag of words: --vectors FILE uses max-pooled word vectors, as the paper does"
 
     def sides(self, task: Task) -> dict[str, _Side]:
         """The texts that are read, by what is said behind a word."""
