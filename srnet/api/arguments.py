@@ -71,8 +71,9 @@ def _hint(annotated: Any, module: dict[str, Any], further: Mapping[str, Any] | N
     try:
         return get_type_hints(annotated, module, known, include_extras=True)
     except NameError as error:
-        public = getattr(srnet, error.name, None)
-        return {} if public is None else _hint(annotated, module, {**known, error.name: public})
+        name = str(error.name)
+        public = getattr(srnet, name, None)
+        return {} if public is None else _hint(annotated, module, {**known, name: public})
 
 
 def _argument(name: str, hint: Any, value: Any) -> Any:
