@@ -189,7 +189,7 @@ def _with_commas(text: str) -> list[str]:
 
 
 class _Dict(Kind):
-    holds = (Mapping,)
+    holds: tuple[type, ...] = (Mapping,)
 
     def __init__(self, key: Kind, value: Kind) -> None:
         self.key, self.value = key, value
@@ -204,6 +204,8 @@ class _Dict(Kind):
 
 class _Pairs(_Dict):
     """A tuple of names with values, a mapping in YAML. Texts may contain commas, so pairs with texts are repeated."""
+
+    holds = (Mapping, tuple)
 
     def __init__(self, key: Kind, value: Kind) -> None:
         super().__init__(key, value)
@@ -226,6 +228,8 @@ class _Pairs(_Dict):
         return texts if self.repeats else [",".join(texts) or EMPTY]
 
     def convert(self, value: Any) -> Any:
+        if isinstance(value, tuple) and not all(isinstance(each, tuple) and len(each) == 2 for each in value):
+            raise UserError(f"{shown(value)} is not a mapping")
         return tuple(super().convert(dict(value) if isinstance(value, tuple) else value).items())
 
 
