@@ -27,7 +27,8 @@ import torch
 from rich.console import Console
 
 from benchmarks.timing import compare
-from srnet.bias.model import overlap_features, tokenise
+from srnet.bias.shortcuts.overlap import overlap_features
+from srnet.bias.texts import tokenise
 from srnet.bias.vectors import WordVectors
 from srnet.core.files import write_json
 

@@ -58,7 +58,7 @@ MODELS = Scripted(by_overlap, NLI, "follows overlap"), Scripted(by_order, NLI, "
 
 def view_of(*models: Any) -> PairView:
     task = nli_task()
-    scorer = fit_bias_scorer(task, "overlap", None)
+    scorer = fit_bias_scorer(task, "overlap")
     matched = [match(each, task.labels) for each in models or MODELS]
     return PairView(task, matched, Shortcut("word overlap", scorer.log_probs), TrainingRows(task))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -146,6 +147,24 @@ def test_a_text_that_is_too_long_for_one_of_them() -> None:
     assert [[t.length for t in each] for each in found] == [[8, 8], [8, 8]]
     table = _table([Measured("short", "torch", 1, 1, None, tuple(found[0]))], Pace(lengths=(8, 200), batch=2))
     assert "too long" in [row[2] for row in table.rows]
+
+
+@pytest.mark.parametrize("order", [("bert", "llama"), ("llama", "bert")])
+def test_a_length_that_one_model_cannot_read_leaves_the_ratios_of_the_others(order: tuple[str, str]) -> None:
+    """BERT has 24 positions here, Llama any number of them."""
+    models = {name: in_memory(name, tiny(name)) for name in order}
+    pace = Pace(rounds=2, lengths=(8, 200), batch=2)
+    timings = _time_models(models, pace)
+    found = [Measured(name, "torch", 1, 1, None, tuple(own)) for name, own in zip(order, timings, strict=True)]
+    table = _table(found, pace)
+    short, long = (table.columns.index(f"times the first, {length} tokens") for length in pace.lengths)
+    first, second = table.rows
+    assert first[short] == "1.00 (1.00 to 1.00)"
+    assert re.fullmatch(r"[\d.]+ \([\d.]+ to [\d.]+\)", second[short])
+    reasons = {"bert": ("too long", "too long for the first"), "llama": ("1.00 (1.00 to 1.00)", "too long")}
+    assert (first[long], second[long]) == reasons[order[0]]
+    assert "other lengths" in table.note
+    json.dumps([each.facts() for each in found], allow_nan=False)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

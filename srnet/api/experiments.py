@@ -10,6 +10,7 @@ from typing import Any
 from srnet.config.fields import as_cli_args
 from srnet.core.files import require_writable
 from srnet.core.progress import is_secondary_rank
+from srnet.core.prose import sentences
 from srnet.evaluation import MIN_SEEDS
 from srnet.experiment.engine import Engine
 from srnet.recipes.demo import DemoSettings, demo_recipe
@@ -49,12 +50,15 @@ def run_recipe(
     engine: Engine | None = None,
     command: str = "srnet.run_recipe",
     speed: bytes | None = None,
+    lead: Sequence[str] = (),
 ) -> Results:
     """Run a recipe and write its report to `out`.
 
-    `command` is what the report says it was made by, `speed` a picture of speed against score for it.
+    `command` is what the report says it was made by, `speed` a picture of speed against score for it. `lead` are the
+    sentences that stand first, with commands in backticks; without them the report begins with its own conclusion.
     """
-    return _report([recipe], Path(out), engine or Engine(), recipe.name, command, speed=speed).sections[0].results
+    page = _report([recipe], Path(out), engine or Engine(), recipe.name, command, speed=speed, lead=lead)
+    return page.sections[0].results
 
 
 def reproduce(order: Order, out: Path | str | None = None, *, engine: Engine | None = None) -> Page:
@@ -72,7 +76,9 @@ def _report(
     command: str,
     order: Order | None = None,
     speed: bytes | None = None,
+    lead: Sequence[str] = (),
 ) -> Page:
+    first = sentences(lead)
     require_writable(out, *report_files(*(section_id(recipe.name, recipe.task.name) for recipe in recipes)))
     recipes = [with_latencies(recipe, engine) for recipe in recipes]
     engine.execute([node for recipe in recipes for node in recipe.nodes()])
@@ -82,7 +88,7 @@ def _report(
         pictures, name = mask_pictures(each.recipe, engine.store), each.recipe.name
         sections.append(Section(Results(each), pictures, command if order is None else order.command(name)))
     findings = [] if order is None else [found for found in answer_claims(evidence) if found.conditions]
-    page = Page(title, command, sections, findings, speed)
+    page = Page(title, command, sections, findings, speed, first)
     if not is_secondary_rank():
         write_report(page, out)
     return page

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import softmax
 
-from srnet.bias.model import overlap_features
+from srnet.bias.shortcuts.overlap import overlap_features
 from srnet.core.arrays import finite_logits
 from srnet.core.errors import UserError
 from srnet.evaluation.significance import Interval, paired_bootstrap

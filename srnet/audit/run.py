@@ -16,10 +16,13 @@ from srnet.audit.rows import collect_logits
 from srnet.audit.writing import check_writable, write_audit
 from srnet.core.errors import UserError
 from srnet.core.files import DiskFull
+from srnet.core.names import renamed
+from srnet.core.prose import sentences
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import Bias, BiasSpec
-from srnet.experiment.store import bias_predictions
+from srnet.experiment.store import bias_predictions, bias_splits
+from srnet.models.backbones import Names
 from srnet.models.model import Classifier, Matched, match
 from srnet.models.open import is_key, open_classifier
 from srnet.tasks.base import Task
@@ -37,25 +40,28 @@ def audit_models(
     bias: BiasSpec | None = None,
     out: Path | str | None = None,
     engine: Engine | None = None,
+    lead: Sequence[str] = (),
 ) -> Audit:
     """Audit a model, or compare two, on all scored splits of a task.
 
     They are keys of the store, folders, hub names, or any `srnet.models.model.Classifier`. Without `task`,
-    the task is that of A, a key. With `out`, the folder gets `audit.json`, `examples.csv` and `audit.html`.
+    the task is that of A, a key. With `out`, the folder gets `audit.json`, `examples.csv` and `audit.html`. `lead` are
+    sentences that stand before the conclusion of the audit, with commands in backticks.
     """
-    engine, options = engine or Engine(), options or AuditOptions()
+    engine, options, first = engine or Engine(), options or AuditOptions(), sentences(lead)
     if out is not None:
         check_writable(Path(out))
     task = task or task_of(a, engine)
     data = load_task(task)
     data.need_classes("an audit")
-    loaded = load_models([each for each in (a, b) if each is not None], task, engine, options.max_length)
+    models = [each for each in (a, b) if each is not None]
+    loaded = load_models(models, task, engine, options.max_length, options.labels_are)
     shortcut, notes = _measure_shortcut(task, engine, bias)
     with engine.reporter.session():
         logits = _predict_splits(data, loaded, engine)
         rows = data.dev.shuffled_rows(0, options.contrast_rows or _CHANGED_ROWS)
         outcomes = _change_rows(data, loaded, logits[data.dev.name], rows, engine) if options.contrast else []
-    audit = make_audit(data, loaded, logits, shortcut, outcomes, notes)
+    audit = make_audit(data, loaded, logits, shortcut, outcomes, notes, first)
     if out is not None:
         write_audit(audit, Path(out))
     return audit
@@ -76,13 +82,20 @@ def _change_rows(
 
 
 def load_models(
-    models: Sequence[str | Path | Classifier], spec: TaskSpec, engine: Engine, max_length: int | None = None
+    models: Sequence[str | Path | Classifier],
+    spec: TaskSpec,
+    engine: Engine,
+    max_length: int | None = None,
+    labels_are: Names = (),
 ) -> list[Matched]:
-    """Classifiers whose logits are in the order of the task's labels."""
+    """Classifiers whose logits are in the order of the task's labels; `labels_are` is for those that have the names."""
     task = load_task(spec)
-    spellings = dict(getattr(spec, "spellings", ()))
-    loaded = (open_classifier(each, engine.models, task=task, max_length=max_length) for each in models)
-    return [match(each, task.labels, spellings) for each in loaded]
+    spellings, given = dict(getattr(spec, "spellings", ())), dict(labels_are)
+    loaded = [open_classifier(each, engine.models, task=task, max_length=max_length) for each in models]
+    known = {label for each in loaded for label in each.labels}
+    renamed(" and ".join(each.name for each in loaded), sorted(known), given)  # refuses a name that none of them has
+    own = [{name: label for name, label in given.items() if name in each.labels} for each in loaded]
+    return [match(each, task.labels, spellings, names) for each, names in zip(loaded, own, strict=True)]
 
 
 def task_of(model: str | Path | Classifier, engine: Engine) -> TaskSpec:
@@ -113,7 +126,8 @@ def _measure_shortcut(
     if node is None:
         return None, notes
     task = load_task(spec)
-    stored = {name: bias_predictions(engine.store, node.key, name) for name in task.scored}
+    measured = [name for name in task.scored if name in bias_splits(engine.store, node.key)]
+    stored = {name: bias_predictions(engine.store, node.key, name) for name in measured}
     by_split = {name: each.for_ids(task.splits[name].ids) for name, each in stored.items()}
     return by_split, [f"shortcut: {node.features}"]
 
@@ -123,9 +137,10 @@ def find_shortcut(spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None) 
 
     A requested `bias` that cannot be computed is an error; one that the task suspects by itself is a note.
     """
-    task = load_task(spec)
-    if bias is None and (task.shortcut == "unknown" or not any(task.train.text_b)):
-        return None, ["no bias model: the task suspects no shortcut by name; --shortcut overlap or claim measures one"]
+    if bias is None and BiasSpec().is_weak(spec):
+        return None, [
+            "no bias model: the task suspects no shortcut by name; --shortcut measures one: words, length, ..."
+        ]
     try:
         node = (bias or BiasSpec()).node_alone(spec)
         engine.execute([node])

@@ -45,27 +45,42 @@ def _speed(
 
 
 def _table(found: list[Any], pace: Any) -> Table:
-    """Latency of one text, throughput of a batch, and how many times as fast as the first model."""
+    """Latency of one text, throughput of a batch, and for each length how many times as fast as the first model."""
     latencies = [f"ms, {length} tokens" for length in pace.lengths]
     throughputs = [f"texts/s, {pace.batch} x {length}" for length in pace.lengths]
+    ratios = [f"times the first, {length} tokens" for length in pace.lengths]
     rows = []
     for each in found:
         singles = [_latency(each.timing(1, length)) for length in pace.lengths]
         batches = [_throughput(each.timing(pace.batch, length)) for length in pace.lengths]
         memory = "" if each.memory is None else f"{each.memory / 1e6:.0f}"
         facts = (f"{each.parameters:,}", f"{each.bytes / 1e6:.1f}", memory)
-        rows.append((each.name, *singles, *batches, times_text(each.timing(1, pace.lengths[-1])), *facts))
-    columns = ("model", *latencies, *throughputs, "times the first", "parameters", "disk MB", "memory MB")
-    return Table(columns, rows, "ms a text: median (p95); times: within a round, median (quartiles)")
+        times = [times_text(each.timing(1, length)) for length in pace.lengths]
+        rows.append((each.name, *singles, *batches, *times, *facts))
+    columns = ("model", *latencies, *throughputs, *ratios, "parameters", "disk MB", "memory MB")
+    is_short = any(len(each.timings) < 2 * len(pace.lengths) for each in found)
+    note = (
+        "too long: a model that does not read so many tokens; it is compared at the other lengths" if is_short else ""
+    )
+    return Table(columns, rows, "ms a text: median (p95); times: within a round, median (quartiles)", note)
+
+
+_TOO_LONG = "too long"
 
 
 def _latency(timing: Any) -> str:
-    return "too long" if timing is None else f"{timing.p50:.1f} ({timing.p95:.1f})"
+    return _TOO_LONG if timing is None else f"{timing.p50:.1f} ({timing.p95:.1f})"
 
 
 def _throughput(timing: Any) -> str:
-    return "too long" if timing is None else f"{timing.per_second:.0f}"
+    return _TOO_LONG if timing is None else f"{timing.per_second:.0f}"
 
 
 def times_text(timing: Any) -> str:
-    return "" if timing is None else f"{timing.ratio[1]:.2f} ({timing.ratio[0]:.2f} to {timing.ratio[2]:.2f})"
+    """The ratio to the first model, or which of the two cannot read the text."""
+    if timing is None:
+        return _TOO_LONG
+    if timing.ratio is None:
+        return f"{_TOO_LONG} for the first"
+    low, typical, high = timing.ratio
+    return f"{typical:.2f} ({low:.2f} to {high:.2f})"

@@ -14,7 +14,9 @@ import torch
 from scipy.special import log_softmax
 
 from srnet import __version__
-from srnet.bias.model import BiasPredictions, fit_bias_model, task_vocabulary
+from srnet.bias.model import BiasPredictions, fit_bias_model
+from srnet.bias.shortcuts.base import FeatureOptions
+from srnet.bias.texts import task_vocabulary
 from srnet.bias.vectors import WordVectors, is_vector_file
 from srnet.core.device import current_device
 from srnet.core.errors import UserError
@@ -24,7 +26,7 @@ from srnet.evaluation.metrics import measure, score_split
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import Node, load_task
 from srnet.experiment.nodes.bias import BiasModel, WeakModel
-from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained, Rewind, shared_backbone
+from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode, Pretrained, Rewind, shared_backbone
 from srnet.experiment.nodes.objectives import NEEDS, Objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune, Training
 from srnet.experiment.store import TOKENS, Busy, Store
@@ -54,7 +56,9 @@ class Context:
     """Whether this process only takes part in a training, and the main process writes the result."""
 
     def subnetwork(self, node: ModelNode) -> Subnetwork:
-        return Subnetwork.load(self.store.path(node.key))
+        """The stored model. The folder of one that was fine-tuned elsewhere may have been moved since."""
+        found, raw = Subnetwork.load(self.store.path(node.key)), node.pretrained
+        return replace(found, backbone=raw.backbone) if isinstance(raw, FineTuned) else found
 
 
 @dataclass(frozen=True)
@@ -109,10 +113,9 @@ def compute_once(
 
 @compute.register
 def _compute_bias_model(node: BiasModel, context: Context, folder: Path) -> None:
-    task = load_task(node.task)
-    vectors = None if node.vectors is None else word_vectors(node.vectors, task)
-    shortcut = node.shortcut or task.shortcut
-    _write_bias(task, fit_bias_model(task, shortcut, vectors, node.folds, extended=node.extended), folder)
+    task = node.load_measured()
+    options = FeatureOptions(None if node.vectors is None else word_vectors(node.vectors, task), node.extended)
+    _write_bias(task, fit_bias_model(task, node.suspected, options, node.folds), folder)
 
 
 def word_vectors(source: str, task: Task) -> WordVectors:

@@ -30,7 +30,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import srnet
-from srnet.bias.model import words
+from srnet.bias.texts import words
 from srnet.core.errors import UserError
 from srnet.page.comparison import ComparedRows
 from srnet.page.pair import PairView

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -93,8 +94,11 @@ class Order(TrainingOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.profile == "cpu" and not (self.backbone and self.tasks):
-            fix = f"give --backbone with a folder or a hub name, and --tasks with {', '.join(DATASETS)} or a YAML file"
+        if self.profile == "cpu" and not (self.backbone and (self.tasks or self.data.train)):
+            fix = (
+                "give --backbone with a folder or a hub name, and --train with your file or --tasks with "
+                f"{', '.join(DATASETS)} or a YAML file"
+            )
             raise UserError("profile 'cpu' needs a backbone and data", fix)
         if self.without_vectors and self.bias.vectors is not None:
             raise UserError("--vectors and --without-vectors exclude each other", "keep one of them")
@@ -132,11 +136,19 @@ class Order(TrainingOptions):
         paper = tuple(EMBEDDED_TASKS) if self.profile == "toy" else tuple(PUBLISHED)
         shown = {"all": paper, "main": paper[:1], "others": paper[1:]}[figure.tasks]
         names = self.tasks or (self.profile == "paper" and _SMP_TASKS.get(figure.name)) or shown
-        tasks = [self.data.task(name, alone=len(names) == 1) for name in names]
+        if self.data.train and not self.tasks:
+            tasks = [self._own_task]
+        else:
+            tasks = [self.data.task(name, alone=len(names) == 1) for name in names]
         no_ood = [task.name for task in tasks if figure.needs_ood and not load_task(task).ood]
         if no_ood:
             raise UserError(f"task '{no_ood[0]}' has no OOD set", "give one: --ood NAME=FILE, or ood in its YAML file")
         return tasks
+
+    @cached_property
+    def _own_task(self) -> TaskSpec:
+        """The task of the user's files. All figures are shown on it, and its columns are guessed once."""
+        return self.data.task()
 
     def _profile(self, figure: Figure, task: TaskSpec) -> Profile:
         make = PROFILES[figure.family][self.profile]
@@ -156,12 +168,16 @@ class Order(TrainingOptions):
         """The paper's bias models read word vectors: where ours do not, the user must say so."""
         if not debiased and self.bias != BiasSpec():
             raise UserError(f"no line of {first} uses a bias model", "leave out --shortcut and --vectors")
-        words = [recipe for recipe in debiased if (self.bias.shortcut or load_task(recipe.task).shortcut) != "unknown"]
+        words = [recipe for recipe in debiased if self._reads_vectors(recipe.task)]
         if debiased and not words and self.without_vectors:
-            raise UserError("shortcut 'unknown' reads no word vectors", "leave out --without-vectors")
+            written = ",".join(part.text for part in self.bias.parts(debiased[0].task))
+            raise UserError(f"shortcut '{written}' reads no word vectors", "leave out --without-vectors")
         if words and self.profile == "paper" and self.bias.vectors is None and not self.without_vectors:
             fix = "give --vectors FILE, or --without-vectors to measure the shortcut on words alone"
             raise UserError(f"the bias model of {words[0].name} needs word vectors to be the paper's", fix)
+
+    def _reads_vectors(self, task: TaskSpec) -> bool:
+        return any("vectors" in part.kind.options for part in self.bias.parts(task))
 
 
 def as_published(profile: Profile) -> Profile:

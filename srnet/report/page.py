@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -16,12 +17,15 @@ from plotly.offline import get_plotlyjs
 from srnet import __version__
 from srnet.core.errors import shortened
 from srnet.core.files import write_bytes
+from srnet.core.prose import html_of, markdown_of
 from srnet.core.tables import Table, markdown_text
 from srnet.evaluation.verdict import share_text
 from srnet.experiment.identity import describe
 from srnet.report import pictures as panels
 from srnet.report import tables
 from srnet.report.claims import Finding
+from srnet.report.conclusion import conclude
+from srnet.report.glossary import GLOSSARY
 from srnet.report.masks import MaskPictures
 from srnet.report.pictures import Picture, draw_curves
 from srnet.report.results import Results, csv_text
@@ -62,6 +66,12 @@ class Page:
     findings: list[Finding] = field(default_factory=list)
     speed: bytes | None = None
     """A picture of speed against score, as PNG."""
+    lead: Sequence[str] = ()
+    """Sentences that stand first, commands in backticks. Without them the page has some of its own."""
+
+    @property
+    def first_lines(self) -> Sequence[str]:
+        return self.lead or conclude([section.results for section in self.sections], self.findings)
 
 
 def render_page(page: Page) -> str:
@@ -76,6 +86,7 @@ def render_page(page: Page) -> str:
         style = f' style="min-width:{width}px"' if width else ""
         return Markup(f'<div class="scroll"><div class="plot" id="plot-{len(pictures) - 1}"{style}></div></div>')
 
+    environment.filters["prose"] = html_of
     environment.filters["lines"] = lambda text: Markup("<br>").join(text.split("\n"))
     environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
     return environment.from_string(template.read_text(encoding="utf-8")).render(
@@ -83,6 +94,7 @@ def render_page(page: Page) -> str:
         panels=panels,
         tables=tables,
         share=share_text,
+        glossary=GLOSSARY,
         place=place,
         published=json.loads(published.read_text(encoding="utf-8")),
         settings=lambda results: json.dumps(describe(results.recipe.profile), indent=2),
@@ -93,7 +105,8 @@ def render_page(page: Page) -> str:
 
 
 def _render_markdown(page: Page) -> str:
-    parts = [f"# {markdown_text(page.title)}", f"Made by {_code(page.command)} with srnet {__version__}."]
+    parts = [f"# {markdown_text(page.title)}", *map(markdown_of, page.first_lines)]
+    parts.append(f"Made by {_code(page.command)} with srnet {__version__}.")
     if page.findings:
         header = ("task", "claim", "answer", "seeds", "difference in points [95 % interval]")
         rows = [[f.task, f.claim.sentence, f.answer, str(f.seeds or ""), "\n".join(f.details)] for f in page.findings]

@@ -292,6 +292,10 @@ def short_name(name: str) -> str:
     return f"{found[1]} {found[2]}" if found else name.removesuffix(".weight")
 
 
+_GREY = "#7b8594"
+"""Of letters that are read on white and on black."""
+
+
 def draw_mosaic(mask: Mask, columns: int = 6) -> bytes:
     """Every matrix of a mask as a small picture: the darker a block, the more of its weights are kept."""
     cell, gap = BLOCKS + 4, 8
@@ -300,14 +304,17 @@ def draw_mosaic(mask: Mask, columns: int = 6) -> bytes:
     figure = Figure(figsize=(1.7 * columns + 1.0, 1.7 * rows * (cell + gap) / cell))
     axis = figure.add_axes((0.01, 0.01, 0.9, 0.98))
     axis.set_axis_off()
+    # on a light page and on a dark one: no background, and grey letters
     for index, (name, tensor) in enumerate(mask.items()):
         top, left = (index // columns) * (cell + gap) + gap, (index % columns) * cell
         drawn = _blocks(tensor)
         canvas[top : top + drawn.shape[0], left : left + drawn.shape[1]] = drawn
-        axis.text(left, top - 2.5, short_name(name), fontsize=6.5, va="center", parse_math=False)
+        axis.text(left, top - 2.5, short_name(name), fontsize=6.5, va="center", color=_GREY, parse_math=False)
     image = axis.imshow(canvas, cmap="viridis_r", vmin=0.0, vmax=float(np.nanmax(canvas)), interpolation="nearest")
-    figure.colorbar(image, cax=figure.add_axes((0.925, 0.25, 0.015, 0.5)), label="share kept")
-    return _saved(figure, "png", dpi=110)
+    bar = figure.colorbar(image, cax=figure.add_axes((0.925, 0.25, 0.015, 0.5)))
+    bar.set_label("share kept", color=_GREY)
+    bar.ax.tick_params(color=_GREY, labelcolor=_GREY)
+    return _saved(figure, "png", dpi=110, transparent=True)
 
 
 def _blocks(matrix: torch.Tensor, most: int = BLOCKS) -> np.ndarray:

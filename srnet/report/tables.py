@@ -11,43 +11,66 @@ from srnet.report.claims import Finding
 from srnet.report.evidence import Summary
 from srnet.report.results import Results
 
+SRNET = "SRNet?"
+"""The column of the verdict."""
+Judged = tuple[Summary, Verdict]
+"""A subnetwork with its verdict."""
+
 
 def score_table(results: Results, names: Sequence[str] = ()) -> Table:
-    """One row per model, then the baselines. `names` are shorter names of the models."""
-    columns = _compared(results)
+    """One row per model, then the baselines; the verdict is the third column. `names` are shorter names of the models.
+
+    An interval is on a line of its own in its cell: beside its difference it would make the table too wide for a page.
+    """
+    judged, compared = _verdict_column(results), _compared(results)
     rows = []
     for summary, name in zip(results.summaries, names or [s.name for s in results.summaries], strict=True):
+        verdict = [summary.verdict.short if summary.verdict else ""] * len(judged)
         scores = [str(summary.scores[split]) for split in results.splits]
-        compared = [""] * len(columns)
-        if (verdict := summary.verdict) is not None:
-            compared = [verdict.kept_percent, str(verdict.id_kept), "\n".join(verdict.gain_lines), verdict.short]
-        elif summary.id_gain is not None:
-            compared = [str(summary.id_gain)]
-        rows.append([name, f"{100 * summary.sparsity:.2f} %", *scores, *compared, f"{summary.steps:,.0f}"])
+        sparsity, steps = f"{100 * summary.sparsity:.2f} %", f"{summary.steps:,.0f}"
+        rows.append([name, sparsity, *verdict, *scores, *_comparison(summary, len(compared)), steps])
     for name, own in (results.constant | results.bias_models | results.theory).items():
-        rows.append([name, "", *(f"{own[split]:.1f}" for split in results.splits), *[""] * (len(columns) + 1)])
-    header = ["model", "sparsity", *results.splits.values(), *columns, "training steps"]
+        scores = [f"{own[split]:.1f}" if split in own else "" for split in results.splits]
+        rows.append([name, "", *[""] * len(judged), *scores, *[""] * (len(compared) + 1)])
+    header = ["model", "sparsity", *judged, *results.splits.values(), *compared, "training steps"]
     return Table(header, rows, soft=range(len(results.summaries), len(rows)))
 
 
+def _verdict_column(results: Results) -> list[str]:
+    """Without OOD data nothing is an SRNet."""
+    return [SRNET] if results.ood_splits else []
+
+
 def _compared(results: Results) -> list[str]:
-    """The columns that compare a subnetwork with the full CE model. Without OOD data nothing is an SRNet."""
+    """The columns that compare a subnetwork with the full CE model."""
     if not results.ood_splits:
         return ["ID minus full CE model [95 %]"]
     kept = f"ID minus {share_text(results.recipe.keeps)} of full CE model [95 %]"
-    return ["ID kept", kept, "OOD minus full CE model [95 %]", "SRNet?"]
+    return ["ID kept", kept, "OOD minus full CE model [95 %]"]
+
+
+def _comparison(summary: Summary, columns: int) -> list[str]:
+    """The cells of these columns, empty for a full model."""
+    if (verdict := summary.verdict) is not None:
+        return [verdict.kept_percent, _two_lines(verdict.id_kept), "\n".join(map(_two_lines, verdict.gain_lines))]
+    return [_two_lines(summary.id_gain)] if summary.id_gain is not None else [""] * columns
+
+
+def _two_lines(difference: object) -> str:
+    return str(difference).replace(" [", "\n[", 1)
 
 
 def results_table(results: Results) -> Table:
     """The scores without the intervals, for which a terminal is too narrow."""
     by_sparsity = results.recipe.axis in ("sparsity", "kept")  # which has a column of its own
     table = score_table(results, [s.label for s in results.summaries] if by_sparsity else ())
-    shown = [*range(2 + len(results.splits)), -2]
+    judged = len(_verdict_column(results))
+    shown = [*range(2 + judged + len(results.splits)), *([] if judged else [-2])]
     return Table(
         [table.columns[column] for column in shown],
-        [[row[column] for column in shown] for row in table.rows],
+        [[row[column].replace("\n", " ") for column in shown] for row in table.rows],
         f"{results.recipe.name}: {results.recipe.task.name}, {results.metric} (%)",
-        texts=(0, len(shown) - 1),
+        texts=(0, 2) if judged else (0,),
         soft=table.soft,
     )
 
@@ -66,36 +89,50 @@ def findings_table(findings: Sequence[Finding]) -> Table:
 
 def verdict_line(results: Results) -> str:
     """The SRNet that gains most and the sparsest one, or a sentence that there is none."""
-    judged = [(summary, summary.verdict) for summary in results.summaries if summary.verdict is not None]
+    judged, chosen = judged_subnetworks(results), best_subnetwork(results)
     if not results.ood_splits:
         return "No verdict: without an OOD set nothing can be called robust."
-    if not judged:
+    if chosen is None:
         return "No verdict: there is no subnetwork to judge."
-    if (seeds := judged[0][1].seeds) < MIN_SEEDS:
-        return (
-            f"No verdict: {seeds_in_words(seeds)} cannot tell a gain from luck; at least {MIN_SEEDS} seeds are needed."
-        )
-    if certain := [(summary, verdict) for summary, verdict in judged if verdict.is_srnet]:
-        return _found(certain, len(judged))
-    undecided = [(summary, verdict) for summary, verdict in judged if verdict.answer != "no"]
-    if not undecided:
+    best, verdict = chosen
+    if verdict.seeds < MIN_SEEDS:
+        seeds = seeds_in_words(verdict.seeds)
+        return f"No verdict: {seeds} cannot tell a gain from luck; at least {MIN_SEEDS} seeds are needed."
+    if verdict.is_srnet:
+        return _found(best, verdict, judged)
+    if verdict.answer == "no":
         return (
             f"Verdict: no subnetwork is an SRNet. Each certainly keeps less than {share_text(results.recipe.keeps)} of "
             "the full CE model's ID score or falls below it out of distribution."
         )
-    nearest, verdict = min(undecided, key=lambda pair: pair[1].p_value)
-    refuted = len(judged) - len(undecided)
+    refuted = sum(each.answer == "no" for _, each in judged)
     nots = f" and {refuted} certainly {'is' if refuted == 1 else 'are'} not" if refuted else ""
     return (
         f"Verdict: not certain. Of {len(judged)} subnetworks none certainly is an SRNet{nots}. "
-        f"The nearest is {nearest.name}: {verdict.explained}."
+        f"The nearest is {best.name}: {verdict.explained}."
     )
 
 
-def _found(certain: list[tuple[Summary, Verdict]], of: int) -> str:
-    best, verdict = max(certain, key=lambda pair: min(gain.difference for gain in pair[1].gains.values()))
-    sparsest, _ = max(certain, key=lambda pair: pair[0].sparsity)
+def judged_subnetworks(results: Results) -> list[Judged]:
+    """Those with a verdict and with all seeds: others were only tried."""
+    judged = [(summary, summary.verdict) for summary in results.summaries if summary.verdict is not None]
+    seeds = max((verdict.seeds for _, verdict in judged), default=0)
+    return [pair for pair in judged if pair[1].seeds == seeds]
+
+
+def best_subnetwork(results: Results) -> Judged | None:
+    """The SRNet that gains most; without one the nearest that is not refuted, else the nearest."""
+    judged = judged_subnetworks(results)
+    if certain := [pair for pair in judged if pair[1].is_srnet]:
+        return max(certain, key=lambda pair: min(gain.difference for gain in pair[1].gains.values()))
+    return min(judged, key=lambda pair: (pair[1].answer == "no", pair[1].p_value), default=None)
+
+
+def _found(best: Summary, verdict: Verdict, judged: Sequence[Judged]) -> str:
+    certain = [summary for summary, each in judged if each.is_srnet]
+    sparsest = max(certain, key=lambda summary: summary.sparsity)
     line = f"Verdict: {best.label} at {100 * best.sparsity:.1f} % sparsity. {verdict}."
-    others = f" {len(certain)} of {of} subnetworks certainly {'is an SRNet' if len(certain) == 1 else 'are SRNets'}"
+    others = f" {len(certain)} of {len(judged)} subnetworks certainly "
+    others += "is an SRNet" if len(certain) == 1 else "are SRNets"
     is_best = sparsest.point.place.sparsity <= best.point.place.sparsity
     return f"{line}{others}{'' if is_best else f'; the sparsest is {sparsest.name}'}."

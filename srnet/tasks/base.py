@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -15,16 +15,13 @@ from srnet.config.values import Count
 from srnet.core.errors import UserError
 from srnet.tasks.answers.base import AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
+from srnet.tasks.shortcut import Shortcut, canonical
 from srnet.tasks.splits import Split
 
 Metric = str
 """The name of a metric. The available ones depend on the kind of answer."""
 TrainingData = Literal["id", "id+ood"]
 """The training data: ID, or ID and OOD (for an upper bound)."""
-Shortcut = Literal["overlap", "claim", "unknown"]
-"""What a bias model reads: word overlap between the two texts, the second text (the claim) alone, or, for an unknown
-shortcut, the answers of a model trained on very few examples."""
-SHORTCUTS: tuple[Shortcut, ...] = ("overlap", "claim", "unknown")
 
 
 def check_label_words(task: str, words: tuple[str, ...], labels: tuple[str, ...]) -> None:
@@ -73,6 +70,7 @@ class Task(Described):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "shortcut", canonical(self.shortcut))
         tests = {**self.id_tests, **self.ood}
         names = [self.train.name, self.dev.name, *self.id_tests, *self.ood]
         names += [self.ood_train.name] if self.ood_train else []
@@ -148,6 +146,19 @@ class Task(Described):
 
 
 # --- families of tasks ---------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class TaskSpec(Protocol):
+    """A small frozen description from which a task can be loaded, reproducibly."""
+
+    @property
+    def name(self) -> str: ...
+
+    def load(self) -> Task: ...
+
+    def __hash__(self) -> int: ...
+
 
 T = TypeVar("T", bound=type[Any])
 

@@ -6,25 +6,28 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import numpy as np
 
 from srnet.config.fields import Described
-from srnet.config.values import Count
+from srnet.config.values import Count, Range
 from srnet.core.errors import UserError, choose
 from srnet.core.names import file_name
 from srnet.tasks.answers.base import ANSWERS, AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
-from srnet.tasks.base import Metric, Shortcut, Task, check_label_words, register_task
-from srnet.tasks.layout import Layout, SplitFile
+from srnet.tasks.base import Metric, Task, check_label_words, register_task
+from srnet.tasks.holdout import split_off, strata_of
+from srnet.tasks.layout import ALL_COLUMNS, Layout, SplitFile, alternatives
 from srnet.tasks.leaks import TextKeys
 from srnet.tasks.reading import HUB, bad_row, is_table
+from srnet.tasks.shortcut import Shortcut, canonical, with_file_paths
 from srnet.tasks.splits import Coarse, Decision, Split, SplitKind, joined
 
 Leaks = Literal["check", "drop", "keep"]
 """Test rows that are also trained on. `check`: an error beyond one in a hundred; `drop`: not trained on; `keep`."""
 BadRows = Literal["refuse", "skip"]
+DevShare = Annotated[float, Range(above=0, most=0.5)]
 _LEAKS_ALLOWED = 0.01
 """Published datasets have a few; above this share of a test set its score would measure memorisation."""
 _RESERVED = re.compile(r"train|dev|ood_train\d*")
@@ -86,7 +89,8 @@ class OfFiles(Described):
         """Every source by the name of its split; further OOD training files are numbered."""
         extra = self.ood_train if isinstance(self.ood_train, tuple) else filter(None, [self.ood_train])
         numbered = {f"ood_train{n or ''}": source for n, source in enumerate(extra)}
-        return {"train": self.train, "dev": self.dev, **dict(self.id_tests), **dict(self.ood), **numbered}
+        dev = {"dev": self.dev} if self.dev else {}  # without a file, dev is split off
+        return {"train": self.train, **dev, **dict(self.id_tests), **dict(self.ood), **numbered}
 
     def kind_of(self, name: str) -> SplitKind:
         return "ID" if name in ("train", "dev", *dict(self.id_tests)) else "OOD"
@@ -104,14 +108,15 @@ class OfFiles(Described):
                     return tuple(map(changed, source))
                 case DataFile():
                     return replace(source, path=changed(source.path))
-                case str() if not source.startswith(HUB):
+                case str() if source and not source.startswith(HUB):
                     return change(source)
             return source
 
         single = {name: changed(getattr(self, name)) for name in ("train", "dev", "ood_train") if name in vars(self)}
         named = {name: getattr(self, name) for name in ("ood", "id_tests") if name in vars(self)}
         pairs = {name: tuple((test, changed(source)) for test, source in of) for name, of in named.items()}
-        return replace(self, **single, **pairs)  # type: ignore[type-var]
+        given = {"shortcut": with_file_paths(shortcut, change)} if (shortcut := vars(self).get("shortcut")) else {}
+        return replace(self, **single, **pairs, **given)  # type: ignore[type-var]
 
     def sampled(self, split: S, notes: list[str]) -> S:
         """At most as many rows as `rows` says, with a note."""
@@ -132,7 +137,7 @@ def _has_files(values: Mapping[str, Any]) -> bool:
     reads=_has_files,
     changeable=(
         "metric", "shortcut", "decision", "rows", "leaks", "bad_rows", "strip_final_punctuation", "ood_copies",
-        "label_words",
+        "label_words", "metadata",
     ),
 )  # fmt: skip
 @dataclass(frozen=True)
@@ -144,6 +149,7 @@ class FilesTask(OfFiles):
     """Labels, with commas. Left out where the answer is not one of them. Default: those in the training data."""
     train: FileSource = ""
     dev: FileSource = ""
+    """Examples that choose checkpoints. Default: some of the training file (`dev_share`), which are not trained on."""
     ood: tuple[tuple[str, FileSource], ...] = ()
     """(name, file) of each out-of-distribution test set."""
     ood_train: FileSource | tuple[FileSource, ...] | None = None
@@ -160,8 +166,9 @@ class FilesTask(OfFiles):
     """Column of the sub-case of a row; several, with commas, make a hierarchy."""
     metric: Metric = "accuracy"
     """accuracy, f1 (weighted), matthews or, with two labels, positive_f1; for scores pearson or spearman."""
-    shortcut: Shortcut = "overlap"
-    """The suspected shortcut: overlap, claim or unknown."""
+    shortcut: Shortcut | None = None
+    """The suspected shortcut, as --shortcut of the bias model; several with commas. Default: overlap of two texts, the
+    words of one."""
     id_tests: tuple[tuple[str, FileSource], ...] = ()
     """(name, file) of further in-distribution test sets: scored, and never used for selection."""
     spellings: tuple[tuple[str, str], ...] = ()
@@ -187,14 +194,20 @@ class FilesTask(OfFiles):
     """For csv, tsv and txt files without a header: the names of their columns, in order, with commas."""
     remarks: tuple[str, ...] = ()
     """Further notes for reports on these data."""
+    dev_share: DevShare = 0.2
+    """Without a dev file: the share of the training file that is split off as dev, at most 2,000 rows."""
+    metadata: tuple[str, ...] = ()
+    """Columns to keep beside the texts, with commas; * for all. Shortcuts load those that they need by themselves."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         tests = self.check_splits()
         object.__setattr__(self, "text_b", self.text_b or None)
+        object.__setattr__(self, "shortcut", self.shortcut and canonical(self.shortcut))
+        self._check_metadata()
         choose("answer", self.answer, [name for name, each in ANSWERS.items() if each.in_cells])
         kind = get_answer(self.answer)
-        needed = ("train", "dev") if kind.outputs else ("labels", "train", "dev")
+        needed = ("train",) if kind.outputs else ("labels", "train")
         missing = [name for name in needed if not getattr(self, name)]
         if missing:
             raise UserError(f"task '{self.name}': '{missing[0]}' is missing", f"give {', '.join(needed)}")
@@ -219,6 +232,21 @@ class FilesTask(OfFiles):
             if file.columns and not is_table(file.path):
                 raise UserError(f"{file.path} names its columns itself", "leave columns out")
 
+    @property
+    def read_columns(self) -> set[str]:
+        """The columns of texts and labels, in any of the files."""
+        described: tuple[FilesTask | DataFile, ...] = (self, *self.files.values())
+        named = [(each.text_a, each.text_b, each.label) for each in described]
+        return {name for names in named for column in names if column for name in alternatives(column)}
+
+    def _check_metadata(self) -> None:
+        taken = [name for name in self.metadata if name in self.read_columns]
+        if taken:
+            raise UserError(
+                f"task '{self.name}': column '{taken[0]}' holds texts or labels, so it is no metadata",
+                "name another column",
+            )
+
     def _refuse_labels(self, kind: AnswerKind) -> None:
         of_classes = {
             "labels": self.labels if self.labels != kind.outputs else (),
@@ -236,8 +264,23 @@ class FilesTask(OfFiles):
         """Every file by the name of its split."""
         return {name: DataFile(s) if isinstance(s, str) else s for name, s in self.sources.items()}
 
+    @property
+    def presumed_shortcut(self) -> Shortcut:
+        """The shortcut that is given, or else what the data can have: two texts overlap, one has words."""
+        pairs = self.files["train"].text_b or self.text_b
+        return self.shortcut or ("overlap" if pairs else "words")
+
     def load(self) -> Task:
-        return self.assemble({name: self.read(name, collect=self.bad_rows == "skip") for name in self.files})
+        return self.assemble(self.read_all(collect=self.bad_rows == "skip"))
+
+    def read_all(self, *, collect: bool) -> dict[str, SplitFile]:
+        """Every split as it is in its file; without a dev file, dev is split off the training file."""
+        read = {name: self.read(name, collect=collect) for name in self.files}
+        if "dev" in read:
+            return read
+        strata = strata_of(read["train"].split, get_answer(self.answer).has_classes)
+        train, dev = split_off(read["train"], self.dev_share, strata)
+        return {**read, "train": train, "dev": dev}
 
     def read(self, name: str, *, collect: bool) -> SplitFile:
         """One split as it is in its file. Bad rows are collected; without `collect` the first is an error."""
@@ -264,7 +307,7 @@ class FilesTask(OfFiles):
             name=self.name,
             labels=self.labels,
             metric=self.metric,
-            shortcut=self.shortcut,
+            shortcut=self.presumed_shortcut,
             train=self.sampled(train, notes),
             dev=tests["dev"],
             ood={name: tests[name] for name, _ in self.ood},
@@ -346,6 +389,8 @@ def _layout(task: FilesTask, file: DataFile) -> Layout:
         needs_group=file.group is not None,
         strip_final_punctuation=task.strip_final_punctuation,
         bytes_literals=file.bytes_literals,
+        metadata=task.metadata,
+        not_metadata=frozenset(task.read_columns if ALL_COLUMNS in task.metadata else ()),
     )
 
 

@@ -14,9 +14,12 @@ import numpy as np
 from srnet.core.errors import UserError, shortened
 from srnet.tasks.answers.base import AnswerKind
 from srnet.tasks.leaks import TextKeys
-from srnet.tasks.reading import Bad, Nested, bad_row, python_literal, read_rows
+from srnet.tasks.reading import Nested, bad_row, python_literal, read_rows
 from srnet.tasks.splits import LEVELS, Coarse, Split, SplitKind
+from srnet.tasks.tables import Bad
 
+ALL_COLUMNS = "*"
+"""Among the names of metadata: every column that is not a text or the label."""
 _FINAL_PUNCTUATION = " \t.!?,;:…。"
 _BYTES = re.compile(r"""b(['"]).*\1""", re.DOTALL)
 _TEXTS, _LABELS = (re.compile(rf"\[\s*{each}\s*\]", re.DOTALL) for each in (r"""['"].*['"]""", r"""['"\d-].*"""))
@@ -48,6 +51,8 @@ class SplitFile:
     bad_rows: tuple[BadRow, ...] = ()
     unknown_groups: tuple[str, ...] = ()
     """Group columns that no row of the file has."""
+    origin: str = ""
+    """Where the rows are from, if they are not all of the file."""
 
     @cached_property
     def keys(self) -> TextKeys:
@@ -55,7 +60,8 @@ class SplitFile:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (f"{self.unlabelled:,} rows without a label were left out",) if self.unlabelled else ()
+        unlabelled = f"{self.unlabelled:,} rows without a label were left out" if self.unlabelled else ""
+        return tuple(filter(None, (self.origin, unlabelled)))
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -77,6 +83,8 @@ class _Columns:
         self.unlabelled = 0
         self.grouped: set[str] = set()
         """Group columns that some row has."""
+        self.cells: dict[str, list[str]] = {}
+        """Metadata by column. A column that a row lacks has an empty cell there."""
         self._seen: dict[str, str] = {}
 
     def add(self, text_a: str, text_b: str, label: Any, group: str) -> None:
@@ -88,6 +96,16 @@ class _Columns:
         self.text_b.append(seen.setdefault(text_b, text_b))
         self.labels.append(label)
         self.groups.append(seen.setdefault(group, group))
+
+    def add_metadata(self, cells: Mapping[str, str]) -> None:
+        """The metadata of the last row. A column begins with the first row that has it."""
+        rows = len(self.labels) - 1
+        for name in cells:
+            if name not in self.cells:
+                self.cells[name] = [""] * rows
+        for name, column in self.cells.items():
+            cell = cells.get(name, "")
+            column.append(self._seen.setdefault(cell, cell))
 
 
 @dataclass(frozen=True)
@@ -111,6 +129,10 @@ class Layout:
     """Whether the file must have every column of `group`."""
     strip_final_punctuation: bool = False
     bytes_literals: bool = False
+    metadata: tuple[str, ...] = ()
+    """Further columns to keep."""
+    not_metadata: frozenset[str] = frozenset()
+    """Columns that are not kept where all are."""
 
     @cached_property
     def _tidy(self) -> Callable[[str], str]:
@@ -143,7 +165,8 @@ class Layout:
             raise UserError(f"{self.path}: no column '{unknown[0]}' for groups", columns_here(row))
         ids = tuple(f"{name}-{n}" for n in range(len(columns.labels)))
         texts, labels = (tuple(columns.text_a), tuple(columns.text_b)), np.array(columns.labels, self.answer.dtype)
-        split = Split(name, kind, ids, *texts, labels, tuple(columns.groups), self.coarse)
+        metadata = {name: tuple(cells) for name, cells in columns.cells.items()}
+        split = Split(name, kind, ids, *texts, labels, tuple(columns.groups), self.coarse, metadata)
         return SplitFile(self.path, split, columns.unlabelled, tuple(bad_rows), unknown)
 
     def _no_rows(self, columns: _Columns, bad_rows: list[BadRow]) -> UserError:
@@ -154,8 +177,8 @@ class Layout:
         return UserError(f"{self.path} holds no rows{labelled}", "give it a header and at least one example")
 
     def _add(self, columns: _Columns, line: int, row: Mapping[str, str], bad: Bad) -> None:
-        label, text_a = _cell(row, self.label), _cell(row, self.text_a)
-        text_b = "" if self.text_b is None else _cell(row, self.text_b)
+        label, text_a = cell_of(row, self.label), cell_of(row, self.text_a)
+        text_b = "" if self.text_b is None else cell_of(row, self.text_b)
         for cell in (label, text_a, text_b):
             # all checks in every row would take a third of the reading time
             if cell and cell.lstrip().startswith(("[", "{")):
@@ -170,12 +193,19 @@ class Layout:
             bad(line, f"an empty text under '{self.text_b if text_a else self.text_a}'")
         else:
             columns.add(text_a, text_b, value, self._group(columns, line, row))
+            if self.metadata:
+                columns.add_metadata(self._metadata(row))
+
+    def _metadata(self, row: Mapping[str, str]) -> dict[str, str]:
+        if ALL_COLUMNS in self.metadata:
+            return {name: cell for name, cell in row.items() if name not in self.not_metadata}
+        return {name: row[name] for name in self.metadata if name in row}
 
     def _group(self, columns: _Columns, line: int, row: Mapping[str, str]) -> str:
         """The sub-case: the row's levels down to the last non-empty one."""
         if not self.group:
             return ""
-        levels = [(column, _cell(row, column)) for column in self.group]
+        levels = [(column, cell_of(row, column)) for column in self.group]
         for column, level in levels:
             refuse_list("sub-case", level, self.path, line, column)
         columns.grouped.update(column for column, level in levels if level is not None)
@@ -185,25 +215,25 @@ class Layout:
 
     def _refuse_lists(self, line: int, row: Mapping[str, str]) -> None:
         for column in filter(None, (self.text_a, self.text_b)):
-            refuse_list("text", _cell(row, column), self.path, line, column)
-        label = _cell(row, self.label)
+            refuse_list("text", cell_of(row, column), self.path, line, column)
+        label = cell_of(row, self.label)
         if label is not None and label.strip() not in self.labels:  # a declared label may look like a list
             refuse_list("label", label, self.path, line, self.label)
 
     def _missing(self, row: Mapping[str, str]) -> str:
         wanted = [self.label, self.text_a] + ([self.text_b] if self.text_b is not None else [])
-        names = " or ".join(f"'{name}'" for name in _alternatives(next(w for w in wanted if _cell(row, w) is None)))
+        names = " or ".join(f"'{name}'" for name in alternatives(next(w for w in wanted if cell_of(row, w) is None)))
         return f"no column {names}; {columns_here(row)}"
 
 
-def _cell(row: Mapping[str, str], column: str) -> str | None:
+def cell_of(row: Mapping[str, str], column: str) -> str | None:
     """The cell of a row under a column, which may be given as alternatives: `evidence|evidence_sentence`."""
     found = row.get(column)  # nearly every column has one name
-    return next((row[name] for name in _alternatives(column) if name in row), None) if found is None else found
+    return next((row[name] for name in alternatives(column) if name in row), None) if found is None else found
 
 
 @lru_cache
-def _alternatives(column: str) -> tuple[str, ...]:
+def alternatives(column: str) -> tuple[str, ...]:
     return tuple(column.split("|"))
 
 
@@ -256,7 +286,7 @@ def label_counts(
     found: Counter[str] = Counter()
     row: Mapping[str, str] = {}
     for line, row in read_rows(source, lambda *_: None, columns):
-        cell = _cell(row, column)
+        cell = cell_of(row, column)
         label = (cell or "").strip()
         if label not in declared:
             refuse_list("label", cell, source, line, column)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal, Self
@@ -63,6 +63,9 @@ class Split:
     groups: tuple[str, ...]
     coarse: Coarse | None = None
     """Set if the split has classes of its own, coarser than the task's."""
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    """Metadata beside the texts: the cells of further columns, by name. No model reads them, so they are no part of the
+    fingerprint."""
 
     @classmethod
     def of(cls, name: str, kind: SplitKind, examples: Sequence[Example]) -> Self:
@@ -93,10 +96,18 @@ class Split:
         return np.sort(np.random.default_rng(0).permutation(len(self))[start:stop])
 
     def take(self, rows: np.ndarray) -> Self:
-        ids, text_a, text_b, groups = (
-            tuple(column[row] for row in rows) for column in (self.ids, self.text_a, self.text_b, self.groups)
+        def taken(column: Sequence[str]) -> tuple[str, ...]:
+            return tuple(column[row] for row in rows)
+
+        return replace(
+            self,
+            ids=taken(self.ids),
+            text_a=taken(self.text_a),
+            text_b=taken(self.text_b),
+            labels=self.labels[rows],
+            groups=taken(self.groups),
+            columns={name: taken(cells) for name, cells in self.columns.items()},
         )
-        return replace(self, ids=ids, text_a=text_a, text_b=text_b, labels=self.labels[rows], groups=groups)
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(f"{self.name}\0{self.kind}\0{self.coarse or ''}".encode())
@@ -107,7 +118,7 @@ class Split:
 
 
 def joined(splits: Sequence[Split]) -> Split:
-    """The rows of several splits, one after another, under the name of the first."""
+    """The rows of several splits, one after another, under the name of the first, with the columns that all have."""
     if len(splits) == 1:
         return splits[0]
     if any(type(split) is not Split for split in splits):
@@ -122,4 +133,9 @@ def joined(splits: Sequence[Split]) -> Split:
         text_b=tuple(text for split in splits for text in split.text_b),
         labels=np.concatenate([split.labels for split in splits]),
         groups=tuple(group for split in splits for group in split.groups),
+        columns={
+            name: tuple(cell for split in splits for cell in split.columns[name])
+            for name in splits[0].columns
+            if all(name in split.columns for split in splits)
+        },
     )

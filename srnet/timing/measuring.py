@@ -41,8 +41,8 @@ class Timing:
     p50: float
     p75: float
     p95: float
-    ratio: tuple[float, float, float]
-    """How many times as fast as the first model, within a round: quartiles."""
+    ratio: tuple[float, float, float] | None
+    """How many times as fast as the first model, within a round: quartiles. None if the first cannot read the text."""
 
     @property
     def per_second(self) -> float:
@@ -160,8 +160,11 @@ def _call(name: str, model: OpenModel, rows: int, length: int) -> Callable[[], A
 
 def _timing(rows: int, length: int, own: np.ndarray, first: np.ndarray | None) -> Timing:
     low, middle, high, late = (1000.0 * float(each) for each in np.percentile(own, QUARTILES))
-    ratios = np.percentile(first / own, QUARTILES[:3]) if first is not None else [float("nan")] * 3
-    return Timing(rows, length, low, middle, high, late, (float(ratios[0]), float(ratios[1]), float(ratios[2])))
+    ratio = None
+    if first is not None:
+        slowest, typical, fastest = (float(each) for each in np.percentile(first / own, QUARTILES[:3]))
+        ratio = (slowest, typical, fastest)
+    return Timing(rows, length, low, middle, high, late, ratio)
 
 
 # --- memory --------------------------------------------------------------------------------------------------------

@@ -9,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
 
-import srnet.bias.model
-from srnet.bias.model import _claim_features, _claim_vocabulary, overlap_features, task_vocabulary, tokenise, words
+import srnet.bias.texts
+from srnet.bias.shortcuts.base import KINDS, PLAIN
+from srnet.bias.shortcuts.overlap import overlap_features
+from srnet.bias.shortcuts.words import Bag, pooled
+from srnet.bias.texts import task_vocabulary, tokenise, words
 from srnet.bias.vectors import WordVectors
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Example, Split
@@ -124,13 +127,13 @@ def test_as_the_reference_whatever_the_chunks(
     pairs: list[tuple[str, str]], vectors: dict[str, np.ndarray], chunk: int, extended: bool
 ) -> None:
     a, b = zip(*pairs, strict=True)
-    made, usual = made_of(vectors), srnet.bias.model._CHUNK
-    whole = overlap_features(a, b, made, extended), overlap_features(a, b, None, extended), _claim_features(b, made)
+    made, usual = made_of(vectors), srnet.bias.texts.CHUNK
+    whole = overlap_features(a, b, made, extended), overlap_features(a, b, None, extended), pooled(b, made)
     try:
-        srnet.bias.model._CHUNK = chunk
-        parts = overlap_features(a, b, made, extended), overlap_features(a, b, None, extended), _claim_features(b, made)
+        srnet.bias.texts.CHUNK = chunk
+        parts = overlap_features(a, b, made, extended), overlap_features(a, b, None, extended), pooled(b, made)
     finally:
-        srnet.bias.model._CHUNK = usual
+        srnet.bias.texts.CHUNK = usual
     slow = (
         *(reference.overlap_features(a, b, each, extended) for each in (vectors, None)),
         reference.claim_features(b, vectors),
@@ -142,8 +145,8 @@ def test_as_the_reference_whatever_the_chunks(
 
 @pytest.mark.parametrize("words_at_once", [1, 7, 8192])
 def test_many_long_texts_as_the_reference(words_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srnet.bias.model._WORDS_AT_ONCE", words_at_once)
-    monkeypatch.setattr("srnet.bias.model._CHUNK", 64)
+    monkeypatch.setattr("srnet.bias.shortcuts.overlap._WORDS_AT_ONCE", words_at_once)
+    monkeypatch.setattr("srnet.bias.texts.CHUNK", 64)
     rng = np.random.default_rng(0)
     names = [f"w{i}" for i in range(300)]
     vectors = dict(zip(names[:250], rng.normal(size=(250, 8)), strict=True))
@@ -183,7 +186,7 @@ def test_the_vocabulary_of_a_task_is_of_all_its_splits() -> None:
 
 def test_claims_are_max_pooled() -> None:
     vectors = WordVectors({"a": 0, "b": 1}, np.array([[1.0, -2.0, -5.0], [0.0, 3.0, -4.0]]))
-    rows = _claim_features(["a B", "a", "a zebra", ""], vectors)
+    rows = pooled(["a B", "a", "a zebra", ""], vectors)
     assert rows.tolist() == [
         [1, 3, -4],  # dimension by dimension
         [1, -2, -5],  # not normalised
@@ -197,16 +200,19 @@ def test_a_backbone_brings_its_own_vectors(tiny_backbone: str) -> None:
     similarity = overlap_features(["doctor", "lawyer"], ["doctor", "doctor"], vectors)[:, 3]
     assert similarity[0] == 1.0
     assert 0.0 < abs(similarity[1]) < 1.0, "both words are known, and they have a vector each"
-    assert _claim_features(["the doctor left"], vectors).shape == (1, 32)
+    assert pooled(["the doctor left"], vectors).shape == (1, 32)
 
 
 def test_claims_as_words_they_hold() -> None:
-    known = _claim_vocabulary(["a cat, a cat", "A dog", "the dog", "The zebra"])
-    assert known.get_feature_names_out().tolist() == ["a", "dog", "the"], "in two claims, not twice in one"
-    rows = known.transform(["the THE dog", "zebra", ""])
+    known = Bag.of(["a cat, a cat", "A dog", "the dog", "The zebra"])
+    assert known.words == ("a", "dog", "the"), "in two claims, not twice in one"
+    rows = known.matrix(["the THE dog", "zebra", ""])
     assert rows.toarray().tolist() == [[0, 1, 1], [0, 0, 0], [0, 0, 0]]
 
 
 def test_claims_without_a_common_word() -> None:
-    with refused("two claims"):
-        _claim_vocabulary(["one", "two", ""])
+    examples = [Example(str(n), "a", text, 0) for n, text in enumerate(["one", "two", ""])]
+    train, dev = (Split.of(name, "ID", examples) for name in ("train", "dev"))
+    task = Task("toy", ("no", "yes"), "accuracy", "claim", train, dev, {})
+    with refused("two texts"):
+        KINDS["claim"].fit(task, "", PLAIN)

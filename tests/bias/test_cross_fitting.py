@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix, issparse
 
 import srnet.bias.model
 from srnet.bias.model import BiasPredictions, _alike, _classifier, _fit, _predict, fit_bias_model
+from srnet.bias.shortcuts.base import FeatureOptions, Features
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Example, Split
 from srnet.tasks.synthetic import SyntheticTask
@@ -41,10 +42,10 @@ def test_no_training_example_is_scored_by_a_model_that_saw_it(monkeypatch: pytes
         # the "prediction" names the row it was made for, so that rows put in the wrong place are noticed
         return np.repeat(test.astype(float), classes, axis=1)
 
-    monkeypatch.setattr(srnet.bias.model, "_features_of", lambda *_: row_numbers)
+    monkeypatch.setattr(srnet.bias.model, "features_of", lambda *_: Features(("row",), row_numbers))
     monkeypatch.setattr(srnet.bias.model, "_fit", fit)
     monkeypatch.setattr(srnet.bias.model, "_predict", record)
-    predictions = fit_bias_model(task_of([0, 1] * 10), "overlap", None, folds=5)
+    predictions = fit_bias_model(task_of([0, 1] * 10), "overlap", folds=5)
 
     *crossed, dev = calls
     assert len(crossed) == 5
@@ -58,7 +59,7 @@ def test_no_training_example_is_scored_by_a_model_that_saw_it(monkeypatch: pytes
 
 def test_predictions_are_log_probabilities_for_every_split() -> None:
     task = SyntheticTask("inference", train_size=400, dev_size=50, ood_size=200).load()
-    predictions = fit_bias_model(task, "overlap", None, folds=4)
+    predictions = fit_bias_model(task, "overlap", folds=4)
     assert set(predictions) == set(task.splits)
     for name, each in predictions.items():
         assert each.ids == task.splits[name].ids
@@ -73,12 +74,12 @@ def test_predictions_are_log_probabilities_for_every_split() -> None:
 
 
 def test_the_fit_is_deterministic() -> None:
-    first, second = (fit_bias_model(task_of([0, 1] * 8), "overlap", None, folds=2) for _ in range(2))
+    first, second = (fit_bias_model(task_of([0, 1] * 8), "overlap", folds=2) for _ in range(2))
     assert np.array_equal(first["train"].log_probs, second["train"].log_probs)
 
 
 def test_a_label_without_examples_has_probability_zero() -> None:
-    predictions = fit_bias_model(task_of([0, 1] * 6, ("no", "yes", "maybe")), "overlap", None, folds=2)["dev"]
+    predictions = fit_bias_model(task_of([0, 1] * 6, ("no", "yes", "maybe")), "overlap", folds=2)["dev"]
     assert np.isneginf(predictions.log_probs[:, 2]).all()
     assert np.isfinite(predictions.log_probs[:, :2]).all()
 
@@ -96,7 +97,7 @@ def test_predictions_are_found_by_id() -> None:
 )
 def test_what_cannot_be_fitted(labels: list[int], folds: int, named: str) -> None:
     with refused(named):
-        fit_bias_model(task_of(labels), "overlap", None, folds=folds)
+        fit_bias_model(task_of(labels), "overlap", folds=folds)
 
 
 def claims_task(train: list[tuple[str, int]], dev: list[tuple[str, int]]) -> Task:
@@ -122,7 +123,7 @@ def test_claims_without_vectors_are_bags_of_words(monkeypatch: pytest.MonkeyPatc
     task = claims_task(
         [("it is not so", 0), ("it is so", 1)] * 10, [("not here", 0), ("here it is", 1), ("not here", 0)]
     )
-    predictions = fit_bias_model(task, "claim", None, folds=2)
+    predictions = fit_bias_model(task, "claim", folds=2)
     assert all(issparse(x) for x in seen)
     # "here" is in two claims of dev, but what dev holds may not shape the model
     assert {x.shape[1] for x in seen} == {4}
@@ -148,7 +149,7 @@ def test_extended_features_reach_the_model() -> None:
     task = Task("toy", ("no", "yes"), "accuracy", "overlap", train, dev, {})
 
     def right(extended: bool) -> float:
-        log_probs = fit_bias_model(task, "overlap", None, folds=2, extended=extended)["dev"].log_probs
+        log_probs = fit_bias_model(task, "overlap", FeatureOptions(extended=extended), folds=2)["dev"].log_probs
         return float((log_probs.argmax(axis=1) == dev.labels).mean())
 
     assert (right(extended=False), right(extended=True)) == (0.5, 1.0)

@@ -213,7 +213,7 @@ def test_the_verdict_in_one_line(
     assert all(each.short in shown for each in verdicts if each is not None)
 
 
-@pytest.mark.parametrize(("last", "mark"), [(None, 'class="lead no"'), (GOOD, 'class="lead "')])
+@pytest.mark.parametrize(("last", "mark"), [(None, 'class="result no"'), (GOOD, 'class="result "')])
 def test_the_page_carries_the_verdict(
     last: Verdict | None, mark: str, ran: Any, results: Results, tmp_path: Path
 ) -> None:

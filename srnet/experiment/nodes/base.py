@@ -6,24 +6,15 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from srnet.config.fields import Described
 from srnet.experiment.identity import key_of
 from srnet.tasks.answers.base import AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
-from srnet.tasks.base import Shortcut, Task
-
-
-class TaskSpec(Protocol):
-    """A small frozen description from which a task can be loaded, reproducibly."""
-
-    @property
-    def name(self) -> str: ...
-
-    def load(self) -> Task: ...
-
-    def __hash__(self) -> int: ...
+from srnet.tasks.base import Task
+from srnet.tasks.base import TaskSpec as TaskSpec
+from srnet.tasks.shortcut import Shortcut
 
 
 @lru_cache(maxsize=8)
@@ -38,8 +29,8 @@ def answer_of_spec(spec: TaskSpec) -> AnswerKind:
 
 def shortcut_of_spec(spec: TaskSpec) -> Shortcut:
     """A task's presumed shortcut; the task is loaded only if it does not declare one."""
-    shortcut: Shortcut | None = getattr(spec, "shortcut", None)
-    return shortcut or load_task(spec).shortcut
+    declared: Shortcut | None = getattr(spec, "presumed_shortcut", None) or getattr(spec, "shortcut", None)
+    return declared or load_task(spec).shortcut
 
 
 @dataclass(frozen=True)

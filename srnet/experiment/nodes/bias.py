@@ -6,7 +6,11 @@ import dataclasses
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from srnet.bias.shortcuts import base as kinds
+from srnet.bias.shortcuts.base import Part, is_given, parse_shortcut
+from srnet.bias.shortcuts.unknown import Unknown
 from srnet.bias.vectors import absolute, is_vector_file
 from srnet.config.fields import Described, option
 from srnet.config.values import Count, Rate, Share
@@ -19,7 +23,9 @@ from srnet.experiment.nodes.models import Pretrained
 from srnet.experiment.nodes.objectives import CE, Temperature
 from srnet.experiment.nodes.training import FineTune
 from srnet.models.backbones import backbone_hash
-from srnet.tasks.base import Shortcut
+from srnet.tasks.base import Task
+from srnet.tasks.metadata import metadata_columns, with_metadata
+from srnet.tasks.shortcut import Shortcut, canonical, with_file_paths
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.settings import TrainingSettings
 
@@ -39,16 +45,19 @@ class BiasModel(Node):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_named(self.shortcut)
-        if self.vectors is not None:  # what is stored can be read from any folder
+        if self.shortcut is not None:  # what is stored can be read from any folder
+            object.__setattr__(self, "shortcut", _absolute(self.shortcut))
+            _check_named(self.shortcut)
+        if self.vectors is not None:
             object.__setattr__(self, "vectors", absolute(self.vectors))
 
     def check(self) -> None:
         _check_named(self.suspected)
         load_task(self.task).need_classes("a bias model")
+        _check_measurable(self.task, self.suspected)
 
-    def content(self) -> dict[str, str]:
-        content = {"data": load_task(self.task).fingerprint, "suspected": self.suspected}
+    def content(self) -> dict[str, Any]:
+        content = {"data": load_task(self.task).fingerprint, "suspected": _identity(self.task, self.suspected)}
         return content if self.vectors is None else content | {"vectors_sha256": _vectors_hash(self.vectors)}
 
     @property
@@ -60,16 +69,27 @@ class BiasModel(Node):
         return self.shortcut or shortcut_of_spec(self.task)
 
     @property
+    def parts(self) -> tuple[Part, ...]:
+        return parse_shortcut(self.suspected)
+
+    def load_measured(self) -> Task:
+        """The task with the metadata that the shortcut reads."""
+        return load_measured(self.task, self.suspected)
+
+    @property
     def features(self) -> str:
         """Its features in words."""
-        vectors = "no word vectors" if self.vectors is None else _vectors_name(self.vectors)
-        if self.suspected == "overlap":
-            count = (3 if self.vectors is None else 5) + self.extended * (1 if self.vectors is None else 2)
-            what = f"word overlap ({count} features, {vectors})"
-        else:
-            bag = "a bag of words, " if self.vectors is None else "the maximum in each dimension, "
-            what = f"the second text alone ({bag}{vectors})"
-        return f"{what}, cross-fitted in {self.folds} folds"
+        vectors = None if self.vectors is None else _vectors_name(self.vectors)
+        parts = [part.kind.described(part.argument, vectors, self.extended) for part in self.parts]
+        fitted = "" if is_given(self.parts) else f", cross-fitted in {self.folds} folds"
+        return " and ".join(parts) + fitted
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a user should know about the features on this task."""
+        task, parts = self.load_measured(), self.parts
+        hints = [part.kind.without_vectors for part in parts if self.vectors is None and part.kind.without_vectors]
+        return [*hints, *(note for part in parts for note in part.kind.notes(task, part.argument))]
 
     @property
     def formula(self) -> str:
@@ -80,9 +100,43 @@ class BiasModel(Node):
         return f"bias model for {self.task.name}"
 
 
-def _check_named(shortcut: Shortcut | None) -> None:
-    if shortcut == "unknown":
+def _check_named(shortcut: Shortcut) -> None:
+    if not all(part.kind.is_linear for part in parse_shortcut(shortcut)):
         raise UserError("a linear bias model needs a named shortcut", "use a weak model: shortcut unknown")
+
+
+def _absolute(shortcut: Shortcut, folder: Path = Path()) -> Shortcut:
+    return with_file_paths(canonical(shortcut), lambda path: str((folder / path).resolve()))
+
+
+def load_measured(spec: TaskSpec, shortcut: Shortcut) -> Task:
+    """A task with the metadata that a shortcut reads."""
+    columns = tuple(name for part in parse_shortcut(shortcut) for name in part.columns)
+    if not columns:
+        return load_task(spec)
+    task = load_task(with_metadata(spec, columns))
+    for name in columns:
+        if not any(name in split.columns for split in task.splits.values()):
+            here = ", ".join(metadata_columns(spec)) or "none"
+            raise UserError(
+                f"unknown shortcut '{name}' for task '{spec.name}'",
+                f"kinds: {kinds.kinds_in_words()}; further columns of the data: {here}",
+            )
+    return task
+
+
+@lru_cache(maxsize=32)
+def _check_measurable(spec: TaskSpec, shortcut: Shortcut) -> None:
+    """Once for each task: plans are made often, and every row is looked at."""
+    kinds.check_measurable(load_measured(spec, shortcut), parse_shortcut(shortcut))
+
+
+@lru_cache(maxsize=32)
+def _identity(spec: TaskSpec, shortcut: Shortcut) -> str | list[str]:
+    """A shortcut as part of a key. Columns and files are in it by their content."""
+    task = load_measured(spec, shortcut)
+    texts = [part.kind.identity(task, part.argument) for part in parse_shortcut(shortcut)]
+    return texts[0] if len(texts) == 1 else texts
 
 
 def _vectors_name(source: str) -> str:
@@ -135,6 +189,10 @@ class WeakModel(Node):
         return self.first.task_spec
 
     @property
+    def suspected(self) -> Shortcut:
+        return Unknown.name
+
+    @property
     def features(self) -> str:
         """Its features in words."""
         start, end = self.first.part or (0, 0)
@@ -142,6 +200,11 @@ class WeakModel(Node):
             f"no features, but the answers of two models of {self.first.pretrained.backbone} fine-tuned on "
             f"{end - start:,} examples each, every example scored by one that was not trained on it"
         )
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a user should know: `features` says it all."""
+        return []
 
     @property
     def formula(self) -> str:
@@ -163,15 +226,18 @@ class BiasSpec(Described):
     """How a shortcut is measured, independent of task and backbone."""
 
     shortcut: Shortcut | None = None
-    """What the bias model reads: overlap, claim, or unknown (a weak model). Default: the task's own."""
+    """What the bias model reads: overlap (of the words of two texts), claim (the words of the second), words, length,
+    a column of the data by its name, scores:COLUMN or scores:FILE (probabilities of your own), or unknown (a weak
+    model). Several with commas. Default: the task's own."""
     vectors: str | None = None
-    """overlap, claim: word vectors: .vec, .txt (.gz), .npz, or a backbone. Default: words alone."""
+    """overlap, claim, words: word vectors: .vec, .txt (.gz), .npz, or a backbone. Default: words alone."""
     folds: int = option(5, expert=True)
-    """overlap, claim: parts of the cross-fitting."""
+    """Parts of the cross-fitting, for every shortcut but unknown and scores."""
     extended: bool = option(False, expert=True)
     """overlap: two more features, as in the original authors' tool."""
-    examples: Count = option(2000, name="--weak-examples")
-    """unknown: training examples of each weak model."""
+    examples: Count | None = option(None, name="--weak-examples")
+    """unknown: training examples of each weak model. Default: 2000, or a quarter of the rows where they are fewer than
+    8000."""
     epochs: float = option(3.0, name="--weak-epochs", expert=True)
     """unknown: training epochs of the weak models."""
     learning_rate: Rate = option(5e-5, name="--weak-learning-rate", expert=True)
@@ -179,41 +245,74 @@ class BiasSpec(Described):
     backbone: str | None = option(None, name="--weak-backbone")
     """unknown: a smaller backbone for the weak models. Default: the one that is debiased."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shortcut is not None:
+            object.__setattr__(self, "shortcut", canonical(self.shortcut))
+            parse_shortcut(self.shortcut)
+
     def resolved(self, folder: Path) -> BiasSpec:
         """The same with absolute paths; relative ones start at `folder`."""
-        return self if self.vectors is None else dataclasses.replace(self, vectors=absolute(self.vectors, folder))
+        return dataclasses.replace(
+            self,
+            vectors=None if self.vectors is None else absolute(self.vectors, folder),
+            shortcut=None if self.shortcut is None else _absolute(self.shortcut, folder),
+        )
 
-    def node(self, task: TaskSpec, backbone: str) -> Bias:
-        shortcut = self.shortcut or shortcut_of_spec(task)
+    def parts(self, task: TaskSpec) -> tuple[Part, ...]:
+        """The parts of the shortcut: this one's, or the task's own."""
+        return parse_shortcut(self.shortcut or shortcut_of_spec(task))
+
+    def is_weak(self, task: TaskSpec) -> bool:
+        """Whether the shortcut is measured by weak models."""
+        return not all(part.kind.is_linear for part in self.parts(task))
+
+    def node(self, task: TaskSpec, backbone: str | None) -> Bias:
+        """The node for a model of this backbone; None for a model that was fine-tuned on the task elsewhere."""
+        parts = self.parts(task)
+        used = {name for part in parts for name in part.kind.options}
+        used |= {"shortcut"} | (set() if self.is_weak(task) or is_given(parts) else {"folds"})
         given = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
-        unused = [name for name in given if name not in ("shortcut", *_BIAS_OPTIONS[shortcut])]
+        unused = [name for name in given if name not in used]
         if unused:
-            raise UserError(f"shortcut '{shortcut}' does not use '{unused[0]}'", "leave it out")
-        if shortcut != "unknown":
+            written = ",".join(part.text for part in parts)
+            raise UserError(f"shortcut '{written}' does not use '{unused[0]}'", "leave it out")
+        if not self.is_weak(task):
             return BiasModel(task, self.shortcut, self.vectors, self.folds, self.extended)
         return self._weak(task, self.backbone or backbone)
 
     def node_alone(self, task: TaskSpec) -> Bias:
         """The node where it debiases no model: weak models then need a backbone of their own."""
-        weak = (self.shortcut or shortcut_of_spec(task)) == "unknown"
-        if weak and self.backbone is None and not isinstance(task, SyntheticTask):
+        if self.is_weak(task) and self.backbone is None and not isinstance(task, SyntheticTask):
             raise UserError("weak models need a backbone", "give --weak-backbone: the one that is to be debiased")
         return self.node(task, EMBEDDED)
 
-    def _weak(self, task: TaskSpec, backbone: str) -> WeakModel:
-        raw = Pretrained(backbone, task)
+    def _weak(self, task: TaskSpec, backbone: str | None) -> WeakModel:
+        if backbone is None:
+            raise UserError(
+                "weak models need a backbone that was not fine-tuned on the task",
+                "give --weak-backbone: the one that your model was fine-tuned from",
+            )
+        raw = Pretrained(backbone, task, fresh=True)
         training = TrainingSettings(learning_rate=self.learning_rate, epochs=self.epochs, eval_every=10**6)
-        first, second = (
-            FineTune(raw, CE(), training, part=(start, start + self.examples)) for start in (0, self.examples)
-        )
+        count = self.examples or _weak_examples(load_task(task))
+        first, second = (FineTune(raw, CE(), training, part=(start, start + count)) for start in (0, count))
         return WeakModel(first, second)
 
 
-_BIAS_OPTIONS: dict[Shortcut, tuple[str, ...]] = {
-    "overlap": ("vectors", "folds", "extended"),
-    "claim": ("vectors", "folds"),
-    "unknown": ("examples", "epochs", "learning_rate", "backbone"),
-}
+_WEAK_EXAMPLES, _FEWEST = 2000, 50
+"""Training examples of a weak model: as in the paper where there are enough rows, and at least so many."""
+
+
+def _weak_examples(task: Task) -> int:
+    """A quarter of the rows at most, so that a weak model stays much weaker than one that is trained on all."""
+    rows = len(task.train)
+    if rows < 4 * _FEWEST:
+        raise UserError(
+            f"shortcut 'unknown' needs {4 * _FEWEST} training rows, and '{task.name}' has {rows:,}",
+            "give another shortcut, or --weak-examples",
+        )
+    return min(_WEAK_EXAMPLES, rows // 4)
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,6 @@ from srnet.models.exported import EXPORT, Exported
 if TYPE_CHECKING:
     from srnet.models.subnetwork import Subnetwork
 
-SHORTCUTS = {
-    "overlap": "The suspected shortcut is word overlap: texts that share many words tend to have the same label.",
-    "claim": "The suspected shortcut is the second text alone: its words tell much about the label without the first.",
-    "unknown": "The shortcut has no name: it is whatever a weak model learns from very few examples.",
-}
 NOT_TESTED = (
     "Texts of other domains, languages or lengths than those of the task.",
     "Shortcuts other than the one above.",
@@ -66,6 +61,7 @@ class About:
 
     task: str = ""
     shortcut: str = ""
+    """The suspected shortcut as a sentence."""
     metric: str = ""
     how: str = ""
     """How it was made, as an expression."""
@@ -93,7 +89,7 @@ def _card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> 
     title = f"{_public_name(subnetwork.backbone)} on {about.task}" if about.task else _public_name(subnetwork.backbone)
     header = yaml.safe_dump(_metadata(title, subnetwork, about, format), sort_keys=False, allow_unicode=True)
     parts = [f"---\n{header}---\n", f"# {title}\n", _what(subnetwork, about, format), _scores(about)]
-    parts += ["## The shortcut\n", SHORTCUTS.get(about.shortcut, "No shortcut is on record for this model."), ""]
+    parts += ["## The shortcut\n", about.shortcut or "No shortcut is on record for this model.", ""]
     parts += ["## How to load it\n", f"```python\n{load.strip()}\n```\n"]
     parts += ["## What it was not tested for\n", *(f"- {each}" for each in _untested(about)), ""]
     return "\n".join(parts)

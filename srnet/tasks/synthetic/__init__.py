@@ -10,7 +10,8 @@ from typing import Annotated
 from srnet.config.fields import Described, option
 from srnet.config.values import NotNegative, OneOf, Range
 from srnet.core.errors import UserError
-from srnet.tasks.base import Shortcut, Task, register_task
+from srnet.tasks.base import Task, register_task
+from srnet.tasks.shortcut import Shortcut
 from srnet.tasks.splits import Split, SplitKind
 from srnet.tasks.synthetic.cues import Cues, Draw
 from srnet.tasks.synthetic.families import EMBEDDED_TASKS

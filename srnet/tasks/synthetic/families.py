@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from srnet.tasks.base import Metric, Shortcut
+from srnet.tasks.base import Metric
+from srnet.tasks.shortcut import Shortcut
 from srnet.tasks.splits import LEVELS, Example
 from srnet.tasks.synthetic.cues import Draw
 from srnet.tasks.synthetic.grammar import (

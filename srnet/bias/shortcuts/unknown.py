@@ -1,0 +1,21 @@
+"""An unknown shortcut: whatever a model learns from very few examples."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from srnet.bias.shortcuts.base import ShortcutKind, register
+
+
+@register
+class Unknown(ShortcutKind):
+    """Measured by a weak model (`srnet.experiment.nodes.bias.WeakModel`), and not by features."""
+
+    name: ClassVar[str] = "unknown"
+    about: ClassVar[str] = "the answers of a model trained on very few examples"
+    sentence: ClassVar[str] = "The shortcut has no name: it is whatever a weak model learns from very few examples."
+    options: ClassVar[tuple[str, ...]] = ("examples", "epochs", "learning_rate", "backbone")
+    is_linear: ClassVar[bool] = False
+
+    def noun(self, argument: str) -> str:
+        return "what a weak model learns"
