@@ -197,6 +197,12 @@ class FineTuned(Pretrained):
         return replace(super().head, as_is=encodes_as_is(self.backbone))
 
     @property
+    def head_text(self) -> str:
+        own, labels = self.own_classifier, load_task(self.task).labels
+        pairs = ", ".join(f"{own.outputs[place]} is {label}" for place, label in zip(own.order, labels, strict=True))
+        return f"its own, {shortened(pairs, 200)}; texts are cut at {self.max_length:,} tokens"
+
+    @property
     def weak_backbone(self) -> str | None:
         return None
 
