@@ -1,5 +1,8 @@
 """Sparse and robust subnetworks inside pre-trained language models."""
 
+from inspect import isfunction
+from typing import Any
+
 from srnet.core.lazy import exports
 
 __version__ = "0.1.0"
@@ -36,12 +39,16 @@ _NAMES = {
     "core.errors": "UserError",
     "recipes.order": "Order",
     "recipes.tasks": "DataOptions",
+    "api.data": "task_from",
     "api.experiments": "demo run run_recipe reproduce claims claims_until_answered",
     "recipes.recipe": "plan",
     "recipes.demo": "demo_recipe",
     "recipes.files": "load_recipe",
     "api.models": "finetune prune evaluate bias_model latency pretrain export_model import_mask",
+    "api.surveys": "shortcuts",
+    "bias.survey": "Survey",
     "masks.timed": "Latency",
+    "api.features": "shortcut_from",
     "api.speeds": "speed",
     "timing.pace": "Pace",
     "timing.measuring": "speed_against_scores",
@@ -59,4 +66,13 @@ _WHERE = {name: module for module, names in _NAMES.items() for name in names.spl
 
 __all__ = ["__version__", *_WHERE]
 
-__getattr__ = exports(__name__, _WHERE)
+_find = exports(__name__, _WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    found = _find(name)
+    if not isfunction(found):
+        return found
+    from srnet.api.arguments import checked  # not at the top: the command line alone needs none of its imports
+
+    return checked(found)

@@ -130,7 +130,7 @@ class _Delivery:
         results = run_recipe(found.recipe, self.out, self.engine, self.command, speed, found.lead)
         models = [each.key for each in (found.full_model, found.model) if each]
         task, bias = found.recipe.task, found.recipe.profile.bias
-        audit_models(*models, task=task, bias=bias, out=self.out / AUDIT, engine=self.engine)
+        audit_models(*models, task=task, bias=bias, out=self.out / AUDIT, engine=self.engine, lead=found.lead)
         return replace(found, warnings=tuple(results.warnings))
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from srnet.api.starts import Names, Start, Training, as_read
-from srnet.config.values import build
+from srnet.config.values import arguments_of, build
 from srnet.core.errors import UserError, choose
 from srnet.core.files import read_json, require_new
 from srnet.core.names import EMBEDDED
@@ -61,7 +61,7 @@ def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engin
 
     `full` is the training of full CE models, for objectives that learn from one.
     """
-    given = {name: value for name, value in given.items() if value is not None}
+    given = arguments_of(Needs, {name: value for name, value in given.items() if value is not None})
     needs = Needs(**given)
     if "temperature" in given and needs.distil is None:
         raise UserError("a temperature without distillation", "give the share of the loss as well: --distil 0.5")

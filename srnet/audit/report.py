@@ -10,50 +10,18 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.special import rel_entr
 
+from srnet.audit.conclusion import conclude
 from srnet.audit.outcomes import RuleOutcome
 from srnet.audit.rows import Judged, b_minus_a, judge_split
-from srnet.evaluation.metrics import score
-from srnet.evaluation.significance import Interval, Term, contrast
+from srnet.audit.scores import SplitScores, split_scores
+from srnet.evaluation.significance import Interval
 from srnet.models.model import Matched
-from srnet.tasks.base import Metric, Task
+from srnet.tasks.base import Task
 from srnet.tasks.splits import LEVELS
 
 _FEWEST = 10
 """Rows of a sub-case from which on its difference has an interval: resamples of fewer say too little."""
 _BINS = 10
-
-
-@dataclass(frozen=True)
-class _SplitScores:
-    """Scores of the models on one split, in percent. Intervals cover the error of the examples, not of seeds."""
-
-    split: str
-    kind: str
-    rows: int
-    metric: str
-    scores: tuple[Interval, ...]
-    """The scores of A, or of A and B, in the task's metric."""
-    difference: Interval | None
-    """B minus A, on the same resamples of the examples."""
-    majority: float
-    """The score of a constant answer."""
-    metrics: tuple[dict[str, float], ...]
-    """All metrics of each model."""
-
-
-def _split_scores(judged: Judged, metric: Metric) -> _SplitScores:
-    split, answers = judged.split, [each.answers for each in judged.models]
-    full = [score(each, split.labels, ("",) * len(split), judged.classes) for each in answers]
-    return _SplitScores(
-        split.name,
-        split.kind,
-        len(split),
-        metric,
-        tuple(contrast([Term(1.0, "split", [each])], {"split": split.labels}, metric) for each in answers),
-        b_minus_a(answers, split.labels, metric),
-        full[0].majority[metric],
-        tuple(each.metrics for each in full),
-    )
 
 
 @dataclass(frozen=True)
@@ -157,11 +125,12 @@ def _reliability(confidence: np.ndarray, right: np.ndarray) -> Iterator[_Reliabi
         yield _Reliability(number / _BINS, (number + 1) / _BINS, int(rows.sum()), *means)
 
 
-# --- how a model's answers depend on a shortcut: over the bias model's confidence, and over word overlap. ---
+# --- how a model's answers depend on a shortcut ---
 
+SUPPORT, CONFIDENCE, OVERLAP = "shortcut's support", "bias confidence", "word overlap"
 _DECILES = np.arange(1, 10) / 10
-_OVERLAP_EDGES = np.arange(1, 11) / 10
-"""Ten ranges of equal width, and one for pairs whose second text has no word of its own."""
+_EDGES = np.arange(1, 11) / 10
+"""Ten ranges of equal width, and one for a value of 1, such as the overlap of a text without a word of its own."""
 
 
 @dataclass(frozen=True)
@@ -189,20 +158,27 @@ class Dependence:
 
     split: str
     over: str
-    """"bias confidence" or "word overlap"."""
+    """One of `SUPPORT`, `CONFIDENCE` and `OVERLAP`."""
     classes: tuple[str, ...]
     bins: tuple[Bin, ...]
 
 
 def _dependences(judged: Judged) -> Iterator[Dependence]:
-    """Over tenths of the bias model's confidence and over ranges of word overlap, where there are such."""
+    """Over what the bias model gives to the true label, over its confidence, and over word overlap, if there is one."""
     name, classes = judged.split.name, judged.classes
     if judged.bias is not None:
+        support = judged.bias.probabilities[np.arange(len(judged.labels)), judged.labels]
+        yield Dependence(name, SUPPORT, classes, _bins(judged, support, _tenths(support)))
         confidence = judged.bias.confidence
-        yield Dependence(name, "bias confidence", classes, _bins(judged, confidence, _deciles(confidence)))
+        yield Dependence(name, CONFIDENCE, classes, _bins(judged, confidence, _deciles(confidence)))
     if judged.overlap is not None:
-        ranges = np.searchsorted(_OVERLAP_EDGES, judged.overlap, side="right")
-        yield Dependence(name, "word overlap", classes, _bins(replace(judged, bias=None), judged.overlap, ranges))
+        overlap = judged.overlap
+        yield Dependence(name, OVERLAP, classes, _bins(replace(judged, bias=None), overlap, _tenths(overlap)))
+
+
+def _tenths(shares: np.ndarray) -> np.ndarray:
+    """The range of equal width that each share is in, from 0."""
+    return np.searchsorted(_EDGES, shares, side="right")
 
 
 def _deciles(values: np.ndarray) -> np.ndarray:
@@ -275,7 +251,7 @@ class Audit:
     models: tuple[str, ...]
     """The names of A, or of A and B."""
     splits: tuple[Judged, ...] = field(repr=False)
-    scores: tuple[_SplitScores, ...]
+    scores: tuple[SplitScores, ...]
     sub_cases: tuple[_SubCase, ...]
     dependence: tuple[Dependence, ...]
     sides: tuple[_ShortcutSides, ...]
@@ -283,6 +259,12 @@ class Audit:
     calibration: tuple[_Calibration, ...]
     contrast: tuple[RuleOutcome, ...] = ()
     notes: tuple[str, ...] = ()
+    label_notes: tuple[str, ...] = ()
+    """Those of the notes that say what was assumed about the labels of a model: if it is wrong, everything is."""
+    conclusion: tuple[str, ...] = ()
+    """Which model is better where, and how much each follows the shortcut, in sentences."""
+    lead: tuple[str, ...] = ()
+    """Sentences that stand before the conclusion, with commands in backticks."""
 
     @property
     def letters(self) -> tuple[str, ...]:
@@ -310,29 +292,32 @@ def make_audit(
     bias: Mapping[str, np.ndarray] | None = None,
     contrast: Sequence[RuleOutcome] = (),
     notes: Sequence[str] = (),
+    lead: Sequence[str] = (),
 ) -> Audit:
     """Compare models by their logits, and by the bias model's log-probabilities, both by split."""
-    splits = tuple(
-        judge_split(task, task.splits[name], each, None if bias is None else bias[name])
-        for name, each in logits.items()
-    )
+    splits = tuple(judge_split(task, task.splits[name], each, (bias or {}).get(name)) for name, each in logits.items())
 
     def by_split(measure: Callable[[Judged], Iterable[T]]) -> tuple[T, ...]:
         return tuple(found for each in splits for found in measure(each))
 
+    scores = tuple(split_scores(each, task.metric) for each in splits)
+    label_notes = tuple(each.note for each in models if each.note)
     return Audit(
         task.name,
         task.fingerprint,
         tuple(each.name for each in models),
         splits,
-        tuple(_split_scores(each, task.metric) for each in splits),
+        scores,
         by_split(sub_cases),
         by_split(_dependences),
         by_split(_shortcut_sides),
         by_split(loyalty),
         by_split(_calibrations),
         tuple(contrast),
-        (*task.notes, *(each.note for each in models if each.note), _EXAMPLES_ONLY, *notes),
+        (*label_notes, *task.notes, _EXAMPLES_ONLY, *notes),
+        label_notes,
+        conclude(scores, splits),
+        tuple(lead),
     )
 
 

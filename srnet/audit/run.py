@@ -17,10 +17,11 @@ from srnet.audit.writing import check_writable, write_audit
 from srnet.core.errors import UserError
 from srnet.core.files import DiskFull
 from srnet.core.names import renamed
+from srnet.core.prose import sentences
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import Bias, BiasSpec
-from srnet.experiment.store import bias_predictions
+from srnet.experiment.store import bias_predictions, bias_splits
 from srnet.models.backbones import Names
 from srnet.models.model import Classifier, Matched, match
 from srnet.models.open import is_key, open_classifier
@@ -39,13 +40,15 @@ def audit_models(
     bias: BiasSpec | None = None,
     out: Path | str | None = None,
     engine: Engine | None = None,
+    lead: Sequence[str] = (),
 ) -> Audit:
     """Audit a model, or compare two, on all scored splits of a task.
 
     They are keys of the store, folders, hub names, or any `srnet.models.model.Classifier`. Without `task`,
-    the task is that of A, a key. With `out`, the folder gets `audit.json`, `examples.csv` and `audit.html`.
+    the task is that of A, a key. With `out`, the folder gets `audit.json`, `examples.csv` and `audit.html`. `lead` are
+    sentences that stand before the conclusion of the audit, with commands in backticks.
     """
-    engine, options = engine or Engine(), options or AuditOptions()
+    engine, options, first = engine or Engine(), options or AuditOptions(), sentences(lead)
     if out is not None:
         check_writable(Path(out))
     task = task or task_of(a, engine)
@@ -58,7 +61,7 @@ def audit_models(
         logits = _predict_splits(data, loaded, engine)
         rows = data.dev.shuffled_rows(0, options.contrast_rows or _CHANGED_ROWS)
         outcomes = _change_rows(data, loaded, logits[data.dev.name], rows, engine) if options.contrast else []
-    audit = make_audit(data, loaded, logits, shortcut, outcomes, notes)
+    audit = make_audit(data, loaded, logits, shortcut, outcomes, notes, first)
     if out is not None:
         write_audit(audit, Path(out))
     return audit
@@ -123,7 +126,8 @@ def _measure_shortcut(
     if node is None:
         return None, notes
     task = load_task(spec)
-    stored = {name: bias_predictions(engine.store, node.key, name) for name in task.scored}
+    measured = [name for name in task.scored if name in bias_splits(engine.store, node.key)]
+    stored = {name: bias_predictions(engine.store, node.key, name) for name in measured}
     by_split = {name: each.for_ids(task.splits[name].ids) for name, each in stored.items()}
     return by_split, [f"shortcut: {node.features}"]
 

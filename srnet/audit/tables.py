@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from srnet.audit.report import Audit, Bin, Dependence
+from srnet.audit.report import CONFIDENCE, OVERLAP, SUPPORT, Audit, Bin, Dependence
+from srnet.audit.scores import points, score_text
 from srnet.core.tables import Table
 from srnet.evaluation.significance import Interval
 from srnet.tasks.splits import LEVELS
 
-_OVER_BIAS = (
-    "Percent, over tenths of the bias model's confidence; rows with equal values are in the same range. follows: "
-    "answers like the bias model, which is right so often."
-)
-_OVER_WORDS = "Percent, over the share of the second text's words that occur in the first."
+_FOLLOWS = "follows: answers like the bias model, which is right so often."
+_NOTES = {
+    SUPPORT: f"Percent, over the probability that the bias model gives to the true label. {_FOLLOWS}",
+    CONFIDENCE: "Percent, over tenths of the bias model's confidence; rows with equal values are in the same range. "
+    + _FOLLOWS,
+    OVERLAP: "Percent, over the share of the second text's words that occur in the first.",
+}
 _SHARES = "Percent of the rows: the share of each label, and of each answer."
 
 
@@ -38,7 +41,7 @@ def _scores(audit: Audit) -> Table:
         (
             f"{each.kind} {each.split}",
             _count(each.rows),
-            *map(_score_text, each.scores),
+            *map(score_text, each.scores),
             *_if_compared(audit, each.difference),
             f"{each.majority:.1f}",
             *((_count(audit.disagreements[each.split]),) if compared else ()),
@@ -88,12 +91,14 @@ def _contrast(audit: Audit) -> Table:
 
 def _dependence(audit: Audit, found: Dependence) -> Iterator[Table]:
     """How accuracy depends on the shortcut, and how the answers do."""
-    bias = found.over == "bias confidence"
+    bias = found.over != OVERLAP
     follows = (*(f"{letter} follows" for letter in audit.letters), "shortcut right") if bias else ()
     ranges = [(_range(each), _count(each.rows)) for each in found.bins]
     rows = [(*begin, *_accuracies(each)) for begin, each in zip(ranges, found.bins, strict=True)]
     columns = ("range", "rows", *audit.letters, *follows)
-    yield Table(columns, rows, f"{found.split}: accuracy over {found.over}", _OVER_BIAS if bias else _OVER_WORDS)
+    title = f"{found.split}: accuracy over {found.over}"
+    # the page also draws the support; the terminal has its summary, where the shortcut is right and where it is wrong
+    yield Table(columns, rows, title, _NOTES[found.over], detail=found.over == SUPPORT)
     named = (f"{each}: {name}" for name in found.classes for each in ("label", *audit.letters))
     rows = [(*begin, *_answers(each)) for begin, each in zip(ranges, found.bins, strict=True)]
     yield Table(("range", "rows", *named), rows, f"{found.split}: answers over {found.over}", _SHARES, detail=True)
@@ -151,11 +156,7 @@ def _models(audit: Audit) -> tuple[str, ...]:
 
 def _if_compared(audit: Audit, difference: Interval | None) -> tuple[str, ...]:
     """The cell of the difference, where two models are compared."""
-    if len(audit.models) < 2:
-        return ()
-    return (
-        "" if difference is None else f"{difference.difference:+.1f} [{difference.low:+.1f}, {difference.high:+.1f}]",
-    )
+    return () if len(audit.models) < 2 else ("" if difference is None else points(difference),)
 
 
 def _count(number: int) -> str:
@@ -164,11 +165,6 @@ def _count(number: int) -> str:
 
 def _percents(shares: Iterable[float | None]) -> list[str]:
     return ["" if share is None else f"{100 * share:.1f}" for share in shares]
-
-
-def _score_text(score: Interval) -> str:
-    low, high = max(score.low, 0.0), min(score.high, 100.0)  # on few rows the normal approximation leaves the range
-    return f"{score.difference:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def _range(each: Bin) -> str:

@@ -13,11 +13,14 @@ import numpy as np
 from jinja2 import Environment
 
 from srnet import __version__
+from srnet.audit import chart
 from srnet.audit.report import Audit
 from srnet.audit.rows import Judged, RankedRow, worst_first
 from srnet.audit.tables import tables_of
 from srnet.core.errors import UserError
 from srnet.core.files import new_folder, require_writable, spreadsheet_cell, write_bytes, write_json
+from srnet.core.prose import html_of
+from srnet.report.glossary import GLOSSARY
 
 LARGEST = 6_000_000
 """Bytes of a page."""
@@ -28,6 +31,8 @@ _OPEN_TABLES = 4
 """The first tables are open, the others are folded."""
 _FAILURES = 8
 """Failures of a rule that are shown."""
+_WORDS = ("ID", "OOD", "shortcut", "bias model", "interval")
+"""Of the glossary: those that are on the page."""
 _DATA = "<!-- data -->"
 _JSON, _CSV, _PAGE = "audit.json", "examples.csv", "audit.html"
 
@@ -107,11 +112,16 @@ def _render_page(audit: Audit, largest: int = LARGEST) -> bytes:
 def _filled(audit: Audit, rows: list[str], left_out: int) -> bytes:
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["shortened"] = _shortened
+    environment.filters["prose"] = html_of
     template = environment.from_string(files("srnet.audit").joinpath("page.html").read_text(encoding="utf-8"))
     body = template.render(
         audit=audit,
         tables=tables_of(audit),
-        lead=_OPEN_TABLES,
+        chart=chart,
+        panels=chart.panels_of(audit),
+        pairs=any(each.overlap is not None for each in audit.splits),
+        glossary={word: GLOSSARY[word] for word in _WORDS},
+        unfolded=_OPEN_TABLES,
         most=_TABLE_ROWS,
         failures=_FAILURES,
         left_out=left_out,

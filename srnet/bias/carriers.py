@@ -1,4 +1,4 @@
-"""What carries a shortcut: features that go with a label more often than chance, corrected for all that were looked at."""
+"""What carries a shortcut: features that go with a label more often than chance, corrected for all looks."""
 
 from __future__ import annotations
 
@@ -82,9 +82,10 @@ class Binary:
         """`x`: the training rows, whose values are the ranges."""
         self._ranges: list[_Single | _Levels | _Ranges] = []
         if issparse(x):
-            other = np.bincount(x.indices[x.data != 1], minlength=x.shape[1]) > 0
+            sparse: csr_matrix = x
+            other = np.bincount(sparse.indices[sparse.data != 1], minlength=sparse.shape[1]) > 0
             self._kept = np.flatnonzero(~other)
-            self.names = tuple(names[column] for column in self._kept)
+            self.names = tuple(names[column] for column in self._kept.tolist())
             return
         for name, values in zip(names, np.asarray(x).T, strict=True):
             self._ranges.append(_in_ranges(name, values))

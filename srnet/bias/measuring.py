@@ -36,6 +36,8 @@ _LEAST = float(np.log(1e-6))
 _SMALL = 500
 """Rows of dev up to which the permutation test is simulated."""
 _PERMUTATIONS = 9_999
+_UNCERTAIN = 0.1
+"""A normal p-value above this is never certain, so that nothing is simulated."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ def permutation_p(log_probs: np.ndarray, labels: np.ndarray, seed: int = 0) -> f
         return 1.0
     found = float(deviations[np.arange(n), labels].sum())
     p = float(ndtr(-found / np.sqrt(variance)))
-    if n > _SMALL:
+    if n > _SMALL or p > _UNCERTAIN:
         return p
     permuted = np.random.default_rng(seed).permuted(np.tile(labels, (_PERMUTATIONS, 1)), axis=1)
     sums = deviations[np.arange(n), permuted].sum(axis=1)

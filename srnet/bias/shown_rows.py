@@ -35,7 +35,7 @@ class ShownRow:
 
 
 def rows_of(fit: Fit) -> tuple[ShownRow, ...]:
-    """Training rows where the shortcut is right, then rows of dev, and of the OOD set it fits worst, where it misleads."""
+    """Training rows where the shortcut is right; then rows where it misleads: of dev, and of its worst OOD set."""
     task = fit.candidate.task
     worst = min(task.ood, key=lambda name: fit.scores[name], default=None)
     wrong = [(task.splits[name], fit.answers[name]) for name in (task.dev.name, worst) if name is not None]
@@ -80,7 +80,7 @@ def _spread(rows: np.ndarray, split: Split) -> np.ndarray:
     """The first row of every label, then the next ones; equal texts once."""
     seen: set[tuple[str, str]] = set()
     ranked: dict[int, int] = {}
-    keyed = []
+    keyed: list[tuple[int, int, int]] = []
     for row in rows[: 200 * _EACH].tolist():
         texts = (split.text_a[row], split.text_b[row])
         if texts not in seen:

@@ -24,7 +24,7 @@ EXPLAINS = 5.0
 """Percent of the uncertainty about the labels from which on a kind matters, where one label is so frequent that
 accuracy hardly rises above it."""
 _CLOSE = 0.9
-"""Of kinds that explain at least this share of what the first explains, the one with the fewest features is the first."""
+"""Kinds that explain at least this share of what the strongest explains are as good; the simplest of them is first."""
 CARRIERS = 50
 """Carriers of a kind that are reported."""
 MOST_ROWS = 100_000

@@ -120,11 +120,12 @@ def _score(each: Measured, name: str) -> str:
 
 
 def _how(survey: Survey) -> str:
+    rows = min(EARLY_ROWS, survey.rows[survey.train])
     return (
-        f"early: percent of the uncertainty about the labels of {survey.dev} that a fit on {min(EARLY_ROWS, survey.rows[survey.train]):,} "
-        f"training rows removes. Kinds are ranked by it, because a shortcut is what is learned first. It is a "
-        f"shortcut if that is certain (permutation test, corrected p < {LEVEL:g}) and if it gains {BIASED_BY:.0f} points of "
-        f"accuracy over the majority class or removes {EXPLAINS:.0f} %. misleads: certainly below the majority class there."
+        f"early: percent of the uncertainty about the labels of {survey.dev} that a fit on {rows:,} training rows "
+        "removes. Kinds are ranked by it, because a shortcut is what is learned first. shortcut: that is certain "
+        f"(permutation test, corrected p < {LEVEL:g}), and it gains {BIASED_BY:.0f} points of accuracy over the "
+        f"majority class or removes {EXPLAINS:.0f} %. misleads: certainly below the majority class there."
     )
 
 
@@ -140,8 +141,9 @@ def _carriers(survey: Survey, kind: Measured, detail: bool = False) -> Table:
         rows.append((name, f"{each.rows:,} ({each.share:.1f} %)", *shares, f"{each.lift:.1f}", _p(each.p)))
     more = f" {total - PRINTED:,} more are in the JSON." if total > PRINTED else ""
     note = (
-        "The labels of the training rows that have a feature; equal texts are counted once. lift: how many times as often as "
-        f"in all rows. Ranked by how far they exceed chance, in standard deviations. p: Fisher's exact test, corrected for all features and labels (Holm).{more}"
+        "The labels of the training rows that have a feature; equal texts are counted once. lift: how many times as "
+        "often as in all rows. Ranked by how far they exceed chance, in standard deviations. p: Fisher's exact test, "
+        f"corrected for all features and labels (Holm).{more}"
     )
     if not kind.carriers:
         note = "No single feature is certain to go with a label."

@@ -65,14 +65,19 @@ def _audit(
 def _print_audit(found: Any) -> None:
     from srnet.audit.tables import tables_of
 
+    for line in (*found.lead, *found.conclusion):
+        out.print(line)
     for letter, name in zip(found.letters, found.models, strict=True):
         out.print(f"{letter}: {name}")
+    for note in found.label_notes:
+        out.print(f"note: {note}")
     for each in tables_of(found):
         if not each.detail:
             out.print(each)
     _print_worst(found)
     for note in found.notes:
-        out.print(f"note: {note}")
+        if note not in found.label_notes:
+            out.print(f"note: {note}")
 
 
 def _print_worst(found: Any) -> None:
@@ -105,9 +110,9 @@ def _page(
 ) -> None:
     """Open a local page with two models side by side.
 
-    Type a pair of texts, or step through the rows on which the models disagree: the page shows both answers, what the
-    shortcut alone would say, the words that the texts share, and the nearest rows of the training data. It listens on
-    127.0.0.1 and fetches nothing. Needs starlette and uvicorn. Ctrl-C ends it.
+    Type a text or a pair of texts, or step through the rows on which the models disagree: the page shows both answers,
+    what the shortcut alone would say, the words that the texts share or that a model does not know, and the nearest
+    rows of the training data. It listens on 127.0.0.1 and fetches nothing. Needs starlette and uvicorn. Ctrl-C ends it.
     """
     engine = Run(**run).start()
     srnet.open_page(

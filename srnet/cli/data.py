@@ -123,7 +123,7 @@ def _write(*, task: TaskName = None, folder: NewFolder, data: Data) -> None:
 # --- commands about the store of results ---
 
 store_commands = group("store", "Look at, check and clean the store of results.")
-Days = Annotated[float | None, typer.Option(help="Also remove artifacts older than this many days.")]
+Days = Annotated[float | None, typer.Option(help="Also remove artifacts older than this many days, and unused data.")]
 
 
 def _opened(folder: Given) -> Any:
@@ -139,7 +139,10 @@ def _ls(*, folder: StoreFolder) -> None:
         for each in store.entries()
     ]
     table = Table(("key", "type", "what", "size", "seconds", "made"), rows, texts=(0, 1, 2, 5))
-    out.print(table, str(store.root), sep="\n")
+    data = store.data.files()
+    size = f"{sum(path.stat().st_size for path in data) / 1e6:.1f} MB"
+    kept = [f"data of tasks in memory: {len(data)} files, {size}"] if data else []
+    out.print(table, str(store.root), *kept, sep="\n")
 
 
 @store_commands.command("show", cls=Command)
@@ -153,12 +156,14 @@ def _show(*, key: Annotated[str, typer.Argument(help="A key, or its beginning.")
 def _verify(*, folder: StoreFolder) -> None:
     """Check every file against its checksum."""
     store = _opened(folder)
-    problems, total = store.verify(), len(store.keys())
+    problems, data = store.verify(), len(store.data.files())
+    total = f"{len(store.keys())} artifacts" + (f" and {data} files of data" if data else "")
     for key, problem in problems.items():
         out.print(f"{key}: {problem}")
     if problems:
-        raise UserError(f"{len(problems)} damaged of {total} artifacts", "they are computed again when needed")
-    out.print(f"{total} artifacts, all whole")
+        fix = "artifacts are computed again when needed; data are written again by `srnet.task_from`"
+        raise UserError(f"{len(problems)} damaged of {total}", fix)
+    out.print(f"{total}, all whole")
 
 
 @store_commands.command("gc", cls=Command)

@@ -48,10 +48,15 @@ def _find(
 ) -> None:
     """Find the sparsest subnetwork that keeps the score and is not fooled by the shortcut.
 
-    A bias model measures the shortcut. A full model is fine-tuned, and debiased subnetworks are searched in it, from
-    dense to sparse, or with --speedup to fast. The sparsest one that keeps --keep-id of the ID score is trained with
-    further seeds. It is chosen on ID dev alone; OOD scores are read once, at the end, for the verdict. Where units are
-    pruned, the weights that are left are trained further. Stop it whenever you like; the same command continues.
+    It begins with a survey: which cheap features predict the label. A full model is fine-tuned, and subnetworks are
+    searched in it that do not rely on the shortcut, from dense to sparse, or with --speedup to fast. The sparsest one
+    that keeps --keep-id of the ID score is trained with further seeds. It is chosen on ID dev alone; OOD scores are
+    read once, at the end, for the verdict. Where units are pruned, the weights that are left are trained further. Stop
+    it whenever you like; the same command continues.
+
+    The first sentence has the scores of both models. Diagnoses follow, each with what to try: a full model that needs
+    longer training (it is trained longer once by itself), a shortcut that is absent or that the model does not follow,
+    no subnetwork that keeps the score. There is always a report and an audit.
 
     With --full the search starts from a model that was fine-tuned elsewhere, and is compared with it and with what it
     becomes if it is trained on as long as the search. Its labels are matched by name; --labels-are gives those that
@@ -101,6 +106,7 @@ def _print_found(found: Any, folder: Path) -> None:
     for name, path in paths.items():
         if path is not None:
             out.print(f"{name}: {path}")
+    out.print(f"What the words mean: {folder / 'report.html'}#glossary")
 
 
 def _print_scores(found: Any) -> None:

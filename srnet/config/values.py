@@ -12,7 +12,7 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -111,6 +111,8 @@ class _Path(Kind):
     metavar, holds = "PATH", (str,)
 
     def convert(self, value: Any) -> Path:
+        if not isinstance(value, str | Path):
+            raise UserError(f"{shown(value)} is not a path")
         if not str(value):
             raise UserError(EMPTY_PATH)
         return Path(value)
@@ -187,7 +189,7 @@ def _with_commas(text: str) -> list[str]:
 
 
 class _Dict(Kind):
-    holds = (Mapping,)
+    holds: tuple[type, ...] = (Mapping,)
 
     def __init__(self, key: Kind, value: Kind) -> None:
         self.key, self.value = key, value
@@ -202,6 +204,8 @@ class _Dict(Kind):
 
 class _Pairs(_Dict):
     """A tuple of names with values, a mapping in YAML. Texts may contain commas, so pairs with texts are repeated."""
+
+    holds = (Mapping, tuple)
 
     def __init__(self, key: Kind, value: Kind) -> None:
         super().__init__(key, value)
@@ -224,6 +228,8 @@ class _Pairs(_Dict):
         return texts if self.repeats else [",".join(texts) or EMPTY]
 
     def convert(self, value: Any) -> Any:
+        if isinstance(value, tuple) and not all(isinstance(each, tuple) and len(each) == 2 for each in value):
+            raise UserError(f"{shown(value)} is not a mapping")
         return tuple(super().convert(dict(value) if isinstance(value, tuple) else value).items())
 
 
@@ -241,7 +247,23 @@ class _Nested(Kind):
         self.type = type
 
     def convert(self, value: Any) -> Any:
-        return value if dataclasses.is_dataclass(value) else build(self.type, value)
+        if isinstance(value, self.type):
+            return value
+        if not isinstance(value, Mapping):
+            raise UserError(f"{shown(value)} is not of type {self.type.__name__}")
+        return build(self.type, value)
+
+
+class _Instance(Kind):
+    """An object of a class that is no dataclass, or that has what a protocol requires."""
+
+    def __init__(self, type: type) -> None:
+        self.type = type
+
+    def convert(self, value: Any) -> Any:
+        if not isinstance(value, self.type) or isinstance(value, type):
+            raise UserError(f"{shown(value)} is not of type {self.type.__name__}")
+        return value
 
 
 class _Either(Kind):
@@ -290,6 +312,8 @@ def kind_of(hint: Any) -> Kind:
         return _Either([kind_of(each) for each in inner], NoneType in get_args(hint))
     if origin is Literal:
         return _Choice(inner)
+    if origin is Sequence:
+        return _Many(kind_of(inner[0]))
     if origin is tuple and inner[-1] is ...:
         pair = get_origin(inner[0]) is tuple
         return _Pairs(*map(kind_of, get_args(inner[0]))) if pair else _Many(kind_of(inner[0]))
@@ -297,7 +321,19 @@ def kind_of(hint: Any) -> Kind:
         return _Dict(*map(kind_of, inner))
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return _Nested(hint)
-    return _SCALARS.get(hint) or Kind()
+    return _SCALARS.get(hint) or (_Instance(hint) if _can_be_checked(hint) else Kind())
+
+
+def _can_be_checked(hint: Any) -> bool:
+    """Whether it is a class, or a protocol that can be checked."""
+    is_class = isinstance(hint, type) and hint is not Any
+    return is_class and getattr(hint, "_is_runtime_protocol", not getattr(hint, "_is_protocol", False))
+
+
+def shown(value: Any) -> str:
+    """A value in a message: simple ones as they are, of others the type."""
+    simple = isinstance(value, str | bytes | int | float | Path | None)
+    return f"{value!r:.80}" if simple else f"a value of type {getattr(type(value), '__name__', '')}"
 
 
 def _limited(hint: Any, limit: Any) -> Kind:

@@ -21,7 +21,10 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 def html_of(text: str) -> Markup:
     """The text for a page: what is between backticks is code, everything else is shown unchanged."""
     code = Markup("<code>{}</code>")
-    return Markup("").join(code.format(part) if is_code else escape(part) for part, is_code in _parts(text))
+    # a number and its percent sign stay on one line
+    return Markup("").join(
+        code.format(part) if is_code else escape(part.replace(" %", "\u00a0%")) for part, is_code in _parts(text)
+    )
 
 
 def markdown_of(text: str) -> str:

@@ -16,7 +16,8 @@ from srnet.evaluation.evidence import Evidence
 from srnet.evaluation.metrics import measure
 from srnet.evaluation.significance import spread
 from srnet.experiment.identity import describe
-from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.base import every_node, load_task
+from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate, ModelNode
 from srnet.experiment.store import Store, read_logits
 from srnet.models.formats.card import About, Scored
@@ -45,8 +46,7 @@ def read_scores(store: Store, model: ModelNode) -> dict[str, Any]:
 def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About:
     """Scores of all seeds that the store has of the same expression. `keeps` is the ID share that a verdict needs."""
     task, model = load_task(node.task_spec), describe(node)
-    suspicion = " ".join(dict.fromkeys(part.kind.sentence for part in parse_shortcut(task.shortcut)))
-    about = About(task.name, suspicion, task.metric, node.formula)
+    about = About(task.name, _suspicion(node, task), task.metric, node.formula)
     if not store.has(Evaluate(node).key):
         return about
     stored = _evaluations(store)
@@ -60,6 +60,12 @@ def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About
     scores = tuple(_scored(evidence, split, models, full) for split in task.scored)
     verdict = evidence.verdict(models, full) if full and task.ood else None
     return replace(about, scores=scores, verdict=verdict)
+
+
+def _suspicion(node: ModelNode, task: Task) -> str:
+    """The shortcut that the model was debiased against, or else the task's own, in a sentence for each of its parts."""
+    against = [each.suspected for each in every_node([node]).values() if isinstance(each, Bias)]
+    return " ".join(dict.fromkeys(part.kind.sentence for part in parse_shortcut((against or [task.shortcut])[-1])))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from srnet.experiment.nodes.models import ModelNode
 from srnet.finding.diagnoses import Diagnosis
 from srnet.finding.sentences import first_sentence
 from srnet.recipes.recipe import Recipe
-from srnet.tasks.shortcut import Shortcut
+from srnet.tasks.shortcut import Shortcut, shortcut_texts
 from srnet.timing.measuring import Measured
 
 
@@ -28,6 +28,10 @@ class Biased:
     """Points above the majority class."""
     is_biased: bool = False
     """Whether it is a shortcut: by the survey, or by its gain where the user or the task names it."""
+
+    def __str__(self) -> str:
+        name, verb = ",".join(shortcut_texts(self.shortcut)), "is biased" if self.is_biased else "is not biased"
+        return f"{name}: {verb}, {self.gain:+.1f} points over the majority class on ID dev"
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class Found:
     """The full CE model of the same seed as `model`, or of the first one."""
     full_is_control: bool = False
     """Whether the full models are those that were trained as long as the search."""
+    is_own: bool = False
+    """Whether the full model is one of the user's own, fine-tuned elsewhere."""
     misled: tuple[str, ...] = ()
     """The OOD sets on which the shortcut has lost at least half of what it gains on ID dev."""
     survey: Survey | None = None

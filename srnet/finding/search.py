@@ -18,16 +18,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from srnet.bias.survey import Survey, survey
-from srnet.core.files import read_json
+from srnet.bias.survey import survey
 from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
-from srnet.evaluation import BIASED_BY
 from srnet.evaluation.significance import spread
 from srnet.experiment.engine import Engine
 from srnet.experiment.known import read_scores
 from srnet.experiment.nodes.base import TaskSpec, load_task
-from srnet.experiment.nodes.bias import Bias, BiasSpec
+from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode
+from srnet.finding.biases import Biases
 from srnet.finding.budget import Budget
 from srnet.finding.diagnoses import LONGER, Diagnosis, no_shortcut, none_keeps, not_followed, undertrained
 from srnet.finding.found import Biased, Found, Tried
@@ -40,11 +39,7 @@ from srnet.recipes.profiles import cpu_profile, toy_profile
 from srnet.recipes.recipe import Recipe, full_label, with_latencies
 from srnet.report.evidence import RecipeEvidence
 from srnet.report.results import follows_shortcut
-from srnet.tasks.base import DATASETS
-from srnet.tasks.shortcut import Shortcut, shortcut_texts
-
-MISLEADS = 0.5
-"""The share of its gain over the majority class on ID dev that a shortcut has at most where it is said to mislead."""
+from srnet.tasks.shortcut import Shortcut
 
 
 class _FullScores(NamedTuple):
@@ -72,21 +67,22 @@ class Find:
         own: FineTuned | None = None,
     ) -> None:
         """`own` is the full model that is given; None: one of `backbone` is fine-tuned."""
-        self.settings, self.engine = settings, engine
-        self.given_bias, self.task = bias or BiasSpec(), load_task(task)
+        self.settings, self.engine, self.task = settings, engine, load_task(task)
         make = toy_profile if own is None and backbone in (EMBEDDED, EMBEDDED_OTHER) else cpu_profile
         profile = settings.changed(make(task, backbone if own is None else own.backbone))
         self.profile = profile if own is None else profile.starting_from(own)
+        self.biases = Biases(bias or BiasSpec(), task, self.profile.raw(0).weak_backbone, engine)
         self.budget = Budget(budget, engine, self.task)
         self.objective = "ce"
         self.scale = settings.scale
 
     def run(self) -> Found:
         self._check_targets()
+        self.biases.check()
         surveyed = survey(self.profile.task)
         for line in (surveyed.sentence, *(f"{self.task.name}: {note}" for note in self.task.notes)):
             self._say(line)
-        biases = self._biases(surveyed)
+        biases = self.biases.tried(surveyed)
         self._use(biases[-1].shortcut, debias=biases[-1].is_biased)
         if not biases[-1].is_biased:
             self._say(str(no_shortcut(biases)))
@@ -98,7 +94,8 @@ class Find:
     def at_most(self) -> list[Recipe]:
         """What a search computes if the suspected shortcut is one and every target keeps the ID score."""
         self._check_targets()
-        self._use(self._suspected, debias=True)
+        self.biases.check()
+        self._use(self.biases.presumed, debias=True)
         targets, seeds = self.settings.targets, self.settings.seeds
         return [self._recipe(targets, 1, "search"), self._recipe(targets[-1:], seeds, "seeds of the chosen one")]
 
@@ -111,7 +108,7 @@ class Find:
         return Plans(self.settings, self.budget, self._recipe)
 
     def _use(self, shortcut: Shortcut, *, debias: bool) -> None:
-        self.profile = replace(self.profile, bias=self._bias_spec(shortcut))
+        self.profile = replace(self.profile, bias=self.biases.spec_of(shortcut))
         self.objective = "poe" if debias else "ce"
 
     def _say(self, line: str) -> None:
@@ -127,65 +124,6 @@ class Find:
         model: Any = searches[0].raw_model() if searches else None
         for search in searches:
             search.pruner.check_removes(model)
-
-    # --- 1. the bias model -----------------------------------------------------------------------------------------
-
-    def _biases(self, surveyed: Survey) -> list[Biased]:
-        """The named shortcut, then the strongest of the survey, until one is biased; the last one is used.
-
-        Without either, what the task is presumed to have is measured as well, and is not called biased.
-        """
-        found: list[Biased] = []
-        for shortcut in self._candidates(surveyed) or [self.task.shortcut]:
-            measured = self._measured_bias(shortcut)
-            named = {tuple(shortcut_texts(each.shortcut)) for each in surveyed.found}
-            certain = tuple(shortcut_texts(shortcut)) in named
-            biased = certain or (shortcut == self._named and measured.gain >= BIASED_BY)
-            found.append(replace(measured, is_biased=biased))
-            verb = "is biased" if biased else "is not biased"
-            written, gain = ",".join(shortcut_texts(shortcut)), f"{measured.gain:+.1f}"
-            self._say(f"shortcut {written}: {verb}, {gain} points over the majority class on ID dev")
-            if biased:
-                break
-        return found
-
-    def _candidates(self, surveyed: Survey) -> list[Shortcut]:
-        """The shortcuts to try, each once; one that was given is the only one."""
-        best = None if self.given_bias.shortcut else surveyed.best
-        return list(dict.fromkeys(each for each in (self._named, best) if each is not None))
-
-    @property
-    def _named(self) -> Shortcut | None:
-        """The shortcut that the user or the task's description names; files are only presumed to have one."""
-        known = self.task.shortcut if self.task.name in DATASETS else None
-        return self.given_bias.shortcut or getattr(self.profile.task, "shortcut", None) or known
-
-    def _bias_spec(self, shortcut: Shortcut) -> BiasSpec:
-        """Options that were given are for the suspected shortcut; others may not have them.
-
-        The task's own shortcut is left to the task, as in all recipes: their bias models are described the same way.
-        """
-        given = self.given_bias if shortcut == self._suspected else BiasSpec()
-        return replace(given, shortcut=None if shortcut == self.task.shortcut else shortcut)
-
-    @property
-    def _suspected(self) -> Shortcut:
-        return self.given_bias.shortcut or self.task.shortcut
-
-    def _measured_bias(self, shortcut: Shortcut) -> Biased:
-        node = self._bias_node(shortcut)
-        self.engine.execute([node])
-        score, gain = self._bias_scores(node, self.task.dev.name)
-        return Biased(shortcut, score, gain)
-
-    def _bias_node(self, shortcut: Shortcut) -> Bias:
-        return self._bias_spec(shortcut).node(self.profile.task, self.profile.raw(0).weak_backbone)
-
-    def _bias_scores(self, node: Bias, split: str) -> tuple[float, float]:
-        """The score of a bias model on a split, and the points above the majority class."""
-        own = read_json(self.engine.store.path(node.key) / "scores.json")[split]
-        score, majority = (own[each][self.task.metric] for each in ("metrics", "majority"))
-        return score, score - majority
 
     # --- 2. the full model and its control -------------------------------------------------------------------------
 
@@ -216,7 +154,7 @@ class Find:
         return self.profile.each_training(scale=LONGER)
 
     def _may_lengthen(self) -> bool:
-        """Whether the search may train longer by itself: not with a scale or model that was given, or if it costs seeds."""
+        """Whether the search may train longer by itself: not if a scale or the full model is given, or if seeds go."""
         if not self.settings.lengthen or self.settings.scale != 1.0 or self.profile.own is not None:
             return False
         first = self.settings.targets[:1]
@@ -301,7 +239,8 @@ class Find:
             full_scores={split: spread(evidence.scores([*models.values()], split)) for split in self.task.scored},
             recipe=recipe,
             full_is_control=models != recipe.references[backbone].full,
-            misled=self._misled(biases[-1]),
+            is_own=self.profile.own is not None,
+            misled=self.biases.misled(biases[-1]),
             diagnoses=tuple(self._diagnoses(evidence, biases, scores, tried)),
             scale=self.scale,
             keeps=self.settings.keep_id,
@@ -312,11 +251,12 @@ class Find:
         """What the report shows: the chosen one with as many seeds as there is time for, the others with the first."""
         others = [each.target for each in tried if each is not chosen]
         if chosen is None:
-            return self._recipe(others, 1)
+            return replace(self._recipe(others, 1), title="What was tried")
         seeds = self._plans.seeds_that_fit([chosen.target])
         if seeds < self.settings.seeds:
             self._say(f"seeds: {seeds} of {self.settings.seeds}, no time is left for the others")
-        return self._recipe([chosen.target], seeds, once=others)
+        title = f"What was tried with one seed, and {self.settings.text(chosen.target)} with all"
+        return replace(self._recipe([chosen.target], seeds, once=others), title=title)
 
     def _chosen(self, evidence: RecipeEvidence, chosen: Tried) -> dict[str, Any]:
         """The fields of `Found` on the chosen subnetwork."""
@@ -334,12 +274,6 @@ class Find:
             "verdict": evidence.verdicts.get(place) if self.objective == "poe" else None,
         }
 
-    def _misled(self, bias: Biased) -> tuple[str, ...]:
-        """The OOD sets on which the shortcut misleads; none without a shortcut."""
-        node = self._bias_node(bias.shortcut)
-        gains = {split: self._bias_scores(node, split)[1] for split in self.task.ood if bias.is_biased}
-        return tuple(split for split, gain in gains.items() if gain <= MISLEADS * bias.gain)
-
     def _diagnoses(
         self, evidence: RecipeEvidence, biases: Sequence[Biased], scores: _FullScores, tried: Sequence[Tried]
     ) -> list[Diagnosis]:
@@ -350,7 +284,7 @@ class Find:
             found.append(none_keeps(self.settings.keep_id, tried[0].kept, tried[0].target, speedup=speedup))
         if bias.is_biased:
             models = [*evidence.references[self.profile.backbone].full.values()]
-            gaps = follows_shortcut(evidence, self._bias_node(bias.shortcut), models, (evidence.id,))
+            gaps = follows_shortcut(evidence, self.biases.node(bias.shortcut), models, (evidence.id,))
             found += map(not_followed, gaps.values())
         else:
             found.append(no_shortcut(biases))

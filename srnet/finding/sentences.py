@@ -16,26 +16,17 @@ if TYPE_CHECKING:
 
 LISTED = 3
 """OOD sets whose scores are listed. Of more there is the mean."""
-_NAMES = {
-    "overlap": "word overlap",
-    "claim": "the second text alone",
-    "words": "the choice of words",
-    "length": "the length of a text",
-    "unknown": "what a weak model learns",
-    "scores": "your own bias model",
-}
 
 
 def shortcut_name(shortcut: Shortcut) -> str:
     """A shortcut in plain words, as the subject of "misleads"."""
-    names = [_NAMES.get(part.kind.name, f"the column {part.argument}") for part in parse_shortcut(shortcut)]
-    return " with ".join(names)
+    return " with ".join(part.kind.noun(part.argument) for part in parse_shortcut(shortcut))
 
 
 def first_sentence(found: Found) -> str:
     """What the full model scores and what the chosen subnetwork scores, true whatever came out."""
-    trained = "Your model, trained as long as the search," if found.full_is_control else "Your model"
-    full = f"{trained} scores {_with_places(found)}"
+    trained = f", trained{' on' if found.is_own else ''} as long as the search," if found.full_is_control else ""
+    full = f"Your model{trained} scores {_with_places(found)}"
     if found.scores is None:
         return f"{full}; {_nothing_chosen(found)}."
     faster = f", is about {found.speedup:g} times as fast by estimate," if found.speedup else ""

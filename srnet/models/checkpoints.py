@@ -207,4 +207,6 @@ def set_segments(model: Any, tokenizer: Any) -> None:
     accepted = name in inspect.signature(model.forward).parameters
     used = accepted and (name in tokenizer.model_input_names if segments is None else segments > 1)
     others = [each for each in tokenizer.model_input_names if each != name]
+    if used != (name in tokenizer.model_input_names):  # saved with the tokenizer, for those who load it without srnet
+        tokenizer.init_kwargs["model_input_names"] = [*others, name] if used else others
     tokenizer.model_input_names = [*others, name] if used else others

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -30,6 +30,7 @@ Runner = Callable[[Batch], Any]
 """From a batch of tokens to its logits, in the host's memory."""
 
 
+@runtime_checkable
 class Classifier(Protocol):
     """What an audit needs of a model. `logits` has a row for each pair and a column for each label."""
 

@@ -155,8 +155,9 @@ class DataOptions(Described):
         if self.data is not None:
             raise UserError("--data is for published datasets", "leave it out, or --train")
         ood, extra = dict(given.pop("ood", ())), dict(given.pop("ood_train", ()))
-        more = {"ood_train": tuple(extra.values())} if extra else {}
-        return task_of_files(**given, ood=ood, **more, say=say).resolved(Path())
+        if extra:
+            given["ood_train"] = tuple(extra.values())
+        return task_of_files(**given, ood=ood, say=say).resolved(Path())
 
 
 FILE_OPTIONS = (

@@ -22,7 +22,7 @@ from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import ModelNode
 from srnet.experiment.nodes.objectives import Objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune
-from srnet.experiment.store import Store, bias_predictions
+from srnet.experiment.store import Store, bias_predictions, bias_splits
 from srnet.recipes.paradigms import Point, Start, search_behind
 from srnet.recipes.recipe import Reference
 from srnet.report.evidence import Models, RecipeEvidence, Summary
@@ -269,10 +269,11 @@ def follows_shortcut(
     """Accuracy where the bias model is right minus accuracy where it is wrong, by split.
 
     Sets are not pooled: one that is easier and has more rows on one side would decide. Those on which the bias model is
-    always right or always wrong are left out.
+    always right or always wrong, or has no predictions, are left out.
     """
     found = {}
-    for split in splits:
+    measured = bias_splits(evidence.store, bias.key)
+    for split in (split for split in splits if split in measured):
         labels = evidence.task.splits[split].labels
         # in the order of the split, as they were stored: ids of test examples need not be unique
         logits = bias_predictions(evidence.store, bias.key, split).log_probs

@@ -30,7 +30,7 @@ def score_table(results: Results, names: Sequence[str] = ()) -> Table:
         sparsity, steps = f"{100 * summary.sparsity:.2f} %", f"{summary.steps:,.0f}"
         rows.append([name, sparsity, *verdict, *scores, *_comparison(summary, len(compared)), steps])
     for name, own in (results.constant | results.bias_models | results.theory).items():
-        scores = [f"{own[split]:.1f}" for split in results.splits]
+        scores = [f"{own[split]:.1f}" if split in own else "" for split in results.splits]
         rows.append([name, "", *[""] * len(judged), *scores, *[""] * (len(compared) + 1)])
     header = ["model", "sparsity", *judged, *results.splits.values(), *compared, "training steps"]
     return Table(header, rows, soft=range(len(results.summaries), len(rows)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from srnet.core.errors import UserError
 from srnet.tasks.answers.base import AnswerKind, get_answer
+from srnet.tasks.base import TaskSpec
 from srnet.tasks.files import FilesTask, OfFiles
 from srnet.tasks.layout import BadRow, SplitFile
 from srnet.tasks.leaks import Shared, TextKeys
@@ -57,7 +57,7 @@ class DataCheck:
         return sum(len(split.problems) for split in self.splits)
 
 
-def check_data(spec: Any) -> DataCheck:
+def check_data(spec: TaskSpec) -> DataCheck:
     """What one should know about the data of a task, by its description. Bad rows are listed, not raised."""
     if isinstance(spec, FilesTask):
         return _check_files(spec)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from srnet.core.errors import UserError, shortened
 from srnet.tasks.reading import is_table, read_rows
@@ -56,6 +56,11 @@ class Columns(NamedTuple):
     label: str
     unread: tuple[str, ...] = ()
     """Further columns that contain texts."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Those of a `FilesTask`."""
+        return {"text_a": self.text_a, "text_b": self.text_b, "label": self.label}
 
 
 @dataclass
@@ -207,7 +212,8 @@ class _Table:
     def pairs(self) -> list[tuple[str, str]]:
         """Pairs of columns whose names say that they belong together; of two with the same content, the first."""
         of_content = [each for each in self.columns if each.is_text]
-        found = [pair for each in combinations(self.columns, 2) if (pair := _known_pair(*each))]
+        not_numbers = [each for each in self.columns if not each.is_numeric]
+        found = [pair for each in combinations(not_numbers, 2) if (pair := _known_pair(*each))]
         found = found or [pair for each in combinations(of_content, 2) if (pair := _numbered_pair(*each))]
         content = {each.name: tuple(each.sample) for each in self.columns}
         distinct = {tuple(content[name] for name in pair): pair for pair in reversed(found)}

@@ -100,8 +100,9 @@ class _Columns:
     def add_metadata(self, cells: Mapping[str, str]) -> None:
         """The metadata of the last row. A column begins with the first row that has it."""
         rows = len(self.labels) - 1
-        for name in cells.keys() - self.cells.keys():
-            self.cells[name] = [""] * rows
+        for name in cells:
+            if name not in self.cells:
+                self.cells[name] = [""] * rows
         for name, column in self.cells.items():
             cell = cells.get(name, "")
             column.append(self._seen.setdefault(cell, cell))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from srnet.config.values import arguments_of
 from srnet.core.errors import UserError
 from srnet.tasks.answers.base import get_answer
 from srnet.tasks.answers.classes import CLASSES
@@ -47,24 +49,22 @@ def task_of_files(
     if text is not None and (text_a or text_b):
         raise UserError("--text is for single texts, --text-a and --text-b are for pairs", "keep one of them")
     text_a, text_b = (text, "") if text is not None else (text_a, text_b)
-    kind = get_answer(options.get("answer", CLASSES.name))
-    header = options.get("columns", ())
+    options = arguments_of(FilesTask, {**options, "labels": labels})
+    labels = options.pop("labels")
+    kind, header = get_answer(options.get("answer", CLASSES.name)), options.get("columns", ())
     chosen = guess_columns(train, header, text_a=text_a, text_b=text_b, label=label, numbers=bool(kind.outputs))
-    counts, marks = {}, options.pop("unlabelled", ())
-    if not kind.outputs:
-        counts = label_counts(train, chosen.label, marks, header, labels)
-        if _UNLABELLED in counts and not labels and len(counts) > 2:
-            marks = (*marks, _UNLABELLED)
-            del counts[_UNLABELLED]
+    marks = options.pop("unlabelled", ())
+    counts = Counter[str]() if kind.outputs else label_counts(train, chosen.label, marks, header, labels)
+    if _UNLABELLED in counts and not labels and len(counts) > 2:
+        del counts[_UNLABELLED]
+        marks = (*marks, _UNLABELLED)
     spec = FilesTask(
         name or name_of(train),
         labels or tuple(sorted(counts)),
         train,
         dev,
         tuple((ood or {}).items()),
-        text_a=chosen.text_a,
-        text_b=chosen.text_b,
-        label=chosen.label,
+        **chosen.fields,
         unlabelled=marks,
         **{"metric": next(iter(kind.metrics)), **options},
     )

@@ -217,10 +217,10 @@ def _hub_rows(source: str) -> Iterator[Row]:
         raise UserError(f"{source} cannot be loaded ({why})", "check the name" if may_download() else allow) from None
     names = {name: f for name, f in data.features.items() if isinstance(f, ClassLabel)}
     for number, row in enumerate(data, start=1):
-        yield number, _plain({name: _class_name(names.get(name), value) for name, value in row.items()})
+        yield number, _plain({name: class_name(names.get(name), value) for name, value in row.items()})
 
 
-def _class_name(feature: Any, value: Any) -> Any:
+def class_name(feature: Any, value: Any) -> Any:
     """The name of a class, which the Hub stores as a number; -1 is a missing label."""
     if feature is None or value is None:
         return value

@@ -23,6 +23,7 @@ from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import TaskSpec, every_node
 from srnet.experiment.nodes.training import FineTune
 from srnet.experiment.store import Store
+from srnet.finding.biases import Biases
 from srnet.finding.budget import Budget
 from srnet.finding.found import Biased, Found, Tried
 from srnet.finding.search import Find
@@ -232,13 +233,10 @@ def test_which_shortcut_is_debiased(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gains = {"overlap": 1.0, "claim": 9.0, "words": 20.0, "length": 0.0}
-    monkeypatch.setattr(Find, "_measured_bias", lambda self, shortcut: Biased(shortcut, 60.0, gains[shortcut]))
-    bias = None if given is None else srnet.BiasSpec(shortcut=given)
-    finder = Find(SMALL, "srnet-tiny", FindSettings(), engine, bias)
+    monkeypatch.setattr(Biases, "measured", lambda self, shortcut: Biased(shortcut, 60.0, gains[shortcut]))
+    monkeypatch.setattr(Biases, "task", SimpleNamespace(name="own", shortcut=declared or "claim"))
     task: Any = SimpleNamespace(shortcut=declared)
-    finder.profile = replace(finder.profile, task=task)
-    finder.task = replace(finder.task, shortcut=declared or "claim")
-    found = finder._biases(Surveyed(surveyed))  # type: ignore[arg-type]
+    found = Biases(srnet.BiasSpec(shortcut=given), task, "srnet-tiny", engine).tried(Surveyed(surveyed))  # type: ignore[arg-type]
     assert {each.shortcut: each.is_biased for each in found} == tried
 
 
@@ -471,6 +469,45 @@ def test_the_audit_has_the_bias_model_of_the_search(
     assert given["bias"].shortcut == "claim"
 
 
+def _reviews(path: Path, rows: int, misled: bool = False) -> str:
+    """Single texts whose label is in one word of them, or, if misled, in its opposite."""
+    words, rng = {"good": ("fine", "moving", "superb"), "bad": ("dull", "weak", "clumsy")}, np.random.default_rng(rows)
+    lines = ["review,sentiment"]
+    for row in range(rows):
+        label, other = ("good", "bad") if row % 2 else ("bad", "good")
+        rest = " ".join(rng.choice(["the", "film", "story", "was", "about", "people", "in", "town"], 6))
+        lines.append(f"{rest} {rng.choice(words[other if misled else label])} {row},{label}")
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+def test_from_files_of_single_texts_in_one_command(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The survey and the words come first, then the result in one sentence; the report and the audit begin with it."""
+    train, ood, out = (
+        _reviews(tmp_path / "imdb.csv", 200),
+        _reviews(tmp_path / "hard.csv", 40, misled=True),
+        tmp_path / "out",
+    )
+    words = ("--train", train, "--ood", f"revised={ood}", "--out", out, "--store", engine.store.root, "--no-lengthen")
+    assert typed(monkeypatch, "find", *words, "--sparsities", "0.3,0.5", "--seeds", 2, "--keep-id", 0.01) == 0
+    printed, progress = capsys.readouterr()
+    assert "The label can be predicted from the words alone" in progress.splitlines()[1], "after the guessed columns"
+    first = printed.splitlines()[0]
+    assert " where the choice of words misleads; this one keeps 50 % of the weights" in first
+    assert "Load it: `srnet.load_subnetwork('" in first
+    assert f" --store {engine.store.root}`" in first, "the page finds the models"
+    found = json.loads((out / "find.json").read_text())
+    assert first.startswith(found["sentence"])
+    for page in ("report.md", "report.html", "audit/audit.html"):
+        assert found["sentence"].partition("; ")[0] in (out / page).read_text(), page
+    report = (out / "report.md").read_text()
+    assert "| mask training (PoE), 30 % |" in report, "tried with the first seed"
+    assert "one seed: no verdict" in report
+    assert "2 seeds: no verdict" in report
+
+
 # --- speed-ups -----------------------------------------------------------------------------------------------------
 
 
@@ -526,6 +563,13 @@ def test_settings_and_formats(
 ) -> None:
     with refused(named):
         srnet.find(SMALL, FindSettings(seeds=1, **settings), format=format, out=tmp_path / "out", engine=engine)
+    assert not list(engine.store.root.glob("artifacts/*"))
+
+
+@pytest.mark.parametrize("shortcut", ["source", "scores:missing.csv"])
+def test_a_shortcut_that_cannot_be_measured(shortcut: str, engine: Engine, tmp_path: Path) -> None:
+    with refused(shortcut.removeprefix("scores:")):
+        srnet.find(SMALL, bias=srnet.BiasSpec(shortcut=shortcut), out=tmp_path / "out", engine=engine)
     assert not list(engine.store.root.glob("artifacts/*"))
 
 

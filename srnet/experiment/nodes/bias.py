@@ -10,6 +10,7 @@ from typing import Any
 
 from srnet.bias.shortcuts import base as kinds
 from srnet.bias.shortcuts.base import Part, is_given, parse_shortcut
+from srnet.bias.shortcuts.unknown import Unknown
 from srnet.bias.vectors import absolute, is_vector_file
 from srnet.config.fields import Described, option
 from srnet.config.values import Count, Rate, Share
@@ -186,6 +187,10 @@ class WeakModel(Node):
     @property
     def task(self) -> TaskSpec:
         return self.first.task_spec
+
+    @property
+    def suspected(self) -> Shortcut:
+        return Unknown.name
 
     @property
     def features(self) -> str:
