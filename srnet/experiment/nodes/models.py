@@ -54,6 +54,11 @@ class ModelNode(Node):
         return self.pretrained.task
 
     @property
+    def own_folder(self) -> Path | None:
+        """Where the whole model is, if not in the store, which then has only its head."""
+        return None
+
+    @property
     def fine_tuned(self) -> bool:
         """Whether the weights have been trained on the task."""
         return self.origin.fine_tuned
@@ -195,6 +200,10 @@ class FineTuned(Pretrained):
     @property
     def head(self) -> Head:
         return replace(super().head, as_is=encodes_as_is(self.backbone))
+
+    @property
+    def own_folder(self) -> Path:
+        return Path(self.backbone)
 
     @property
     def head_text(self) -> str:
