@@ -1,5 +1,8 @@
 """Sparse and robust subnetworks inside pre-trained language models."""
 
+from inspect import isfunction
+from typing import Any
+
 from srnet.core.lazy import exports
 
 __version__ = "0.1.0"
@@ -8,7 +11,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "experiment.nodes.objectives": "CE PoE Reweight ConfReg Distilled",
     "experiment.nodes.bias": "BiasModel BiasSpec WeakModel",
-    "experiment.nodes.models": "Pretrained Rewind Evaluate",
+    "experiment.nodes.models": "Pretrained FineTuned Rewind Evaluate",
     "experiment.nodes.training": "FineTune Prune Trajectory Moment",
     "experiment.engine": "Engine",
     "experiment.store": "Store",
@@ -36,18 +39,23 @@ _NAMES = {
     "core.errors": "UserError",
     "recipes.order": "Order",
     "recipes.tasks": "DataOptions",
+    "api.data": "task_from",
     "api.experiments": "demo run run_recipe reproduce claims claims_until_answered",
     "recipes.recipe": "plan",
     "recipes.demo": "demo_recipe",
     "recipes.files": "load_recipe",
     "api.models": "finetune prune evaluate bias_model latency pretrain export_model import_mask",
+    "api.surveys": "shortcuts",
+    "bias.survey": "Survey",
     "masks.timed": "Latency",
+    "api.features": "shortcut_from",
     "api.speeds": "speed",
     "timing.pace": "Pace",
     "timing.measuring": "speed_against_scores",
     "api.finding": "find plan_find",
     "finding.settings": "FindSettings",
     "finding.search": "Find",
+    "finding.found": "Found",
     "audit.run": "audit_models",
     "audit.options": "AuditOptions",
     "page.run": "open_page",
@@ -58,4 +66,13 @@ _WHERE = {name: module for module, names in _NAMES.items() for name in names.spl
 
 __all__ = ["__version__", *_WHERE]
 
-__getattr__ = exports(__name__, _WHERE)
+_find = exports(__name__, _WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    found = _find(name)
+    if not isfunction(found):
+        return found
+    from srnet.api.arguments import checked  # not at the top: the command line alone needs none of its imports
+
+    return checked(found)

@@ -68,6 +68,7 @@ CALLS = (
     Call("reproduce fig2 --tasks t.yaml --dry-run", "plan", {"recipes": ANY}),
     Call("claims", "claims", {"order": Order()}, {"engine.quiet": NO_PROGRESS}),
     Call("claims --until-answered", "claims_until_answered", {"order": Order()}),
+    Call("shortcuts inference", "shortcuts", TASK),
     Call("find inference", "find", {**TASK, "command": "srnet find inference"}),
     Call("find inference --dry-run", "plan_find", TASK),
     Call("finetune", "finetune", {"model": TASK["task"]}),

@@ -55,7 +55,7 @@ MISTAKES = {
     "claims --until-answered --tasks task.yaml --max-seeds 2": ("2 seeds", "--max-seeds"),
     "run gone.yaml": ("gone.yaml",),
     "run task.yaml": ("task.yaml", "'train_size'"),
-    "find mine.csv": ("'mine.csv'", "data describe"),
+    "find mine.csv": ("'mine.csv'", "--train"),
     "speed": ("argument",),
     "speed nowhere": ("'nowhere'",),
     "export 0123 --format merged --out x": ("'0123'",),

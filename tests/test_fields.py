@@ -59,14 +59,17 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
     "GroupDRO": {"eta": POSITIVE},
     "Objective": {"distillation": SHARE, "temperature": (*POSITIVE, 1001.0)},
     "Needs": {"distil": SHARE, "temperature": (*POSITIVE, 1001.0)},
-    "BiasSpec": {"shortcut": NAME, "examples": COUNT, "learning_rate": RATE},
+    "BiasSpec": {"examples": COUNT, "learning_rate": RATE},
     "TrainingSettings": {
         "learning_rate": RATE, "score_rate": RATE, "epochs": (*POSITIVE, 1e7), "steps": COUNT, "batch_size": SIZE,
         "warmup": (-0.1, 1.0, NAN), "eval_every": COUNT, "max_length": MAX_LENGTH, "max_grad_norm": (-1.0, NAN, INF),
         "patience": COUNT, "min_gain": (-1.0, NAN, INF), "trace": (-1, 10**10), "seed": SEED, "dev_rows": COUNT,
         "precision": NAME, "selection": NAME,
     },
-    "TrainingOptions": {"scale": (*POSITIVE, 101.0), "learning_rate": RATE, "score_rate": RATE, "precision": NAME},
+    "TrainingOptions": {
+        "scale": (*POSITIVE, 101.0), "learning_rate": RATE, "score_rate": RATE, "max_length": MAX_LENGTH,
+        "precision": NAME,
+    },
     "Order": {"figures": (NAME,), "profile": NAME, "sparsities": ((1.0,), (-0.1,))},
     "FindSettings": {
         "keep_id": SHARE, "sparsities": ((1.0,), (0.5, NAN)), "speedups": ((1.0,), (2.0, INF)),
@@ -89,11 +92,13 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
         "hidden_size": (0, 8193), "layers": (0, 101), "heads": (0, 8193), "seed": SEED,
     },
     "FilesTask": {
-        "shortcut": NAME, "decision": NAME, "leaks": NAME, "bad_rows": NAME, "ood_copies": COUNT,
-        "rows": ((("train", 0),), (("dev", -1),)),
+        "decision": NAME, "leaks": NAME, "bad_rows": NAME, "ood_copies": COUNT,
+        "rows": ((("train", 0),), (("dev", -1),)), "dev_share": (0.0, -0.1, 0.6, NAN),
     },
     "SquadTask": {"answer": NAME, "metric": NAME, "bad_rows": NAME, "rows": ((("train", 0),),)},
-    "DataOptions": {"leaks": NAME, "bad_rows": NAME, "decision": NAME, "rows": ((("train", 0),),)},
+    "DataOptions": {
+        "leaks": NAME, "bad_rows": NAME, "decision": NAME, "rows": ((("train", 0),),), "dev_share": (0.0, 0.6),
+    },
     "Pace": {"rounds": (1, 10**7), "lengths": ((0,), (32, 2**21)), "batch": (0, 2**21), "threads": (0, 1025)},
     "PageOptions": {"port": (-1, 65536), "max_length": MAX_LENGTH},
     "AuditOptions": {"contrast_rows": COUNT, "max_length": MAX_LENGTH},

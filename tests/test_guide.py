@@ -1,4 +1,4 @@
-"""The guides' commands run as they are printed, with fewer steps and rows."""
+"""The guides' commands run as they are printed, with fewer steps, seeds and rows."""
 
 from __future__ import annotations
 
@@ -12,22 +12,31 @@ from processes import ForkServer
 
 ROOT = Path(__file__).parents[1]
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
-
-
 FEWER_ROWS = "{name: inference, train_size: 600, dev_size: 200, ood_size: 200}"
+FEWER = {
+    r"steps(:?) \d+": r"steps\1 10",
+    r"srnet find(?!.* --dry-run)": "srnet find --scale 0.02 --seeds 1 --keep-id 0.1",
+    r"--sparsities \S+": "--sparsities 0.5",
+    r"--weak-examples \d+": "--weak-examples 100",
+    r"data write inference": "data write fewer.yaml",
+    r"\b8000\b": "600",
+    r"\b1000\b": "200",
+}
+"""What makes a guide quick: patterns and what stands for them here."""
 
 
 def commands(guide: Path) -> str:
     script = "\n".join(re.findall(r"```console\n(.*?)```", guide.read_text(), flags=re.DOTALL))
-    script = re.sub(r"steps(:?) \d+", r"steps\1 10", script).replace("--weak-examples 500", "--weak-examples 100")
-    return script.replace("data write inference", "data write fewer.yaml")
+    for pattern, fewer in FEWER.items():
+        script = re.sub(pattern, fewer, script)
+    return script
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
 def test_every_command_of_a_guide_runs_as_written(guide: Path, fork_server: ForkServer, tmp_path: Path) -> None:
     script = commands(guide)
-    assert script.count("srnet ") >= 5
-    assert script.count("steps 10") >= 3
+    assert script.count("srnet ") >= 3
+    assert "steps 10" in script
     (tmp_path / "fewer.yaml").write_text(FEWER_ROWS)
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -42,5 +51,6 @@ def test_every_command_of_a_guide_runs_as_written(guide: Path, fork_server: Fork
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    assert (tmp_path / "reviews" / "model" / "model.safetensors").is_file()
-    assert (tmp_path / "reviews" / "report" / "report.html").is_file()
+    written = [tmp_path / path for path in re.findall(r"--out (\S+)", script)]
+    assert written
+    assert [path for path in written if not path.exists()] == []

@@ -295,10 +295,7 @@ def make_audit(
     lead: Sequence[str] = (),
 ) -> Audit:
     """Compare models by their logits, and by the bias model's log-probabilities, both by split."""
-    splits = tuple(
-        judge_split(task, task.splits[name], each, None if bias is None else bias[name])
-        for name, each in logits.items()
-    )
+    splits = tuple(judge_split(task, task.splits[name], each, (bias or {}).get(name)) for name, each in logits.items())
 
     def by_split(measure: Callable[[Judged], Iterable[T]]) -> tuple[T, ...]:
         return tuple(found for each in splits for found in measure(each))

@@ -44,12 +44,13 @@ class BiasPredictions:
         return self.log_probs[[rows[id] for id in ids]]
 
 
-def _classifier(x: FeatureMatrix) -> Pipeline:
+def _classifier(x: FeatureMatrix, c: float = 1.0) -> Pipeline:
+    """`c` is the inverse strength of the L2 penalty."""
     if issparse(x):
         # Binary features need no scaling, which would inflate rare words. Newton's method needs a tenth of the steps
         # for thousands of words.
-        return make_pipeline(LogisticRegression(solver="newton-cg", max_iter=1000))
-    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        return make_pipeline(LogisticRegression(C=c, solver="newton-cg", max_iter=1000))
+    return make_pipeline(StandardScaler(), LogisticRegression(C=c, max_iter=1000))
 
 
 def _alike(x: FeatureMatrix) -> np.ndarray | None:
@@ -74,6 +75,13 @@ def _fit(x: FeatureMatrix, y: np.ndarray, alike: np.ndarray | None, rows: np.nda
     _, first, counts = np.unique(alike[rows] * (y.max() + 1) + y[rows], return_index=True, return_counts=True)
     weights = {f"{name}__sample_weight": counts for name in model.named_steps}
     return model.fit(x[rows[first]], y[rows[first]], **weights)
+
+
+def fit_linear(x: FeatureMatrix, y: np.ndarray, classes: int, c: float = 1.0) -> Callable[[FeatureMatrix], np.ndarray]:
+    """A linear model fitted on all rows, as a function from features to log-probabilities."""
+    alike = _alike(x) if c == 1.0 else None
+    model = _classifier(x, c).fit(x, y) if alike is None else _fit(x, y, alike, np.arange(len(y)))
+    return lambda features: _predict(model, features, classes)
 
 
 def _predict(model: Pipeline, x: FeatureMatrix, classes: int) -> np.ndarray:

@@ -22,7 +22,7 @@ class Numbers:
     deviation: float
     limits: tuple[float, float]
     ranges: tuple[str, ...]
-    """The names of the ranges."""
+    """The names of the ranges; the last is of missing numbers, if the training split has such."""
 
     @classmethod
     def of(cls, name: str, values: np.ndarray) -> Self:
@@ -37,12 +37,13 @@ class Numbers:
             edges = different[:-1]
         scaled = _log(known)
         limits = float(different[0]), float(different[-1])
-        return cls(name, edges, float(scaled.mean()), float(scaled.std()) or 1.0, limits, _ranges(edges, different))
+        ranges = (*_ranges(edges, different), *(["missing"] if len(known) < len(values) else []))
+        return cls(name, edges, float(scaled.mean()), float(scaled.std()) or 1.0, limits, ranges)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The number itself, every range, and a missing number."""
-        return (self.name, *(f"{self.name} {each}" for each in self.ranges), f"{self.name} missing")
+        """The number itself, and every range."""
+        return (self.name, *(f"{self.name} {each}" for each in self.ranges))
 
     def matrix(self, values: np.ndarray) -> Any:
         """The number on a logarithmic scale, and 1 for its range. What is beyond the training data is at its limit."""
@@ -51,10 +52,11 @@ class Numbers:
         missing = np.isnan(values)
         held = np.clip(np.where(missing, self.limits[0], values), *self.limits)
         scaled = np.where(missing, 0.0, (_log(held) - self.mean) / self.deviation)
-        place = np.where(missing, len(self.ranges), np.searchsorted(self.edges, held))
+        place = np.where(missing, len(self.ranges) - 1, np.searchsorted(self.edges, held))
+        # what is missing where no training number is says nothing
+        known = ~missing if "missing" not in self.ranges else np.ones(len(values))
         columns = np.stack([np.zeros(len(values), np.int32), 1 + place.astype(np.int32)], axis=1)
-        data = np.stack([scaled, np.ones(len(values))], axis=1)
-        ends = 2 * np.arange(len(values) + 1)
+        data, ends = np.stack([scaled, known], axis=1), 2 * np.arange(len(values) + 1)
         return csr_matrix((data.ravel(), columns.ravel(), ends), (len(values), len(self.names)))
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from srnet.core.lazy import torch
 from srnet.tasks.base import Task
 
 CHUNK = 8192
@@ -70,10 +71,18 @@ def chunks(size: int) -> Iterator[slice]:
 
 
 def for_each_chunk(size: int, function: Callable[[slice], None]) -> None:
-    """Call `function` on as many threads as torch may use: most of the time is spent outside the GIL."""
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+    """Call `function` on as many threads as torch uses: most of the time is spent outside the GIL."""
+    with ThreadPoolExecutor(_threads()) as pool:
         for _ in pool.map(function, chunks(size)):  # reads every result, so that an error is raised here
             pass
+
+
+def _threads() -> int:
+    """The threads of torch, without importing it, which takes longer than to read 100,000 texts."""
+    if (torch := sys.modules.get("torch")) is not None:
+        return int(torch.get_num_threads())
+    wished = os.environ.get("OMP_NUM_THREADS", "")
+    return int(wished) if wished.isdecimal() and int(wished) > 0 else os.cpu_count() or 1
 
 
 def task_vocabulary(task: Task) -> set[str]:

@@ -45,14 +45,15 @@ def _audit(
     word overlap, loyalty of B to A, calibration, and the rows on which they disagree, worst first. Nothing needs to
     come from srnet: labels are matched by name. Writes audit.html (offline), audit.json and examples.csv to --out.
     """
+    engine = Run(**run).start()
     found = srnet.audit_models(
         a,
         b,
-        task=task_spec(task, data),
+        task=task_spec(task, data, engine),
         options=srnet.AuditOptions(**options),
         bias=srnet.BiasSpec(**bias) if bias else None,
         out=folder,
-        engine=Run(**run).start(),
+        engine=engine,
     )
     if json:
         out.print_json(data=found.to_json())
@@ -113,13 +114,14 @@ def _page(
     what the shortcut alone would say, the words that the texts share or that a model does not know, and the nearest
     rows of the training data. It listens on 127.0.0.1 and fetches nothing. Needs starlette and uvicorn. Ctrl-C ends it.
     """
+    engine = Run(**run).start()
     srnet.open_page(
         a,
         b,
-        task=task_spec(task, data),
+        task=task_spec(task, data, engine),
         options=srnet.PageOptions(**options),
         bias=srnet.BiasSpec(**bias) if bias else None,
-        engine=Run(**run).start(),
+        engine=engine,
         ready=lambda address: out.print(f"Page: {address} (Ctrl-C ends it)"),
     )
     out.print("closed")

@@ -18,15 +18,18 @@ from srnet.core.tables import Table
 data_commands = group("data", "Look at data before you train on them.")
 SHOWN = 10
 """Bad rows that are printed; --json has them all."""
-LAYOUT = ("text_a", "text_b", "label", "group", "labels", "answer", "metric", "columns", "shortcut")
-"""Fields of `FilesTask` that say how files are read."""
+LAYOUT = ("text", "text_a", "text_b", "label", "group", "labels", "answer", "metric", "columns", "dev_share")
+"""Options that say how files are read."""
 TASKS = "mnli, snli, qqp, fever, cola, sst2, mrpc, stsb, qnli, rte, squad"
 NewFolder = Annotated[Path, typer.Option("--out", help="A new folder for the csv files.")]
-TaskName = Annotated[str, typer.Argument(help=f"{TASKS}, a task of the embedded benchmark, or a YAML file.")]
+TaskName = Annotated[
+    str | None,
+    typer.Argument(help=f"{TASKS}, a task of the embedded benchmark, or a YAML file. Your own files: --train instead."),
+]
 
 
 @data_commands.command("check", cls=Command)
-def _check(*, task: TaskName, data: Data, json: Json = False) -> None:
+def _check(*, task: TaskName = None, data: Data, json: Json = False) -> None:
     """Rows, labels or scores, duplicates, lengths, bad rows with their lines, and the fingerprint of a task's data.
 
     Exit code 1 if the data cannot be trained on as they are.
@@ -94,27 +97,24 @@ class _Files:
 def _describe(
     *,
     train: Annotated[Path, typer.Option(help="Training examples: csv, tsv, txt, jsonl (.gz) or parquet.")],
-    dev: Annotated[Path, typer.Option(help="In-distribution examples that choose checkpoints.")],
+    dev: Annotated[Path | None, typer.Option(help="Examples that choose checkpoints; else a fifth of train.")] = None,
     out_file: Annotated[Path, typer.Option("--out", help="The YAML file to write; its name is the task's.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the YAML file if it exists.")] = False,
     files: Annotated[Given, Fields("Options", _Files)],
-    layout: Annotated[Given, Fields("Columns and answers", "srnet.tasks.files:FilesTask", only=LAYOUT)],
+    layout: Annotated[Given, Fields("Columns and answers", "srnet.recipes.tasks:DataOptions", only=LAYOUT)],
+    shortcut: Annotated[Given, Fields("Options", "srnet.tasks.files:FilesTask", only=("shortcut",))],
 ) -> None:
-    """Describe your own files once; every command then takes the YAML file as --task."""
-    from srnet.tasks.answers.base import get_answer
-    from srnet.tasks.layout import label_counts
+    """Describe your own files once; every command then takes the YAML file as --task.
 
-    answer, named = get_answer(layout.get("answer", "class")), layout.get("labels") or ()
-    written = srnet.describe_files(out_file, train, dev, **files, **layout)
-    if not answer.outputs:
-        column, columns = layout.get("label", "label"), layout.get("columns", ())
-        counts = label_counts(str(train), column, columns=columns, declared=named)
-        shown = (f"{name}: {count:,}" for name, count in sorted(counts.items()) if not named or name in named)
-        out.print(f"labels of the training file: {', '.join(shown)}")
+    Columns that are not named are guessed, and the guess is printed.
+    """
+    given = {**files, **layout, **shortcut}
+    written = srnet.describe_files(out_file, train, dev, force=force, say=out.print, **given)
     out.print(f"{written}: now", runnable(f"`srnet data check {shlex.quote(str(written))}`"))
 
 
 @data_commands.command("write", cls=Command)
-def _write(*, task: TaskName, folder: NewFolder, data: Data) -> None:
+def _write(*, task: TaskName = None, folder: NewFolder, data: Data) -> None:
     """Write a task's examples as csv files, one per split: to read them, or to start from."""
     for path in srnet.write_csv(srnet.DataOptions(**data).task(task).load(), folder):
         out.print(str(path))
@@ -123,7 +123,7 @@ def _write(*, task: TaskName, folder: NewFolder, data: Data) -> None:
 # --- commands about the store of results ---
 
 store_commands = group("store", "Look at, check and clean the store of results.")
-Days = Annotated[float | None, typer.Option(help="Also remove artifacts older than this many days.")]
+Days = Annotated[float | None, typer.Option(help="Also remove artifacts older than this many days, and unused data.")]
 
 
 def _opened(folder: Given) -> Any:
@@ -139,7 +139,10 @@ def _ls(*, folder: StoreFolder) -> None:
         for each in store.entries()
     ]
     table = Table(("key", "type", "what", "size", "seconds", "made"), rows, texts=(0, 1, 2, 5))
-    out.print(table, str(store.root), sep="\n")
+    data = store.data.files()
+    size = f"{sum(path.stat().st_size for path in data) / 1e6:.1f} MB"
+    kept = [f"data of tasks in memory: {len(data)} files, {size}"] if data else []
+    out.print(table, str(store.root), *kept, sep="\n")
 
 
 @store_commands.command("show", cls=Command)
@@ -153,12 +156,14 @@ def _show(*, key: Annotated[str, typer.Argument(help="A key, or its beginning.")
 def _verify(*, folder: StoreFolder) -> None:
     """Check every file against its checksum."""
     store = _opened(folder)
-    problems, total = store.verify(), len(store.keys())
+    problems, data = store.verify(), len(store.data.files())
+    total = f"{len(store.keys())} artifacts" + (f" and {data} files of data" if data else "")
     for key, problem in problems.items():
         out.print(f"{key}: {problem}")
     if problems:
-        raise UserError(f"{len(problems)} damaged of {total} artifacts", "they are computed again when needed")
-    out.print(f"{total} artifacts, all whole")
+        fix = "artifacts are computed again when needed; data are written again by `srnet.task_from`"
+        raise UserError(f"{len(problems)} damaged of {total}", fix)
+    out.print(f"{total}, all whole")
 
 
 @store_commands.command("gc", cls=Command)

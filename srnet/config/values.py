@@ -11,7 +11,8 @@ import dataclasses
 import functools
 import inspect
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -110,6 +111,8 @@ class _Path(Kind):
     metavar, holds = "PATH", (str,)
 
     def convert(self, value: Any) -> Path:
+        if not isinstance(value, str | Path):
+            raise UserError(f"{shown(value)} is not a path")
         if not str(value):
             raise UserError(EMPTY_PATH)
         return Path(value)
@@ -226,6 +229,13 @@ class _Pairs(_Dict):
         return tuple(super().convert(dict(value) if isinstance(value, tuple) else value).items())
 
 
+class _Names(_Pairs):
+    """Names with texts, with commas or repeated. A comma within a text stays, as what follows it has no `=`."""
+
+    def parse(self, *texts: str) -> Any:
+        return super().parse(*(part for text in texts for part in re.split(r",(?=[^,]*=)", text)))
+
+
 class _Nested(Kind):
     holds = (Mapping,)
 
@@ -233,7 +243,23 @@ class _Nested(Kind):
         self.type = type
 
     def convert(self, value: Any) -> Any:
-        return value if dataclasses.is_dataclass(value) else build(self.type, value)
+        if isinstance(value, self.type):
+            return value
+        if not isinstance(value, Mapping):
+            raise UserError(f"{shown(value)} is not of type {self.type.__name__}")
+        return build(self.type, value)
+
+
+class _Instance(Kind):
+    """An object of a class that is no dataclass, or that has what a protocol requires."""
+
+    def __init__(self, type: type) -> None:
+        self.type = type
+
+    def convert(self, value: Any) -> Any:
+        if not isinstance(value, self.type) or isinstance(value, type):
+            raise UserError(f"{shown(value)} is not of type {self.type.__name__}")
+        return value
 
 
 class _Either(Kind):
@@ -268,6 +294,8 @@ class _Either(Kind):
 TEXT, FLAG = _Text(), _Flag()
 REPEATED = _Many(TEXT, repeats=True)
 """Texts that are one option each, because they may contain commas."""
+NAMES = _Names(TEXT, TEXT)
+"""Names of labels with what each of them means: LABEL_0=negative,LABEL_1=positive."""
 _SCALARS: dict[Any, Kind] = {str: TEXT, bool: FLAG, Path: _Path(), int: _Number(int), float: _Number(float)}
 
 
@@ -280,6 +308,8 @@ def kind_of(hint: Any) -> Kind:
         return _Either([kind_of(each) for each in inner], NoneType in get_args(hint))
     if origin is Literal:
         return _Choice(inner)
+    if origin is Sequence:
+        return _Many(kind_of(inner[0]))
     if origin is tuple and inner[-1] is ...:
         pair = get_origin(inner[0]) is tuple
         return _Pairs(*map(kind_of, get_args(inner[0]))) if pair else _Many(kind_of(inner[0]))
@@ -287,7 +317,19 @@ def kind_of(hint: Any) -> Kind:
         return _Dict(*map(kind_of, inner))
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return _Nested(hint)
-    return _SCALARS.get(hint) or Kind()
+    return _SCALARS.get(hint) or (_Instance(hint) if _can_be_checked(hint) else Kind())
+
+
+def _can_be_checked(hint: Any) -> bool:
+    """Whether it is a class, or a protocol that can be checked."""
+    is_class = isinstance(hint, type) and hint is not Any
+    return is_class and getattr(hint, "_is_runtime_protocol", not getattr(hint, "_is_protocol", False))
+
+
+def shown(value: Any) -> str:
+    """A value in a message: simple ones as they are, of others the type."""
+    simple = isinstance(value, str | bytes | int | float | Path | None)
+    return f"{value!r:.80}" if simple else f"a value of type {getattr(type(value), '__name__', '')}"
 
 
 def _limited(hint: Any, limit: Any) -> Kind:

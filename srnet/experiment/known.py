@@ -16,7 +16,8 @@ from srnet.evaluation.evidence import Evidence
 from srnet.evaluation.metrics import measure
 from srnet.evaluation.significance import spread
 from srnet.experiment.identity import describe
-from srnet.experiment.nodes.base import load_task
+from srnet.experiment.nodes.base import every_node, load_task
+from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate, ModelNode
 from srnet.experiment.store import Store, read_logits
 from srnet.models.formats.card import About, Scored
@@ -24,6 +25,8 @@ from srnet.tasks.base import Task
 
 Description = dict[str, Any]
 """A stored expression."""
+_RAW = ("Pretrained", "FineTuned")
+"""The types of models that others are made from."""
 
 
 def read_answers(store: Store, key: str, task: Task) -> dict[str, np.ndarray]:
@@ -43,8 +46,7 @@ def read_scores(store: Store, model: ModelNode) -> dict[str, Any]:
 def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About:
     """Scores of all seeds that the store has of the same expression. `keeps` is the ID share that a verdict needs."""
     task, model = load_task(node.task_spec), describe(node)
-    suspicion = " ".join(dict.fromkeys(part.kind.sentence for part in parse_shortcut(task.shortcut)))
-    about = About(task.name, suspicion, task.metric, node.formula)
+    about = About(task.name, _suspicion(node, task), task.metric, node.formula)
     if not store.has(Evaluate(node).key):
         return about
     stored = _evaluations(store)
@@ -60,6 +62,12 @@ def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About
     return replace(about, scores=scores, verdict=verdict)
 
 
+def _suspicion(node: ModelNode, task: Task) -> str:
+    """The shortcut that the model was debiased against, or else the task's own, in a sentence for each of its parts."""
+    against = [each.suspected for each in every_node([node]).values() if isinstance(each, Bias)]
+    return " ".join(dict.fromkeys(part.kind.sentence for part in parse_shortcut((against or [task.shortcut])[-1])))
+
+
 @dataclass(frozen=True)
 class _Evaluation:
     """A stored evaluation of a model on all splits."""
@@ -73,12 +81,13 @@ class _Evaluation:
         return _without_seeds(self.model)
 
     def is_full_model_of(self, raw: Description) -> bool:
-        """Whether the model is the raw one, fine-tuned with cross-entropy and nothing else."""
-        if self.model.get("type") != "FineTune" or self.model["objective"].get("name") != "ce":
+        """Whether the model is the raw one, fine-tuned with cross-entropy and nothing else, here or elsewhere."""
+        tuned = self.model
+        if self.model.get("type") == "FineTune" and self.model["objective"].get("name") == "ce":
+            tuned = self.model["parent"]
+        elif self.model.get("type") != "FineTuned":
             return False
-        return self.model["parent"]["type"] == "Pretrained" and _without_seeds(self.model["parent"]) == _without_seeds(
-            raw
-        )
+        return tuned["type"] in _RAW and _without_seeds(tuned) == _without_seeds(raw)
 
 
 def _evaluations(store: Store) -> list[_Evaluation]:
@@ -114,7 +123,7 @@ def _scored(
 
 def _raw(model: Description) -> Description:
     """The raw model at the root of a description; empty for what is no model."""
-    if model["type"] == "Pretrained":
+    if model["type"] in _RAW:
         return model
     parts = (value for value in model.values() if isinstance(value, dict) and "type" in value)
     return next(filter(None, map(_raw, parts)), {})
@@ -126,5 +135,7 @@ def _without_seeds(description: Any) -> str:
 
 def _stripped(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _stripped(each) for name, each in value.items() if name != "seed"}
+        # without what is empty: an expression of an earlier version does not have a field that was added since
+        filled = {name: each for name, each in value.items() if each is not None and each is not False and each != []}
+        return {name: _stripped(each) for name, each in filled.items() if name != "seed"}
     return [_stripped(each) for each in value] if isinstance(value, list) else value

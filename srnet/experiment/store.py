@@ -2,6 +2,7 @@
 
 artifacts/KEY/   the result of a node, with manifest.json
 work/KEY/        checkpoints of a running training
+data/            data of tasks in memory (stored_data.py)
 locks/KEY.lock   held while KEY is computed; the system releases it if the process dies
 locks/run-*.lock held while a run uses the store
 """
@@ -26,6 +27,7 @@ from platformdirs import user_cache_path
 from srnet.core.errors import UserError
 from srnet.core.files import check_types, new_folder, read_json_object, sha256, write_json, writing
 from srnet.core.sealed import is_inside, problem_with
+from srnet.experiment.stored_data import StoredData
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,6 +87,11 @@ class Store:
             yield
 
     @property
+    def data(self) -> StoredData:
+        """The data of tasks in memory."""
+        return StoredData(self.root)
+
+    @property
     def artifacts(self) -> Path:
         return self.root / "artifacts"
 
@@ -128,7 +135,7 @@ class Store:
                 raise UserError(f"{path}: '{name}' is not a file of an artifact", "run `srnet store verify`")
             check_types(path, facts, bytes=int, sha256=str)
             _check_number(path, "bytes", facts["bytes"])
-        return found
+        return {**found, "expression": self.data.resolved(found["expression"])}
 
     def find(self, prefix: str) -> str:
         """The one key that begins with `prefix`."""
@@ -193,7 +200,7 @@ class Store:
                 "key": key,
                 "type": type,
                 "label": label,
-                "expression": expression,
+                "expression": self.data.portable(expression),
                 "files": facts,
                 "seconds": round(time.monotonic() - started, 3),
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -207,15 +214,31 @@ class Store:
     # --- housekeeping ----------------------------------------------------------------------------------------------
 
     def verify(self) -> dict[str, str]:
-        """key -> problem, for every damaged artifact."""
+        """key -> problem, for every damaged artifact; data/NAME -> problem, for data that are damaged or missing."""
+        problems = {path: self.data.problem(path) for path in sorted({*self.data.files(), *self._used_data()})}
+        data = {f"data/{path.name}": problem for path, problem in problems.items() if problem is not None}
+        return {**self._damaged(), **data}
+
+    def _damaged(self) -> dict[str, str]:
         problems = {key: self.problem(key) for key in self.keys()}
         return {key: problem for key, problem in problems.items() if problem is not None}
 
+    def _used_data(self) -> set[Path]:
+        """The data files of tasks in memory that artifacts depend on."""
+        used: set[Path] = set()
+        for key in self.keys():
+            with suppress(UserError):
+                used |= set(self.data.used_in(self.manifest(key)["expression"]))
+        return used
+
     def gc(self, older_than: float | None = None) -> list[Path]:
-        """Remove leftovers of dead processes, damaged artifacts, and artifacts older than `older_than` days."""
+        """Remove leftovers of dead processes, damaged artifacts, and artifacts older than `older_than` days.
+
+        Data of that age go as well, if no artifact that stays depends on them.
+        """
         if older_than is not None and not 0.0 <= older_than < math.inf:
             raise UserError(f"{older_than:g} days is not an age", "give 0 or more days")
-        candidates = [self.path(key) for key in self.verify()]
+        candidates = [self.path(key) for key in self._damaged()]
         work = self.root / "work"
         candidates += list(work.iterdir()) if work.is_dir() else []
         if older_than is not None:
@@ -224,7 +247,15 @@ class Store:
             limit = time.time() - older_than * 86_400
             candidates += [self.path(k) for k in self.keys() if self.path(k).stat().st_mtime < limit]
         swept = self._sweep()
-        return swept + [path for path in dict.fromkeys(candidates) if path not in swept and self._remove_if_idle(path)]
+        removed = [path for path in dict.fromkeys(candidates) if path not in swept and self._remove_if_idle(path)]
+        return swept + removed + ([] if older_than is None else self._remove_unused_data(limit))
+
+    def _remove_unused_data(self, limit: float) -> list[Path]:
+        used = self._used_data()
+        unused = [path for path in self.data.files() if path not in used and path.stat().st_mtime < limit]
+        for path in unused:
+            path.unlink(missing_ok=True)
+        return unused
 
     def _runs(self) -> list[Path]:
         """The locks of runs that are alive."""
@@ -302,9 +333,17 @@ def read_logits(store: Store, key: str) -> dict[str, np.ndarray]:
         return {name: finite_logits(file[name], f"the model of evaluation {key}") for name in file.files}
 
 
+def bias_splits(store: Store, key: str) -> list[str]:
+    """The splits on which a bias model has predictions: scores of the user's own may lack OOD sets."""
+    return [path.stem for path in store.path(key).glob("*.npz")]
+
+
 def bias_predictions(store: Store, key: str, split: str) -> BiasPredictions:
     """The predictions of a bias model on a split."""
     import numpy as np
+
+    if split not in bias_splits(store, key):
+        raise UserError(f"bias model {key} has no predictions for '{split}'", "give scores for this split too")
 
     from srnet.bias.model import BiasPredictions  # not at the top: it imports scikit-learn
 

@@ -121,7 +121,7 @@ def load_shortcut(spec: TaskSpec, engine: Engine, bias: BiasSpec | None = None) 
         return _weak_model(node, spec, engine), []
     silent = [part.text for part in node.parts if not part.kind.of_texts]
     if silent:
-        return None, [f"no answer of the shortcut: a typed text has no {silent[0]}"]
+        return None, [f"the shortcut {silent[0]} has no answer here: a typed text has none of its values"]
     task = load_task(spec)
     options = FeatureOptions(None if node.vectors is None else word_vectors(node.vectors, task), node.extended)
     scorer = fit_bias_scorer(task, node.suspected, options)

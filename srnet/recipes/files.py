@@ -19,7 +19,7 @@ from srnet.pruners.base import PRUNERS
 from srnet.recipes.paradigms import PARADIGMS, Axis, Point, Profile, Search, labels_of
 from srnet.recipes.profiles import check_rates, finetuning_for, pruning_for
 from srnet.recipes.recipe import Recipe
-from srnet.recipes.tasks import task_from
+from srnet.recipes.tasks import read_task
 from srnet.training.settings import TrainingSettings
 
 Settings = dict[str, Any]
@@ -62,7 +62,7 @@ def load_recipe(path: Path | str) -> Recipe:
 
 
 def _profile(file: _RecipeFile, folder: Path) -> Profile:
-    task = task_from(file.task, "task", folder)
+    task = read_task(file.task, "task", folder)
     finetuning = _changed(finetuning_for(file.backbone, task), "finetuning", file.finetuning)
     trained = [name for name, pruner in PRUNERS.items() if pruner.trains]
     defaults = {name: _changed(pruning_for(file.backbone, name, task), "pruning", file.pruning) for name in trained}

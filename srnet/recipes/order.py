@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from srnet.config.fields import FIRST_SEEDS, Described, as_cli_args, first_seeds, option
-from srnet.config.values import REPEATED, OneOf, Range, Rate
+from srnet.config.values import REPEATED, MaxLength, OneOf, Range, Rate
 from srnet.core.errors import UserError
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
@@ -36,6 +37,8 @@ class TrainingOptions(Described):
     backbones take larger ones."""
     score_rate: Rate | None = option(None, heading=_HEADING)
     """Learning rate of the mask's scores, instead of the profile's, in mask training: shorter runs take larger ones."""
+    max_length: MaxLength | None = option(None, heading=_HEADING)
+    """Tokens after which texts are truncated, instead of the profile's 128: more for long documents."""
     precision: Precision = option("float32", heading=_HEADING)
     """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
     compile: bool = option(False, heading=_HEADING)
@@ -44,7 +47,8 @@ class TrainingOptions(Described):
     def changed(self, profile: Profile) -> Profile:
         for names, rate in ((OF_WEIGHTS, self.learning_rate), (OF_SCORES, self.score_rate)):
             profile = profile if rate is None else profile.each_training(names, learning_rate=rate)
-        return profile.each_training(scale=self.scale, precision=self.precision, compile=self.compile)
+        length: dict[str, Any] = {} if self.max_length is None else {"max_length": self.max_length}
+        return profile.each_training(scale=self.scale, precision=self.precision, compile=self.compile, **length)
 
 
 _SMP_TASKS = {"smp": ("mnli", "qqp", "squad"), "robust-smp": ("mnli", "qqp")}
@@ -90,8 +94,11 @@ class Order(TrainingOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.profile == "cpu" and not (self.backbone and self.tasks):
-            fix = f"give --backbone with a folder or a hub name, and --tasks with {', '.join(DATASETS)} or a YAML file"
+        if self.profile == "cpu" and not (self.backbone and (self.tasks or self.data.train)):
+            fix = (
+                "give --backbone with a folder or a hub name, and --train with your file or --tasks with "
+                f"{', '.join(DATASETS)} or a YAML file"
+            )
             raise UserError("profile 'cpu' needs a backbone and data", fix)
         if self.without_vectors and self.bias.vectors is not None:
             raise UserError("--vectors and --without-vectors exclude each other", "keep one of them")
@@ -129,11 +136,19 @@ class Order(TrainingOptions):
         paper = tuple(EMBEDDED_TASKS) if self.profile == "toy" else tuple(PUBLISHED)
         shown = {"all": paper, "main": paper[:1], "others": paper[1:]}[figure.tasks]
         names = self.tasks or (self.profile == "paper" and _SMP_TASKS.get(figure.name)) or shown
-        tasks = [self.data.task(name, alone=len(names) == 1) for name in names]
+        if self.data.train and not self.tasks:
+            tasks = [self._own_task]
+        else:
+            tasks = [self.data.task(name, alone=len(names) == 1) for name in names]
         no_ood = [task.name for task in tasks if figure.needs_ood and not load_task(task).ood]
         if no_ood:
             raise UserError(f"task '{no_ood[0]}' has no OOD set", "give one: --ood NAME=FILE, or ood in its YAML file")
         return tasks
+
+    @cached_property
+    def _own_task(self) -> TaskSpec:
+        """The task of the user's files. All figures are shown on it, and its columns are guessed once."""
+        return self.data.task()
 
     def _profile(self, figure: Figure, task: TaskSpec) -> Profile:
         make = PROFILES[figure.family][self.profile]

@@ -11,9 +11,11 @@ from srnet.config.fields import Described, option
 from srnet.config.values import TEXT, Count, arguments_of, build, located
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError, choose
+from srnet.core.progress import Reporter
 from srnet.experiment.nodes.base import TaskSpec
 from srnet.tasks.base import DATASETS, TASK_FAMILIES
-from srnet.tasks.files import BadRows, Leaks, OfFiles
+from srnet.tasks.files import BadRows, DevShare, Leaks, OfFiles
+from srnet.tasks.own import Say, task_of_files
 from srnet.tasks.splits import Decision
 from srnet.tasks.synthetic import SyntheticTask
 
@@ -21,7 +23,7 @@ _OOD_FILES = ("ood", "ood_train")
 """The OOD files of a published dataset, by name."""
 
 
-def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
+def read_task(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
     """A name, a YAML file, a mapping of the embedded benchmark's dials, a published dataset with options, or files.
 
     Errors begin with `where`. Relative paths start from `folder`.
@@ -41,7 +43,7 @@ def task_from(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
 
 def _named(name: str) -> dict[str, str]:
     if Path(name).suffix:  # no name of a task has one
-        fix = "describe your files first, `srnet data describe --train FILE ...`, and give its YAML file"
+        fix = "give files as --train FILE, in Python as srnet.task_from(train=FILE)"
         raise UserError(f"'{name[:80]}' is not the YAML file of a task", fix)
     choose("task", name, [*(each for family in TASK_FAMILIES.values() for each in family.names), *DATASETS])
     return {"dataset" if name in DATASETS else "name": name}
@@ -70,7 +72,7 @@ def _load_task_file(path: Path) -> TaskSpec:
     values = read_yaml(path)
     if _is_task_file(values):  # which might name this one again
         raise UserError(f"{path} holds the name of a file, '{values[:80]}', and no task", "give that file instead")
-    return task_from(values, str(path), path.parent)
+    return read_task(values, str(path), path.parent)
 
 
 def _is_task_file(values: Any) -> bool:
@@ -79,12 +81,36 @@ def _is_task_file(values: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class DataOptions(Described):
-    """Options about data: where a published dataset is, and how files are read."""
+    """Options about data: your own files, where a published dataset is, and how files are read."""
 
+    train: str | None = None
+    """Your own training file instead of a task: csv, tsv, txt, jsonl (.gz), parquet. Columns are guessed."""
+    dev: str | None = None
+    """With --train: examples that choose checkpoints. Default: a fifth of the training file."""
+    ood: tuple[tuple[str, str], ...] = ()
+    """NAME=FILE: an OOD test file, with --train or for a published dataset. Repeatable."""
+    text: str | None = None
+    """With --train: the column of the text."""
+    text_a: str | None = None
+    """With --train, for pairs: the column of the first text (premise, evidence)."""
+    text_b: str | None = None
+    """With --train, for pairs: the column of the second text (hypothesis, claim)."""
+    label: str | None = None
+    """With --train: the column of the label."""
+    labels: tuple[str, ...] = option((), expert=True)
+    """With --train: labels, with commas. Default: those in the training file, sorted."""
+    group: str | tuple[str, ...] | None = option(None, expert=True)
+    """With --train: the column of the sub-case of a row; several, with commas, make a hierarchy."""
+    answer: str | None = option(None, expert=True)
+    """With --train: class, or score if the label is a number to predict. Default: class."""
+    metric: str | None = option(None, expert=True)
+    """With --train: accuracy, f1, matthews or positive_f1; for scores pearson or spearman. Default: the first."""
+    columns: tuple[str, ...] = option((), expert=True)
+    """With --train, for files without a header: the names of their columns, in order, with commas."""
+    dev_share: DevShare | None = option(None, expert=True)
+    """With --train and without --dev: the share of rows that is split off as dev. Default: 0.2, at most 2,000."""
     data: str | None = None
     """Folder of a published dataset (mnli, ..., squad), or of several such folders. Default: the Hub."""
-    ood: tuple[tuple[str, str], ...] = ()
-    """An OOD test file for a published dataset, e.g. hans=FILE. Repeatable."""
     ood_train: tuple[tuple[str, str], ...] = option((), expert=True)
     """OOD training data for the upper bounds, e.g. hans=FILE. Repeatable."""
     rows: tuple[tuple[str, Count], ...] = ()
@@ -96,15 +122,49 @@ class DataOptions(Described):
     decision: Decision | None = option(None, expert=True)
     """Three-way answers on a two-way set such as HANS: argmax or sum. Default: argmax."""
 
-    def task(self, name: str, alone: bool = True) -> TaskSpec:
-        """The task called `name`, or described in the YAML file of that name; `alone`: the only one of a command."""
+    def task(self, name: str | None = None, alone: bool = True, say: Say | None = None) -> TaskSpec:
+        """The task called `name`, described in the YAML file of that name, or without a name that of the files.
+
+        `alone`: it is the only one of a command. `say` is called with what is read of files; by default it is printed.
+        """
         if not alone and (self.ood or self.ood_train):
             raise UserError("--ood and --ood-train are for one task", "describe several in YAML files")
-        given = {key: dict(value) if isinstance(value, tuple) else value for key, value in vars(self).items() if value}
+        if name is None:
+            return self._of_files(say or Reporter().say)
+        for key in FILE_OPTIONS:
+            if key in self.given:
+                raise UserError(f"{_flag(key)}: '{name}' brings its own data", f"leave out {_flag(key)} or the task")
+        given = {key: dict(value) if isinstance(value, tuple) else value for key, value in self.given.items()}
         if name in DATASETS:
-            return task_from({"dataset": name, **given}, name)
-        task = task_from(name, "task")
+            return read_task({"dataset": name, **given}, name)
+        task = read_task(name, "task")
         for key in given:
             if key not in TASK_FAMILIES[type(task).__name__].changeable:
-                raise UserError(f"--{key.replace('_', '-')}: '{name}' brings its own data", "leave it out")
+                raise UserError(f"{_flag(key)}: '{name}' brings its own data", "leave it out")
         return _changed(task, given) if given else task
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given. An empty --text-b is for single texts."""
+        return {key: value for key, value in vars(self).items() if value or (key == "text_b" and value is not None)}
+
+    def _of_files(self, say: Say) -> TaskSpec:
+        given = self.given
+        if self.train is None:
+            raise UserError("no task", "give its name, its YAML file, or your own files: --train FILE")
+        if self.data is not None:
+            raise UserError("--data is for published datasets", "leave it out, or --train")
+        ood, extra = dict(given.pop("ood", ())), dict(given.pop("ood_train", ()))
+        if extra:
+            given["ood_train"] = tuple(extra.values())
+        return task_of_files(**given, ood=ood, say=say).resolved(Path())
+
+
+FILE_OPTIONS = (
+    "train", "dev", "text", "text_a", "text_b", "label", "labels", "group", "answer", "metric", "columns", "dev_share",
+)  # fmt: skip
+"""Options that are for files, not for a task that has a name."""
+
+
+def _flag(key: str) -> str:
+    return f"--{key.replace('_', '-')}"

@@ -30,7 +30,7 @@ def score_table(results: Results, names: Sequence[str] = ()) -> Table:
         sparsity, steps = f"{100 * summary.sparsity:.2f} %", f"{summary.steps:,.0f}"
         rows.append([name, sparsity, *verdict, *scores, *_comparison(summary, len(compared)), steps])
     for name, own in (results.constant | results.bias_models | results.theory).items():
-        scores = [f"{own[split]:.1f}" for split in results.splits]
+        scores = [f"{own[split]:.1f}" if split in own else "" for split in results.splits]
         rows.append([name, "", *[""] * len(judged), *scores, *[""] * (len(compared) + 1)])
     header = ["model", "sparsity", *judged, *results.splits.values(), *compared, "training steps"]
     return Table(header, rows, soft=range(len(results.summaries), len(rows)))
@@ -114,7 +114,10 @@ def verdict_line(results: Results) -> str:
 
 
 def judged_subnetworks(results: Results) -> list[Judged]:
-    return [(summary, summary.verdict) for summary in results.summaries if summary.verdict is not None]
+    """Those with a verdict and with all seeds: others were only tried."""
+    judged = [(summary, summary.verdict) for summary in results.summaries if summary.verdict is not None]
+    seeds = max((verdict.seeds for _, verdict in judged), default=0)
+    return [pair for pair in judged if pair[1].seeds == seeds]
 
 
 def best_subnetwork(results: Results) -> Judged | None:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -146,6 +146,19 @@ class Task(Described):
 
 
 # --- families of tasks ---------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class TaskSpec(Protocol):
+    """A small frozen description from which a task can be loaded, reproducibly."""
+
+    @property
+    def name(self) -> str: ...
+
+    def load(self) -> Task: ...
+
+    def __hash__(self) -> int: ...
+
 
 T = TypeVar("T", bound=type[Any])
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from srnet.core.errors import UserError
 from srnet.tasks.answers.base import AnswerKind, get_answer
+from srnet.tasks.base import TaskSpec
 from srnet.tasks.files import FilesTask, OfFiles
 from srnet.tasks.layout import BadRow, SplitFile
 from srnet.tasks.leaks import Shared, TextKeys
@@ -57,7 +57,7 @@ class DataCheck:
         return sum(len(split.problems) for split in self.splits)
 
 
-def check_data(spec: Any) -> DataCheck:
+def check_data(spec: TaskSpec) -> DataCheck:
     """What one should know about the data of a task, by its description. Bad rows are listed, not raised."""
     if isinstance(spec, FilesTask):
         return _check_files(spec)
@@ -69,7 +69,7 @@ def check_data(spec: Any) -> DataCheck:
 
 def _check_files(spec: FilesTask) -> DataCheck:
     """Every split of a task, with all its bad rows rather than the first. The files are read once."""
-    read = {name: spec.read(name, collect=True) for name in spec.files}
+    read = spec.read_all(collect=True)
     splits = _checks(read.values(), get_answer(spec.answer), spec.labels)
     try:
         task = spec.assemble(read)

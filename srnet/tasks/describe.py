@@ -14,47 +14,39 @@ from srnet.config.yaml_files import yaml_text
 from srnet.core.errors import UserError
 from srnet.core.files import new_folder, require_new, write_text
 from srnet.tasks.answers.base import get_answer
-from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.files import FilesTask
-from srnet.tasks.layout import label_counts
+from srnet.tasks.own import Say, task_of_files
 from srnet.tasks.splits import Split
 
 
 def describe_files(
     out: Path | str,
     train: Path | str,
-    dev: Path | str,
-    ood: Sequence[tuple[str, str]] = (),
+    dev: Path | str | None = None,
+    ood: Mapping[str, str] | Sequence[tuple[str, str]] = (),
     *,
-    labels: tuple[str, ...] | None = None,
     ood_train: Path | str | None = None,
+    force: bool = False,
+    say: Say = lambda line: None,
     **options: Any,
 ) -> Path:
     """Write the YAML file that describes a user's files; local paths in it are relative to it.
 
-    `options` are further fields of `FilesTask`. The default of `metric` is the first one of the answer.
+    `options` are columns and labels, which are guessed otherwise, and further fields of `FilesTask`; `text` is the
+    column of single texts. `say` is called with what is read. `force` replaces a file that exists.
     """
     out = Path(out)
-    options = {"metric": next(iter(get_answer(options.get("answer", CLASSES.name)).metrics)), **options}
     if out.suffix not in (".yaml", ".yml"):
         raise UserError(f"{out} is not a YAML file", "choose a name that ends in .yaml")
-    if out.exists():
-        raise UserError(f"{out} exists already", "remove it or choose another name")
-    found = labels or _labels_of(str(train), options)
+    if out.exists() and not force:
+        raise UserError(f"{out} exists already", "choose another name, or replace it: --force")
     extra: dict[str, Any] = {} if ood_train is None else {"ood_train": str(ood_train)}
-    spec = FilesTask(out.stem, found, str(train), str(dev), tuple(ood), **extra, **options)
+    spec = task_of_files(str(train), str(dev or ""), dict(ood), name=out.stem, **extra, **options, say=say)
     # a wrong column or a missing file is an error now; bad rows are reported by `srnet data check`
-    spec.check_groups({name: spec.read(name, collect=True) for name in spec.files})
+    spec.check_groups(spec.read_all(collect=True))
     write_text(out, yaml_text(_description(spec, out.parent.resolve())))
     return out
-
-
-def _labels_of(train: str, options: Mapping[str, Any]) -> tuple[str, ...]:
-    if get_answer(options.get("answer", CLASSES.name)).outputs:
-        return ()
-    column, unlabelled = options.get("label", "label"), options.get("unlabelled", ())
-    return tuple(sorted(label_counts(train, column, unlabelled, options.get("columns", ()))))
 
 
 def _description(spec: FilesTask, folder: Path) -> dict[str, Any]:

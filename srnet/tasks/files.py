@@ -6,17 +6,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import numpy as np
 
 from srnet.config.fields import Described
-from srnet.config.values import Count
+from srnet.config.values import Count, Range
 from srnet.core.errors import UserError, choose
 from srnet.core.names import file_name
 from srnet.tasks.answers.base import ANSWERS, AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Metric, Task, check_label_words, register_task
+from srnet.tasks.holdout import split_off, strata_of
 from srnet.tasks.layout import ALL_COLUMNS, Layout, SplitFile, alternatives
 from srnet.tasks.leaks import TextKeys
 from srnet.tasks.reading import HUB, bad_row, is_table
@@ -26,6 +27,7 @@ from srnet.tasks.splits import Coarse, Decision, Split, SplitKind, joined
 Leaks = Literal["check", "drop", "keep"]
 """Test rows that are also trained on. `check`: an error beyond one in a hundred; `drop`: not trained on; `keep`."""
 BadRows = Literal["refuse", "skip"]
+DevShare = Annotated[float, Range(above=0, most=0.5)]
 _LEAKS_ALLOWED = 0.01
 """Published datasets have a few; above this share of a test set its score would measure memorisation."""
 _RESERVED = re.compile(r"train|dev|ood_train\d*")
@@ -87,7 +89,8 @@ class OfFiles(Described):
         """Every source by the name of its split; further OOD training files are numbered."""
         extra = self.ood_train if isinstance(self.ood_train, tuple) else filter(None, [self.ood_train])
         numbered = {f"ood_train{n or ''}": source for n, source in enumerate(extra)}
-        return {"train": self.train, "dev": self.dev, **dict(self.id_tests), **dict(self.ood), **numbered}
+        dev = {"dev": self.dev} if self.dev else {}  # without a file, dev is split off
+        return {"train": self.train, **dev, **dict(self.id_tests), **dict(self.ood), **numbered}
 
     def kind_of(self, name: str) -> SplitKind:
         return "ID" if name in ("train", "dev", *dict(self.id_tests)) else "OOD"
@@ -105,7 +108,7 @@ class OfFiles(Described):
                     return tuple(map(changed, source))
                 case DataFile():
                     return replace(source, path=changed(source.path))
-                case str() if not source.startswith(HUB):
+                case str() if source and not source.startswith(HUB):
                     return change(source)
             return source
 
@@ -146,6 +149,7 @@ class FilesTask(OfFiles):
     """Labels, with commas. Left out where the answer is not one of them. Default: those in the training data."""
     train: FileSource = ""
     dev: FileSource = ""
+    """Examples that choose checkpoints. Default: some of the training file (`dev_share`), which are not trained on."""
     ood: tuple[tuple[str, FileSource], ...] = ()
     """(name, file) of each out-of-distribution test set."""
     ood_train: FileSource | tuple[FileSource, ...] | None = None
@@ -190,6 +194,8 @@ class FilesTask(OfFiles):
     """For csv, tsv and txt files without a header: the names of their columns, in order, with commas."""
     remarks: tuple[str, ...] = ()
     """Further notes for reports on these data."""
+    dev_share: DevShare = 0.2
+    """Without a dev file: the share of the training file that is split off as dev, at most 2,000 rows."""
     metadata: tuple[str, ...] = ()
     """Columns to keep beside the texts, with commas; * for all. Shortcuts load those that they need by themselves."""
 
@@ -201,7 +207,7 @@ class FilesTask(OfFiles):
         self._check_metadata()
         choose("answer", self.answer, [name for name, each in ANSWERS.items() if each.in_cells])
         kind = get_answer(self.answer)
-        needed = ("train", "dev") if kind.outputs else ("labels", "train", "dev")
+        needed = ("train",) if kind.outputs else ("labels", "train")
         missing = [name for name in needed if not getattr(self, name)]
         if missing:
             raise UserError(f"task '{self.name}': '{missing[0]}' is missing", f"give {', '.join(needed)}")
@@ -265,7 +271,16 @@ class FilesTask(OfFiles):
         return self.shortcut or ("overlap" if pairs else "words")
 
     def load(self) -> Task:
-        return self.assemble({name: self.read(name, collect=self.bad_rows == "skip") for name in self.files})
+        return self.assemble(self.read_all(collect=self.bad_rows == "skip"))
+
+    def read_all(self, *, collect: bool) -> dict[str, SplitFile]:
+        """Every split as it is in its file; without a dev file, dev is split off the training file."""
+        read = {name: self.read(name, collect=collect) for name in self.files}
+        if "dev" in read:
+            return read
+        strata = strata_of(read["train"].split, get_answer(self.answer).has_classes)
+        train, dev = split_off(read["train"], self.dev_share, strata)
+        return {**read, "train": train, "dev": dev}
 
     def read(self, name: str, *, collect: bool) -> SplitFile:
         """One split as it is in its file. Bad rows are collected; without `collect` the first is an error."""

@@ -14,8 +14,9 @@ import numpy as np
 from srnet.core.errors import UserError, shortened
 from srnet.tasks.answers.base import AnswerKind
 from srnet.tasks.leaks import TextKeys
-from srnet.tasks.reading import Bad, Nested, bad_row, python_literal, read_rows
+from srnet.tasks.reading import Nested, bad_row, python_literal, read_rows
 from srnet.tasks.splits import LEVELS, Coarse, Split, SplitKind
+from srnet.tasks.tables import Bad
 
 ALL_COLUMNS = "*"
 """Among the names of metadata: every column that is not a text or the label."""
@@ -50,6 +51,8 @@ class SplitFile:
     bad_rows: tuple[BadRow, ...] = ()
     unknown_groups: tuple[str, ...] = ()
     """Group columns that no row of the file has."""
+    origin: str = ""
+    """Where the rows are from, if they are not all of the file."""
 
     @cached_property
     def keys(self) -> TextKeys:
@@ -57,7 +60,8 @@ class SplitFile:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (f"{self.unlabelled:,} rows without a label were left out",) if self.unlabelled else ()
+        unlabelled = f"{self.unlabelled:,} rows without a label were left out" if self.unlabelled else ""
+        return tuple(filter(None, (self.origin, unlabelled)))
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -96,8 +100,9 @@ class _Columns:
     def add_metadata(self, cells: Mapping[str, str]) -> None:
         """The metadata of the last row. A column begins with the first row that has it."""
         rows = len(self.labels) - 1
-        for name in cells.keys() - self.cells.keys():
-            self.cells[name] = [""] * rows
+        for name in cells:
+            if name not in self.cells:
+                self.cells[name] = [""] * rows
         for name, column in self.cells.items():
             cell = cells.get(name, "")
             column.append(self._seen.setdefault(cell, cell))
@@ -172,8 +177,8 @@ class Layout:
         return UserError(f"{self.path} holds no rows{labelled}", "give it a header and at least one example")
 
     def _add(self, columns: _Columns, line: int, row: Mapping[str, str], bad: Bad) -> None:
-        label, text_a = _cell(row, self.label), _cell(row, self.text_a)
-        text_b = "" if self.text_b is None else _cell(row, self.text_b)
+        label, text_a = cell_of(row, self.label), cell_of(row, self.text_a)
+        text_b = "" if self.text_b is None else cell_of(row, self.text_b)
         for cell in (label, text_a, text_b):
             # all checks in every row would take a third of the reading time
             if cell and cell.lstrip().startswith(("[", "{")):
@@ -200,7 +205,7 @@ class Layout:
         """The sub-case: the row's levels down to the last non-empty one."""
         if not self.group:
             return ""
-        levels = [(column, _cell(row, column)) for column in self.group]
+        levels = [(column, cell_of(row, column)) for column in self.group]
         for column, level in levels:
             refuse_list("sub-case", level, self.path, line, column)
         columns.grouped.update(column for column, level in levels if level is not None)
@@ -210,18 +215,18 @@ class Layout:
 
     def _refuse_lists(self, line: int, row: Mapping[str, str]) -> None:
         for column in filter(None, (self.text_a, self.text_b)):
-            refuse_list("text", _cell(row, column), self.path, line, column)
-        label = _cell(row, self.label)
+            refuse_list("text", cell_of(row, column), self.path, line, column)
+        label = cell_of(row, self.label)
         if label is not None and label.strip() not in self.labels:  # a declared label may look like a list
             refuse_list("label", label, self.path, line, self.label)
 
     def _missing(self, row: Mapping[str, str]) -> str:
         wanted = [self.label, self.text_a] + ([self.text_b] if self.text_b is not None else [])
-        names = " or ".join(f"'{name}'" for name in alternatives(next(w for w in wanted if _cell(row, w) is None)))
+        names = " or ".join(f"'{name}'" for name in alternatives(next(w for w in wanted if cell_of(row, w) is None)))
         return f"no column {names}; {columns_here(row)}"
 
 
-def _cell(row: Mapping[str, str], column: str) -> str | None:
+def cell_of(row: Mapping[str, str], column: str) -> str | None:
     """The cell of a row under a column, which may be given as alternatives: `evidence|evidence_sentence`."""
     found = row.get(column)  # nearly every column has one name
     return next((row[name] for name in alternatives(column) if name in row), None) if found is None else found
@@ -281,7 +286,7 @@ def label_counts(
     found: Counter[str] = Counter()
     row: Mapping[str, str] = {}
     for line, row in read_rows(source, lambda *_: None, columns):
-        cell = _cell(row, column)
+        cell = cell_of(row, column)
         label = (cell or "").strip()
         if label not in declared:
             refuse_list("label", cell, source, line, column)

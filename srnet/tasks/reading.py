@@ -7,16 +7,14 @@ by default that is an error, so that nothing is skipped silently.
 from __future__ import annotations
 
 import ast
-import csv
 import gzip
 import io
 import json
 import math
 import re
-import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -25,10 +23,7 @@ from srnet.core.errors import UserError, reason, shortened
 from srnet.core.files import open_data
 from srnet.core.names import DOWNLOAD_VARIABLE
 from srnet.core.network import guarded_hub, may_download
-
-_Row = tuple[int, Mapping[str, str]]
-Bad = Callable[[int, str], None]
-"""Called with the line and the problem of a row."""
+from srnet.tasks.tables import Bad, Row, check_names, table_rows
 
 HUB = "hub:"
 _TABLES = (".csv", ".tsv", ".txt")
@@ -37,8 +32,6 @@ SUFFIXES = (*_TEXTS, *(f"{suffix}.gz" for suffix in _TEXTS), ".parquet")
 
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-csv.field_size_limit(sys.maxsize)  # long texts are allowed
 
 
 class Nested(str):
@@ -50,7 +43,7 @@ def is_table(source: str) -> bool:
     return not source.startswith(HUB) and source.removesuffix(".gz").endswith(_TABLES)
 
 
-def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()) -> Iterator[_Row]:
+def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()) -> Iterator[Row]:
     """The rows of a file, or of `hub:REPOSITORY[@REVISION][:CONFIGURATION]:SPLIT`.
 
     `columns` names the columns of a table without a header.
@@ -70,7 +63,12 @@ def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()
         if suffix.startswith(".jsonl"):
             yield from _json_rows(text, complain)
         else:
-            yield from _table_rows(source, text, complain, list(columns))
+            yield from table_rows(source, text, lambda: _lines_of(source), complain, list(columns))
+
+
+def _lines_of(source: str) -> Iterator[str]:
+    with open_source(source) as file:
+        yield from io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
 
 
 @contextmanager
@@ -123,32 +121,7 @@ def _undecodable_line(source: str) -> str:
     return ""
 
 
-def _table_rows(source: str, file: Iterable[str], bad: Bad, columns: list[str]) -> Iterator[_Row]:
-    # there is no quoting with tabs: a quote is an ordinary character
-    tabs: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-    reader = csv.reader(file, strict=True, **({} if source.removesuffix(".gz").endswith(".csv") else tabs))
-    try:
-        header = columns or next((cells for cells in reader if cells), [])
-        if not header:
-            raise UserError(f"{source} is empty", "give it a header and at least one example")
-        _check_names(f"{source}, line {reader.line_num}" if not columns else f"columns of {source}", header)
-        width = len(header)
-        for cells in reader:
-            if len(cells) == width:
-                yield reader.line_num, dict(zip(header, cells, strict=True))
-            elif cells:
-                bad(reader.line_num, f"{len(cells)} cells under {width} columns")
-    except csv.Error as error:
-        raise UserError(f"{source}, line {reader.line_num}: {error}", "check the quotes and separators") from None
-
-
-def _check_names(where: str, names: list[str]) -> None:
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise UserError(f"{where}: column '{shortened(twice[0], 80)}' is named twice", "rename one of them")
-
-
-def _json_rows(file: Iterable[str], bad: Bad) -> Iterator[_Row]:
+def _json_rows(file: Iterable[str], bad: Bad) -> Iterator[Row]:
     for number, line in enumerate(file, start=1):
         if not line.strip():
             continue
@@ -208,14 +181,14 @@ def _evidence(items: list[Any] | tuple[Any, ...], inner: bool = False) -> list[s
     return None if None in parts else [text for part in parts if part is not None for text in part]
 
 
-def _parquet_rows(source: str, file: IO[bytes]) -> Iterator[_Row]:
+def _parquet_rows(source: str, file: IO[bytes]) -> Iterator[Row]:
     import pyarrow
     from pyarrow import parquet
 
     try:
         table = parquet.ParquetFile(file)
         names, number = table.schema_arrow.names, 0
-        _check_names(source, names)
+        check_names(source, names)
         for batch in table.iter_batches(batch_size=8192):
             for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 number += 1
@@ -228,7 +201,7 @@ def _parquet_rows(source: str, file: IO[bytes]) -> Iterator[_Row]:
 # --- the Hub -------------------------------------------------------------------------------------------------------
 
 
-def _hub_rows(source: str) -> Iterator[_Row]:
+def _hub_rows(source: str) -> Iterator[Row]:
     repository, revision, configuration, split = _parse_hub(source)
     from datasets import ClassLabel, load_dataset
     from datasets.utils import disable_progress_bars
@@ -244,10 +217,10 @@ def _hub_rows(source: str) -> Iterator[_Row]:
         raise UserError(f"{source} cannot be loaded ({why})", "check the name" if may_download() else allow) from None
     names = {name: f for name, f in data.features.items() if isinstance(f, ClassLabel)}
     for number, row in enumerate(data, start=1):
-        yield number, _plain({name: _class_name(names.get(name), value) for name, value in row.items()})
+        yield number, _plain({name: class_name(names.get(name), value) for name, value in row.items()})
 
 
-def _class_name(feature: Any, value: Any) -> Any:
+def class_name(feature: Any, value: Any) -> Any:
     """The name of a class, which the Hub stores as a number; -1 is a missing label."""
     if feature is None or value is None:
         return value

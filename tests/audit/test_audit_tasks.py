@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from audited import Scripted
 from refusals import refused
@@ -36,6 +37,15 @@ def test_single_texts_have_no_overlap_and_their_words_as_the_shortcut(tmp_path: 
     assert '"pairs":false' in page
     assert "Words of the second text" not in page
     assert [each.rule for each in audit.contrast if each.invariance_rows] == ["case-and-punctuation"]
+
+
+def test_scores_may_lack_an_ood_set(tmp_path: Path, engine: Engine) -> None:
+    task = files_task(tmp_path)
+    np.savez(tmp_path / "s.npz", train=np.full(40, 0.5), dev=np.linspace(0, 1, 20))
+    bias = BiasSpec(f"scores:{tmp_path / 's.npz'}")
+    audit = srnet.audit_models(BY_LENGTH, task=task, bias=bias, out=tmp_path / "out", engine=engine)
+    assert [each.split for each in audit.dependence if each.over == "bias confidence"] == ["dev"]
+    assert [each.split for each in audit.sides] == ["dev"]
 
 
 def test_a_shortcut_without_a_name_is_noted_and_can_be_named(tmp_path: Path, engine: Engine) -> None:

@@ -20,6 +20,9 @@ from refusals import refused
 from torch import nn
 from torch.nn import functional as F
 
+from srnet.bias.model import fit_bias_model
+from srnet.bias.shortcuts.base import KINDS, PLAIN
+from srnet.config.fields import DESCRIBED
 from srnet.core.progress import Reporter
 from srnet.experiment.compute import Context, compute
 from srnet.experiment.engine import Engine
@@ -318,8 +321,11 @@ def test_from_yaml(shell: Shell) -> None:
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The names of the Python files in CONTRIBUTING.md, which are registered for one test."""
     registries: tuple[tuple[str, dict[str, Any]], ...] = (("random", PRUNERS), ("focal", OBJECTIVES))
-    for name, registry in (*registries, ("SumsTask", TASK_FAMILIES)):
+    for name, registry in (*registries, ("SumsTask", TASK_FAMILIES), ("final-sign", KINDS)):
         monkeypatch.setitem(registry, name, None)  # so that what is registered now is gone after the test
+    for name in ("RandomPruning", "SumsTask"):
+        monkeypatch.setitem(DESCRIBED, name, None)
+        del DESCRIBED[name]
     guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
     names: dict[str, Any] = {}
     for number, text in enumerate(re.findall(r"```python\n(.*?)```", guide, re.DOTALL)):
@@ -357,3 +363,10 @@ def test_written_examples_by_hand(written: Any) -> None:
     assert written.FocalLoss()(logits, labels).item() == pytest.approx(-np.log(3 / 4) / 16)
     with refused("gamma"):
         written.FocalLoss(-1.0)
+    task = written.SumsTask(size=10).load()
+    signs = KINDS["final-sign"].fit(task, "05", PLAIN)
+    assert signs.names == ("ends with 0", "ends with 5")
+    assert signs.of(task.dev)[:, 0].tolist() == [text.endswith("0") for text in task.dev.text_a]
+    assert fit_bias_model(written.SumsTask(size=50).load(), ("final-sign:05", "claim"), folds=2).keys() == {
+        "train", "dev", "balanced",
+    }  # fmt: skip

@@ -13,6 +13,7 @@ from huggingface_hub import ModelCard
 from small_models import pruned
 
 import srnet
+from srnet.bias.shortcuts.base import KINDS
 from srnet.evaluation.significance import Interval, spread
 from srnet.evaluation.verdict import judge
 from srnet.experiment.engine import Engine
@@ -34,7 +35,7 @@ GAIN = Interval(4.0, 0.5, 0.5, 3)
 SUBNETWORK = Subnetwork("org/model", "0123" * 16, ("no", "yes"), {}, Mask({"w": torch.tensor([[True, False]])}))
 ABOUT = About(
     "inference",
-    "overlap",
+    KINDS["overlap"].sentence,
     "accuracy",
     "P(A(pt))",
     (
@@ -132,7 +133,7 @@ def test_what_the_store_knows(subnetworks: list[Prune], engine: Engine) -> None:
         assert scored.constant == pytest.approx(100.0 * np.bincount(labels).max() / len(labels)), "the majority class"
     assert about.verdict is not None
     assert about.verdict.gains == {"challenge": about.scores[1].gain}
-    assert (about.task, about.metric, about.shortcut) == ("inference", "accuracy", "overlap")
+    assert (about.task, about.metric, about.shortcut) == ("inference", "accuracy", KINDS["overlap"].sentence)
     half = known_about(engine.store, subnetworks[0], keeps=0.5).verdict
     assert half is not None
     assert half.id_kept.difference > about.verdict.id_kept.difference, "the threshold of a search is that of its card"

@@ -42,13 +42,16 @@ def test_a_pair_has_the_answers_of_both_models_and_of_the_shortcut() -> None:
     assert view_of().look("word " * 1000, "")["answers"][0]["tokens"] is None, "a classifier that has no tokens"
 
 
-@pytest.mark.parametrize("family", ["inference", "verification"])
-def test_the_shortcut_is_the_bias_model_that_scores_dev(family: str) -> None:
+@pytest.mark.parametrize(
+    ("family", "shortcut"),
+    [("inference", "overlap"), ("verification", "claim"), ("inference", "words"), ("inference", ("overlap", "length"))],
+)
+def test_the_shortcut_is_the_bias_model_that_scores_dev(family: str, shortcut: Any) -> None:
     spec = SyntheticTask(family, train_size=300, dev_size=50, ood_size=50)
     task = spec.load()
-    scorer = fit_bias_scorer(task, task.shortcut)
+    scorer = fit_bias_scorer(task, shortcut)
     for split in (task.dev, *task.ood.values()):
-        stored = fit_bias_model(task, task.shortcut)[split.name]
+        stored = fit_bias_model(task, shortcut)[split.name]
         np.testing.assert_array_equal(scorer.log_probs(split.text_a, split.text_b), stored.log_probs)
 
 
@@ -61,6 +64,17 @@ def test_a_weak_model_is_the_shortcut_of_a_task_with_an_unknown_one(
     assert "trained on 20 examples" in shortcut.about
     assert notes == []
     assert np.exp(shortcut.log_probs(["the doctor slept"], ["the doctor slept"])).sum() == pytest.approx(1)
+
+
+def test_a_column_has_no_answer_to_a_typed_text(tmp_path: Any, engine: Engine) -> None:
+    for name in ("train", "dev"):
+        rows = "".join(f"{name} {n},{('no', 'yes')[n % 2]},{'wn'[n % 2]}\n" for n in range(20))
+        (tmp_path / f"{name}.csv").write_text("text_a,label,source\n" + rows)
+    files = [str(tmp_path / f"{name}.csv") for name in ("train", "dev")]
+    task = FilesTask("own", ("no", "yes"), *files, text_b=None)
+    shortcut, notes = load_shortcut(task, engine, BiasSpec("source"))
+    assert shortcut is None
+    assert "columns:source" in notes[0]
 
 
 def test_without_a_shortcut_a_note_says_why(tmp_path: Any, engine: Engine) -> None:

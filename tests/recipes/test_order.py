@@ -106,6 +106,13 @@ def test_the_rate_of_the_scores_reaches_mask_training_alone(file: str) -> None:
         Order(("smp",), score_rate=0.125).recipes()
 
 
+def test_the_length_of_texts_reaches_every_training(file: str) -> None:
+    usual, ours = (Order(("fig2",), tasks=(file,), max_length=length).recipes()[0].profile for length in (None, 256))
+    assert {usual.finetuning.max_length, usual.pruning.max_length} == {128}
+    assert ours.pruning == replace(usual.pruning, max_length=256)
+    assert {each.max_length for each in (ours.finetuning, ours.stopping, *ours.pruning_of.values())} == {256}
+
+
 def test_scale_makes_every_training_shorter(file: str) -> None:
     def lengths(scale: float) -> list[tuple[int | None, int]]:
         (recipe,) = Order(("fig5",), tasks=(file,), scale=scale).recipes()

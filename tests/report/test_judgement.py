@@ -301,7 +301,7 @@ def test_ood_sets_are_not_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(notes, "bias_predictions", lambda store, bias, split: SimpleNamespace(log_probs=biased[split]))
     model: Any = SimpleNamespace(key="")
-    found = notes._follows_shortcut(evidence, model, [model])
+    found = notes.follows_shortcut(evidence, model, [model], evidence.ood)
     assert {split: round(each.difference) for split, each in found.items()} == {"easy": 20, "difficult": 20}
     assert all(each.low > 0 for each in found.values())
 

@@ -181,10 +181,10 @@ def test_leaks_on_the_command_line(data: Run) -> None:
         (("check", "mine.yaml", "--leaks", "some"), "unknown value 'some'"),
         (("check", "mine.yaml", "--rows", "train=many"), "is not a whole number"),
         ((*DESCRIBE[:-1], "mine.txt"), "a name that ends in .yaml"),
-        (DESCRIBE, "mine.yaml exists already; remove it or choose another name"),
+        (DESCRIBE, "mine.yaml exists already; choose another name, or replace it: --force"),
         (
             (*DESCRIBE[:-1], "new.yaml", "--label", "lable"),
-            "no column 'lable' with labels; columns here: text_a, text_b",
+            "no column 'lable'; its columns: text_a, text_b, label",
         ),
         ((*DESCRIBE[:-1], "new.yaml", "--label", "text_a", "--text-b", "gone"), "no column 'gone'"),
         ((*DESCRIBE[:-1], "new.yaml", "--labels", "yes,maybe", "--ood", "x=gone.tsv"), "gone.tsv does not exist"),

@@ -16,7 +16,7 @@ from refusals import refused
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes.models import Pretrained
 from srnet.experiment.rebuild import rebuild
-from srnet.recipes.tasks import DataOptions, task_from
+from srnet.recipes.tasks import DataOptions, read_task
 from srnet.tasks.base import TASK_FAMILIES
 
 GUIDE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
@@ -45,21 +45,21 @@ def test_examples_by_hand(sums: Any) -> None:
 
 
 def test_by_name_from_yaml_and_from_the_store(sums: Any, tiny_backbone: str, tmp_path: Path) -> None:
-    assert DataOptions().task("sums") == task_from("sums", "task") == sums()
-    assert task_from({"name": "sums", "size": 50}, "task") == sums(size=50)
+    assert DataOptions().task("sums") == read_task("sums", "task") == sums()
+    assert read_task({"name": "sums", "size": 50}, "task") == sums(size=50)
     (tmp_path / "mine.yaml").write_text("{name: sums, size: 60}")
-    assert task_from("mine.yaml", "task", tmp_path) == sums(size=60)
+    assert read_task("mine.yaml", "task", tmp_path) == sums(size=60)
     node = Pretrained(tiny_backbone, sums(size=70))
     assert rebuild(describe(node)).task == sums(size=70)
 
 
 def test_what_is_refused(sums: Any) -> None:
     with refused("task", "'summs'", "sums"):
-        task_from("summs", "task")
+        read_task("summs", "task")
     with refused("task", "'sise'", "name, size"):
-        task_from({"name": "sums", "sise": 50}, "task")
+        read_task({"name": "sums", "sise": 50}, "task")
     with refused("size", 5):
-        task_from({"name": "sums", "size": 5}, "task")
+        read_task({"name": "sums", "size": 5}, "task")
     with refused("--rows", "'sums'"):
         DataOptions(rows=(("train", 5),)).task("sums")
 

@@ -15,7 +15,7 @@ from commands import Shell
 from refusals import refused
 from small_files import DEV, many, spec, tsv
 
-from srnet.recipes.tasks import _load_task_file, task_from
+from srnet.recipes.tasks import _load_task_file, read_task
 from srnet.tasks.base import Task
 from srnet.tasks.check import check_data
 from srnet.tasks.describe import describe_files, write_csv
@@ -64,7 +64,7 @@ def test_every_split_is_read(tmp_path: Path) -> None:
         ("d.jsonl", "", ("no rows",)),
         ("d.csv", "text_a,text_b,label\n", ("no rows", "at least one example")),
         ("d.csv", "premise,text_b,label\na,b,yes\n", ("line 2", "'text_a'", "premise, text_b, label")),
-        ("d.csv", "text_a;text_b;label\na;b;yes\n", ("line 2", "'label'", "commas")),
+        ("d.csv", "text_a;text_b;label,more\na;b;yes,1\n", ("line 2", "'label'", "text_a;text_b;label, more")),
         ("d.jsonl", '{"text_a": "a", "label": "yes"}\n', ("line 1", "'text_b'", "text_a, label")),
         ("d.jsonl", JSONL + '{"text_a": "a", "text_b": null, "label": "no"}\n', ("line 3", "'text_b'")),
         ("d.csv", CSV + "a,b,perhaps,one\n", ("line 4", "'perhaps'", "no, yes", "bad_rows: skip")),
@@ -89,7 +89,7 @@ def test_mistakes_are_named(name: str, content: str, named: tuple[str, ...], tmp
         ({"labels": ("one", "one")}, ("['one', 'one']",)),
         ({"labels": ()}, ("'labels'",)),
         ({"train": ""}, ("'train'",)),
-        ({"dev": ""}, ("'dev'",)),
+        ({"dev": "", "dev_share": 0.6}, ("dev_share", "0.6")),
         ({"metric": "bleu"}, ("'bleu'", "accuracy")),
         ({"shortcut": "overlap,"}, ("'overlap,'",)),
         ({"leaks": "some"}, ("'some'",)),
@@ -202,10 +202,10 @@ def test_a_description_loads_again_to_the_same_task(tmp_path: Path) -> None:
 
 def test_paths_in_yaml_start_from_its_folder(tmp_path: Path) -> None:
     values = {"name": "mine", "labels": ["no", "yes"], "train": "t.csv", "dev": "hub:a:dev", "ood_train": "/data/o.csv"}
-    made = task_from(values, "here", tmp_path)
+    made = read_task(values, "here", tmp_path)
     assert made == FilesTask("mine", ("no", "yes"), str(tmp_path / "t.csv"), "hub:a:dev", ood_train="/data/o.csv")
     with refused("here", "ood_copies", "1.5"):
-        task_from({**values, "ood_copies": 1.5}, "here", tmp_path)
+        read_task({**values, "ood_copies": 1.5}, "here", tmp_path)
 
 
 def test_labels_are_those_of_the_training_data_and_stay_text(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_a_description_of_files_without_a_header(bare: dict[str, Any], tmp_path:
     out = tmp_path / "mine.yaml"
     layout = ("--columns", "answer, first", "--text-a", "first", "--text-b", "", "--label", "answer")
     files = ("--train", bare["train"], "--dev", bare["dev"], "--out", str(out))
-    assert "no: 1, yes: 1" in shell("data", "describe", *files, *layout, "--metric", "positive_f1").out
+    assert "2 labels: no 1, yes 1" in shell("data", "describe", *files, *layout, "--metric", "positive_f1").out
     task = _load_task_file(out).load()
     assert (task.labels, task.metric) == (("no", "yes"), "positive_f1")
     assert task.dev.text_a == ("d", "e")

@@ -11,7 +11,7 @@ import pytest
 from refusals import refused
 
 from srnet.evaluation.metrics import measure, score
-from srnet.recipes.tasks import DataOptions, task_from
+from srnet.recipes.tasks import DataOptions, read_task
 from srnet.tasks.base import Task
 from srnet.tasks.published import PUBLISHED_TASKS, published_task
 
@@ -117,7 +117,7 @@ def test_labels_metric_and_words(name: str, labels: tuple[str, ...], metric: str
 def test_the_words_can_be_others(tmp_path: Path) -> None:
     folder = original("rte", tmp_path / "RTE")
     assert published_task("rte", folder, label_words=("true", "false")).load().label_words == ("true", "false")
-    described = task_from({"dataset": "rte", "data": "RTE", "label_words": ["true", "false"]}, "x", tmp_path)
+    described = read_task({"dataset": "rte", "data": "RTE", "label_words": ["true", "false"]}, "x", tmp_path)
     assert described.load().label_words == ("true", "false")
     with refused("label_words", "['true']"):
         published_task("rte", folder, label_words=("true",))

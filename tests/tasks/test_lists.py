@@ -105,7 +105,7 @@ def test_a_declared_label_may_look_like_a_list(label: str, tmp_path: Path) -> No
 def test_a_described_label_may_look_like_a_list(shell: Shell, tmp_path: Path) -> None:
     path, out = written(tmp_path, ".csv", label="[1]"), str(tmp_path / "mine.yaml")
     said = shell("data", "describe", "--train", path, "--dev", path, "--out", out, "--labels", "no,[1]")
-    assert "[1]: 1, no: 1" in said.out
+    assert "2 labels: no 1, [1] 1" in said.out
 
 
 def test_a_context_of_several_texts(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from layouts import (
 from refusals import refused
 
 from srnet.evaluation.metrics import score
-from srnet.recipes.tasks import DataOptions, task_from
+from srnet.recipes.tasks import DataOptions, read_task
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.published import PUBLISHED_TASKS, published_task
@@ -320,7 +320,7 @@ def test_folders_and_datasets_that_do_not_exist(tmp_path: Path) -> None:
     with refused("'anli'", "cola, fever, mnli"):
         published_task("anli")
     with refused("here", "'anli'", "squad"):
-        task_from({"dataset": "anli"}, "here")
+        read_task({"dataset": "anli"}, "here")
 
 
 # --- files given by name -------------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ def test_options_of_a_published_dataset(tmp_path: Path) -> None:
     spec = published_task("snli", snli_txt(tmp_path, []), **options)
     assert {name: getattr(spec, name) for name in options} == options
     values = {"dataset": "snli", "data": ".", **options, "rows": {"train": 2}}
-    assert task_from(values, "here", tmp_path) == spec.resolved(tmp_path)
+    assert read_task(values, "here", tmp_path) == spec.resolved(tmp_path)
 
 
 # --- the real files, where somebody has them -----------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
-from srnet.core.errors import UserError
+from srnet.core.errors import UserError, shortened
 from srnet.tasks.base import Task
 from srnet.tasks.shortcut import Shortcut, shortcut_texts
 from srnet.tasks.splits import Split
@@ -91,6 +91,10 @@ class ShortcutKind:
         """The argument with an absolute path, where it is one."""
         return argument
 
+    def noun(self, argument: str) -> str:
+        """The shortcut in a few words, as the subject of "misleads"."""
+        return self.about
+
     def described(self, argument: str, vectors: str | None, extended: bool) -> str:
         """The features in words; `vectors` names the source of word vectors."""
         return self.about
@@ -141,7 +145,8 @@ def _parts(text: str) -> list[Part]:
     kind = KINDS[name]
     if bool(kind.argument) != bool(argument):
         written = f"{name}:{kind.argument}" if kind.argument else name
-        raise UserError(f"shortcut '{text}' is not complete or says too much", f"write {written}")
+        what = f"needs {kind.argument} behind it" if kind.argument else f"takes no '{shortened(argument, 80)}'"
+        raise UserError(f"shortcut '{name}' {what}", f"write {written}")
     arguments = argument.split("+") if name == "columns" else [argument]
     return [Part(kind, each.strip()) for each in arguments]
 
@@ -153,7 +158,7 @@ def is_given(parts: tuple[Part, ...]) -> bool:
 
 def kinds_in_words() -> str:
     """Every kind as one writes it."""
-    return ", ".join(f"{name}:{kind.argument}" if kind.argument else name for name, kind in KINDS.items())
+    return ", ".join(f"{name}:{kind.argument}" if kind.argument else name for name, kind in sorted(KINDS.items()))
 
 
 def check_measurable(task: Task, parts: tuple[Part, ...]) -> None:

@@ -9,12 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from srnet.bias.given import check_rows, file_hash, read_given
 from srnet.bias.shortcuts.base import FeatureOptions, Features, ShortcutKind, register
 from srnet.bias.shortcuts.columns import column_hash
-from srnet.core.errors import UserError, reason, shortened
-from srnet.core.files import require_readable, sha256
+from srnet.core.errors import UserError, shortened
 from srnet.tasks.base import Task
-from srnet.tasks.reading import read_rows
 from srnet.tasks.shortcut import is_file
 from srnet.tasks.splits import Split
 
@@ -22,7 +21,6 @@ _TOLERANCE = 1e-3
 """How far the sum of a row may be from 1: scores are often written with three or four digits."""
 _SMALLEST = 1e-6
 """The least probability: a logarithm of 0 would exclude a label whatever a model says."""
-_SPLIT = "split"
 _BETWEEN = re.compile(r"[\s,;\[\]()]+")
 
 
@@ -36,6 +34,9 @@ class Scores(ShortcutKind):
     argument: ClassVar[str] = "COLUMN|FILE"
     of_texts: ClassVar[bool] = False
     gives_probabilities: ClassVar[bool] = True
+
+    def noun(self, argument: str) -> str:
+        return "your own bias model"
 
     def columns(self, argument: str) -> tuple[str, ...]:
         return () if is_file(argument) else (argument,)
@@ -66,12 +67,7 @@ class Scores(ShortcutKind):
         return {name: np.log(each / each.sum(axis=1, keepdims=True)) for name, each in found.items()}
 
     def identity(self, task: Task, argument: str) -> str:
-        if not is_file(argument):
-            return f"{self.name}@{column_hash(task, argument)}"
-        require_readable(Path(argument))
-        if not Path(argument).is_file():
-            raise UserError(f"scores {argument} do not exist", "check the path")
-        return f"{self.name}@{sha256(Path(argument))[:16]}"
+        return f"{self.name}@{file_hash(argument) if is_file(argument) else column_hash(task, argument)}"
 
     def described(self, argument: str, vectors: str | None, extended: bool) -> str:
         return f"scores of {Path(argument).name}" if is_file(argument) else f"scores in column '{argument}'"
@@ -79,8 +75,8 @@ class Scores(ShortcutKind):
 
 def _probabilities(task: Task, argument: str) -> dict[str, np.ndarray]:
     """Checked probabilities, by split."""
-    read = _of_archive if argument.endswith(".npz") else _of_table if is_file(argument) else _of_column
-    return {name: _checked(task, argument, task.splits[name], each) for name, each in read(task, argument).items()}
+    found = read_given(task, argument, task.labels).by_split if is_file(argument) else _of_column(task, argument)
+    return {name: _checked(task, argument, task.splits[name], each) for name, each in found.items()}
 
 
 def _of_column(task: Task, column: str) -> dict[str, np.ndarray]:
@@ -109,55 +105,16 @@ def _stacked(rows: Iterable[Sequence[float]], where: str) -> np.ndarray:
     return np.array(found, np.float64).reshape(len(found), -1)
 
 
-def _of_table(task: Task, path: str) -> dict[str, np.ndarray]:
-    """A column `split` and one for each label, rows in the order of the split's rows."""
-    found: dict[str, list[list[float]]] = {}
-    for line, row in read_rows(path):
-        absent = [name for name in (_SPLIT, *task.labels) if name not in row]
-        if absent:
-            fix = f"give the columns {', '.join((_SPLIT, *task.labels))}"
-            raise UserError(f"{path}, line {line}: no column '{absent[0]}'", fix)
-        try:
-            found.setdefault(row[_SPLIT].strip(), []).append([float(row[label]) for label in task.labels])
-        except ValueError as error:
-            raise UserError(f"{path}, line {line}: {reason(error)}", "give numbers") from None
-    _check_names(task, path, found)
-    return {name: np.array(rows) for name, rows in found.items()}
-
-
-def _of_archive(task: Task, path: str) -> dict[str, np.ndarray]:
-    """One array per split."""
-    require_readable(Path(path))
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            _check_names(task, path, file.files)
-            return {name: np.asarray(file[name], np.float64) for name in file.files}
-    except UserError:
-        raise
-    except FileNotFoundError:
-        raise UserError(f"scores {path} do not exist", "check the path") from None
-    except Exception as error:  # NumPy and zipfile have no common exception for damaged files
-        raise UserError(
-            f"cannot read {path}: {reason(error)}", "write it with numpy.savez, one array per split"
-        ) from None
-
-
-def _check_names(task: Task, path: str, names: Iterable[str]) -> None:
-    unknown = [name for name in names if name not in task.splits]
-    if unknown:
-        raise UserError(f"{path}: '{shortened(unknown[0], 80)}' is not a split", f"splits: {', '.join(task.splits)}")
-
-
 def _checked(task: Task, argument: str, split: Split, given: np.ndarray) -> np.ndarray:
     """Probabilities of all labels, or the error that says which row has none."""
     where = f"{argument}, {split.name}" if is_file(argument) else f"column '{argument}' of {split.name}"
     scores = given[:, None] if given.ndim == 1 else given
     if scores.ndim == 2 and scores.shape[1] == 1 and len(task.labels) == 2:
         scores = np.hstack([1.0 - scores, scores])
-    if scores.shape != (len(split), len(task.labels)):
-        shape = " x ".join(map(str, given.shape))
-        needed = f"{len(split)} rows that are read and {len(task.labels)} labels"
-        raise UserError(f"{where}: scores of shape {shape} do not fit {needed}", _wanted(task))
+    check_rows(argument, split, scores)
+    if scores.shape[1:] != (len(task.labels),):
+        shape = " x ".join(map(str, given.shape[1:])) or "1"
+        raise UserError(f"{where}: {shape} scores in a row do not fit {len(task.labels)} labels", _wanted(task))
     outside = np.asarray(~((scores >= 0.0) & (scores <= 1.0)).all(axis=1))  # not: NaN is in no range
     wrong = outside | (np.abs(scores.sum(axis=1) - 1.0) > _TOLERANCE)
     if wrong.any():

@@ -26,7 +26,7 @@ class _Words(ShortcutKind):
     """A bag of words for each text, or with word vectors the maximum in each dimension."""
 
     options: ClassVar[tuple[str, ...]] = ("vectors",)
-    without_vectors: ClassVar[str] = "a bag of words: --vectors FILE uses the paper's max-pooled word vectors instead"
+    without_vectors: ClassVar[str] = "a bag of words: --vectors FILE uses max-pooled word vectors, as the paper does"
 
     def sides(self, task: Task) -> dict[str, _Side]:
         """The texts that are read, by what is said behind a word."""
@@ -75,6 +75,9 @@ class Words(_Words):
     sentence: ClassVar[str] = (
         "The suspected shortcut are single words: they tell much about the label without the rest of the text."
     )
+
+    def noun(self, argument: str) -> str:
+        return "the choice of words"
 
     def sides(self, task: Task) -> dict[str, _Side]:
         return {" (first text)": _FIRST, " (second text)": _SECOND} if has_pairs(task) else {"": _FIRST}

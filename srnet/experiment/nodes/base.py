@@ -6,25 +6,15 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from srnet.config.fields import Described
 from srnet.experiment.identity import key_of
 from srnet.tasks.answers.base import AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
+from srnet.tasks.base import TaskSpec as TaskSpec
 from srnet.tasks.shortcut import Shortcut
-
-
-class TaskSpec(Protocol):
-    """A small frozen description from which a task can be loaded, reproducibly."""
-
-    @property
-    def name(self) -> str: ...
-
-    def load(self) -> Task: ...
-
-    def __hash__(self) -> int: ...
 
 
 @lru_cache(maxsize=8)

@@ -1,0 +1,190 @@
+"""A survey of the shortcuts of a task: which cheap features predict the label, before any model is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from srnet.bias.candidates import LeftOut, candidates_of
+from srnet.bias.carriers import Carrier
+from srnet.bias.measuring import Fit, Rows, fit_candidate, scores_of
+from srnet.bias.shown_rows import ShownRow, rows_of
+from srnet.core.errors import UserError
+from srnet.evaluation import BIASED_BY
+from srnet.evaluation.significance import Interval, holm
+from srnet.tasks.base import Task
+from srnet.tasks.metadata import with_metadata
+
+LEVEL = 0.01
+"""The probability that any kind is called a shortcut on labels that have nothing to do with the rows."""
+EXPLAINS = 5.0
+"""Percent of the uncertainty about the labels from which on a kind matters, where one label is so frequent that
+accuracy hardly rises above it."""
+_CLOSE = 0.9
+"""Kinds that explain at least this share of what the strongest explains are as good; the simplest of them is first."""
+CARRIERS = 50
+"""Carriers of a kind that are reported."""
+MOST_ROWS = 100_000
+"""Training rows that are used; more of them change nothing."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A kind of shortcut, and how well it predicts."""
+
+    shortcut: str
+    """As it is given to --shortcut."""
+    about: str
+    """What it reads, in words."""
+    features: int
+    scores: Mapping[str, float]
+    """The task's metric on dev and the test sets, in percent."""
+    gain: Interval
+    """The metric on dev above the majority class, in points."""
+    points: float
+    """Accuracy on dev above the majority class, in points."""
+    explained: float
+    """Percent of the uncertainty about the labels of dev that is removed by a fit on a few training rows."""
+    p: float
+    """Of "unrelated to the labels of dev", corrected by Holm's method for all kinds that were measured."""
+    misleads: tuple[str, ...]
+    """Test sets on which it is certainly worse than the majority class."""
+    carriers: tuple[Carrier, ...]
+    obstacle: str = ""
+    """Why --shortcut would refuse it."""
+
+    @property
+    def is_shortcut(self) -> bool:
+        """Whether it is certain that it predicts the label, and by enough to matter."""
+        return self.p < LEVEL and (self.points >= BIASED_BY or self.explained >= EXPLAINS)
+
+    def to_json(self) -> dict[str, Any]:
+        gain = {"points": self.gain.difference, "low": self.gain.low, "high": self.gain.high}
+        return {**asdict(self), "gain": gain, "is_shortcut": self.is_shortcut}
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The kinds of shortcuts of a task, the strongest first, and what carries the first."""
+
+    task: str
+    metric: str
+    labels: tuple[str, ...]
+    label_shares: tuple[float, ...]
+    """In the training data, in percent."""
+    rows: Mapping[str, int]
+    """By split: train, dev, and the test sets."""
+    majority: Mapping[str, float]
+    """The metric of the most frequent label, by scored split."""
+    kinds: tuple[Measured, ...]
+    left_out: tuple[LeftOut, ...]
+    examples: tuple[ShownRow, ...] = ()
+    """Rows that show the first kind, if it is a shortcut."""
+    notes: tuple[str, ...] = ()
+    train: str = "train"
+    """The name of the training split."""
+    dev: str = "dev"
+
+    @property
+    def found(self) -> tuple[Measured, ...]:
+        """The kinds that are shortcuts, the strongest first."""
+        return tuple(each for each in self.kinds if each.is_shortcut)
+
+    @property
+    def best(self) -> str | None:
+        """The strongest shortcut as --shortcut takes it, or None."""
+        return next((each.shortcut for each in self.found if not each.obstacle), None)
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in one sentence."""
+        from srnet.bias.survey_tables import sentence_of
+
+        return sentence_of(self)
+
+    def to_json(self) -> dict[str, Any]:
+        plain = {name: value for name, value in vars(self).items() if name not in ("kinds", "left_out", "examples")}
+        return {
+            "sentence": self.sentence,
+            "best": self.best,
+            **plain,
+            "kinds": [each.to_json() for each in self.kinds],
+            "left_out": [asdict(each) for each in self.left_out],
+            "examples": [asdict(each) for each in self.examples],
+        }
+
+
+def survey(task: Any) -> Survey:
+    """Measure every kind of shortcut on a task, or on a description of one. Dev decides; OOD sets are only scored."""
+    data: Task = task if isinstance(task, Task) else with_metadata(task).load()
+    data.need_classes("a survey of shortcuts")
+    notes = [*data.notes]
+    if len(data.train) > MOST_ROWS:
+        notes.append(f"{data.train.name}: fitted on {MOST_ROWS:,} of {len(data.train):,} rows")
+    used = replace(data, train=data.train.sample(MOST_ROWS), ood_train=None, ideal={})
+    fits, left_out = _fit_all(used)
+    kinds = _ranked(fits)
+    examples: tuple[ShownRow, ...] = ()
+    if kinds and kinds[0].is_shortcut:
+        first = next(fit for fit in fits if fit.candidate.shortcut == kinds[0].shortcut)
+        examples = rows_of(first)
+    counts = np.bincount(used.train.labels, minlength=len(data.labels))
+    if (counts > 0).sum() < 2:
+        notes.append(f"{data.train.name} has one label only, so nothing can predict it")
+    constant = np.zeros((1, len(data.labels)))
+    return Survey(
+        task=data.name,
+        metric=data.metric,
+        labels=data.labels,
+        label_shares=tuple((100.0 * counts / counts.sum()).tolist()),
+        rows={name: len(data.splits[name]) for name in (data.train.name, *data.scored)},
+        majority={name: scores_of(data, name, constant.repeat(len(data.splits[name]), 0))[1] for name in data.scored},
+        kinds=kinds,
+        left_out=left_out,
+        examples=examples,
+        notes=tuple(notes),
+        train=data.train.name,
+        dev=data.dev.name,
+    )
+
+
+def _fit_all(task: Task) -> tuple[list[Fit], tuple[LeftOut, ...]]:
+    if len(np.unique(task.train.labels)) < 2:
+        return [], ()
+    candidates, left_out = candidates_of(task)
+    rows, fits = Rows.of(task), []
+    for candidate in candidates:
+        try:
+            fits.append(fit_candidate(candidate, rows))
+        except UserError as error:  # such as: no word occurs twice
+            left_out.append(LeftOut(candidate.shortcut, str(error)))
+    return fits, tuple(left_out)
+
+
+def _ranked(fits: Sequence[Fit]) -> tuple[Measured, ...]:
+    """Shortcuts before other kinds, and by what they explain; of those about as good, the simplest is the first."""
+    corrected = holm([fit.p for fit in fits])
+    kinds = [_measured(fit, p) for fit, p in zip(fits, corrected, strict=True)]
+    kinds.sort(key=lambda each: (each.is_shortcut, each.explained), reverse=True)
+    close = [each for each in kinds if each.is_shortcut and each.explained >= _CLOSE * kinds[0].explained]
+    first = min(close, key=lambda each: each.features, default=None)
+    return tuple([first, *(each for each in kinds if each is not first)] if first else kinds)
+
+
+def _measured(fit: Fit, p: float) -> Measured:
+    return Measured(
+        shortcut=fit.candidate.shortcut,
+        about=fit.candidate.about,
+        features=len(fit.features.names),
+        scores=fit.scores,
+        gain=fit.gain,
+        points=fit.points,
+        explained=fit.explained,
+        p=p,
+        misleads=fit.misleads,
+        carriers=fit.carriers[:CARRIERS],
+        obstacle=fit.candidate.obstacle,
+    )

@@ -1,0 +1,100 @@
+"""Dev rows that are split off from the training data, where a task has no dev file."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from srnet.core.errors import UserError
+from srnet.tasks.layout import SplitFile
+from srnet.tasks.leaks import TextKeys
+from srnet.tasks.splits import Split
+
+MOST_ROWS = 2000
+"""Dev rows are scored at every checkpoint. The standard error of an accuracy is then at most 1.1 points."""
+FEWEST_ROWS = 10
+LARGEST_GROUP = 0.25
+"""The share of the dev rows that rows with a common text may have; a larger group would decide the score."""
+
+
+def split_off(train: SplitFile, share: float, strata: np.ndarray) -> tuple[SplitFile, SplitFile]:
+    """Train and dev, always the same ones. `strata`: a number for each row; their shares are kept.
+
+    Rows with a text in common stay together: a model that remembers a premise, or a claim, would otherwise know a part
+    of its dev rows. Where that would make too large groups, such as with a hypothesis that half of the premises have,
+    rows with the same first text stay together, else equal rows.
+    """
+    split, size = train.split, min(MOST_ROWS, round(share * len(train.split)))
+    if len(split) < FEWEST_ROWS or not size:
+        raise UserError(f"{train.path} has {len(split):,} rows, too few to split dev off", "give --dev FILE")
+    what, groups = _grouping(train.keys, size)
+    held = _held_out(groups, strata, size)
+    if not len(held):
+        raise UserError(f"{train.path}: no rows can be split off as dev, because all are alike", "give --dev FILE")
+    kept = np.setdiff1d(np.arange(len(split)), held)
+    dev = replace(split.take(held), name="dev", ids=tuple(f"dev-{n}" for n in range(len(held))))
+    origin = (
+        f"{len(held):,} of the {len(split):,} rows of the training file, which are not trained on; {what} stay together"
+    )
+    return replace(train, split=split.take(kept)), SplitFile(train.path, dev, origin=origin)
+
+
+def _grouping(keys: TextKeys, size: int) -> tuple[str, np.ndarray]:
+    """What stays together, in words, and the number of each row's group."""
+    known = [(what, _numbered(labels)) for what, labels in _groupings(keys)]
+    small = [each for each in known if np.bincount(each[1]).max() <= LARGEST_GROUP * size]
+    return (small or known[-1:])[0]
+
+
+def _groupings(keys: TextKeys) -> Iterator[tuple[str, np.ndarray]]:
+    if len(np.unique(keys.second)) > 1:  # else all have the same second text, or none
+        yield "rows that share a text", _connected(keys)
+        yield "rows with the same first text", keys.first
+    yield "equal rows", keys.rows
+
+
+def _numbered(labels: np.ndarray) -> np.ndarray:
+    """Groups by the places of their first rows: the keys of texts differ between processes."""
+    _, first, groups = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[groups])
+
+
+def _connected(keys: TextKeys) -> np.ndarray:
+    """The numbers of the connected components of a graph in which texts are nodes and rows are edges."""
+    from scipy.sparse import coo_array  # not at the top: it is slow to import
+    from scipy.sparse.csgraph import connected_components
+
+    names, ends = np.unique(np.concatenate([keys.first, keys.second]), return_inverse=True)
+    one, other = np.split(ends, 2)
+    graph = coo_array((np.ones(len(one), bool), (one, other)), shape=(len(names), len(names)))
+    return np.asarray(connected_components(graph, directed=False)[1][one])
+
+
+def _held_out(groups: np.ndarray, strata: np.ndarray, size: int) -> np.ndarray:
+    """The rows of randomly ordered groups, as long as they fit into the share of each stratum."""
+    members = defaultdict(list)
+    for row, group in enumerate(groups.tolist()):
+        members[group].append(row)
+    counts = Counter(strata.tolist())
+    # one row of each stratum, at least, is trained on
+    room = {each: min(max(1, size * count // len(strata)), count - 1) for each, count in counts.items()}
+    held: list[int] = []
+    for group in np.random.default_rng(0).permutation(len(members)).tolist():
+        wanted = Counter(strata[members[group]].tolist())
+        if all(room[each] >= count for each, count in wanted.items()):
+            room = {each: left - wanted[each] for each, left in room.items()}
+            held += members[group]
+        if not any(room.values()):
+            break
+    return np.sort(np.array(held, np.int64))
+
+
+def strata_of(split: Split, has_classes: bool) -> np.ndarray:
+    """Classes are strata; scores are cut into five of equal size."""
+    if has_classes:
+        return split.labels
+    ranks = np.argsort(np.argsort(split.labels, kind="stable"), kind="stable")
+    return np.asarray(5 * ranks // len(ranks))
