@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "experiment.nodes.objectives": "CE PoE Reweight ConfReg Distilled",
     "experiment.nodes.bias": "BiasModel BiasSpec WeakModel",
-    "experiment.nodes.models": "Pretrained Rewind Evaluate",
+    "experiment.nodes.models": "Pretrained FineTuned Rewind Evaluate",
     "experiment.nodes.training": "FineTune Prune Trajectory Moment",
     "experiment.engine": "Engine",
     "experiment.store": "Store",
@@ -55,6 +55,7 @@ _NAMES = {
     "api.finding": "find plan_find",
     "finding.settings": "FindSettings",
     "finding.search": "Find",
+    "finding.found": "Found",
     "audit.run": "audit_models",
     "audit.options": "AuditOptions",
     "page.run": "open_page",

@@ -48,16 +48,19 @@ class Architecture:
     sizes: dict[str, Any]
     tokenizer: type[Any]
     layer: str
-    """The name of a layer, by its number."""
+    """The name of a layer, with `{}` for its number."""
     matrices: str
+    """Of a layer. In XLM the number is in these names."""
     classifier: str
     layers: int = 2
     """How many of them have weights of their own."""
+    has_graph: bool = True
+    """Whether it can be exported to ONNX."""
 
     @property
     def stack(self) -> set[str]:
-        layers = (self.layer.format(number) for number in range(self.layers))
-        return {f"{layer}.{name}" for layer in layers for name in self.matrices.split()}
+        names = [f"{self.layer}.{matrix}" for matrix in self.matrices.split()]
+        return {name.format(number) for name in names for number in range(self.layers)}
 
     @property
     def masked(self) -> set[str]:
@@ -66,6 +69,7 @@ class Architecture:
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 POSITIONS = {"max_position_embeddings": 64}
+LONG = SMALL | POSITIONS | {"attention_window": 4}
 NARROW = {"embedding_size": 8}
 DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}
 RELATIVE = {"relative_attention": True, "position_buckets": 8, "share_att_key": True, "pos_att_type": ["p2c", "c2p"]}
@@ -73,6 +77,11 @@ DEBERTA = SMALL | RELATIVE
 GPT2 = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64}
 T5 = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2, "feed_forward_proj": "gated-gelu"}
 LLAMA = SMALL | {"num_key_value_heads": 1, "head_dim": 8}
+GROUPED = SMALL | {"num_key_value_heads": 1}
+BLOOM = {"hidden_size": 16, "n_layer": 2, "n_head": 2}
+OPT = POSITIONS | {"hidden_size": 16, "word_embed_proj_dim": 16, "ffn_dim": 32}
+OPT |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+XLM = {"emb_dim": 16, "n_layers": 2, "n_heads": 2}
 STACKS = ("encoder", "decoder")
 BART = {"d_model": 16} | {f"{stack}_{name}": 2 for stack in STACKS for name in ("layers", "attention_heads", "ffn_dim")}
 
@@ -87,6 +96,13 @@ GPT2_LIKE = "attn.c_attn attn.c_proj mlp.c_fc mlp.c_proj"
 LLAMA_LIKE = " ".join(f"self_attn.{n}_proj" for n in "qkvo") + " mlp.gate_proj mlp.up_proj mlp.down_proj"
 T5_LIKE = " ".join(f"layer.0.SelfAttention.{n}" for n in "qkvo") + " layer.1.DenseReluDense.wi_0"
 T5_LIKE += " layer.1.DenseReluDense.wi_1 layer.1.DenseReluDense.wo"
+OLD_DEBERTA_LIKE = " ".join(f"attention.self.{name}" for name in ("in_proj", "pos_proj", "pos_q_proj")) + f" {OUTPUTS}"
+FALCON_LIKE = "self_attention.query_key_value self_attention.dense mlp.dense_h_to_4h mlp.dense_4h_to_h"
+NEOX_LIKE = FALCON_LIKE.replace("self_attention", "attention")
+PHI_LIKE = "self_attn.q_proj self_attn.k_proj self_attn.v_proj self_attn.dense mlp.fc1 mlp.fc2"
+PHI3_LIKE = "self_attn.qkv_proj self_attn.o_proj mlp.gate_up_proj mlp.down_proj"
+LONG_LIKE = f"{BERT_LIKE} attention.self.query_global attention.self.key_global attention.self.value_global"
+XLM_LIKE = " ".join(f"attentions.{{}}.{name}_lin" for name in ("q", "k", "v", "out")) + " ffns.{}.lin1 ffns.{}.lin2"
 BART_LIKE = "self_attn.q_proj self_attn.k_proj self_attn.v_proj self_attn.out_proj fc1 fc2"
 
 A, OUT, SEQ_OUT = Architecture, "classifier.out_proj", "classification_head.out_proj"
@@ -102,9 +118,27 @@ ARCHITECTURES = {  # by the type that a configuration names
     "modernbert": A(SMALL, hf.BertTokenizer, "model.layers.{}", "attn.Wqkv attn.Wo mlp.Wi mlp.Wo", "classifier"),
     "gpt2": A(GPT2, hf.GPT2Tokenizer, "transformer.h.{}", GPT2_LIKE, "score"),
     "llama": A(LLAMA, hf.LlamaTokenizer, "model.layers.{}", LLAMA_LIKE, "score"),
-    "qwen3": A(LLAMA, hf.GPT2Tokenizer, "model.layers.{}", LLAMA_LIKE, "score"),
+    "qwen3": A(LLAMA, hf.Qwen2Tokenizer, "model.layers.{}", LLAMA_LIKE, "score"),
     "t5": A(T5, hf.T5Tokenizer, "transformer.encoder.block.{}", T5_LIKE, SEQ_OUT),
     "bart": A(BART, hf.RobertaTokenizer, "model.encoder.layers.{}", BART_LIKE, SEQ_OUT),
+    "camembert": A(SMALL | POSITIONS, hf.CamembertTokenizer, "roberta.encoder.layer.{}", BERT_LIKE, OUT),
+    "deberta": A(DEBERTA, hf.DebertaTokenizer, "deberta.encoder.layer.{}", OLD_DEBERTA_LIKE, "classifier"),
+    "big_bird": A(SMALL | POSITIONS, hf.BigBirdTokenizer, "bert.encoder.layer.{}", BERT_LIKE, OUT),
+    "roformer": A(SMALL | NARROW, hf.BertTokenizer, "roformer.encoder.layer.{}", BERT_LIKE, OUT),
+    "longformer": A(LONG, hf.RobertaTokenizer, "longformer.encoder.layer.{}", LONG_LIKE, OUT, has_graph=False),
+    "xlm": A(XLM, hf.BertTokenizer, "transformer", XLM_LIKE, "sequence_summary.summary"),
+    "eurobert": A(LLAMA, hf.BertTokenizer, "model.layers.{}", LLAMA_LIKE, "classifier"),
+    "mistral": A(LLAMA, hf.LlamaTokenizer, "model.layers.{}", LLAMA_LIKE, "score"),
+    "qwen2": A(GROUPED, hf.Qwen2Tokenizer, "model.layers.{}", LLAMA_LIKE, "score"),
+    "gemma": A(LLAMA, hf.GemmaTokenizer, "model.layers.{}", LLAMA_LIKE, "score"),
+    "gemma2": A(LLAMA, hf.GemmaTokenizer, "model.layers.{}", LLAMA_LIKE, "score"),
+    "gemma3_text": A(LLAMA, hf.GemmaTokenizer, "model.layers.{}", LLAMA_LIKE, "score"),
+    "phi": A(SMALL, hf.GPT2Tokenizer, "model.layers.{}", PHI_LIKE, "score"),
+    "phi3": A(GROUPED, hf.LlamaTokenizer, "model.layers.{}", PHI3_LIKE, "score"),
+    "opt": A(OPT, hf.GPT2Tokenizer, "model.decoder.layers.{}", BART_LIKE, "score"),
+    "bloom": A(BLOOM, hf.GPT2Tokenizer, "transformer.h.{}", FALCON_LIKE, "score"),
+    "falcon": A(SMALL, hf.GPT2Tokenizer, "transformer.h.{}", FALCON_LIKE, "score"),
+    "gpt_neox": A(SMALL, hf.GPTNeoXTokenizer, "gpt_neox.layers.{}", NEOX_LIKE, "score"),
 }
 
 

@@ -1,6 +1,6 @@
 """A tiny classifier of every architecture whose units are known, with random weights, biases and norms.
 
-And a subnetwork of any backbone without some of its heads and neurons.
+And a subnetwork of any backbone, without some of its heads and neurons where they are known.
 """
 
 from __future__ import annotations
@@ -15,17 +15,23 @@ from torch import nn
 from srnet.masks.granularity import groups_of
 from srnet.masks.mask import Mask
 from srnet.masks.targets import LAYERS
-from srnet.masks.units import blocks_of
+from srnet.masks.units import FAMILIES, blocks_of
 from srnet.models.backbones import load_backbone
 from srnet.models.heads import CLASSIFIER, Head
 from srnet.models.subnetwork import Subnetwork
+from srnet.pruners.magnitude import OneShot
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 12}
+GROUPED = SMALL | {"num_key_value_heads": 2, "head_dim": 4}
+WIDE_HEADS = SMALL | {"num_key_value_heads": 2, "head_dim": 6}
+"""Heads of another size than the hidden size divided by their number."""
+SLIDING = {"sliding_window": 4, "use_sliding_window": True, "layer_types": ["full_attention", "sliding_attention"]}
 RELATIVE = {"relative_attention": True, "max_relative_positions": 8, "pos_att_type": ["p2c", "c2p"]}
 MODELS: dict[str, dict[str, Any]] = {
     "bert": SMALL,
     "roberta": SMALL,
     "xlm-roberta": SMALL,
+    "camembert": SMALL,
     "distilbert": {"dim": 16, "n_layers": 2, "n_heads": 4, "hidden_dim": 12},
     "electra": SMALL | {"embedding_size": 8},
     "mpnet": SMALL,
@@ -33,11 +39,20 @@ MODELS: dict[str, dict[str, Any]] = {
     "deberta-v2": SMALL | RELATIVE | {"position_buckets": 4, "share_att_key": True},
     "modernbert": SMALL | {"local_attention": 4, "global_attn_every_n_layers": 2},
     "gpt2": {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_inner": 12},
-    "llama": SMALL | {"num_key_value_heads": 2, "head_dim": 4},
+    "llama": GROUPED,
+    "mistral": GROUPED | {"sliding_window": 4},
+    "qwen2": SMALL | SLIDING | {"num_key_value_heads": 2},
+    "qwen3": WIDE_HEADS,
+    "gemma": WIDE_HEADS,
+    "gemma2": WIDE_HEADS | SLIDING,
+    "gemma3_text": WIDE_HEADS | SLIDING,
+    "eurobert": GROUPED,
 }
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, sizes) for name, sizes in MODELS.items()} | {
     "deberta-v2, positions apart": ("deberta-v2", MODELS["deberta-v2"] | {"share_att_key": False}),
     "llama with biases": ("llama", MODELS["llama"] | {"attention_bias": True, "mlp_bias": True}),
+    "mistral, as many keys as queries": ("mistral", MODELS["mistral"] | {"num_key_value_heads": 4}),
+    "qwen3 with biases, sliding": ("qwen3", WIDE_HEADS | SLIDING | {"attention_bias": True}),
     "modernbert with biases": ("modernbert", MODELS["modernbert"] | {"attention_bias": True, "mlp_bias": True}),
     "bert, relu": ("bert", SMALL | {"hidden_act": "relu"}),
 }
@@ -100,7 +115,7 @@ def logits(model: nn.Module, **size: int) -> torch.Tensor:
 def pruned(
     backbone: str, *, head: Head = CLASSIFIER, labels: tuple[str, ...] = LABELS, share: float = 0.5
 ) -> Subnetwork:
-    """Random heads and neurons are gone, and every tensor was moved a little, biases too."""
+    """Random heads and neurons are gone, or weights where units are unknown. Every tensor was moved a little."""
     base = load_backbone(backbone, labels, seed=5, head=head)
     generator = torch.Generator().manual_seed(1)
     state = {
@@ -108,4 +123,8 @@ def pruned(
         for name, tensor in base.model.state_dict().items()
     }
     state |= {name: state[other] for name, other in base.twins().items()}
-    return Subnetwork.of(base, labels, state, unit_mask(base.model, random_units(base.model, share, seed=4)))
+    if base.model.config.model_type in FAMILIES:
+        mask = unit_mask(base.model, random_units(base.model, share, seed=4))
+    else:
+        mask = OneShot(share, targets=LAYERS).mask(base.model)
+    return Subnetwork.of(base, labels, state, mask)

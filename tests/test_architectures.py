@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -10,19 +11,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from architectures import ARCHITECTURES, TASK, Runs, pruners_of
+import transformers as hf
+from architectures import ARCHITECTURES, TASK, THREE_STEPS, Runs, pruners_of
 from methods import FROZEN, METHODS, STEERED
 from torch import nn
 
 from srnet.experiment.nodes.base import load_task
 from srnet.masks.mask import Mask
 from srnet.masks.targets import LAYERS, Targets, in_base
+from srnet.masks.units import FAMILIES
 from srnet.models.bank import MaskBank
+from srnet.models.formats.merged import save_merged
 from srnet.models.open import load_subnetwork
 from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.static import _matrix_kind
 from srnet.tasks.splits import Example, Split
-from srnet.training.data import encode
+from srnet.training.data import encode, separates
 
 every = pytest.mark.parametrize("name", ARCHITECTURES)
 CASES = [(name, pruner.name) for name in ARCHITECTURES for pruner in pruners_of(name)]
@@ -57,6 +61,27 @@ def test_what_is_masked(name: str, runs: Runs) -> None:
     found = Targets().find(runs.loaded(name).model)
     assert set(found) == ARCHITECTURES[name].masked  # and so no embedding, norm, bias, pooler or decoder
     assert set(LAYERS.find(runs.loaded(name).model)) == ARCHITECTURES[name].stack
+
+
+def test_the_docs_list_what_is_tested() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "deploy.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Architectures\n")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
+    listed = {spelt(name): tuple(facts) for names, *facts in rows for name in names.split(", ")}
+    assert listed == {spelt(name): facts_of(name) for name in ARCHITECTURES}
+    assert FAMILIES.keys() <= ARCHITECTURES.keys()
+
+
+def spelt(name: str) -> str:
+    """An architecture's name without case, signs and the remark in parentheses: XLM-RoBERTa and xlm-roberta are one."""
+    return re.sub(r"\(.*|[^a-z0-9]", "", name.lower())
+
+
+def facts_of(name: str) -> tuple[str, ...]:
+    """What the table says of it: trained and merged, shrunk, with equal widths, as a graph."""
+    family = FAMILIES.get(name)
+    uniform = "no" if family is None else "heads and neurons" if family.heads else "neurons"
+    return "yes", "yes" if family else "no", uniform, "yes" if ARCHITECTURES[name].has_graph else "no"
 
 
 @every_case
@@ -94,6 +119,20 @@ def test_some_change_nothing_but_the_mask(name: str, pruner: str, runs: Runs) ->
     for tensor, expected in mask_of(subnetwork).apply(before).items():
         if pruner == "mask" or in_base(base.model, tensor):
             assert torch.equal(after[tensor], expected), tensor
+
+
+@every
+def test_transformers_alone_reads_a_merged_folder(name: str, runs: Runs, tmp_path: Path) -> None:
+    found, base, dev = runs.found(name)["mask"], runs.loaded(name), load_task(TASK).dev
+    save_merged(Subnetwork.load(found.folder), tmp_path / "merged")
+    tokenizer = hf.AutoTokenizer.from_pretrained(tmp_path / "merged")
+    model = hf.AutoModelForSequenceClassification.from_pretrained(tmp_path / "merged").eval()
+    assert tokenizer.pad_token_id == model.config.pad_token_id
+    second = dev.text_b if separates(tokenizer) else [f"\n{text}" for text in dev.text_b]
+    sizes = {"padding": True, "truncation": True, "max_length": base.max_length(THREE_STEPS.max_length)}
+    batch = tokenizer(list(dev.text_a), list(second), return_tensors="pt", **sizes)
+    with torch.no_grad():
+        np.testing.assert_allclose(model(**batch).logits.numpy(), found.logits, rtol=0, atol=1e-5)
 
 
 @every

@@ -151,7 +151,7 @@ def test_a_text_that_is_too_long_for_one_of_them() -> None:
 
 @pytest.mark.parametrize("order", [("bert", "llama"), ("llama", "bert")])
 def test_a_length_that_one_model_cannot_read_leaves_the_ratios_of_the_others(order: tuple[str, str]) -> None:
-    """BERT has 64 positions here, Llama any number of them."""
+    """BERT has 24 positions here, Llama any number of them."""
     models = {name: in_memory(name, tiny(name)) for name in order}
     pace = Pace(rounds=2, lengths=(8, 200), batch=2)
     timings = _time_models(models, pace)

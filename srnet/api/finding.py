@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from srnet.api.experiments import run_recipe
 from srnet.api.models import export_model
 from srnet.api.speeds import by_score, speed_picture
+from srnet.api.starts import Names
 from srnet.audit.run import audit_models
 from srnet.audit.writing import check_writable
 from srnet.core.errors import UserError
@@ -18,14 +20,17 @@ from srnet.experiment.engine import Engine
 from srnet.experiment.known import read_scores
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
-from srnet.experiment.nodes.models import ModelNode
-from srnet.finding.search import Find, Found
+from srnet.experiment.nodes.models import FineTuned, ModelNode
+from srnet.experiment.store import Store
+from srnet.finding.found import Found
+from srnet.finding.search import Find
 from srnet.finding.settings import FindSettings
 from srnet.masks.granularity import WEIGHT
 from srnet.models.formats.base import FORMATS, Format, get_format
 from srnet.models.formats.card import score_name, scores_of_graph
-from srnet.recipes.recipe import Plan, Recipe, plan
+from srnet.recipes.recipe import Plan, plan
 from srnet.report.page import report_files, section_id
+from srnet.report.results import SHORT_KEY
 from srnet.timing.measuring import Measured, measure_speed
 from srnet.timing.pace import Pace
 
@@ -41,6 +46,8 @@ def find(
     settings: FindSettings | None = None,
     *,
     backbone: str = EMBEDDED,
+    full: str | Path | None = None,
+    labels_are: Names = (),
     bias: BiasSpec | None = None,
     budget: float | None = None,
     format: str | Format | None = None,
@@ -50,65 +57,101 @@ def find(
 ) -> Found:
     """Find the sparsest subnetwork that keeps the ID score, and write it to `out`, with a report and an audit.
 
-    `budget` is in seconds. `out` gets find.json, model-KEY-FORMAT, report.html and audit/audit.html. If no
-    subnetwork qualifies, only find.json is written. The default of `format` is `shrunk` where units are pruned, and
-    `subnetwork` for single weights. `command` is what the report says it was made by.
+    The search starts from a model of `backbone` that is fine-tuned first, or from `full`: the folder or hub name of a
+    model that was fine-tuned elsewhere. `labels_are` gives the names of its labels that differ from the task's.
+
+    `budget` is in seconds. `out` gets find.json, model-KEY-FORMAT, report.html and audit/audit.html. If no subnetwork
+    qualifies, there is no model, the report shows those that were tried, and the audit is of the full model. The
+    default of `format` is `shrunk` where units are pruned, and `subnetwork` for single weights. `command` is what the
+    report says it was made by.
     """
     out, engine, settings = Path(out), engine or Engine(), settings or FindSettings()
+    own = _own_model(full, task, labels_are, settings, backbone)
     check_writable(out / AUDIT)
     require_writable(out, FOUND, *report_files(section_id("find", task.name)))
     deployed = _format_to_deploy(format, settings)
-    found = Find(task, backbone, settings, engine, bias, budget).run()
+    found = Find(task, backbone, settings, engine, bias, budget, own).run()
     if is_secondary_rank():
         return found
+    found = replace(found, next=_next_command(found, command))
     out.mkdir(parents=True, exist_ok=True)
-    write_json(out / FOUND, found.to_json())
-    if found.recipe is None or found.full_model is None or found.model is None:
-        return found
-    made = _Delivery(found.recipe, found.full_model, found.model, deployed, out, engine, command)
-    try:
-        measured = made.export()
-        speed = speed_picture(measured, by_score(made.scores()), PACE)
-    except UserError:
-        made.write_pages(None)  # the search is not lost
-        raise
-    warnings = made.write_pages(speed)
-    found = replace(found, warnings=tuple(warnings), folder=made.folder, measured=tuple(measured))
+    write_json(out / FOUND, found.to_json())  # before anything else can fail
+    made = _Delivery(found, deployed, out, engine, command)
+    found = made.write_pages() if found.model is None else made.deliver(found.model)
     write_json(out / FOUND, found.to_json())
     return found
 
 
+def _next_command(found: Found, command: str) -> str:
+    """What the first diagnosis with options advises: `command`, the one that was typed, with them."""
+    advised = next((each.options for each in found.diagnoses if each.options), ())
+    if not advised:
+        return ""
+    if not command.startswith("srnet find"):
+        return f"the same search with `{shlex.join(advised)}`"
+    return f"`{shlex.join([*_without(shlex.split(command), advised[0]), *advised])}`"
+
+
+def _without(words: list[str], option: str) -> list[str]:
+    """A command without an option and its value."""
+    left = [word for word in words if not word.startswith(f"{option}=")]
+    place = left.index(option) if option in left else len(left)
+    return left[:place] + left[place + 2 :]
+
+
 @dataclass(frozen=True)
 class _Delivery:
-    """The chosen model, its full model, and where they are written."""
+    """What was found, and where it is written."""
 
-    recipe: Recipe
-    full: ModelNode
-    model: ModelNode
+    found: Found
     format: Format
     out: Path
     engine: Engine
     command: str
 
+    def deliver(self, model: ModelNode) -> Found:
+        """Export the model, measure its speed, and write the pages."""
+        folder, full = self._folder(model), self.found.full_model
+        try:
+            measured = self._export(model, folder)
+            scores = {"full model": self._scores(full), "to deploy": scores_of_graph(folder) or self._scores(model)}
+            speed = speed_picture(measured, by_score(scores), PACE)
+        except UserError:
+            self.write_pages()  # the search is not lost
+            raise
+        load = f"srnet.{'open_model' if self.format.name == 'onnx' else 'load_subnetwork'}({str(folder)!r})"
+        page = shlex.join(["srnet", "page", full.key[:SHORT_KEY], model.key[:SHORT_KEY], *self._store])
+        found = replace(self.found, folder=folder, measured=tuple(measured), load=load, page=page)
+        return replace(self, found=found).write_pages(speed)
+
+    def write_pages(self, speed: bytes | None = None) -> Found:
+        """The report and the audit, of the full model alone if no subnetwork was chosen; returns also the warnings."""
+        found = self.found
+        results = run_recipe(found.recipe, self.out, self.engine, self.command, speed, found.lead)
+        models = [each.key for each in (found.full_model, found.model) if each]
+        task, bias = found.recipe.task, found.recipe.profile.bias
+        audit_models(*models, task=task, bias=bias, out=self.out / AUDIT, engine=self.engine, lead=found.lead)
+        return replace(found, warnings=tuple(results.warnings))
+
     @property
-    def folder(self) -> Path:
+    def _store(self) -> list[str]:
+        """The option with which other commands find the models."""
+        root = self.engine.store.root
+        return [] if root == Store().root else ["--store", str(root)]
+
+    def _folder(self, model: ModelNode) -> Path:
         """The new folder of the model: with the name of its format and those options that are not the default."""
         given = {each.name: getattr(self.format, each.name) for each in fields(self.format)}
         changed = {name: value for name, value in given.items() if value != getattr(type(self.format), name)}
         options = [name if value is True else str(value) for name, value in changed.items()]
-        return self.out / "-".join(["model", self.model.key[:8], self.format.name, *options])
+        return self.out / "-".join(["model", model.key[:8], self.format.name, *options])
 
-    def export(self) -> list[Measured]:
+    def _export(self, model: ModelNode, folder: Path) -> list[Measured]:
         """Export the model; returns the speed of the full model and of the folder."""
-        if not self.folder.exists():  # otherwise an earlier run of the same search wrote it
-            export_model(self.model.key, self.folder, format=self.format, engine=self.engine, keeps=self.recipe.keeps)
-        models = {"full model": self.full.key, "to deploy": str(self.folder)}
+        if not folder.exists():  # otherwise an earlier run of the same search wrote it
+            export_model(model.key, folder, format=self.format, engine=self.engine, keeps=self.found.keeps)
+        models = {"full model": self.found.full_model.key, "to deploy": str(folder)}
         return measure_speed(models, PACE, store=self.engine.models)
-
-    def scores(self) -> dict[str, dict[str, float]]:
-        """The scores of the full model and of the folder, which have the same seed."""
-        own = scores_of_graph(self.folder) or self._scores(self.model)
-        return {"full model": self._scores(self.full), "to deploy": own}
 
     def _scores(self, model: ModelNode) -> dict[str, float]:
         """Scores of this seed alone, by data and metric."""
@@ -119,19 +162,14 @@ class _Delivery:
             for name, each in splits.items()
         }
 
-    def write_pages(self, speed: bytes | None) -> list[str]:
-        """The report and the audit; returns the report's warnings."""
-        results = run_recipe(self.recipe, self.out, self.engine, self.command, speed)
-        task, bias = self.recipe.task, self.recipe.profile.bias
-        audit_models(self.full.key, self.model.key, task=task, bias=bias, out=self.out / AUDIT, engine=self.engine)
-        return results.warnings
-
 
 def plan_find(
     task: TaskSpec,
     settings: FindSettings | None = None,
     *,
     backbone: str = EMBEDDED,
+    full: str | Path | None = None,
+    labels_are: Names = (),
     bias: BiasSpec | None = None,
     budget: float | None = None,
     format: str | Format | None = None,
@@ -141,15 +179,31 @@ def plan_find(
     """What `find` would compute at most, how long it would take, and, with `measure`, what fits into the budget."""
     engine, settings = engine or Engine(), settings or FindSettings()
     _format_to_deploy(format, settings)
-    search = Find(task, backbone, settings, engine, bias, budget)
+    own = _own_model(full, task, labels_are, settings, backbone)
+    search = Find(task, backbone, settings, engine, bias, budget, own)
     planned = plan(search.at_most(), engine, measure=measure)
-    return replace(planned, fits=_fitting(search, budget)) if measure and budget is not None else planned
+    return replace(planned, fits=_fitting(search)) if measure and budget is not None else planned
 
 
-def _fitting(search: Find, budget: float) -> str:
+def _own_model(
+    folder: str | Path | None, task: TaskSpec, labels_are: Names, settings: FindSettings, backbone: str
+) -> FineTuned | None:
+    """The full model that is given, if any. One that does not fit is refused before anything is trained."""
+    if folder is None and labels_are:
+        raise UserError("names of labels without a fine-tuned model", "give its folder: --full FOLDER")
+    if folder is None:
+        return None
+    if backbone != EMBEDDED:
+        raise UserError("--full and --backbone exclude each other", "keep one of them")
+    own = FineTuned(str(folder), task, labels_are=tuple(dict(labels_are).items()), length=settings.max_length)
+    own.check()
+    return own
+
+
+def _fitting(search: Find) -> str:
     """What fits into the budget, or that nothing does: a plan is worth reading then, too."""
     try:
-        return search.plan(budget)
+        return search.plan()
     except UserError as error:
         return str(error)
 

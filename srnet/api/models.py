@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from srnet.api.starts import Names, Start, Training, as_read
 from srnet.config.values import arguments_of, build
 from srnet.core.errors import UserError, choose
 from srnet.core.files import read_json, require_new
@@ -18,7 +19,7 @@ from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec, Needs
-from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained, answers_of
+from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode, Pretrained, answers_of
 from srnet.experiment.nodes.objectives import Objective, ObjectiveSources, make_objective
 from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.rebuild import stored_model
@@ -39,12 +40,8 @@ from srnet.tasks.synthetic.pretrain_settings import PretrainSettings
 from srnet.timing.latency import latency_of, with_latency
 from srnet.training.settings import TrainingSettings
 
-Training = TrainingSettings | Mapping[str, Any] | None
-"""Settings of a training, or a dict of those that differ from the defaults."""
 TOLERANCE = 0.002
 """How far a pruner without a budget may miss its sparsity before a remark says so."""
-TASK_WORDS = ("task",)
-"""Given as label words: those of the task."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +66,17 @@ def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engin
     if "temperature" in given and needs.distil is None:
         raise UserError("a temperature without distillation", "give the share of the loss as well: --distil 0.5")
     taught = needs.distil is not None or "teacher" in parse_objective(text)[0].needs
-    if needs.teacher is None and taught:
+    if needs.teacher is None and taught and not isinstance(raw, FineTuned):
         what = f"objective '{text}'" if needs.distil is None else "distillation"
         raise UserError(f"{what} needs a teacher", "give the key of a model trained with ce: --teacher")
     if needs.teacher is not None and not taught:
         raise UserError(f"objective '{text}' takes no teacher", "leave out --teacher, or add --distil 0.5")
-    teacher = None if needs.teacher is None else stored_model(engine.store, needs.teacher)
+    teacher: ModelNode | None = raw if taught else None  # a model that was fine-tuned elsewhere is its own teacher
+    if needs.teacher is not None:
+        teacher = stored_model(engine.store, needs.teacher)
     sources = ObjectiveSources(
-        bias=lambda: needs.bias.node(raw.task, raw.backbone),
-        full=lambda: FineTune(raw, training=full),
+        bias=lambda: needs.bias.node(raw.task, raw.weak_backbone),
+        full=lambda: raw if isinstance(raw, FineTuned) else FineTune(raw, training=full),
         teacher=teacher,
     )
     # the constructor refuses nodes that the objective does not read
@@ -92,26 +91,12 @@ def _settings(default: TrainingSettings, given: Training) -> TrainingSettings:
     return given if isinstance(given, TrainingSettings) else default.changed(given or {})
 
 
-def _given_model(model: str | ModelNode, backbone: str, words: tuple[str, ...], engine: Engine) -> ModelNode:
-    """A model of the store by its key, or an expression. It has its own backbone and label words."""
-    if words or backbone != EMBEDDED:
-        raise UserError("a model has its own backbone and label words", "leave them out, or give a task for the model")
-    return stored_model(engine.store, model) if isinstance(model, str) else model
-
-
-def _raw_model(task: TaskSpec, backbone: str, words: tuple[str, ...], seed: int) -> Pretrained:
-    """The raw model on a task; the label words ("task",) stand for the task's own."""
-    if words == TASK_WORDS:
-        words = load_task(task).label_words
-        if not words:
-            raise UserError(f"task '{task.name}' names no label words", "give them: --label-words Yes,No")
-    return Pretrained(backbone, task, seed, words)
-
-
 def finetune(
-    model: TaskSpec | str | ModelNode,
+    model: TaskSpec | str | Path | ModelNode,
     objective: str = "ce",
     *,
+    task: TaskSpec | None = None,
+    labels_are: Names = (),
     backbone: str = EMBEDDED,
     training: Training = None,
     words: tuple[str, ...] = (),
@@ -121,18 +106,20 @@ def finetune(
     """Fine-tune a backbone on a task, or train the weights of a model further, under its mask.
 
     `model` is a task, for the raw `backbone`; or the key of a model in the store, or an expression such as
-    `Pretrained(...)`. `words`, one word per label, select the language-model head of the backbone; `("task",)` stands
-    for those of the task. `training` may be a dict of what differs from the defaults. `needs` are fields of `Needs`:
-    bias, teacher, distil, temperature.
+    `Pretrained(...)`; or, with `task`, the folder or hub name of a model that was fine-tuned elsewhere. Its outputs are
+    matched with the labels of the task by name; `labels_are` gives the names that differ, {"LABEL_0": "negative"}. It
+    reads texts as long as it did, unless the training has a `max_length`.
+
+    `words`, one word per label, select the language-model head of the backbone; `("task",)` stands for those of the
+    task. `training` may be a dict of what differs from the defaults. `needs` are fields of `Needs`: bias, teacher,
+    distil, temperature.
     """
     engine = engine or Engine()
-    if isinstance(model, str | ModelNode):
-        start = _given_model(model, backbone, words, engine)
-        full = _finetuning_of(start)
-        settings = _settings(full, training)
-    else:
-        full = settings = _settings(finetuning_for(backbone, model), training)
-        start = _raw_model(model, backbone, words, settings.seed)
+    start = Start(model, task, labels_are, backbone, words, training).node(engine)
+    full = _finetuning_of(start)
+    settings = _settings(full, training)
+    if not isinstance(model, str | Path | ModelNode):  # the settings are those of the full model itself
+        full = settings
     node = FineTune(start, _objective(objective, start.pretrained, full, engine, needs), settings)
     engine.execute([node, Evaluate(node)])
     return _trained(node, engine)
@@ -141,14 +128,16 @@ def finetune(
 def _finetuning_of(model: ModelNode) -> TrainingSettings:
     """The training of full CE models with the seed of a model."""
     raw = model.pretrained
-    return replace(finetuning_for(raw.backbone, raw.task), seed=raw.seed)
+    return as_read(replace(finetuning_for(raw.backbone, raw.task), seed=raw.seed), model)
 
 
 def prune(
-    model: TaskSpec | str | ModelNode,
+    model: TaskSpec | str | Path | ModelNode,
     pruner: Pruner,
     objective: str = "ce",
     *,
+    task: TaskSpec | None = None,
+    labels_are: Names = (),
     backbone: str = EMBEDDED,
     training: Training = None,
     words: tuple[str, ...] = (),
@@ -161,10 +150,8 @@ def prune(
     the task, else randomly initialised from the seed of the training.
     """
     engine = engine or Engine()
-    if isinstance(model, str | ModelNode):
-        start = _given_model(model, backbone, words, engine)
-    else:
-        start = _raw_model(model, backbone, words, _settings(TrainingSettings(), training).seed)
+    given = Start(model, task, labels_are, backbone, words, training)
+    start = given.node(engine)
     raw = start.pretrained
     made = _objective(objective, raw, _finetuning_of(start), engine, needs)
     if isinstance(training, Mapping):
@@ -172,10 +159,9 @@ def prune(
     pruner = with_latency(pruner, raw.backbone, engine)
     if pruner.trains:
         default = replace(pruning_for(raw.backbone, pruner.name, start.task_spec), seed=raw.seed)
-        node = Prune(start, pruner, made, _settings(default, training))
-    elif training:
-        raise UserError(f"pruner '{pruner.name}' does not train", "leave out training options")
+        node = Prune(start, pruner, made, _settings(as_read(default, start), training))
     else:
+        given.check_untrained(pruner.name)
         node = Prune(start, pruner, made)
     engine.execute([node, Evaluate(node)])
     return _with_remarks(_trained(node, engine), pruner)
@@ -209,20 +195,25 @@ def _trained(node: ModelNode, engine: Engine) -> Trained:
     return Trained(node.key, engine.store.path(node.key), report["sparsity"], report["splits"])
 
 
-def evaluate(model: str | Path, *, task: TaskSpec | None = None, engine: Engine | None = None) -> Trained:
-    """Score a model of the store (by key) on its own task, or any other that `open_model` opens on `task`."""
+def evaluate(
+    model: str | Path, *, task: TaskSpec | None = None, labels_are: Names = (), engine: Engine | None = None
+) -> Trained:
+    """Score a model of the store (by key) on its own task, or any other that `open_model` opens on `task`.
+
+    `labels_are` gives the names of its labels that differ from the task's, {"LABEL_0": "negative"}.
+    """
     engine = engine or Engine()
     if is_key(model, engine.models):
         node = engine.models.find(str(model))
-        if task is not None:
-            raise UserError("a model of the store is scored on its own task", "leave the task out")
+        if task is not None or labels_are:
+            raise UserError("a model of the store is scored on its own task", "leave out the task and its labels")
         engine.execute([node, Evaluate(node)])  # the model too: scores may outlive a model that was removed
         return _trained(node, engine)
     if task is None:
         raise UserError(f"{model} is no key of the store", "give the task to score it on: --task TASK")
     data = load_task(task)
     opened = open_model(model, task=data).require_labels()
-    matched = match(opened, data.labels, dict(getattr(task, "spellings", ())))
+    matched = match(opened, data.labels, dict(getattr(task, "spellings", ())), dict(labels_are))
     splits = {name: data.splits[name] for name in data.scored}
     scores = {name: score_split(data, each, opened.outputs(data, each, matched.order)) for name, each in splits.items()}
     return Trained("", Path(model), opened.sparsity, scores, (matched.note,) if matched.note else ())

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from srnet.audit.report import Audit, Bin, Dependence
+from srnet.audit.report import OVERLAP, SUPPORT, Audit, Bin, Dependence
 
 WIDTH, HEIGHT = 420.0, 262.0
 LEFT, RIGHT, TOP, BOTTOM = 34.0, 414.0, 10.0, 206.0
@@ -17,7 +17,7 @@ _ASIDE = 3.0
 _Z = 1.959964
 """The 97.5 % quantile of the normal distribution."""
 _ALONE = "the shortcut alone"
-_OVER = {"bias confidence": "confidence of the shortcut alone (%)", "word overlap": "word overlap (%)"}
+_AXES = {SUPPORT: "what the shortcut alone gives to the true label (%)", OVERLAP: "words that the texts share (%)"}
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,19 @@ class Panel:
     """The chart of one split."""
 
     title: str
+    over: str
+    """As of a `Dependence`."""
     axis: str
     ranges: tuple[Range, ...]
     lines: tuple[Line, ...]
 
 
 def panels_of(audit: Audit) -> list[Panel]:
-    """A panel for each of the first splits: over the confidence of the bias model, or over word overlap without one."""
+    """A panel for each of the first splits: over what the bias model says of the label, or else over word overlap."""
     first: dict[str, Dependence] = {}
     for each in audit.dependence:
-        first.setdefault(each.split, each)
+        if each.over in _AXES:
+            first.setdefault(each.split, each)
     kinds = {each.split: each.kind for each in audit.scores}
     return [_panel(each, kinds[split], audit.letters) for split, each in first.items() if len(each.bins) > 1][:_PANELS]
 
@@ -86,7 +89,8 @@ def _panel(found: Dependence, kind: str, letters: Sequence[str]) -> Panel:
     ranges = [Range(x, _range(each), f"{each.rows:,}") for x, each in zip(places, found.bins, strict=True)]
     return Panel(
         f"{kind} {found.split}",
-        _OVER.get(found.over, found.over),
+        found.over,
+        _AXES[found.over],
         tuple(ranges),
         tuple(_lines(found.bins, places, letters)),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from srnet.config.fields import Described, option
-from srnet.config.values import Count, MaxLength
+from srnet.config.values import NAMES, Count, MaxLength
 from srnet.core.errors import UserError
 
 
@@ -18,7 +18,9 @@ class AuditOptions(Described):
     contrast_rows: Count | None = None
     """Rows of ID dev that are changed, the same ones in every audit. Default: 1,000."""
     max_length: MaxLength | None = None
-    """Tokens that a pair is cut at. Default: as the model was trained, else 128."""
+    """Tokens that a pair is cut at. Default: as the model was trained; a model of others reads as much as it can."""
+    labels_are: tuple[tuple[str, str], ...] = option((), kind=NAMES)
+    """Labels of a model that are called otherwise in the task: LABEL_0=negative,LABEL_1=positive."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

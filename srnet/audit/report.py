@@ -125,11 +125,12 @@ def _reliability(confidence: np.ndarray, right: np.ndarray) -> Iterator[_Reliabi
         yield _Reliability(number / _BINS, (number + 1) / _BINS, int(rows.sum()), *means)
 
 
-# --- how a model's answers depend on a shortcut: over the bias model's confidence, and over word overlap. ---
+# --- how a model's answers depend on a shortcut ---
 
+SUPPORT, CONFIDENCE, OVERLAP = "shortcut's support", "bias confidence", "word overlap"
 _DECILES = np.arange(1, 10) / 10
-_OVERLAP_EDGES = np.arange(1, 11) / 10
-"""Ten ranges of equal width, and one for pairs whose second text has no word of its own."""
+_EDGES = np.arange(1, 11) / 10
+"""Ten ranges of equal width, and one for a value of 1, such as the overlap of a text without a word of its own."""
 
 
 @dataclass(frozen=True)
@@ -157,20 +158,27 @@ class Dependence:
 
     split: str
     over: str
-    """"bias confidence" or "word overlap"."""
+    """One of `SUPPORT`, `CONFIDENCE` and `OVERLAP`."""
     classes: tuple[str, ...]
     bins: tuple[Bin, ...]
 
 
 def _dependences(judged: Judged) -> Iterator[Dependence]:
-    """Over tenths of the bias model's confidence and over ranges of word overlap, where there are such."""
+    """Over what the bias model gives to the true label, over its confidence, and over word overlap, if there is one."""
     name, classes = judged.split.name, judged.classes
     if judged.bias is not None:
+        support = judged.bias.probabilities[np.arange(len(judged.labels)), judged.labels]
+        yield Dependence(name, SUPPORT, classes, _bins(judged, support, _tenths(support)))
         confidence = judged.bias.confidence
-        yield Dependence(name, "bias confidence", classes, _bins(judged, confidence, _deciles(confidence)))
+        yield Dependence(name, CONFIDENCE, classes, _bins(judged, confidence, _deciles(confidence)))
     if judged.overlap is not None:
-        ranges = np.searchsorted(_OVERLAP_EDGES, judged.overlap, side="right")
-        yield Dependence(name, "word overlap", classes, _bins(replace(judged, bias=None), judged.overlap, ranges))
+        overlap = judged.overlap
+        yield Dependence(name, OVERLAP, classes, _bins(replace(judged, bias=None), overlap, _tenths(overlap)))
+
+
+def _tenths(shares: np.ndarray) -> np.ndarray:
+    """The range of equal width that each share is in, from 0."""
+    return np.searchsorted(_EDGES, shares, side="right")
 
 
 def _deciles(values: np.ndarray) -> np.ndarray:

@@ -16,11 +16,13 @@ from srnet.audit.rows import collect_logits
 from srnet.audit.writing import check_writable, write_audit
 from srnet.core.errors import UserError
 from srnet.core.files import DiskFull
+from srnet.core.names import renamed
 from srnet.core.prose import sentences
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import Bias, BiasSpec
 from srnet.experiment.store import bias_predictions, bias_splits
+from srnet.models.backbones import Names
 from srnet.models.model import Classifier, Matched, match
 from srnet.models.open import is_key, open_classifier
 from srnet.tasks.base import Task
@@ -52,7 +54,10 @@ def audit_models(
     task = task or task_of(a, engine)
     data = load_task(task)
     data.need_classes("an audit")
-    loaded = load_models([each for each in (a, b) if each is not None], task, engine, options.max_length)
+    if bias is not None:  # a mistake in it is reported before models are loaded
+        engine.plan([bias.node_alone(task)])
+    models = [each for each in (a, b) if each is not None]
+    loaded = load_models(models, task, engine, options.max_length, options.labels_are)
     shortcut, notes = _measure_shortcut(task, engine, bias)
     with engine.reporter.session():
         logits = _predict_splits(data, loaded, engine)
@@ -79,13 +84,20 @@ def _change_rows(
 
 
 def load_models(
-    models: Sequence[str | Path | Classifier], spec: TaskSpec, engine: Engine, max_length: int | None = None
+    models: Sequence[str | Path | Classifier],
+    spec: TaskSpec,
+    engine: Engine,
+    max_length: int | None = None,
+    labels_are: Names = (),
 ) -> list[Matched]:
-    """Classifiers whose logits are in the order of the task's labels."""
+    """Classifiers whose logits are in the order of the task's labels; `labels_are` is for those that have the names."""
     task = load_task(spec)
-    spellings = dict(getattr(spec, "spellings", ()))
-    loaded = (open_classifier(each, engine.models, task=task, max_length=max_length) for each in models)
-    return [match(each, task.labels, spellings) for each in loaded]
+    spellings, given = dict(getattr(spec, "spellings", ())), dict(labels_are)
+    loaded = [open_classifier(each, engine.models, task=task, max_length=max_length) for each in models]
+    known = {label for each in loaded for label in each.labels}
+    renamed(" and ".join(each.name for each in loaded), sorted(known), given)  # refuses a name that none of them has
+    own = [{name: label for name, label in given.items() if name in each.labels} for each in loaded]
+    return [match(each, task.labels, spellings, names) for each, names in zip(loaded, own, strict=True)]
 
 
 def task_of(model: str | Path | Classifier, engine: Engine) -> TaskSpec:

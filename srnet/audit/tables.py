@@ -4,27 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from srnet.audit.report import Audit, Bin, Dependence
+from srnet.audit.report import CONFIDENCE, OVERLAP, SUPPORT, Audit, Bin, Dependence
 from srnet.audit.scores import points, score_text
 from srnet.core.tables import Table
 from srnet.evaluation.significance import Interval
 from srnet.tasks.splits import LEVELS
 
-_OVER_BIAS = (
-    "Percent, over tenths of the bias model's confidence; rows with equal values are in the same range. follows: "
-    "answers like the bias model, which is right so often."
-)
-_OVER_WORDS = "Percent, over the share of the second text's words that occur in the first."
+_FOLLOWS = "follows: answers like the bias model, which is right so often."
+_NOTES = {
+    SUPPORT: f"Percent, over the probability that the bias model gives to the true label. {_FOLLOWS}",
+    CONFIDENCE: "Percent, over tenths of the bias model's confidence; rows with equal values are in the same range. "
+    + _FOLLOWS,
+    OVERLAP: "Percent, over the share of the second text's words that occur in the first.",
+}
 _SHARES = "Percent of the rows: the share of each label, and of each answer."
 
 
 def tables_of(audit: Audit) -> list[Table]:
     """All tables that have rows, the most important first."""
+    return [*main_tables(audit), *detail_tables(audit)]
+
+
+def main_tables(audit: Audit) -> list[Table]:
+    """Those that everyone reads: scores, the shortcut, loyalty, changed rows."""
+    every = (_scores(audit), _shortcut_sides(audit), _loyalty(audit), _contrast(audit))
+    return [table for table in every if table.rows]
+
+
+def detail_tables(audit: Audit) -> list[Table]:
+    """Those that a page folds."""
     every = [
-        _scores(audit),
-        _shortcut_sides(audit),
-        _loyalty(audit),
-        _contrast(audit),
         *(table for each in audit.dependence for table in _dependence(audit, each)),
         *(_sub_cases(audit, each.split) for each in audit.scores),
         _calibration(audit),
@@ -89,12 +98,14 @@ def _contrast(audit: Audit) -> Table:
 
 def _dependence(audit: Audit, found: Dependence) -> Iterator[Table]:
     """How accuracy depends on the shortcut, and how the answers do."""
-    bias = found.over == "bias confidence"
+    bias = found.over != OVERLAP
     follows = (*(f"{letter} follows" for letter in audit.letters), "shortcut right") if bias else ()
     ranges = [(_range(each), _count(each.rows)) for each in found.bins]
     rows = [(*begin, *_accuracies(each)) for begin, each in zip(ranges, found.bins, strict=True)]
     columns = ("range", "rows", *audit.letters, *follows)
-    yield Table(columns, rows, f"{found.split}: accuracy over {found.over}", _OVER_BIAS if bias else _OVER_WORDS)
+    title = f"{found.split}: accuracy over {found.over}"
+    # the page also draws the support; the terminal has its summary, where the shortcut is right and where it is wrong
+    yield Table(columns, rows, title, _NOTES[found.over], detail=found.over == SUPPORT)
     named = (f"{each}: {name}" for name in found.classes for each in ("label", *audit.letters))
     rows = [(*begin, *_answers(each)) for begin, each in zip(ranges, found.bins, strict=True)]
     yield Table(("range", "rows", *named), rows, f"{found.split}: answers over {found.over}", _SHARES, detail=True)

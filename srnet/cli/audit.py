@@ -110,9 +110,9 @@ def _page(
 ) -> None:
     """Open a local page with two models side by side.
 
-    Type a pair of texts, or step through the rows on which the models disagree: the page shows both answers, what the
-    shortcut alone would say, the words that the texts share, and the nearest rows of the training data. It listens on
-    127.0.0.1 and fetches nothing. Needs starlette and uvicorn. Ctrl-C ends it.
+    Type a text or a pair of texts, or step through the rows on which the models disagree: the page shows both answers,
+    what the shortcut alone would say, the words that the texts share or that a model does not know, and the nearest
+    rows of the training data. It listens on 127.0.0.1 and fetches nothing. Needs starlette and uvicorn. Ctrl-C ends it.
     """
     engine = Run(**run).start()
     srnet.open_page(

@@ -12,6 +12,7 @@ import srnet
 from srnet.cli.options import Choice, Command, Fields
 from srnet.cli.program import Data, Given, Json, Run, StoreFolder, app, out, runnable
 from srnet.config.fields import option
+from srnet.config.values import NAMES
 from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED
 from srnet.core.progress import Reporter
@@ -22,21 +23,33 @@ from srnet.core.tables import Table
 class _NewModel:
     """A model that is not yet in the store."""
 
-    task: str = "inference"
+    task: str | None = None
     """inference, paraphrase, verification (embedded); mnli, snli, qqp, fever; cola, mrpc, qnli, rte, sst2, stsb (the
-    rest of GLUE); squad; or a YAML file of your own. Your own files: --train instead."""
+    rest of GLUE); squad; or a YAML file of your own. Your own files: --train instead. Default, for a backbone:
+    inference."""
     backbone: str = EMBEDDED
     """A folder, a hub name (set SRNET_DOWNLOAD=1 to fetch it), srnet-tiny or srnet-small."""
     words: tuple[str, ...] = option((), name="--label-words")
     """Classify with the backbone's own masked-language-model head: one word per label, with commas, or 'task' for
     those of the task. Default: a classifier."""
+    labels_are: tuple[tuple[str, str], ...] = option((), kind=NAMES)
+    """For a folder whose labels are called otherwise than the task's: LABEL_0=negative,LABEL_1=positive."""
 
 
+DEFAULT_TASK = "inference"
 NewModelOptions = Annotated[Given, Fields("Without a key", _NewModel)]
+LabelsAre = Annotated[Given, Fields("Options", _NewModel, only=("labels_are",))]
 TaskOption = Annotated[Given, Fields("Options", _NewModel, only=("task",))]
 Model = Annotated[str, typer.Argument(help="A key of the store, or the folder of a saved subnetwork.")]
-ModelKey = Annotated[str | None, typer.Argument(help="Key of a fine-tuned model; leave out to prune the raw backbone.")]
-TrainedKey = Annotated[str | None, typer.Argument(help="Key of a model to train further; leave out for a backbone.")]
+AnyModel = Annotated[str, typer.Argument(help="A key of the store, or with --task any folder or hub name.")]
+ModelKey = Annotated[
+    str | None,
+    typer.Argument(help="Key of a model, or with --task a fine-tuned folder; leave out to prune the raw backbone."),
+]
+TrainedKey = Annotated[
+    str | None,
+    typer.Argument(help="Key of a model to train further, or with --task a fine-tuned folder; none for a backbone."),
+]
 Objective = Annotated[str, Choice("objective", "srnet.objectives.base:OBJECTIVES", "ce")]
 Needs = Annotated[Given, Fields("Objective", "srnet.experiment.nodes.bias:Needs")]
 Bias = Annotated[Given, Fields("Bias model", "srnet.experiment.nodes.bias:BiasSpec")]
@@ -55,18 +68,17 @@ Key = Annotated[bool, typer.Option("--key", help="Print the key alone, for scrip
 
 
 def _start(model: str | None, new: Given, data: Given, engine: Any) -> Given:
-    """The model that is trained, as `srnet.finetune` and `srnet.prune` take it: a key, or a task with a backbone."""
+    """The model that is trained, as `srnet.finetune` and `srnet.prune` take it: a key, a folder, or a backbone."""
     if model is not None:
-        if new or data:
-            raise UserError("a stored model has its own task, data and backbone", "leave out those options or the key")
-        return {"model": model}
+        return {**new, "model": model, "task": task_spec(new.get("task"), data, engine)}
     chosen = _NewModel(**new)
-    return {"model": _new_task(new, data, engine), "backbone": chosen.backbone, "words": chosen.words}
+    given = {"backbone": chosen.backbone, "words": chosen.words, "labels_are": chosen.labels_are}
+    return {"model": _new_task(new, data, engine), **given}
 
 
 def _new_task(new: Given, data: Given, engine: Any) -> Any:
     """The task that is named, that of the files which are given, or the default."""
-    name = None if "train" in data and "task" not in new else _NewModel(**new).task
+    name = new.get("task") or (None if "train" in data else DEFAULT_TASK)
     return srnet.DataOptions(**data).task(name, say=engine.reporter.say)
 
 
@@ -135,7 +147,8 @@ def _finetune(
     """Fine-tune a backbone on a task and print its key and scores.
 
     With a key: the weights of that model train further, under its mask if it has one. The default of --seed is then the
-    seed of the model. --teacher and --distil add the imitation of a full model.
+    seed of the model. With a folder and --task: a model that was fine-tuned elsewhere trains on; it reads texts as long
+    as it did, unless --max-length is given. --teacher and --distil add the imitation of a full model.
     """
     engine = Run(**run).start()
     how = {"objective": objective, "training": training, "engine": engine, **needs}
@@ -158,9 +171,13 @@ def _prune(
 ) -> None:
     """Find a subnetwork in a model and print its key and scores.
 
-    With a key: paradigm (a), the model was fine-tuned before. Without: paradigm (c), the raw backbone; --task,
-    --backbone and --seed say which. Its head is the checkpoint's own classifier if that has the labels of the task,
-    else a random one, or with --label-words its language-model head. The default of --seed is the seed of the model.
+    With a key: paradigm (a), the model was fine-tuned before. With a folder and --task: the same for a model that was
+    fine-tuned elsewhere. Its labels are matched by name, and --labels-are gives those that differ. It reads texts as
+    long as it did, unless --max-length is given.
+
+    Without: paradigm (c), the raw backbone; --task, --backbone and --seed say which. Its head is the checkpoint's own
+    classifier if that has the labels of the task, else a random one, or with --label-words its language-model head.
+    The default of --seed is the seed of the model.
     """
     engine = Run(**run).start()
     how = {"pruner": pruner, "objective": objective, "training": training, "engine": engine, **needs}
@@ -169,11 +186,18 @@ def _prune(
 
 @app.command("evaluate", cls=Command)
 def _evaluate(
-    *, model: Model, task: Task = None, subcases: Subcases = False, data: Data, run: ShortRun, json: Json = False
+    *,
+    model: AnyModel,
+    task: Task = None,
+    labels: LabelsAre,
+    subcases: Subcases = False,
+    data: Data,
+    run: ShortRun,
+    json: Json = False,
 ) -> None:
     """Score a model in and out of distribution."""
     engine = Run(**run).start()
-    trained = srnet.evaluate(model, task=task_spec(task, data, engine), engine=engine)
+    trained = srnet.evaluate(model, task=task_spec(task, data, engine), **labels, engine=engine)
     _print_trained(trained, json)
     for split, report in _id_first(trained.scores):
         if subcases and report["groups"] and not json:

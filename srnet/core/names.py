@@ -4,9 +4,10 @@ Imports nothing heavy, so that `srnet --help` is quick.
 """
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 
-from srnet.core.errors import UserError
+from srnet.core.errors import UserError, shortened
 
 EMBEDDED = "srnet-tiny"
 """The backbone that ships with the package."""
@@ -16,6 +17,9 @@ EMBEDDED_OTHER = "srnet-small"
 
 DOWNLOAD_VARIABLE = "SRNET_DOWNLOAD"
 """Set to 1 to allow downloads from the hub."""
+
+AS_IS = "encodes_as_is"
+"""An attribute of tokenizers: whether texts are encoded as plain transformers does, with nothing added to pairs."""
 
 LONGEST_NAME = 100
 """In bytes: file systems allow 255, and endings and temporary names are added."""
@@ -60,6 +64,20 @@ def loose_name(label: str) -> str:
     """
     has_letters = any(map(str.isalpha, label))
     return re.sub(r"[\s_-]+", "", label).casefold() if has_letters else label.strip()
+
+
+def renamed(what: str, theirs: Sequence[str], labels_are: Mapping[str, str]) -> tuple[str, ...]:
+    """The labels of a model, those that `labels_are` names under the task's names. `what` names the model."""
+    for name in labels_are:
+        if name not in theirs:
+            raise UserError(f"{what} has no label '{name[:80]}'", f"its labels: {shortened(', '.join(theirs), 200)}")
+    return tuple(labels_are.get(name, name) for name in theirs)
+
+
+def how_to_name(theirs: Sequence[str], ours: Sequence[str]) -> str:
+    """The option that names the labels of a model, as an example."""
+    pairs = ",".join(f"{their}={own}" for their, own in zip(theirs, ours, strict=True))
+    return f"--labels-are {shlex.quote(shortened(pairs, 200))}"
 
 
 def match_names(

@@ -26,7 +26,7 @@ from srnet.evaluation.metrics import measure, score_split
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import Node, load_task
 from srnet.experiment.nodes.bias import BiasModel, WeakModel
-from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained, Rewind, shared_backbone
+from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode, Pretrained, Rewind, shared_backbone
 from srnet.experiment.nodes.objectives import NEEDS, Objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune, Training
 from srnet.experiment.store import TOKENS, Busy, Store
@@ -56,7 +56,9 @@ class Context:
     """Whether this process only takes part in a training, and the main process writes the result."""
 
     def subnetwork(self, node: ModelNode) -> Subnetwork:
-        return Subnetwork.load(self.store.path(node.key))
+        """The stored model. The folder of one that was fine-tuned elsewhere may have been moved since."""
+        found, raw = Subnetwork.load(self.store.path(node.key)), node.pretrained
+        return replace(found, backbone=raw.backbone) if isinstance(raw, FineTuned) else found
 
 
 @dataclass(frozen=True)

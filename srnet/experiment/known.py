@@ -25,6 +25,8 @@ from srnet.tasks.base import Task
 
 Description = dict[str, Any]
 """A stored expression."""
+_RAW = ("Pretrained", "FineTuned")
+"""The types of models that others are made from."""
 
 
 def read_answers(store: Store, key: str, task: Task) -> dict[str, np.ndarray]:
@@ -79,12 +81,13 @@ class _Evaluation:
         return _without_seeds(self.model)
 
     def is_full_model_of(self, raw: Description) -> bool:
-        """Whether the model is the raw one, fine-tuned with cross-entropy and nothing else."""
-        if self.model.get("type") != "FineTune" or self.model["objective"].get("name") != "ce":
+        """Whether the model is the raw one, fine-tuned with cross-entropy and nothing else, here or elsewhere."""
+        tuned = self.model
+        if self.model.get("type") == "FineTune" and self.model["objective"].get("name") == "ce":
+            tuned = self.model["parent"]
+        elif self.model.get("type") != "FineTuned":
             return False
-        return self.model["parent"]["type"] == "Pretrained" and _without_seeds(self.model["parent"]) == _without_seeds(
-            raw
-        )
+        return tuned["type"] in _RAW and _without_seeds(tuned) == _without_seeds(raw)
 
 
 def _evaluations(store: Store) -> list[_Evaluation]:
@@ -120,7 +123,7 @@ def _scored(
 
 def _raw(model: Description) -> Description:
     """The raw model at the root of a description; empty for what is no model."""
-    if model["type"] == "Pretrained":
+    if model["type"] in _RAW:
         return model
     parts = (value for value in model.values() if isinstance(value, dict) and "type" in value)
     return next(filter(None, map(_raw, parts)), {})
@@ -132,5 +135,7 @@ def _without_seeds(description: Any) -> str:
 
 def _stripped(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _stripped(each) for name, each in value.items() if name != "seed"}
+        # without what is empty: an expression of an earlier version does not have a field that was added since
+        filled = {name: each for name, each in value.items() if each is not None and each is not False and each != []}
+        return {name: _stripped(each) for name, each in filled.items() if name != "seed"}
     return [_stripped(each) for each in value] if isinstance(value, list) else value

@@ -1,127 +1,56 @@
 """The search for a model to deploy: the sparsest subnetwork that keeps the ID score, chosen on ID dev alone.
 
-1. A bias model that is biased: that of the suspected shortcut, or else the first of the others.
-2. A full CE model, and debiased subnetworks from dense to sparse (or fast), while they keep the ID score and time is
-   left. Where units are pruned, the weights that are left are trained further.
-3. Further seeds of the sparsest subnetwork that keeps it, of the full model and of its control.
-4. The OOD scores and the verdict.
+1. A survey of shortcuts, and a bias model that is biased: that of the shortcut that the user or the task names, or else
+   of the strongest one in the survey.
+2. A full CE model and its control. Where their ID scores say that the model is undertrained, longer ones, once.
+3. Debiased subnetworks of it from dense to sparse (or fast), while they keep the ID score and time is left. Where units
+   are pruned, the weights that are left are trained further.
+4. Further seeds of the sparsest subnetwork that keeps it, of the full model and of its control.
+5. The OOD scores, the verdict and the diagnoses.
 
-Only the last step reads OOD scores.
+Only the last step reads OOD scores. The searches score OOD examples in their course, as those of all figures do, so
+that they share their results; nothing reads these curves.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from srnet.core.errors import UserError
-from srnet.core.files import read_json
+from srnet.bias.survey import survey
 from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
-from srnet.evaluation import BIASED_BY, MIN_SEEDS
-from srnet.evaluation.significance import Spread, spread
-from srnet.evaluation.verdict import Verdict
+from srnet.evaluation.significance import spread
 from srnet.experiment.engine import Engine
-from srnet.experiment.estimate import EVALUATION, Setting, duration_text, estimate
 from srnet.experiment.known import read_scores
-from srnet.experiment.nodes.base import Node, TaskSpec, load_task
+from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
-from srnet.experiment.nodes.models import Evaluate, ModelNode
+from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode
+from srnet.finding.biases import Biases
+from srnet.finding.budget import Budget
+from srnet.finding.diagnoses import LONGER, Diagnosis, no_shortcut, none_keeps, not_followed, undertrained
+from srnet.finding.found import Biased, Found, Tried
+from srnet.finding.plans import Plans
 from srnet.finding.settings import FindSettings
 from srnet.masks.granularity import WEIGHT
 from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Point, Profile, full, of_fine_tuned
 from srnet.recipes.profiles import cpu_profile, toy_profile
-from srnet.recipes.recipe import FULL_CE, Recipe, with_latencies
+from srnet.recipes.recipe import Recipe, full_label, with_latencies
 from srnet.report.evidence import RecipeEvidence
-from srnet.tasks.base import Task
+from srnet.report.results import follows_shortcut
 from srnet.tasks.shortcut import Shortcut
-from srnet.timing.measuring import Measured
-
-_OTHERS = ("overlap", "claim", "words", "length", "unknown")
-"""Shortcuts to try where the suspected one is none: what is cheap and specific first."""
-SCORED_AGAIN = 4
-"""Times that all rows are scored at the end: both models for the audit, and a graph before and after rounding."""
 
 
-@dataclass(frozen=True)
-class _Biased:
-    """The score of a bias model on ID dev: how far the shortcut alone gets."""
+class _FullScores(NamedTuple):
+    """The ID scores of the first seed's full model and of its control, if it has one."""
 
-    shortcut: Shortcut
-    score: float
-    gain: float
-    """Points above the majority class."""
+    full: float
+    control: float | None
 
     @property
-    def is_biased(self) -> bool:
-        return self.gain >= BIASED_BY
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A subnetwork of the first seed on ID dev."""
-
-    sparsity: float
-    """As requested; counted on the mask where a speed-up was requested."""
-    score: float
-    kept: float
-    """Share of the full model's score."""
-    speedup: float | None = None
-
-
-@dataclass(frozen=True)
-class Found:
-    """What `find` chose, why, and how the result scores."""
-
-    biases: tuple[_Biased, ...]
-    """The bias models that were tried; the last one is used if it is biased."""
-    full_score: float
-    """The score of the full CE model of the first seed, or of its control if that is better, on ID dev."""
-    tried: tuple[Tried, ...]
-    sparsity: float | None
-    """The sparsity or speed-up of the chosen subnetwork, as in `tried`; None if no subnetwork keeps the ID score."""
-    speedup: float | None = None
-    """The chosen one, where speed-ups were requested."""
-    recipe: Recipe | None = None
-    """The chosen subnetwork with all seeds, the full models and their control."""
-    model: ModelNode | None = None
-    """The seed that is delivered: the best on ID dev."""
-    full_model: ModelNode | None = None
-    """The full CE model of the same seed."""
-    scores: dict[str, Spread] | None = None
-    """The scores of the chosen subnetwork, by split."""
-    verdict: Verdict | None = None
-    """None without OOD data, without a biased bias model, or if nothing was chosen."""
-    warnings: tuple[str, ...] = ()
-    """Reasons why a gain may be misleading, as in the report."""
-    folder: Path | None = None
-    """Where the model is that is delivered."""
-    measured: tuple[Measured, ...] = ()
-    """How fast and large the full model is, and that folder."""
-
-    @property
-    def bias(self) -> _Biased | None:
-        return self.biases[-1] if self.biases[-1].is_biased else None
-
-    def to_json(self) -> dict[str, Any]:
-        gains = {} if self.verdict is None else {split: str(each) for split, each in self.verdict.gains.items()}
-        return {
-            "bias_models": [vars(each) | {"is_biased": each.is_biased} for each in self.biases],
-            "full_id_score": self.full_score,
-            "tried": [vars(each) for each in self.tried],
-            "sparsity": self.sparsity,
-            "speedup": self.speedup,
-            "model": self.model and self.model.key,
-            "full_model": self.full_model and self.full_model.key,
-            "scores": {split: vars(each) for split, each in (self.scores or {}).items()},
-            "verdict": self.verdict and {"answer": self.verdict.answer, "text": str(self.verdict), "gains": gains},
-            "warnings": list(self.warnings),
-            "folder": self.folder and str(self.folder),
-            "measured": [each.facts() for each in self.measured],
-        }
+    def best(self) -> float:
+        return max(score for score in self if score is not None)
 
 
 class Find:
@@ -135,42 +64,51 @@ class Find:
         engine: Engine,
         bias: BiasSpec | None = None,
         budget: float | None = None,
+        own: FineTuned | None = None,
     ) -> None:
-        self.settings, self.engine, self.budget = settings, engine, budget
-        self.given_bias, self.task = bias or BiasSpec(), load_task(task)
-        make = toy_profile if backbone in (EMBEDDED, EMBEDDED_OTHER) else cpu_profile
-        profile = settings.changed(make(task, backbone))
-        self.profile = profile.each_training(trace=0)  # it would score OOD examples in the course of a search
-        self._ends = None if budget is None else time.monotonic() + budget
-        self._paces: dict[Setting, float] = {}
+        """`own` is the full model that is given; None: one of `backbone` is fine-tuned."""
+        self.settings, self.engine, self.task = settings, engine, load_task(task)
+        make = toy_profile if own is None and backbone in (EMBEDDED, EMBEDDED_OTHER) else cpu_profile
+        profile = settings.changed(make(task, backbone if own is None else own.backbone))
+        self.profile = profile if own is None else profile.starting_from(own)
+        self.biases = Biases(bias or BiasSpec(), task, self.profile.raw(0).weak_backbone, engine)
+        self.budget = Budget(budget, engine, self.task)
         self.objective = "ce"
+        self.scale = settings.scale
 
     def run(self) -> Found:
-        for note in self.task.notes:
-            self._say(f"{self.task.name}: {note}")
         self._check_targets()
-        biases = self._biases()
+        self.biases.check()
+        surveyed = survey(self.profile.task)
+        for line in (surveyed.sentence, *(f"{self.task.name}: {note}" for note in self.task.notes)):
+            self._say(line)
+        biases = self.biases.tried(surveyed)
         self._use(biases[-1].shortcut, debias=biases[-1].is_biased)
         if not biases[-1].is_biased:
-            self._say("no bias model is biased: subnetworks are searched with cross-entropy, and nothing is claimed")
-        if self.budget is not None:
-            self._say(self.plan(self.budget))
-        full_score, tried = self._search()
-        qualified = [each for each in tried if each.kept >= self.settings.keep_id]
-        if not qualified:
-            return Found(tuple(biases), full_score, tuple(tried), None)
-        chosen = qualified[-1]
-        return self._final(biases, full_score, tried, chosen.speedup or chosen.sparsity)
+            self._say(str(no_shortcut(biases)))
+        if self.budget.limit is not None:
+            self._say(self.plan())
+        scores = self._full_scores(biases[-1])
+        return replace(self._final(biases, scores, self._search(scores.best)), survey=surveyed)
 
     def at_most(self) -> list[Recipe]:
         """What a search computes if the suspected shortcut is one and every target keeps the ID score."""
         self._check_targets()
-        self._use(self._suspected, debias=True)
+        self.biases.check()
+        self._use(self.biases.presumed, debias=True)
         targets, seeds = self.settings.targets, self.settings.seeds
         return [self._recipe(targets, 1, "search"), self._recipe(targets[-1:], seeds, "seeds of the chosen one")]
 
+    def plan(self) -> str:
+        """What fits into the budget. It is announced before anything is trained; what is trained follows the pace."""
+        return self._plans.text()
+
+    @property
+    def _plans(self) -> Plans:
+        return Plans(self.settings, self.budget, self._recipe)
+
     def _use(self, shortcut: Shortcut, *, debias: bool) -> None:
-        self.profile = replace(self.profile, bias=self._bias_spec(shortcut))
+        self.profile = replace(self.profile, bias=self.biases.spec_of(shortcut))
         self.objective = "poe" if debias else "ce"
 
     def _say(self, line: str) -> None:
@@ -187,78 +125,95 @@ class Find:
         for search in searches:
             search.pruner.check_removes(model)
 
-    # --- 1. the bias model -----------------------------------------------------------------------------------------
+    # --- 2. the full model and its control -------------------------------------------------------------------------
 
-    def _biases(self) -> list[_Biased]:
-        """The suspected shortcut, then the others, until one is biased; a shortcut that was given is the only one."""
-        others = [] if self.given_bias.shortcut else [each for each in _OTHERS if each != self._suspected]
-        found: list[_Biased] = []
-        for shortcut in (self._suspected, *others):
-            try:
-                found.append(self._measured_bias(shortcut))
-            except UserError as error:
-                if not found:  # the suspected one
-                    raise
-                self._say(f"shortcut {shortcut}: cannot be measured: {error}")
-                continue
-            verb = "is biased" if found[-1].is_biased else "is not biased"
-            self._say(f"shortcut {shortcut}: {verb}, {found[-1].gain:+.1f} points over the majority class on ID dev")
-            if found[-1].is_biased:
-                break
-        return found if found[-1].is_biased else [*found[1:], found[0]]
+    def _full_scores(self, bias: Biased) -> _FullScores:
+        """Of the first seed, trained longer if it is undertrained and there is time."""
+        scores = self._first_full_scores()
+        found = self._undertrained(scores, bias)
+        if found is None:
+            return scores
+        self._say(str(found))
+        if not self._may_lengthen():
+            return scores
+        self.profile, self.scale = self._lengthened, LONGER * self.scale
+        self._say(f"training {LONGER:g} times as long, as with --scale {self.scale:g}")
+        return self._first_full_scores()
 
-    def _bias_spec(self, shortcut: Shortcut) -> BiasSpec:
-        """Options that were given are for the suspected shortcut; others may not have them."""
-        return replace(self.given_bias if shortcut == self._suspected else BiasSpec(), shortcut=shortcut)
+    def _undertrained(self, scores: _FullScores, bias: Biased, mask: float | None = None) -> Diagnosis | None:
+        given, control = self.profile.own is not None, scores.control
+        return undertrained(scores.full, bias=bias.score, control=control, mask=mask, scale=self.scale, is_given=given)
+
+    def _first_full_scores(self) -> _FullScores:
+        points = self._recipe(self.settings.targets, 1).points
+        first, *control = [self._dev_score(point.node) for point in points if not point.is_pruned]
+        return _FullScores(first, control[0] if control else None)
 
     @property
-    def _suspected(self) -> Shortcut:
-        return self.given_bias.shortcut or self.task.shortcut
+    def _lengthened(self) -> Profile:
+        return self.profile.each_training(scale=LONGER)
 
-    def _measured_bias(self, shortcut: Shortcut) -> _Biased:
-        node = self._bias_spec(shortcut).node(self.profile.task, self.profile.backbone)
-        self.engine.execute([node])
-        own = read_json(self.engine.store.path(node.key) / "scores.json")[self.task.dev.name]
-        score, majority = (own[each][self.task.metric] for each in ("metrics", "majority"))
-        return _Biased(shortcut, score, score - majority)
+    def _may_lengthen(self) -> bool:
+        """Whether the search may train longer by itself: not if a scale or the full model is given, or if seeds go."""
+        if not self.settings.lengthen or self.settings.scale != 1.0 or self.profile.own is not None:
+            return False
+        first = self.settings.targets[:1]
+        seeds = self._plans.seeds_that_fit(first)
+        return self.budget.fits(self._recipe(first, seeds, profile=self._lengthened))
 
-    # --- 2. from dense to sparse -----------------------------------------------------------------------------------
+    # --- 3. from dense to sparse -----------------------------------------------------------------------------------
 
-    def _recipe(self, targets: Sequence[float], seeds: int, name: str = "find") -> Recipe:
-        of_units, label = self.settings.units != WEIGHT, MASK_POE if self.objective == "poe" else MASK_CE
+    def _recipe(
+        self,
+        targets: Sequence[float],
+        seeds: int,
+        name: str = "find",
+        *,
+        once: Sequence[float] = (),
+        profile: Profile | None = None,
+    ) -> Recipe:
+        """Subnetworks at `targets` with some seeds, and at `once` with the first, beside full models of every seed."""
+        of_units = self.settings.units != WEIGHT
         after = self.objective if of_units else None  # a model that lost units needs more training
-        label += ", trained further" if after else ""
 
-        def figure(profile: Profile) -> list[Point]:
+        def found(profile: Profile, targets: Sequence[float]) -> list[Point]:
             options = {"granularity": list(self.settings.units)} if of_units else {}
             budget = "speedups" if self.settings.speedups else "sparsities"
             wanted: dict[str, Any] = {"sparsities": (), budget: tuple(targets), "options": options}
             search = profile.search("mask", self.objective, **wanted)
-            return [*full(profile, FULL_CE), *of_fine_tuned(profile, label, search, after=after)]
+            return of_fine_tuned(profile, self._label, search, after=after) if targets else []
 
-        return Recipe(name, replace(self.profile, seeds=tuple(range(seeds))), figure, keeps=self.settings.keep_id)
+        def figure(profile: Profile) -> list[Point]:
+            points = found(profile, targets) + found(replace(profile, seeds=profile.seeds[:1]), once)
+            return [*full(profile, full_label(profile)), *sorted(points, key=lambda point: point.place.target)]
 
-    def _search(self) -> tuple[float, list[Tried]]:
-        points, tried, seeds = self._recipe(self.settings.targets, 1).points, list[Tried](), 1
-        full_score = max(self._dev_score(point.node) for point in points if not point.is_pruned)
-        for point in (point for point in points if point.is_pruned):
+        profile = replace(profile or self.profile, seeds=tuple(range(seeds)))
+        return Recipe(name, profile, figure, keeps=self.settings.keep_id)
+
+    @property
+    def _label(self) -> str:
+        label = MASK_POE if self.objective == "poe" else MASK_CE
+        return label if self.settings.units == WEIGHT else f"{label}, trained further"
+
+    def _search(self, full_score: float) -> list[Tried]:
+        tried, seeds = list[Tried](), 1
+        for point in (point for point in self._recipe(self.settings.targets, 1).points if point.is_pruned):
             aim, target = point.place.aim, point.place.target
-            wanted = self._recipe([target], seeds)
-            if not self._fits(wanted):
+            if not self.budget.fits(self._recipe([target], seeds)):
                 if not tried:
-                    raise self._too_short(wanted)
+                    raise self._plans.too_short(self._recipe([target], seeds))
                 self._say(f"{aim}: not begun, no time is left for it and its seeds")
                 break
-            score = self._dev_score(point.node)
-            tried.append(self._tried(point, score, full_score))
+            tried.append(self._tried(point, full_score))
             self._say(f"{aim}: keeps {100 * tried[-1].kept:.1f} % of the ID score")
             if tried[-1].kept < self.settings.keep_id:
                 break  # a sparser one would keep less
-            seeds = self._seeds_that_fit([target])  # a sparser one must not cost a seed
-        return full_score, tried
+            seeds = self._plans.seeds_that_fit([target])  # a sparser one must not cost a seed
+        return tried
 
-    def _tried(self, point: Point, score: float, full_score: float) -> Tried:
-        speedup, kept = point.place.speedup, score / full_score if full_score > 0.0 else 0.0
+    def _tried(self, point: Point, full_score: float) -> Tried:
+        score, speedup = self._dev_score(point.node), point.place.speedup
+        kept = score / full_score if full_score > 0.0 else 0.0
         if speedup is None:
             return Tried(point.place.sparsity, score, kept)
         return Tried(float(read_scores(self.engine.store, point.node)["sparsity"]), score, kept, speedup)
@@ -269,78 +224,68 @@ class Find:
         splits = read_scores(self.engine.store, model)["splits"]
         return float(splits[self.task.dev.name]["metrics"][self.task.metric])
 
-    # --- 3. and 4. seeds and verdict -------------------------------------------------------------------------------
+    # --- 4. and 5. seeds, verdict and diagnoses --------------------------------------------------------------------
 
-    def _final(self, biases: list[_Biased], full_score: float, tried: list[Tried], target: float) -> Found:
-        seeds = self._seeds_that_fit([target])
-        if seeds < self.settings.seeds:
-            self._say(f"seeds: {seeds} of {self.settings.seeds}, no time is left for the others")
-        recipe = self._recipe([target], seeds)
+    def _final(self, biases: Sequence[Biased], scores: _FullScores, tried: Sequence[Tried]) -> Found:
+        chosen = next((each for each in reversed(tried) if each.kept >= self.settings.keep_id), None)
+        recipe = self._shown(tried, chosen)
         self.engine.execute(recipe.nodes())
-        evidence = RecipeEvidence(recipe, self.engine.store)
-        models = [point.node for point in recipe.points if point.is_pruned]
-        best = max(models, key=lambda each: evidence.mean([each], evidence.id))
-        (verdict,) = evidence.verdicts.values() if self.objective == "poe" and evidence.verdicts else (None,)
+        evidence, backbone = RecipeEvidence(recipe, self.engine.store), self.profile.backbone
+        models = evidence.references[backbone].full
         return Found(
             biases=tuple(biases),
-            full_score=full_score,
+            full_score=scores.best,
             tried=tuple(tried),
-            sparsity=next(each.sparsity for each in tried if target in (each.speedup, each.sparsity)),
-            speedup=target if self.settings.speedups else None,
+            full_scores={split: spread(evidence.scores([*models.values()], split)) for split in self.task.scored},
             recipe=recipe,
-            model=best,
-            full_model=evidence.full_models([best])[0],
-            scores={split: spread(evidence.scores(models, split)) for split in self.task.scored},
-            verdict=verdict,
+            full_is_control=models != recipe.references[backbone].full,
+            is_own=self.profile.own is not None,
+            misled=self.biases.misled(biases[-1]),
+            diagnoses=tuple(self._diagnoses(evidence, biases, scores, tried)),
+            scale=self.scale,
+            keeps=self.settings.keep_id,
+            **({"full_model": models[0]} if chosen is None else self._chosen(evidence, chosen)),
         )
 
-    # --- the budget ------------------------------------------------------------------------------------------------
+    def _shown(self, tried: Sequence[Tried], chosen: Tried | None) -> Recipe:
+        """What the report shows: the chosen one with as many seeds as there is time for, the others with the first."""
+        others = [each.target for each in tried if each is not chosen]
+        if chosen is None:
+            return replace(self._recipe(others, 1), title="What was tried")
+        seeds = self._plans.seeds_that_fit([chosen.target])
+        if seeds < self.settings.seeds:
+            self._say(f"seeds: {seeds} of {self.settings.seeds}, no time is left for the others")
+        title = f"What was tried with one seed, and {self.settings.text(chosen.target)} with all"
+        return replace(self._recipe([chosen.target], seeds, once=others), title=title)
 
-    def plan(self, budget: float) -> str:
-        """What fits into the budget. It is announced before anything is trained; what is trained follows the pace."""
-        targets = self.settings.targets
-        seeds, count = self._seeds_that_fit(targets[:1]), len(targets)
-        final = self._recipe(targets[:1], seeds)
-        if not self._fits(final):
-            raise self._too_short(final)
-        while count > 1 and not self._fits(self._recipe(targets[:count], 1), final):
-            count -= 1
-        verdict = "" if seeds >= MIN_SEEDS else ", too few for a verdict"
-        tried = ", ".join(map(self.settings.text, targets[:count]))
-        return f"the budget of {duration_text(budget)} is enough for {tried}; seeds: {seeds}{verdict}"
-
-    def _seeds_that_fit(self, targets: Sequence[float]) -> int:
-        """As many as there is time for, and one at least."""
-        counts = range(self.settings.seeds, 1, -1)
-        return next((n for n in counts if self._fits(self._recipe(targets, n))), 1)
-
-    def _too_short(self, recipe: Recipe) -> UserError:
-        left = max(0.0, (self._ends or 0.0) - time.monotonic())
-        needed, left_over, budget = map(duration_text, (self._seconds(recipe), left, self.budget or 0.0))
-        return UserError(
-            f"the budget of {budget} is too short for one subnetwork",
-            f"what is missing takes about {needed}, and {left_over} of the budget are left; with a larger --budget the "
-            "same command continues",
+    def _chosen(self, evidence: RecipeEvidence, chosen: Tried) -> dict[str, Any]:
+        """The fields of `Found` on the chosen subnetwork."""
+        ((place, points),) = (
+            each for each in evidence.groups.items() if each[1][0].is_pruned and each[0][1].target == chosen.target
         )
+        models = [point.node for point in points]
+        best = max(models, key=lambda each: evidence.mean([each], evidence.id))
+        return {
+            "sparsity": chosen.sparsity,
+            "speedup": chosen.speedup,
+            "model": best,
+            "full_model": evidence.full_models([best])[0],
+            "scores": {split: spread(evidence.scores(models, split)) for split in self.task.scored},
+            "verdict": evidence.verdicts.get(place) if self.objective == "poe" else None,
+        }
 
-    def _fits(self, *recipes: Recipe) -> bool:
-        """Whether there is time for what is missing; what is stored always fits."""
-        if self._ends is None:
-            return True
-        needed = self._seconds(*recipes)
-        return not needed or time.monotonic() + needed <= self._ends
-
-    def _seconds(self, *recipes: Recipe) -> float:
-        """About how long the missing nodes take: trainings by their steps, evaluations by their rows."""
-        missing = self.engine.plan([node for recipe in recipes for node in recipe.nodes()])
-        takes = estimate(missing, self.engine.store, measured=self._paces)
-        if not takes.steps:
-            return 0.0
-        rows = sum(_rows(each, self.task) for each in missing)
-        rows += SCORED_AGAIN * sum(len(self.task.splits[name]) for name in self.task.scored)
-        batches = rows / self.profile.finetuning.batch_size
-        return (takes.seconds or 0.0) * (1.0 + EVALUATION * batches / takes.steps)
-
-
-def _rows(node: Node, task: Task) -> int:
-    return sum(len(task.splits[name]) for name in node.names) if isinstance(node, Evaluate) else 0
+    def _diagnoses(
+        self, evidence: RecipeEvidence, biases: Sequence[Biased], scores: _FullScores, tried: Sequence[Tried]
+    ) -> list[Diagnosis]:
+        bias, best = biases[-1], max(each.score for each in tried)
+        found = [self._undertrained(scores, bias, mask=best)]
+        if tried[0].kept < self.settings.keep_id:
+            speedup = tried[0].speedup is not None
+            found.append(none_keeps(self.settings.keep_id, tried[0].kept, tried[0].target, speedup=speedup))
+        if bias.is_biased:
+            models = [*evidence.references[self.profile.backbone].full.values()]
+            gaps = follows_shortcut(evidence, self.biases.node(bias.shortcut), models, (evidence.id,))
+            found += map(not_followed, gaps.values())
+        else:
+            found.append(no_shortcut(biases))
+        return [each for each in found if each is not None]

@@ -30,6 +30,9 @@ class FindSettings(TrainingOptions):
     weight, and head,neuron with --speedup."""
     seeds: SeedCount = 3
     """Seeds of the chosen subnetwork. With fewer than 3 there is no verdict."""
+    lengthen: bool = True
+    """Train three times as long, once, if scores on ID dev say that the first full model is undertrained, the budget
+    allows it and no --scale is given."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

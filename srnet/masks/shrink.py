@@ -8,6 +8,7 @@ of zero are removable.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -119,10 +120,18 @@ def _possible(model: Any, block: Block, least: int) -> int:
         return least
     if not family_of(model).heads:
         return block.size
-    group = int(model.get_submodule(block.name).num_key_value_groups)
-    # the configuration of Llama requires a hidden size that is a multiple of the number of heads
-    numbers = (number for number in range(least, block.size) if model.config.hidden_size % (number * group) == 0)
-    return next(numbers, block.size)
+    return next((number for number in range(least, block.size) if _allows(model, block, number)), block.size)
+
+
+def _allows(model: Any, block: Block, heads: int) -> bool:
+    """Whether the configuration accepts the number: Llama's hidden size is a multiple of it, Mistral's need not be."""
+    config = copy.copy(model.config)
+    _configure_heads(config, model.get_submodule(block.name), heads)
+    try:
+        config.validate_architecture()
+    except ValueError:
+        return False
+    return True
 
 
 def _configure(model: Any) -> None:
@@ -132,9 +141,13 @@ def _configure(model: Any) -> None:
         if block.kind == "feed-forward":
             setattr(config, family.neurons, block.size)
         elif family.heads:
-            config.head_dim = model.get_submodule(block.name).head_dim  # would follow from the number of heads
-            groups = model.get_submodule(block.name).num_key_value_groups
-            config.num_attention_heads, config.num_key_value_heads = block.size * groups, block.size
+            _configure_heads(config, model.get_submodule(block.name), block.size)
+
+
+def _configure_heads(config: Any, attention: Any, units: int) -> None:
+    """Write a number of key/value heads to the configuration, each with its query heads."""
+    config.head_dim = attention.head_dim  # would follow from the number of heads
+    config.num_attention_heads, config.num_key_value_heads = units * attention.num_key_value_groups, units
 
 
 def family_of(model: Any) -> Family:

@@ -16,6 +16,9 @@ ALL, OUTSIDE, STACK_ONLY = "all-linear", "outside-layers", "outside-stack"
 BEYOND_REACH = 0.1
 """The largest share of the layers' weights that may lie outside linear layers, where no mask can be attached."""
 
+VISION = {"vision_tower", "vision_model", "visual"}
+"""The names of the parts that read images, which no text reaches: Gemma 3 has one."""
+
 
 def linear_layers(model: nn.Module) -> dict[str, nn.Module]:
     """Module name -> layer, in the model's order. A layer that a model uses many times (ALBERT) is listed once."""
@@ -122,9 +125,9 @@ def _matches(selector: Selector, name: str) -> bool:
 
 def _in_stack(model: nn.Module, name: str) -> bool:
     """Whether `name` belongs to the layers that are masked: those in a backbone's `ModuleList`."""
-    if not in_base(model, name) or (_decodes(model) and "decoder" in name.split(".")):
-        return False
     parts = name.split(".")
+    if not in_base(model, name) or (_decodes(model) and "decoder" in parts) or VISION & set(parts):
+        return False
     return any(isinstance(model.get_submodule(".".join(parts[:n])), nn.ModuleList) for n in range(1, len(parts)))
 
 

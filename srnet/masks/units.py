@@ -122,13 +122,16 @@ _BERT_MLP = _BlockNames("intermediate", {"dense": ("input",)}, "output.dense", "
 _BERT = Family(
     "encoder.layer", _BlockNames("attention.self", _apart("query", "key", "value"), _ATTENTION_OUTPUT), _BERT_MLP
 )
+_LLAMA = Family(
+    "layers",
+    _BlockNames("self_attn", _apart("q_proj", "k_proj", "v_proj"), "self_attn.o_proj"),
+    _BlockNames("mlp", {"gate_proj": ("gate",), "up_proj": ("up",)}, "mlp.down_proj", "act_fn"),
+    heads=("num_attention_heads", "num_key_value_heads"),
+)
 _POSITIONS: dict[str, tuple[Role, ...]] = {"pos_key_proj": ("position",), "pos_query_proj": ("position",)}
 
 FAMILIES: dict[str, Family] = {
-    "bert": _BERT,
-    "roberta": _BERT,
-    "xlm-roberta": _BERT,
-    "electra": _BERT,
+    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "electra"), _BERT),
     "distilbert": Family(
         "transformer.layer",
         _BlockNames("attention", _apart("q_lin", "k_lin", "v_lin"), "attention.out_lin"),
@@ -165,12 +168,7 @@ FAMILIES: dict[str, Family] = {
         _BlockNames("mlp", {"c_fc": ("input",)}, "mlp.c_proj", "act"),
         neurons="n_inner",
     ),
-    "llama": Family(
-        "layers",
-        _BlockNames("self_attn", _apart("q_proj", "k_proj", "v_proj"), "self_attn.o_proj"),
-        _BlockNames("mlp", {"gate_proj": ("gate",), "up_proj": ("up",)}, "mlp.down_proj", "act_fn"),
-        heads=("num_attention_heads", "num_key_value_heads"),
-    ),
+    **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "eurobert"), _LLAMA),
 }
 """Architectures by the `model_type` of their configuration."""
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from srnet.core.errors import UserError, shortened
 from srnet.core.lazy import nn, torch, transformers
-from srnet.core.names import are_unnamed, match_names, output_names
+from srnet.core.names import AS_IS, are_unnamed, match_names, output_names, renamed
+from srnet.core.sealed import LONGEST_TEXT
 from srnet.masks.targets import classifier_of, in_base
 from srnet.models.checkpoints import (
     SHIPPED,
@@ -111,7 +112,7 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CL
     settings = model.config.to_dict()  # of the checkpoint: before they change below
     with loading(name, "the tokenizer of"):
         vocabulary = tokenizer.get_vocab()
-    fit_tokenizer(model, tokenizer, name)
+    fit_tokenizer(model, tokenizer, name, as_is=head.as_is)
     identity = _identity(state, settings, vocabulary)
     model.newly_initialised = fresh
     if head.words:
@@ -148,8 +149,9 @@ def _initialise_classifier(model: Any, missing: frozenset[str]) -> frozenset[str
     return frozenset(key for key in model.state_dict() if key.startswith(f"{classifier}."))
 
 
-def fit_tokenizer(model: Any, tokenizer: Any, name: str) -> None:
+def fit_tokenizer(model: Any, tokenizer: Any, name: str, *, as_is: bool) -> None:
     """Make model and tokenizer agree on padding and segments."""
+    setattr(tokenizer, AS_IS, as_is)
     with loading(name, "the tokenizer of"):
         set_padding(model, tokenizer, name)
         set_segments(model, tokenizer)
@@ -202,6 +204,10 @@ class OwnClassifier:
     """For each label, the index of the checkpoint's output; empty if the classifier does not fit."""
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
     """Of the layer, by name, with rows in the order of the labels."""
+    outputs: tuple[str, ...] = ()
+    """The checkpoint's own names of its outputs, if it has a classifier."""
+    longest: int = 0
+    """Tokens of the longest text that the checkpoint reads, if the classifier fits."""
 
     @property
     def kept(self) -> bool:
@@ -223,35 +229,59 @@ class OwnClassifier:
         return f"{'kept' if self.kept else 'randomly initialised'}, because {self.why}"
 
 
-def find_own_classifier(name: str, labels: tuple[str, ...], head: Head, *, in_order: bool = False) -> OwnClassifier:
+Names = tuple[tuple[str, str], ...]
+"""Names of labels with what each of them means."""
+
+
+def find_own_classifier(
+    name: str,
+    labels: tuple[str, ...],
+    head: Head,
+    *,
+    in_order: bool = False,
+    labels_are: Names = (),
+    spellings: Names = (),
+) -> OwnClassifier:
     """The classifier of the checkpoint `name` for `labels`.
 
     It fits if its outputs have the names of the labels, in any order, or if it gives a score and a score is needed.
-    Outputs without names fit only with `in_order`: then they are taken in the order of the labels.
+    `labels_are` says what its outputs are called here; `spellings` are other names of the labels. Outputs without names
+    fit only with `in_order`: then they are taken in the order of the labels.
     """
     if head.words:
         return OwnClassifier("label words use the language-model head")
-    order, why = _order_of(name, labels, head, in_order)
-    if not order:
+    outputs, why = _outputs_of(name, head)
+    if not outputs:
         return OwnClassifier(why)
+    theirs = renamed(name, outputs, dict(labels_are))
+    order, why = _match(theirs, labels, in_order, spellings)
+    if not order:
+        silent = are_unnamed(theirs) and not _classes(read_config(name))
+        return OwnClassifier(_SAYS_NOTHING) if silent else OwnClassifier(why, outputs=outputs)
     model, missing = _read_as_is(name, head)  # only now are weights read
     layer = classifier_of(model)
     if problem := _missing_in(layer, missing):
         return OwnClassifier(problem)
     assert layer is not None
     parameters = model.get_submodule(layer).named_parameters(prefix=layer)
-    return OwnClassifier(why, layer, order, {key: p.detach()[list(order)] for key, p in parameters})
+    tensors = {key: p.detach()[list(order)] for key, p in parameters}
+    longest = readable_length(name, model, read_tokenizer(name), LONGEST_TEXT)
+    return OwnClassifier(why, layer, order, tensors, outputs, longest)
 
 
 def load_fine_tuned(name: str, labels: tuple[str, ...]) -> tuple[Any, str]:
     """A checkpoint with its own classifier of texts, and why it has none for these labels; "" if it has one."""
-    order, why = _order_of(name, labels, CLASSIFIER, in_order=False)
+    outputs, why = _outputs_of(name, CLASSIFIER)
+    order, why = _match(outputs, labels) if outputs else ((), why)
     model, missing = _read_as_is(name, CLASSIFIER)
     return model, _missing_in(classifier_of(model), missing) if order else why
 
 
-def _order_of(name: str, labels: tuple[str, ...], head: Head, in_order: bool) -> tuple[tuple[int, ...], str]:
-    """As `_match`, for a checkpoint whose configuration may say that it is no classifier at all."""
+_SAYS_NOTHING = "the checkpoint's config.json names no classifier and no labels"
+
+
+def _outputs_of(name: str, head: Head) -> tuple[tuple[str, ...], str]:
+    """The names of a checkpoint's outputs; none, and why, if its configuration says that it is no such classifier."""
     if name in SHIPPED:
         return (), "the checkpoint has no classifier"
     config = read_config(name)
@@ -259,10 +289,7 @@ def _order_of(name: str, labels: tuple[str, ...], head: Head, in_order: bool) ->
     if classes and not any(each.endswith(head.loader().__name__.removeprefix("AutoModel")) for each in classes):
         kind = "tokens" if head.per_token else "texts"  # a layer of another head may have the same name
         return (), f"the checkpoint is a {classes[0]}, no classifier of {kind}"
-    theirs = output_names(config.num_labels, config.id2label)
-    order, why = _match(theirs, labels, in_order)
-    says_nothing = not order and not classes and are_unnamed(theirs)
-    return order, "the checkpoint's config.json names no classifier and no labels" if says_nothing else why
+    return output_names(config.num_labels, config.id2label), ""
 
 
 def _classes(config: Any) -> list[str]:
@@ -284,14 +311,16 @@ def _missing_in(layer: str | None, missing: frozenset[str]) -> str:
     return f"the checkpoint has no '{min(missing)}'" if missing else ""
 
 
-def _match(theirs: tuple[str, ...], labels: tuple[str, ...], in_order: bool) -> tuple[tuple[int, ...], str]:
+def _match(
+    theirs: tuple[str, ...], labels: tuple[str, ...], in_order: bool = False, spellings: Names = ()
+) -> tuple[tuple[int, ...], str]:
     """The order of the outputs, empty if they do not fit, and why they do or do not."""
     named = shortened(", ".join(theirs), 80)
     if len(theirs) != len(labels):
         return (), f"the checkpoint's classifier has {len(theirs)} outputs for {len(labels)} labels"
     if len(labels) == 1:
         return (0,), "it gives one score"
-    order = match_names(theirs, labels)
+    order = match_names(theirs, labels, dict(spellings))
     if order is not None:
         return order, "its labels are the same"
     if not are_unnamed(theirs):

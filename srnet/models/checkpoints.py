@@ -13,7 +13,7 @@ from typing import Any
 from srnet.core.errors import UserError, catching_panics, reason
 from srnet.core.files import read_json, require_readable_in
 from srnet.core.lazy import torch, transformers
-from srnet.core.names import DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
+from srnet.core.names import AS_IS, DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
 from srnet.core.network import guarded_hub, may_download
 
 _SYNTHETIC = Path(__file__).parents[1] / "tasks" / "synthetic"
@@ -22,6 +22,9 @@ LARGEST_COUNT = 10_000
 """The limit on the number of layers, and of labels, of a model."""
 FIX = f"give a folder with a safetensors checkpoint, or set {DOWNLOAD_VARIABLE}=1 to allow a download"
 """For a checkpoint that cannot be loaded."""
+LONGEST_READ = 8192
+"""Tokens that a model of others reads at most, unless more are requested: as many as any common encoder, and a limit
+for decoders, which name 100,000 and more."""
 _COUNTED = re.compile("layer|group|label")
 SHIPPED = {EMBEDDED: _SYNTHETIC / "backbone", EMBEDDED_OTHER: _SYNTHETIC / "backbone_small"}
 
@@ -197,10 +200,13 @@ def set_segments(model: Any, tokenizer: Any) -> None:
     """The model decides whether it gets segment ids, not the tokenizer's class.
 
     ALBERT was trained with segments, but its tokenizer does not return them; a general tokenizer may return them for a
-    model that has none.
+    model that has none. A model that was fine-tuned elsewhere had those that its tokenizer returns.
     """
     name, segments = "token_type_ids", getattr(model.config, "type_vocab_size", None)
+    segments = None if getattr(tokenizer, AS_IS, False) else segments
     accepted = name in inspect.signature(model.forward).parameters
     used = accepted and (name in tokenizer.model_input_names if segments is None else segments > 1)
     others = [each for each in tokenizer.model_input_names if each != name]
+    if used != (name in tokenizer.model_input_names):  # saved with the tokenizer, for those who load it without srnet
+        tokenizer.init_kwargs["model_input_names"] = [*others, name] if used else others
     tokenizer.model_input_names = [*others, name] if used else others

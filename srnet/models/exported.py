@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srnet.core.errors import UserError, reason
-from srnet.core.files import FieldType
+from srnet.core.files import FieldType, read_json_object
 from srnet.core.lazy import transformers
+from srnet.core.names import AS_IS
 from srnet.core.sealed import Manifest, are_indices, are_texts, is_length
 from srnet.models.checkpoints import read_pretrained, reading
 from srnet.models.heads import Head, use_words
@@ -35,8 +36,9 @@ def _are_units(value: object) -> bool:
 _FIELDS: dict[str, FieldType] = {
     "kind": str, "max_length": is_length, "sparsity": float, "units": _are_units, "more": dict, "per_token": bool,
     "labels": are_texts, "label_words": are_texts, "inputs": are_texts, "label_word_ids": are_indices, "files": dict,
+    "as_is": bool,
 }  # fmt: skip
-EXPORT = Manifest("srnet.json", "an exported model", _FIELDS)
+EXPORT = Manifest("srnet.json", "an exported model", _FIELDS, defaults={"as_is": False})
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Exported:
     """The tokens of the label words."""
     per_token: bool = False
     """Whether the model gives logits for every token."""
+    as_is: bool = False
+    """Whether texts are encoded as the tokenizer alone does."""
     max_length: int = 128
     """Tokens at which texts are cut."""
     inputs: tuple[str, ...] = ("input_ids", "attention_mask")
@@ -64,7 +68,12 @@ class Exported:
 
     @property
     def head(self) -> Head:
-        return Head(self.label_words, self.per_token)
+        return Head(self.label_words, self.per_token, self.as_is)
+
+    def fit(self, tokenizer: Any) -> None:
+        """Make the folder's tokenizer encode texts as in training."""
+        tokenizer.model_input_names = list(self.inputs)
+        setattr(tokenizer, AS_IS, self.as_is)
 
     def seal(self, folder: Path) -> None:
         """Write the manifest beside the files, which are all there."""
@@ -81,6 +90,11 @@ class Exported:
         """The fields of an `OpenModel` that the manifest has."""
         facts = {name: getattr(self, name) for name in ("kind", "labels", "per_token", "sparsity")}
         return facts | {"name": str(folder), "folder": folder, "length": self.max_length}
+
+
+def encodes_as_is(name: str) -> bool:
+    """Whether the tokenizer of a checkpoint alone encodes its texts: the model was fine-tuned elsewhere at first."""
+    return not EXPORT.is_in(name) or read_json_object(Path(name) / EXPORT.file).get("as_is") is True
 
 
 def open_export(folder: Path, load: Callable[[Path, Exported], Any]) -> TorchModel:
@@ -107,7 +121,7 @@ def restricted(model: Any, exported: Exported) -> Any:
 def _load_tokenizer(folder: Path, exported: Exported) -> Any:
     with reading_tokenizer(folder):
         tokenizer = read_pretrained(transformers.AutoTokenizer, folder)
-    tokenizer.model_input_names = list(exported.inputs)
+    exported.fit(tokenizer)
     return tokenizer
 
 

@@ -16,11 +16,12 @@ class Head:
 
     `words`: the masked-language-model head that the backbone was pre-trained with, restricted to one word per label.
     Without words the head is a linear layer, the classifier. `per_token`: logits for every token instead of one
-    set for the text.
+    set for the text. `as_is`: the model was fine-tuned elsewhere, so texts are encoded as its own tokenizer does alone.
     """
 
     words: tuple[str, ...] = ()
     per_token: bool = False
+    as_is: bool = False
 
     def loader(self) -> Any:
         if self.words:

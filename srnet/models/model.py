@@ -14,7 +14,7 @@ import numpy as np
 from srnet.core.device import current_device
 from srnet.core.errors import UserError, running, shortened
 from srnet.core.lazy import torch
-from srnet.core.names import are_unnamed, match_names, output_names
+from srnet.core.names import are_unnamed, how_to_name, match_names, output_names, renamed
 from srnet.models.checkpoints import readable_length
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
@@ -225,12 +225,18 @@ class Matched:
         return self.classifier.logits(text_a, text_b)[:, list(self.order)]
 
 
-def match(classifier: Classifier, labels: tuple[str, ...], spellings: Mapping[str, str] | None = None) -> Matched:
+def match(
+    classifier: Classifier,
+    labels: tuple[str, ...],
+    spellings: Mapping[str, str] | None = None,
+    labels_are: Mapping[str, str] | None = None,
+) -> Matched:
     """The classifier for a task with these labels, matched by name, then by the task's other spellings.
 
-    Outputs without names are taken in the task's order, with a note. Labels that do not fit are an error.
+    `labels_are` says what its outputs are called in the task. Outputs without names are taken in the task's order, with
+    a note. Labels that do not fit are an error.
     """
-    theirs = classifier.labels
+    theirs = renamed(classifier.name, classifier.labels, labels_are or {})
     order = match_names(theirs, labels, spellings)
     if order is not None:
         return Matched(classifier, labels, order)
@@ -238,7 +244,8 @@ def match(classifier: Classifier, labels: tuple[str, ...], spellings: Mapping[st
         note = f"{classifier.name} does not name its outputs; they are taken in the order of the task: "
         return Matched(classifier, labels, tuple(range(len(labels))), note + ", ".join(labels))
     listed = [shortened(", ".join(each), 80) for each in (theirs, labels)]
+    same = len(theirs) == len(labels)
     raise UserError(
         f"the labels of {classifier.name} are {listed[0]}, those of the task {listed[1]}",
-        "give a model of the same task, or name the labels alike (id2label in config.json)",
+        f"say which is which: {how_to_name(classifier.labels, labels)}" if same else "give a model of the same task",
     )

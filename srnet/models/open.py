@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from srnet.core.sealed import LONGEST_TEXT
 from srnet.models.backbones import fit_tokenizer, load_fine_tuned, load_language_model
 from srnet.models.checkpoints import (
     LARGEST_COUNT,
+    LONGEST_READ,
     check_no_adapter,
     folder_or_name,
     read_config,
@@ -25,6 +27,7 @@ from srnet.models.checkpoints import (
 from srnet.models.exported import EXPORT, TOKENIZER, reading_tokenizer
 from srnet.models.formats.base import FORMATS
 from srnet.models.formats.graphs import GRAPH, SEGMENTS, Graph, GraphModel, check_width, open_graph
+from srnet.models.formats.merged import Merged
 from srnet.models.formats.subnetwork import SubnetworkFolder
 from srnet.models.heads import use_words
 from srnet.models.model import Classifier, OpenModel, TorchModel
@@ -51,7 +54,7 @@ class ModelStore(Protocol):
     def path(self, key: str) -> Path: ...
 
     def find(self, prefix: str) -> Any:
-        """The model whose key begins with `prefix`: its `key`, `label` and `max_length`."""
+        """The model whose key begins with `prefix`: its `key`, `label`, `max_length` and `own_folder`."""
 
 
 Reference = str | Path
@@ -95,8 +98,8 @@ def _open(name: str, folder: Path, store: ModelStore | None) -> OpenModel:
     if store is None or not is_key(name, store):
         return _open_checkpoint(name)
     found = store.find(name)
-    label = f"{found.label} ({found.key[:8]})"
-    return replace(_open_folder(store.path(found.key)), name=label, length=found.max_length)
+    label, opened = f"{found.label} ({found.key[:8]})", _open_folder(store.path(found.key))
+    return replace(opened, name=label, length=found.max_length, folder=found.own_folder or opened.folder)
 
 
 def open_classifier(ref: Reference | Classifier, store: ModelStore | None = None, **options: Any) -> Classifier:
@@ -118,7 +121,7 @@ def _open_folder(folder: Path) -> OpenModel:
         if format is None:
             raise EXPORT.unknown(folder)
         return format.read(folder)
-    if any((folder / name).is_file() for name in CHECKPOINTS):
+    if _has_checkpoint(folder):
         return _open_checkpoint(str(folder))
     if (folder / GRAPH).is_file():
         return _open_foreign_graph(folder)
@@ -131,6 +134,25 @@ def _kind_of(folder: Path) -> str:
     if SUBNETWORK.is_in(folder):
         return SubnetworkFolder.kind
     return str(read_json_object(folder / EXPORT.file).get("kind") or "unknown") if EXPORT.is_in(folder) else ""
+
+
+def check_trainable(name: str) -> None:
+    """Refuse folders of srnet that are no plain checkpoint, and those of others without one."""
+    folder = Path(name)
+    if not folder.is_dir():
+        return
+    check_no_adapter(folder)
+    kind = _kind_of(folder)
+    if kind == SubnetworkFolder.kind:
+        fix = f"make it one: srnet export {shlex.quote(name)} --format merged --out FOLDER"
+        raise UserError(f"{name} is a subnetwork, not a checkpoint", fix)
+    if kind not in ("", Merged.kind) or (not kind and (folder / GRAPH).is_file() and not _has_checkpoint(folder)):
+        what = "an ONNX graph" if (folder / GRAPH).is_file() else f"a model of kind '{kind}'"
+        raise UserError(f"{name} is {what}, which cannot be trained", "give the checkpoint that it was made from")
+
+
+def _has_checkpoint(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in CHECKPOINTS)
 
 
 def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrainedModel:
@@ -160,7 +182,7 @@ def _open_checkpoint(name: str) -> TorchModel:
     else:
         model = load_language_model(name)
     tokenizer = read_tokenizer(name)
-    fit_tokenizer(model, tokenizer, name)
+    fit_tokenizer(model, tokenizer, name, as_is=True)
     if words is not None:
         use_words(model, _checked_words(name, words, labels, model), per_token=False)
     folder = Path(folder_or_name(name))
@@ -170,6 +192,7 @@ def _open_checkpoint(name: str) -> TorchModel:
         labels=labels,
         load_tokenizer=lambda: tokenizer,
         folder=folder if folder.is_dir() else None,
+        length=LONGEST_READ,
         not_classifier=problem,
         module=model.eval(),
     )

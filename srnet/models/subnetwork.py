@@ -34,11 +34,12 @@ SUBNETWORK = Manifest(
         "labels": are_texts,
         "label_words": are_texts,
         "per_token": bool,
+        "as_is": bool,
         "files": dict,
         "max_length": lambda value: value is None or is_length(value),
     },
     formats=tuple(MASKS),
-    defaults={"label_words": [], "per_token": False, "max_length": None},
+    defaults={"label_words": [], "per_token": False, "as_is": False, "max_length": None},
 )
 FILES = (SUBNETWORK.file, *MASKS.values(), WEIGHTS, README)
 """The files that a folder may hold."""
@@ -60,7 +61,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 def _head_fields(head: Head) -> dict[str, Any]:
     """The fields of a head in the manifest; none for an ordinary classifier, which is the default."""
-    return {} if head == CLASSIFIER else {"label_words": list(head.words), "per_token": head.per_token}
+    fields = {"label_words": list(head.words), "per_token": head.per_token, "as_is": head.as_is}
+    return {name: value for name, value in fields.items() if value}
 
 
 # --- format 1, which the store keeps: it is read without the backbone, in less time, and takes more space ---
@@ -368,7 +370,7 @@ class Subnetwork:
             facts["backbone_sha256"],
             tuple(facts["labels"]),
             {},
-            head=Head(tuple(facts["label_words"]), facts["per_token"]),
+            head=Head(tuple(facts["label_words"]), facts["per_token"], facts["as_is"]),
             max_length=facts["max_length"],
         )
         base = None if facts["format"] == PLAIN else empty.base(backbone)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from srnet.config.fields import Described
-from srnet.config.values import MaxLength, Range
+from srnet.config.fields import Described, option
+from srnet.config.values import NAMES, MaxLength, Range
 
 
 @dataclass(frozen=True)
@@ -16,4 +16,6 @@ class PageOptions(Described):
     port: Annotated[int, Range(0, 65535)] = 8000
     """The port; 0 takes a free one."""
     max_length: MaxLength | None = None
-    """Tokens that a pair is cut at. Default: as the model was trained, else 128."""
+    """Tokens that a pair is cut at. Default: as the model was trained; a model of others reads as much as it can."""
+    labels_are: tuple[tuple[str, str], ...] = option((), kind=NAMES)
+    """Labels of a model that are called otherwise in the task: LABEL_0=negative,LABEL_1=positive."""

@@ -1,9 +1,9 @@
-"""What the page shows about a pair: answers, the shortcut's answer, shared words, the nearest training rows."""
+"""What the page shows about a pair: answers, the shortcut's answer, marked words, the nearest training rows."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from srnet.audit.run import find_shortcut
 from srnet.bias.model import fit_bias_scorer
 from srnet.bias.shortcuts.base import FeatureOptions
 from srnet.bias.texts import chunks, tokenise, words
+from srnet.core.errors import running
 from srnet.experiment.compute import word_vectors
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
@@ -34,43 +35,68 @@ _ROWS = 100_000
 """Training rows that are compared; of more, a fixed sample."""
 _CHARACTERS = 1000
 """What is compared of a text: its beginning. With `_ROWS` it bounds the memory."""
+_SIMILAR = 0.005
+"""The smallest similarity that is shown: what is printed as 0.00 is not near."""
 _WORD = re.compile(r"\w+")
+_PIECE = re.compile(r"\w+|[^\w\s]")
+"""A word or a sign."""
 
 
-# --- the words that two texts share ---
+# --- the words that two texts share, and those that a model does not know ---
+
+Piece = tuple[str, bool, str]
+"""A piece of a text, whether it is a word of the other text, and the letters of the models that do not know it."""
+Unknown = Mapping[str, Container[str]]
+"""By letter of a model, the words and signs that its tokenizer does not know."""
 
 
 def _overlap_of(text_a: str, text_b: str) -> dict[str, Any]:
-    """How the words of the second text occur in the first.
-
-    `share` of the second text's words, as the bias model counts; `words` and how many of them are `inside` the first;
-    `a` and `b`: the texts in pieces, as of `marked`; `left_a` and `left_b`: words at their ends that are not shown.
-    """
+    """`share` of the second text's words that the first has, as the bias model counts; `words`, those `inside`."""
     own_a, own_b = words(text_a), words(text_b)
-    (a, left_a), (b, left_b) = marked(text_a, set(own_b)), marked(text_b, set(own_a))
-    return {
-        "share": float(word_overlap([text_a], [text_b])[0]),
-        "words": len(own_b),
-        "inside": sum(map(set(own_a).__contains__, own_b)),
-        "a": a,
-        "b": b,
-        "left_a": left_a,
-        "left_b": left_b,
-    }
+    share = float(word_overlap([text_a], [text_b])[0])
+    return {"share": share, "words": len(own_b), "inside": sum(map(set(own_a).__contains__, own_b))}
 
 
-def marked(text: str, other: set[str], most: int = _SHOWN_WORDS) -> tuple[list[tuple[str, bool]], int]:
-    """The beginning of a text in pieces, each with whether it is a word of `other`; the number of words left out."""
-    pieces: list[tuple[str, bool]] = []
-    found, start = list(_WORD.finditer(text)), 0
-    for word in found[:most]:
-        own = words(word.group())  # none or several for the few letters that lower case takes apart
-        if own and other.issuperset(own):
-            pieces += [(text[start : word.start()], False), (word.group(), True)]
-            start = word.end()
-    end = found[most].start() if len(found) > most else len(text)
-    pieces.append((text[start:end], False))
-    return [piece for piece in pieces if piece[0]], max(0, len(found) - most)
+def marked(text: str, other: Container[str], unknown: Unknown, most: int = _SHOWN_WORDS) -> tuple[list[Piece], int]:
+    """The beginning of a text in pieces, and the number of words that are left out. `other`: the other text's words."""
+    pieces: list[Piece] = []
+    start, end, left = 0, *_shown(text, most)
+    for found in _PIECE.finditer(text, 0, end):
+        own = words(found.group())  # none or several for the few letters that lower case takes apart
+        shared = bool(own) and all(word in other for word in own)
+        letters = "".join(letter for letter, theirs in unknown.items() if found.group() in theirs)
+        if shared or letters:
+            pieces += [(text[start : found.start()], False, ""), (found.group(), shared, letters)]
+            start = found.end()
+    pieces.append((text[start:end], False, ""))
+    return [piece for piece in pieces if piece[0]], left
+
+
+def _shown(text: str, most: int) -> tuple[int, int]:
+    """Where the shown beginning of a text ends, and the number of words behind it."""
+    found = list(_WORD.finditer(text))
+    return (found[most].start(), len(found) - most) if len(found) > most else (len(text), 0)
+
+
+def unknown_to(model: Matched, *texts: str, most: int = _SHOWN_WORDS) -> set[str]:
+    """The words and signs of the texts of which the model reads a placeholder. Many tokenizers have none."""
+    tokenizer: Any = getattr(model.classifier, "tokenizer", None)
+    placeholder = None if tokenizer is None else _placeholder(tokenizer)
+    pieces = sorted({piece for text in texts for piece in _PIECE.findall(text, 0, _shown(text, most)[0])})
+    if placeholder is None or not pieces:
+        return set()
+    with running(model.name):
+        ids = tokenizer(pieces, add_special_tokens=False, verbose=False)["input_ids"]
+    return {piece for piece, own in zip(pieces, ids, strict=True) if placeholder in own}
+
+
+def _placeholder(tokenizer: Any) -> int | None:
+    """The token for what is unknown. A tokenizer that was made of a file alone has it in the file."""
+    if tokenizer.unk_token_id is not None:
+        return int(tokenizer.unk_token_id)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    token = getattr(getattr(backend, "model", None), "unk_token", None)
+    return None if backend is None or token is None else backend.token_to_id(token)
 
 
 # --- the shortcut's answer to any pair ---
@@ -132,7 +158,7 @@ class TrainingRows:
         return len(self._train)
 
     def nearest(self, text_a: str, text_b: str, most: int = _SHOWN_ROWS) -> list[dict[str, Any]]:
-        """The most similar rows that share a word, nearest first.
+        """The most similar rows, nearest first; none if nothing is similar.
 
         `similarity`: the mean over the texts of the cosine between TF-IDF vectors, 1 for the same words.
         """
@@ -140,7 +166,7 @@ class TrainingRows:
         pairs = zip(self._vectors, map(self._vector, asked), strict=True)
         similarity = sum((vectors @ each for vectors, each in pairs), np.zeros(len(self), np.float32)) / len(asked)
         rows = np.argsort(-similarity, kind="stable")[:most]
-        return [self._neighbour(row, float(similarity[row])) for row in rows.tolist() if similarity[row] > 0.0]
+        return [self._neighbour(row, float(similarity[row])) for row in rows.tolist() if similarity[row] >= _SIMILAR]
 
     def _neighbour(self, row: int, similarity: float) -> dict[str, Any]:
         train = self._train
@@ -186,14 +212,19 @@ class PairView:
     notes: Sequence[str] = ()
 
     def look(self, text_a: str, text_b: str, split: str | None = None) -> dict[str, Any]:
-        """The answers of both models and of the shortcut, the shared words, the nearest training rows.
+        """The answers of both models and of the shortcut, the texts with marked words, the nearest training rows.
 
         With `split`, answers are also given as the classes of that split, which may be fewer.
         """
+        texts = (text_a, text_b) if self.task.has_pairs else (text_a,)
+        unknown = {letter: unknown_to(model, *texts) for letter, model in zip("AB", self.models, strict=True)}
+        others = [set(words(text)) for text in reversed(texts)] if self.task.has_pairs else [set[str]()]
         return {
             "answers": [self._answer(model, text_a, text_b, split) for model in self.models],
             "shortcut": self._shortcut_answer(text_a, text_b),
             "overlap": _overlap_of(text_a, text_b) if self.task.has_pairs else None,
+            "texts": [marked(text, other, unknown) for text, other in zip(texts, others, strict=True)],
+            "unknown": "".join(letter for letter, own in unknown.items() if own),
             "nearest": self.training.nearest(text_a, text_b),
         }
 

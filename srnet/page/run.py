@@ -13,6 +13,7 @@ from srnet.core.errors import UserError
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
+from srnet.models.backbones import Names
 from srnet.models.model import Classifier
 from srnet.page.comparison import ComparedRows
 from srnet.page.options import PageOptions
@@ -43,7 +44,7 @@ def open_page(
     engine, options = engine or Engine(), options or PageOptions()
     task = task or task_of(a, engine)
     with _bind(options.port) as listener:
-        view = _load_view([a, b], task, engine, options.max_length, bias)
+        view = _load_view([a, b], task, engine, options.max_length, bias, options.labels_are)
         rows = ComparedRows(view.task, view.models)
         rows.start()
         port = listener.getsockname()[1]
@@ -77,9 +78,10 @@ def _load_view(
     engine: Engine,
     max_length: int | None = None,
     bias: BiasSpec | None = None,
+    labels_are: Names = (),
 ) -> PairView:
     task = load_task(spec)
     task.need_classes("the page")
-    loaded = load_models(models, spec, engine, max_length)
+    loaded = load_models(models, spec, engine, max_length, labels_are)
     shortcut, notes = load_shortcut(spec, engine, bias)
     return PairView(task, loaded, shortcut, TrainingRows(task), notes)

@@ -12,7 +12,7 @@ from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED
 from srnet.experiment.nodes.base import TaskSpec
 from srnet.experiment.nodes.bias import BiasSpec
-from srnet.experiment.nodes.models import ModelNode, Pretrained, Rewind
+from srnet.experiment.nodes.models import FineTuned, ModelNode, Pretrained, Rewind
 from srnet.experiment.nodes.objectives import Distilled, Objective, ObjectiveSources, make_objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
 from srnet.masks.budget import Sparsity
@@ -178,6 +178,8 @@ class Profile:
     """How the shortcut is measured. Default: what the task suspects, on words alone."""
     words: tuple[str, ...] = ()
     """One word a label: models have the backbone's own language-model head instead of a classifier."""
+    own: FineTuned | None = None
+    """A model of the user's own, fine-tuned elsewhere: the full CE model of `backbone`, for every seed."""
     latencies: dict[str, Latency] = field(default_factory=dict)
     """Latency tables by backbone, for budgets in time: `with_latencies` measures them."""
 
@@ -218,11 +220,20 @@ class Profile:
         options = template.options | changes.pop("options", {})
         return replace(template, **{"prune": prune, "sparsities": self.sparsities, **changes, "options": options})
 
+    def starting_from(self, own: FineTuned) -> Profile:
+        """With the user's own full model. All trainings cut texts where it does."""
+        return replace(self.each_training(max_length=own.max_length), backbone=own.backbone, own=own)
+
     def raw(self, seed: int, backbone: str | None = None) -> Pretrained:
+        """The model at the root of all others: the raw one, or the user's own."""
+        if self.own is not None and backbone in (None, self.own.backbone):
+            return replace(self.own, seed=seed)
         return Pretrained(backbone or self.backbone, self.task, seed, self.words)
 
-    def full(self, seed: int, objective: str = "ce", backbone: str | None = None) -> FineTune:
-        return self.fine_tuned(self.raw(seed, backbone), objective)
+    def full(self, seed: int, objective: str = "ce", backbone: str | None = None) -> ModelNode:
+        """The full model. With another objective than CE, the user's own is trained on."""
+        raw = self.raw(seed, backbone)
+        return raw if isinstance(raw, FineTuned) and objective == "ce" else self.fine_tuned(raw, objective)
 
     def fine_tuned(self, model: ModelNode, objective: str, settings: TrainingSettings | None = None) -> FineTune:
         """`model`, fine-tuned with the settings for the objective, or with others."""
@@ -257,7 +268,7 @@ class Profile:
     def objective(self, name: str, model: ModelNode) -> Objective:
         raw = model.pretrained
         sources = ObjectiveSources(
-            bias=lambda: self.bias.node(raw.task, raw.backbone),
+            bias=lambda: self.bias.node(raw.task, raw.weak_backbone),
             full=lambda: self.full(raw.seed, backbone=raw.backbone),
         )
         return make_objective(name, sources)
@@ -301,6 +312,10 @@ def of_fine_tuned(
 
 def _started(profile: Profile, raw: Pretrained, objective: str, start: Start, starts: tuple[Start, ...]) -> ModelNode:
     """The model that a search starts from. Those in the course of the fine-tuning share one run."""
+    if isinstance(raw, FineTuned):
+        if start != 1.0:
+            raise UserError(f"a search in {raw.backbone} starts from it as it is", "leave out starts")
+        return profile.full(raw.seed, objective, raw.backbone)
     full = profile.fine_tuned(raw, objective)
     if start in (0.0, 1.0):
         return full if start else raw
@@ -327,6 +342,7 @@ def in_isolation(
 
     IMP with rewinding trains from the raw weights. Other pruners learn the structure from the fine-tuned model.
     """
+    _check_raw(profile, backbone, "b")
     rewinds = search.pruner == "imp-rw"
     if rewinds and finetune != "ce":
         raise UserError("imp-rw in paradigm b starts from the raw model", "leave finetune out")
@@ -337,7 +353,15 @@ def in_isolation(
 
 def of_raw(profile: Profile, label: str, search: Search, *, backbone: str | None = None) -> list[Point]:
     """(c) Prune the raw model; nothing is fine-tuned."""
+    _check_raw(profile, backbone, "c")
     return _pruned(profile, label, search, [(None, profile.raw(seed, backbone)) for seed in profile.seeds])
+
+
+def _check_raw(profile: Profile, backbone: str | None, paradigm: str) -> None:
+    own = profile.raw(0, backbone)
+    if isinstance(own, FineTuned):
+        fix = "use paradigm a, or give the raw model as backbone"
+        raise UserError(f"paradigm {paradigm} needs the raw weights of {own.backbone}, which are not known", fix)
 
 
 def _pruned(

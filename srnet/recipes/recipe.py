@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,12 +14,18 @@ from srnet.experiment.engine import Engine
 from srnet.experiment.estimate import Estimate, estimate, planned_steps
 from srnet.experiment.nodes.base import Node, TaskSpec, every_node
 from srnet.experiment.nodes.bias import Bias
-from srnet.experiment.nodes.models import Evaluate
+from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode
 from srnet.experiment.nodes.training import FineTune
 from srnet.recipes.paradigms import Axis, Place, Point, Profile, labels_of
 from srnet.timing.latency import latency_of
 
 FULL_CE = "full model (CE)"
+OWN_MODEL = "your model"
+
+
+def full_label(profile: Profile) -> str:
+    """The label of the full CE models."""
+    return FULL_CE if profile.own is None else OWN_MODEL
 
 
 @dataclass(frozen=True)
@@ -27,13 +33,14 @@ class Reference:
     """The full CE models of one backbone, by seed, with which its subnetworks are compared."""
 
     label: str
-    full: dict[int, FineTune]
-    controls: dict[int, FineTune]
+    full: Mapping[int, ModelNode]
+    controls: Mapping[int, ModelNode]
     """The same models trained as long as the longest search. None without a control, or if no search is longer."""
 
     @property
     def control_label(self) -> str:
-        return f"{self.label}, trained as long"
+        is_own = any(isinstance(model, FineTuned) for model in self.full.values())
+        return f"{self.label}, trained {'on ' if is_own else ''}as long"
 
 
 @dataclass(frozen=True)
@@ -103,11 +110,23 @@ class Recipe:
 
     def _reference(self, backbone: str) -> Reference:
         full = {seed: self.profile.full(seed, backbone=backbone) for seed in self.seeds}
-        unshown = FULL_CE if backbone == self.profile.backbone else f"{FULL_CE} on {backbone}"
+        unshown = full_label(self.profile) if backbone == self.profile.backbone else f"{FULL_CE} on {backbone}"
         label = next((p.label for p in self.shown if p.node in full.values()), unshown)
         searches = [planned_steps(p.node) for p in self.shown if p.is_pruned and p.backbone == backbone]
-        controls = {seed: _as_long(model, max(searches)) for seed, model in full.items() if self.control and searches}
+        controls = {
+            seed: self._as_long(model, max(searches)) for seed, model in full.items() if self.control and searches
+        }
         return Reference(label, full, {seed: model for seed, model in controls.items() if model != full[seed]})
+
+    def _as_long(self, model: ModelNode, steps: int) -> FineTune:
+        """Trained for at least `steps`, and without `patience`, which would end the training early.
+
+        How long the user's own model was trained is not known: it is trained on for exactly `steps`.
+        """
+        trained = model if isinstance(model, FineTune) else self.profile.fine_tuned(model, "ce")
+        longer = trained is not model or steps > planned_steps(trained)
+        training = replace(trained.training, patience=None)
+        return replace(trained, training=replace(training, steps=steps) if longer else training)
 
     @cached_property
     def bias_models(self) -> dict[str, Bias]:
@@ -129,12 +148,6 @@ def with_latencies(recipe: Recipe, engine: Engine) -> Recipe:
     if not found:
         return recipe
     return replace(recipe, profile=replace(recipe.profile, latencies={**recipe.profile.latencies, **found}))
-
-
-def _as_long(model: FineTune, steps: int) -> FineTune:
-    """Trained for at least `steps`, and without `patience`, which would end the training early."""
-    training = replace(model.training, patience=None)
-    return replace(model, training=training if steps <= planned_steps(model) else replace(training, steps=steps))
 
 
 def _bias_models(node: Node) -> list[Bias]:

@@ -104,14 +104,17 @@ class RecipeEvidence(Evidence[ModelNode]):
 
     @cached_property
     def verdicts(self) -> dict[tuple[str, Place], Verdict]:
-        """On every subnetwork of the figure, judged together because one is chosen among them."""
+        """On every subnetwork of the figure. Those with all seeds are judged together because one is chosen among them;
+        of the others, which a search only tried, no answer is taken."""
         judged = {}
         for place, points in self.groups.items():
             models = [point.node for point in points]
             # a penalty may have pruned nothing at all: that is no subnetwork to judge
             if self.ood and points[0].is_pruned and any(self.report(model)["sparsity"] for model in models):
                 judged[place] = self.verdict(models, self.full_models(models))
-        return dict(zip(judged, judge_together(list(judged.values())), strict=True))
+        complete = [place for place in judged if len(self.groups[place]) == self.seeds]
+        together = judge_together([judged[place] for place in complete])
+        return judged | dict(zip(complete, together, strict=True))
 
     @cached_property
     def summaries(self) -> list[Summary]:

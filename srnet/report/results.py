@@ -77,7 +77,7 @@ def _page_command(evidence: RecipeEvidence) -> str:
     gains = {
         each.models[0]: min(gain.difference for gain in each.verdict.gains.values())
         for each in evidence.summaries
-        if each.verdict is not None
+        if each.verdict is not None and len(each.models) == evidence.seeds
     }
     if not gains or not evidence.task.answer_kind.has_classes:
         return ""
@@ -248,7 +248,7 @@ def _warnings(evidence: RecipeEvidence, majority: Mapping[str, float]) -> list[s
 def _about_full(evidence: RecipeEvidence, backbone: str, bias: Bias) -> list[str]:
     found, models = [], list(evidence.references[backbone].full.values())
     name = "the full CE model" + ("" if backbone == evidence.recipe.profile.backbone else f" on {backbone}")
-    follows = _follows_shortcut(evidence, bias, models)
+    follows = follows_shortcut(evidence, bias, models, evidence.ood)
     if follows and all(each.low <= 0.0 for each in follows.values()):
         falls = "does not fall" if all(each.high < FOLLOWS for each in follows.values()) else "may not fall"
         differences = ", ".join(f"{each} on {split}" for split, each in follows.items())
@@ -263,15 +263,17 @@ def _about_full(evidence: RecipeEvidence, backbone: str, bias: Bias) -> list[str
     return found
 
 
-def _follows_shortcut(evidence: RecipeEvidence, bias: Bias, models: Models) -> dict[str, Interval]:
-    """Accuracy where the bias model is right minus accuracy where it is wrong, by OOD set.
+def follows_shortcut(
+    evidence: RecipeEvidence, bias: Bias, models: Models, splits: Sequence[str]
+) -> dict[str, Interval]:
+    """Accuracy where the bias model is right minus accuracy where it is wrong, by split.
 
     Sets are not pooled: one that is easier and has more rows on one side would decide. Those on which the bias model is
     always right or always wrong, or has no predictions, are left out.
     """
     found = {}
     measured = bias_splits(evidence.store, bias.key)
-    for split in (split for split in evidence.ood if split in measured):
+    for split in (split for split in splits if split in measured):
         labels = evidence.task.splits[split].labels
         # in the order of the split, as they were stored: ids of test examples need not be unique
         logits = bias_predictions(evidence.store, bias.key, split).log_probs

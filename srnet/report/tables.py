@@ -114,7 +114,10 @@ def verdict_line(results: Results) -> str:
 
 
 def judged_subnetworks(results: Results) -> list[Judged]:
-    return [(summary, summary.verdict) for summary in results.summaries if summary.verdict is not None]
+    """Those with a verdict and with all seeds: others were only tried."""
+    judged = [(summary, summary.verdict) for summary in results.summaries if summary.verdict is not None]
+    seeds = max((verdict.seeds for _, verdict in judged), default=0)
+    return [pair for pair in judged if pair[1].seeds == seeds]
 
 
 def best_subnetwork(results: Results) -> Judged | None:

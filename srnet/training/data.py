@@ -13,6 +13,7 @@ import torch
 from torch.utils.data import Dataset
 
 from srnet.core.errors import UserError, running
+from srnet.core.names import AS_IS
 from srnet.tasks.splits import Split
 
 AT_ONCE = 1_000
@@ -124,7 +125,7 @@ def _cut(texts: tuple[list[str], ...], tokenizer: Any, max_length: int) -> tuple
     for row, pair in enumerate(zip(*texts, strict=True)):
         if max(map(len, pair)) > _LONG * max_length:
             ends = [
-                tokenizer(each, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+                tokenizer(each, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
                 for each in pair
             ]
             longest = max(map(len, ends))
@@ -136,7 +137,12 @@ def _cut(texts: tuple[list[str], ...], tokenizer: Any, max_length: int) -> tuple
 
 
 def separates(tokenizer: Any) -> bool:
-    """Whether the tokenizer separates the two texts of a pair. Those of GPT-2 and Llama merge them."""
+    """Whether the tokenizer separates the two texts of a pair. Those of GPT-2 and Llama merge them.
+
+    A model that was fine-tuned elsewhere read pairs as its tokenizer makes them, and nothing is added.
+    """
+    if getattr(tokenizer, AS_IS, False):
+        return True
     alone, together = (tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
     return bool(together > alone)
 

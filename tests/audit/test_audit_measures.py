@@ -13,18 +13,19 @@ from hypothesis.extra import numpy as arrays
 from scipy.spatial.distance import jensenshannon
 
 from srnet.audit.report import (
+    CONFIDENCE,
+    SUPPORT,
     _Calibration,
     _calibrations,
     _deciles,
     _dependences,
     _Loyalty,
     _shortcut_sides,
-    _split_scores,
     loyalty,
     sub_cases,
 )
 from srnet.audit.rows import Judged, _predictions_of, disagreements, judge_split, word_overlap, worst_first
-from srnet.audit.tables import _score_text
+from srnet.audit.scores import score_text, split_scores
 from srnet.evaluation.significance import Interval
 from srnet.tasks.splits import Coarse, Split
 
@@ -124,7 +125,10 @@ def test_over_bias_confidence_by_hand() -> None:
     labels = [1, 0, 0, 0]
     follows, knows = [[0.2, 0.8]] * 4, [[0.2, 0.8], [0.8, 0.2], [0.8, 0.2], [0.8, 0.2]]
     rows = judged(labels, follows, knows, bias=bias)
-    (found,) = _dependences(rows)
+    support, found = _dependences(rows)
+    assert [each.over for each in (support, found)] == [SUPPORT, CONFIDENCE]
+    by_support = [(each.low, each.rows, each.accuracy, each.bias_accuracy) for each in support.bins]
+    assert by_support == [(0.1, 1, (0.0, 1.0), 0.0), (0.4, 2, (0.0, 1.0), 0.0), (0.9, 1, (1.0, 1.0), 1.0)]
     low, high = found.bins
     assert (low.rows, low.low, low.accuracy, low.follows, low.bias_accuracy) == (2, 0.6, (0.0, 1.0), (1.0, 0.0), 0.0)
     assert (high.rows, high.accuracy, high.follows, high.bias_accuracy) == (2, (0.5, 1.0), (1.0, 0.5), 0.5)
@@ -179,14 +183,14 @@ def test_three_way_answers_on_a_two_way_set_follow_its_decision(decision: str, a
 
 def test_scores_and_their_difference() -> None:
     right, wrong = [0.1, 0.9], [0.9, 0.1]
-    found = _split_scores(judged([1] * 10, [wrong] * 5 + [right] * 5, [right] * 10), "accuracy")
+    found = split_scores(judged([1] * 10, [wrong] * 5 + [right] * 5, [right] * 10), "accuracy")
     assert [each.difference for each in found.scores] == [50.0, 100.0]
     assert found.difference is not None
     assert found.difference.difference == 50.0
     assert found.difference.low > 0.0
     assert found.difference.seeds == 1
     assert found.majority == 100.0
-    assert _split_scores(judged([1, 0], [right, right]), "accuracy").difference is None
+    assert split_scores(judged([1, 0], [right, right]), "accuracy").difference is None
 
 
 @pytest.mark.parametrize(("right", "text"), [(29, "96.7 [90.2, 100.0]"), (1, "3.3 [0.0, 9.8]")])
@@ -194,7 +198,7 @@ def test_the_interval_of_a_score_stays_within_its_range(right: int, text: str) -
     """sqrt(p (1 - p) / 30) = 3.28 points; 1.96 of them reach beyond the range."""
     share = right / 30
     error = 100 * math.sqrt(share * (1 - share) / 30)
-    assert _score_text(Interval(100 * share, 0.0, error, 1)) == text
+    assert score_text(Interval(100 * share, 0.0, error, 1)) == text
 
 
 def test_sub_cases_count_every_level() -> None:

@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 
 import srnet
 from srnet.audit.options import AuditOptions
+from srnet.audit.report import CONFIDENCE, OVERLAP, SUPPORT
 from srnet.audit.rows import ROWS_AT_ONCE, collect_logits
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Evaluate, Pretrained
@@ -116,7 +117,7 @@ def test_a_plain_folder_against_an_exported_subnetwork(
     assert all(each.probability > 0.999 for each in audit.loyalty)
     assert set(audit.disagreements.values()) == {0}
     assert [each.difference.difference for each in audit.scores if each.difference is not None] == [0.0, 0.0]
-    assert {each.over for each in audit.dependence} == {"bias confidence", "word overlap"}
+    assert {each.over for each in audit.dependence} == {SUPPORT, CONFIDENCE, OVERLAP}
     assert {each.rule for each in audit.contrast if each.invariance_rows} == {"shared-clause", "case-and-punctuation"}
     assert (tmp_path / "out" / "audit.html").is_file()
 

@@ -10,6 +10,7 @@ from audited import Scripted
 from refusals import refused
 
 import srnet
+from srnet.audit.report import CONFIDENCE, OVERLAP, SUPPORT
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.tasks.files import FilesTask
@@ -26,12 +27,15 @@ def files_task(folder: Path, **options: object) -> FilesTask:
     return FilesTask("mine", **{"labels": ("no", "yes"), "ood": ood, **files, **options})  # type: ignore[arg-type]
 
 
-def test_single_texts_have_no_overlap_but_a_bias_model_of_their_words(tmp_path: Path, engine: Engine) -> None:
+def test_single_texts_have_no_overlap_and_their_words_as_the_shortcut(tmp_path: Path, engine: Engine) -> None:
     options = srnet.AuditOptions(contrast=True)
     task = files_task(tmp_path, text_b=None)
     audit = srnet.audit_models(BY_LENGTH, task=task, options=options, out=tmp_path / "out", engine=engine)
-    assert {each.over for each in audit.dependence} == {"bias confidence"}
-    assert any("bag of words" in note for note in audit.notes)
+    assert {each.over for each in audit.dependence} == {SUPPORT, CONFIDENCE}
+    assert any(note.startswith("shortcut: ") and "words" in note for note in audit.notes)
+    page = (tmp_path / "out" / "audit.html").read_text()
+    assert '"pairs":false' in page
+    assert "Words of the second text" not in page
     assert [each.rule for each in audit.contrast if each.invariance_rows] == ["case-and-punctuation"]
 
 
@@ -47,9 +51,9 @@ def test_scores_may_lack_an_ood_set(tmp_path: Path, engine: Engine) -> None:
 def test_a_shortcut_without_a_name_is_noted_and_can_be_named(tmp_path: Path, engine: Engine) -> None:
     task = files_task(tmp_path, shortcut="unknown")
     plain = srnet.audit_models(BY_LENGTH, task=task, engine=engine)
-    assert {each.over for each in plain.dependence} == {"word overlap"}
+    assert {each.over for each in plain.dependence} == {OVERLAP}
     named = srnet.audit_models(BY_LENGTH, task=task, bias=BiasSpec("claim"), engine=engine)
-    assert {each.over for each in named.dependence} == {"word overlap", "bias confidence"}
+    assert {each.over for each in named.dependence} == {OVERLAP, SUPPORT, CONFIDENCE}
     with refused("--weak-backbone"):
         srnet.audit_models(BY_LENGTH, task=task, bias=BiasSpec("unknown"), engine=engine)
 

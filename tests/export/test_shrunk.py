@@ -12,10 +12,11 @@ import pytest
 import torch
 from architectures import write_backbone
 from refusals import refused
-from small_models import LABELS, pruned
+from small_models import LABELS, pruned, unit_mask
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import srnet
+from srnet.masks.units import FAMILIES, blocks_of
 from srnet.models.backbones import load_backbone
 from srnet.models.formats.base import Source
 from srnet.models.formats.shrunk import Shrunk
@@ -24,10 +25,7 @@ from srnet.models.open import load_subnetwork
 from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.magnitude import OneShot
 
-NAMES = (
-    *("bert", "roberta", "distilbert", "electra", "deberta-v2"),
-    *("mpnet", "modernbert", "gpt2", "llama"),
-)
+FEWER_HEADS = [name for name, family in FAMILIES.items() if family.heads]
 
 
 @torch.no_grad()
@@ -54,7 +52,7 @@ def backbones(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return make
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FAMILIES)
 def test_every_architecture_comes_back(name: str, backbones: Any, tmp_path: Path) -> None:
     subnetwork = pruned(backbones(name))
     (line,) = Shrunk().write(Source(subnetwork), tmp_path / "shrunk")
@@ -64,6 +62,21 @@ def test_every_architecture_comes_back(name: str, backbones: Any, tmp_path: Path
     torch.testing.assert_close(logits(again, tmp_path / "shrunk"), expected, rtol=0, atol=1e-5)
     assert sum(p.numel() for p in again.parameters()) < sum(p.numel() for p in subnetwork.base().model.parameters())
     assert again.config.id2label == dict(enumerate(LABELS))
+
+
+@pytest.mark.parametrize("name", FEWER_HEADS)
+def test_with_fewer_heads_in_every_layer_transformers_alone_reads_it(name: str, tmp_path: Path) -> None:
+    sizes = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    base = load_backbone(write_backbone(name, tmp_path / "backbone", **sizes), LABELS, seed=5)
+    left = {"attention": 1, "feed-forward": 5}
+    keep = {block.name: torch.arange(block.size) < left[block.kind] for block in blocks_of(base.model)}
+    subnetwork = Subnetwork.of(base, LABELS, base.model.state_dict(), unit_mask(base.model, keep))
+    (line,) = Shrunk(uniform=True).write(Source(subnetwork), tmp_path / "shrunk")
+    assert "2 of 4 heads and 10 of 64 neurons" in line
+    plain = AutoModelForSequenceClassification.from_pretrained(tmp_path / "shrunk")
+    assert (plain.config.num_attention_heads, plain.config.num_key_value_heads) == (2, 1)
+    expected = logits(subnetwork.model(base), tmp_path / "backbone")
+    torch.testing.assert_close(logits(plain, tmp_path / "shrunk"), expected, rtol=0, atol=1e-5)
 
 
 def test_with_equal_widths_transformers_alone_reads_it(tiny_backbone: str, tmp_path: Path) -> None:

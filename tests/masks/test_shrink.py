@@ -14,7 +14,7 @@ from torch import nn
 
 from srnet.masks.mask import Mask
 from srnet.masks.shrink import cut_blocks, shrink
-from srnet.masks.units import blocks_of
+from srnet.masks.units import FAMILIES, blocks_of
 
 every = pytest.mark.parametrize("variant", VARIANTS)
 ATOL = 1e-5
@@ -180,22 +180,29 @@ def test_equal_widths_are_in_the_configuration(variant: str) -> None:
     masked(model, unit_mask(model, units))
     before = logits(model)
     left = shrink(model, uniform=True)
-    heads = 1 if variant == "llama" else 4
-    assert {block.size for block in blocks_of(model)} == {heads, 7}
-    assert len(left) == (4 if variant == "llama" else 2)
+    fewer_heads = bool(FAMILIES[variant].heads)
+    assert {block.size for block in blocks_of(model)} == {1 if fewer_heads else 4, 7}
+    assert len(left) == (4 if fewer_heads else 2)
     again = type(model)(model.config).eval()  # the configuration says it all
     again.load_state_dict(model.state_dict())
     torch.testing.assert_close(logits(again), before, rtol=0, atol=ATOL)
 
 
-def test_a_number_of_heads_that_llama_cannot_have() -> None:
-    """Sixteen hidden units are no multiple of three heads, so four stay."""
-    model = tiny("llama")
+@pytest.mark.parametrize(("name", "left"), [("llama", 4), ("eurobert", 4), ("mistral", 3), ("qwen2", 3), ("gemma", 3)])
+def test_a_number_of_heads_that_some_configurations_refuse(name: str, left: int) -> None:
+    """Sixteen hidden units are no multiple of three heads. Where they must be, four heads stay."""
+    model = tiny(name)
     model.config.num_key_value_heads = 4
     model = type(model)(model.config).eval()
     attention = [block for block in blocks_of(model) if block.kind == "attention"]
     masked(model, unit_mask(model, {block.name: torch.arange(4) < 3 for block in attention}))
-    assert shrink(model, uniform=True) == {}
-    masked(model, unit_mask(model, {block.name: torch.arange(4) < 2 for block in attention}))
+    before = logits(model)
+    shrink(model, uniform=True)
+    assert {block.size for block in blocks_of(model) if block.kind == "attention"} == {left}
+    assert (model.config.num_attention_heads, model.config.num_key_value_heads) == (left, left)
+    again = type(model)(type(model.config).from_dict(model.config.to_dict())).eval()
+    again.load_state_dict(model.state_dict())
+    torch.testing.assert_close(logits(again), before, rtol=0, atol=ATOL)
+    masked(model, unit_mask(model, {block.name: torch.arange(left) < 2 for block in attention}))
     assert set(map(len, shrink(model, uniform=True).values())) == {2}
     assert model.config.num_attention_heads == 2

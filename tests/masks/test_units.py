@@ -8,12 +8,16 @@ import pytest
 import torch
 import transformers as hf
 from refusals import refused
-from small_models import VARIANTS, logits, tiny, unit_mask
+from small_models import MODELS, VARIANTS, logits, tiny, unit_mask
 
 from srnet.masks.targets import LAYERS
 from srnet.masks.units import FAMILIES, _Slice, blocks_of
 
 every = pytest.mark.parametrize("variant", VARIANTS)
+
+
+def test_every_family_is_tested() -> None:
+    assert MODELS.keys() == FAMILIES.keys()
 
 
 @every
@@ -23,7 +27,7 @@ def test_the_blocks_cover_the_matrices_of_the_layers(variant: str) -> None:
     assert [(block.layer, block.kind) for block in blocks] == [
         (layer, kind) for layer in (0, 1) for kind in ("attention", "feed-forward")
     ]
-    assert {block.size for block in blocks} == {2 if variant.startswith("llama") else 4, 12}
+    assert {block.size for block in blocks} == {VARIANTS[variant][1].get("num_key_value_heads", 4), 12}
     owned = {each.name for block in blocks for each in block.weights}
     assert owned == {f"{name}.weight" for name in LAYERS.find(model)}
 
@@ -69,14 +73,15 @@ def test_indices_by_hand() -> None:
     assert columns.by_unit(matrix, 3)[1].tolist() == [[2, 8], [3, 9]]
 
 
-def test_a_group_of_query_heads_goes_with_its_key() -> None:
-    model = tiny("llama")  # four query heads of four, two keys
+@pytest.mark.parametrize("name", [name for name, sizes in MODELS.items() if "num_key_value_heads" in sizes])
+def test_a_group_of_query_heads_goes_with_its_key(name: str) -> None:
+    model = tiny(name)  # four query heads, two keys
     attention = blocks_of(model)[0]
     mask = unit_mask(model, {attention.name: torch.tensor([True, False])})
-    name = f"{attention.name}.{{}}_proj.weight".format
-    assert mask[name("q")].any(1).tolist() == [True] * 8 + [False] * 8
-    assert mask[name("k")].any(1).tolist() == mask[name("v")].any(1).tolist() == [True] * 4 + [False] * 4
-    assert mask[name("o")].any(0).tolist() == [True] * 8 + [False] * 8
+    weight, size = f"{attention.name}.{{}}_proj.weight".format, MODELS[name].get("head_dim", 4)
+    one, two = ([True] * heads * size + [False] * heads * size for heads in (1, 2))
+    assert mask[weight("q")].any(1).tolist() == mask[weight("o")].any(0).tolist() == two
+    assert mask[weight("k")].any(1).tolist() == mask[weight("v")].any(1).tolist() == one
 
 
 @pytest.mark.parametrize("name", ["t5", "albert", "bart"])

@@ -7,19 +7,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+import transformers
+from architectures import ARCHITECTURES, tokenizer_for
 from audited import NLI, Scripted, split_of, task_of
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 from served import PEOPLE, by_order, by_overlap, nli_task, page_of, view_of
+from small_models import tiny
 
 from srnet.bias.model import fit_bias_model, fit_bias_scorer
 from srnet.bias.texts import words
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import Pretrained
+from srnet.models.model import in_memory, match
 from srnet.page.comparison import _small_parts
-from srnet.page.pair import TrainingRows, _overlap_of, load_shortcut, marked
+from srnet.page.pair import TrainingRows, _overlap_of, load_shortcut, marked, unknown_to
 from srnet.page.run import _load_view
 from srnet.tasks.files import FilesTask
 from srnet.tasks.synthetic import SyntheticTask
@@ -98,34 +102,52 @@ def test_long_pairs_say_how_much_is_read(raw: Pretrained, engine: Engine) -> Non
 
 
 def test_shared_words_are_marked_as_the_bias_model_counts_them() -> None:
-    found = _overlap_of("The doctor, the pilot.", "the Pilot waited")
+    found = view_of().look("The doctor, the pilot.", "the Pilot waited")
     first = [("The", True), (" doctor, ", False), ("the", True), (" ", False), ("pilot", True), (".", False)]
     second = [("the", True), (" ", False), ("Pilot", True), (" waited", False)]
-    assert found == {
-        "a": first,
-        "b": second,
-        "left_a": 0,
-        "left_b": 0,
-        "inside": 2,
-        "words": 3,
-        "share": pytest.approx(2 / 3),
-    }
+    assert found["texts"] == [([(*piece, "") for piece in pieces], 0) for pieces in (first, second)]
+    assert found["overlap"] == {"inside": 2, "words": 3, "share": pytest.approx(2 / 3)}
+    assert found["unknown"] == "", "classifiers without a tokenizer"
 
 
-@given(st.text(), st.text())
-def test_the_pieces_are_the_text_and_their_number_is_the_share(text_a: str, text_b: str) -> None:
+@given(st.text(), st.text(), st.sets(st.text(max_size=2)))
+def test_the_pieces_are_the_text_and_their_number_is_the_share(text_a: str, text_b: str, unknown: set[str]) -> None:
+    for text, other in ((text_a, text_b), (text_b, text_a)):
+        pieces, left = marked(text, set(words(other)), {"B": unknown})
+        assert "".join(piece for piece, _, _ in pieces) == text
+        assert left == 0
+        assert {piece for piece, _, letters in pieces if letters} <= unknown
     found = _overlap_of(text_a, text_b)
-    assert "".join(piece for piece, _ in found["a"]) == text_a
-    assert "".join(piece for piece, _ in found["b"]) == text_b
     assert found["words"] == len(words(text_b))
     if words(text_a) and words(text_b):
         assert found["share"] == pytest.approx(found["inside"] / found["words"])
 
 
 def test_only_the_beginning_of_a_long_text_is_marked() -> None:
-    pieces, left = marked("a b c d", {"a", "d"}, most=2)
-    assert pieces == [("a", True), (" b ", False)]
-    assert left == 2
+    assert marked("a b c d", {"a", "d"}, {}, most=2) == ([("a", True, ""), (" b ", False, "")], 2)
+
+
+def test_words_that_a_tokenizer_does_not_know_are_marked(raw: Pretrained, engine: Engine) -> None:
+    """A is a model with a closed vocabulary, B has none."""
+    engine.execute([raw])
+    view = _load_view([raw.key, Scripted(lambda a, b: (0.0, 1.0), raw.task.load().labels)], raw.task, engine)
+    found = view.look("the doctor slept Zanzibar", "the doctor 🙂 slept")
+    assert found["unknown"] == "A"
+    letters = [{piece: letters for piece, _, letters in pieces if letters} for pieces, _ in found["texts"]]
+    assert letters == [{"Zanzibar": "A"}, {"🙂": "A"}]
+    assert view.look("the doctor slept", "the doctor slept")["unknown"] == ""
+
+
+@pytest.mark.parametrize(("kind", "placeholder"), [("bert", True), ("gpt2", False)])
+def test_a_tokenizer_without_a_placeholder_knows_every_word(kind: str, placeholder: bool) -> None:
+    tokenizer = tokenizer_for(ARCHITECTURES[kind])
+    model = in_memory(kind, tiny(kind), tokenizer)
+    found = unknown_to(match(model, model.labels), "zanzibar 🙂")
+    assert bool(found) == placeholder
+    if placeholder:  # as of an ONNX folder, which has tokenizer.json alone
+        file = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer)
+        assert file.unk_token_id is None
+        assert unknown_to(match(in_memory(kind, tiny(kind), file), model.labels), "zanzibar 🙂") == found
 
 
 # --- training rows -------------------------------------------------------------------------------------------------
@@ -150,6 +172,15 @@ def test_similarity_is_the_mean_cosine_of_both_texts() -> None:
     assert found["similarity"] == pytest.approx((1 / np.sqrt(2) + 1) / 2, abs=1e-6), "unknown words are left out"
     assert found["label"] == "no"
     assert training.nearest("", "") == training.nearest("🙂 !!", "unheard") == [], "no shared word"
+
+
+def test_what_would_be_printed_as_similarity_0_is_not_near() -> None:
+    """A long text of rare words that shares one frequent word with every row."""
+    train = split_of([(f"the word{row}", "") for row in range(50)], [0, 1] * 25, "train")
+    training = TrainingRows(replace(task_of(split_of([("a", "")], [0])), train=train))
+    assert training.nearest("the", "")[0]["similarity"] > 0.05
+    rare = " ".join(f"word{row} word{row}" for row in range(50))
+    assert all(each["similarity"] >= 0.005 for each in training.nearest(f"the {rare}", "", most=50))
 
 
 # --- all rows ------------------------------------------------------------------------------------------------------

@@ -91,6 +91,10 @@ class ShortcutKind:
         """The argument with an absolute path, where it is one."""
         return argument
 
+    def noun(self, argument: str) -> str:
+        """The shortcut in a few words, as the subject of "misleads"."""
+        return self.about
+
     def described(self, argument: str, vectors: str | None, extended: bool) -> str:
         """The features in words; `vectors` names the source of word vectors."""
         return self.about

@@ -33,6 +33,9 @@ class Columns(ShortcutKind):
     argument: ClassVar[str] = "COLUMN"
     of_texts: ClassVar[bool] = False
 
+    def noun(self, argument: str) -> str:
+        return f"the column {argument}"
+
     def columns(self, argument: str) -> tuple[str, ...]:
         return (argument,)
 

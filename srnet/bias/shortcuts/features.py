@@ -23,6 +23,9 @@ class OwnFeatures(ShortcutKind):
     argument: ClassVar[str] = "FILE"
     of_texts: ClassVar[bool] = False
 
+    def noun(self, argument: str) -> str:
+        return "what your own features tell"
+
     def problem(self, task: Task, argument: str) -> str | None:
         given = _checked(task, argument)
         missing = [name for name in task.splits if name not in given.by_split]

@@ -35,6 +35,9 @@ class Scores(ShortcutKind):
     of_texts: ClassVar[bool] = False
     gives_probabilities: ClassVar[bool] = True
 
+    def noun(self, argument: str) -> str:
+        return "your own bias model"
+
     def columns(self, argument: str) -> tuple[str, ...]:
         return () if is_file(argument) else (argument,)
 

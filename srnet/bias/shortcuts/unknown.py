@@ -16,3 +16,6 @@ class Unknown(ShortcutKind):
     sentence: ClassVar[str] = "The shortcut has no name: it is whatever a weak model learns from very few examples."
     options: ClassVar[tuple[str, ...]] = ("examples", "epochs", "learning_rate", "backbone")
     is_linear: ClassVar[bool] = False
+
+    def noun(self, argument: str) -> str:
+        return "what a weak model learns"

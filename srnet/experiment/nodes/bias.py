@@ -267,7 +267,8 @@ class BiasSpec(Described):
         """Whether the shortcut is measured by weak models."""
         return not all(part.kind.is_linear for part in self.parts(task))
 
-    def node(self, task: TaskSpec, backbone: str) -> Bias:
+    def node(self, task: TaskSpec, backbone: str | None) -> Bias:
+        """The node for a model of this backbone; None for a model that was fine-tuned on the task elsewhere."""
         parts = self.parts(task)
         used = {name for part in parts for name in part.kind.options}
         used |= {"shortcut"} | (set() if self.is_weak(task) or is_given(parts) else {"folds"})
@@ -286,8 +287,13 @@ class BiasSpec(Described):
             raise UserError("weak models need a backbone", "give --weak-backbone: the one that is to be debiased")
         return self.node(task, EMBEDDED)
 
-    def _weak(self, task: TaskSpec, backbone: str) -> WeakModel:
-        raw = Pretrained(backbone, task)
+    def _weak(self, task: TaskSpec, backbone: str | None) -> WeakModel:
+        if backbone is None:
+            raise UserError(
+                "weak models need a backbone that was not fine-tuned on the task",
+                "give --weak-backbone: the one that your model was fine-tuned from",
+            )
+        raw = Pretrained(backbone, task, fresh=True)
         training = TrainingSettings(learning_rate=self.learning_rate, epochs=self.epochs, eval_every=10**6)
         count = self.examples or _weak_examples(load_task(task))
         first, second = (FineTune(raw, CE(), training, part=(start, start + count)) for start in (0, count))

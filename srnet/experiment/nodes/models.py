@@ -1,17 +1,31 @@
-"""Nodes whose artifact is a model, of which the pre-trained model and rewinding need no training; and its scores."""
+"""Nodes whose artifact is a model, of which those at the root and rewinding need no training; and its scores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any, ClassVar
 
-from srnet.core.errors import UserError
+from srnet.config.values import MaxLength
+from srnet.core.errors import UserError, shortened
+from srnet.core.names import how_to_name
 from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, answer_of_spec, load_task
-from srnet.models.backbones import LoadedBackbone, OwnClassifier, backbone_hash, find_own_classifier, load_backbone
+from srnet.models.backbones import (
+    LoadedBackbone,
+    Names,
+    OwnClassifier,
+    backbone_hash,
+    find_own_classifier,
+    load_backbone,
+)
+from srnet.models.checkpoints import LONGEST_READ
+from srnet.models.exported import encodes_as_is
 from srnet.models.heads import Head
+from srnet.models.open import check_trainable
 
 TRAIN = "train"
 """The name of every task's training data."""
@@ -38,6 +52,11 @@ class ModelNode(Node):
     @property
     def task_spec(self) -> TaskSpec:
         return self.pretrained.task
+
+    @property
+    def own_folder(self) -> Path | None:
+        """Where the whole model is, if not in the store, which then has only its head."""
+        return None
 
     @property
     def fine_tuned(self) -> bool:
@@ -68,6 +87,8 @@ class Pretrained(ModelNode):
     seed: int = 0
     words: tuple[str, ...] = ()
     """One word per label; none: an ordinary classifier."""
+    fresh: bool = field(default=False, metadata=BY_CONTENT)
+    """Whether the head is randomly initialised also where the checkpoint has a classifier for these labels."""
 
     def content(self) -> dict[str, str]:
         known = {"backbone_sha256": backbone_hash(self.backbone, self.head), "data": load_task(self.task).fingerprint}
@@ -77,6 +98,8 @@ class Pretrained(ModelNode):
     @property
     def own_classifier(self) -> OwnClassifier:
         """The classifier of the checkpoint, if its labels are those of the task."""
+        if self.fresh:
+            return OwnClassifier("the model must not know the task")
         return _own_classifier_of(self.backbone, load_task(self.task).labels, self.head)
 
     @property
@@ -99,6 +122,11 @@ class Pretrained(ModelNode):
         return str(self.own_classifier)
 
     @property
+    def weak_backbone(self) -> str | None:
+        """The backbone of weak models, which must not have been trained on the task; None if it is not known."""
+        return self.backbone
+
+    @property
     def pretrained(self) -> Pretrained:
         return self
 
@@ -109,6 +137,91 @@ class Pretrained(ModelNode):
     @property
     def label(self) -> str:
         return f"{self.backbone} on {self.task.name}"
+
+
+@dataclass(frozen=True)
+class FineTuned(Pretrained):
+    """f(ft): a model that was fine-tuned elsewhere, with its own classifier and its own way of reading texts.
+
+    `backbone` is its folder or hub name. Its outputs are matched with the labels of the task by name. Texts are encoded
+    as its tokenizer alone does, and cut where the model or the tokenizer has its limit.
+    """
+
+    backbone: str = field(metadata=BY_CONTENT)
+    labels_are: Names = field(default=(), metadata=BY_CONTENT)
+    """What its outputs are called in the task, where the names differ: (("LABEL_0", "negative"), ...)."""
+    length: MaxLength | None = field(default=None, metadata=BY_CONTENT)
+    """Tokens after which texts are cut. None: as many as it reads, and at most 8,192."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.backbone, Path):
+            object.__setattr__(self, "backbone", str(self.backbone))
+        if isinstance(self.labels_are, Mapping):
+            object.__setattr__(self, "labels_are", tuple(self.labels_are.items()))
+        super().__post_init__()
+        if self.words or self.fresh:
+            raise UserError("a fine-tuned model has its own head", "leave out label words")
+        if Path(self.backbone).is_dir():  # what is stored can be read from any folder
+            object.__setattr__(self, "backbone", str(Path(self.backbone).resolve()))
+
+    def content(self) -> dict[str, Any]:
+        return {**super().content(), "max_length": self.max_length, "as_is": self.head.as_is}
+
+    def check(self) -> None:
+        self.own_classifier  # noqa: B018  an error unless it fits
+
+    @property
+    def own_classifier(self) -> OwnClassifier:
+        """The classifier of the checkpoint. An error if it has none, or one for other labels."""
+        check_trainable(self.backbone)
+        labels, spellings = load_task(self.task).labels, tuple(dict(getattr(self.task, "spellings", ())).items())
+        given = {"labels_are": self.labels_are, "spellings": spellings}
+        own = _own_classifier_of(self.backbone, labels, self.head, **given)
+        if own.kept:
+            return own
+        if not own.outputs:
+            fix = f"a raw backbone is given as such: --backbone {shlex.quote(self.backbone)}"
+            raise UserError(f"{self.backbone} is no fine-tuned model: {own.why}", fix)
+        listed = [shortened(", ".join(each), 80) for each in (own.outputs, labels)]
+        same = len(own.outputs) == len(labels)
+        raise UserError(
+            f"the labels of {self.backbone} are {listed[0]}, those of task '{self.task.name}' are {listed[1]}",
+            f"say which is which: {how_to_name(own.outputs, labels)}" if same else "give a model with these labels",
+        )
+
+    @property
+    def fine_tuned(self) -> bool:
+        return True
+
+    @property
+    def max_length(self) -> int:
+        return min(self.length or LONGEST_READ, self.own_classifier.longest)
+
+    @property
+    def head(self) -> Head:
+        return replace(super().head, as_is=encodes_as_is(self.backbone))
+
+    @property
+    def own_folder(self) -> Path:
+        return Path(self.backbone)
+
+    @property
+    def head_text(self) -> str:
+        own, labels = self.own_classifier, load_task(self.task).labels
+        pairs = ", ".join(f"{own.outputs[place]} is {label}" for place, label in zip(own.order, labels, strict=True))
+        return f"its own, {shortened(pairs, 200)}; texts are cut at {self.max_length:,} tokens"
+
+    @property
+    def weak_backbone(self) -> str | None:
+        return None
+
+    @property
+    def formula(self) -> str:
+        return "ft"
+
+    @property
+    def label(self) -> str:
+        return f"{Path(self.backbone).name}, fine-tuned, on {self.task.name}"
 
 
 @lru_cache(maxsize=1)

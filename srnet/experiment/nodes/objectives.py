@@ -31,7 +31,7 @@ class ObjectiveSources:
     bias: Callable[[], Node]
     """The bias model of the task."""
     full: Callable[[], Any]
-    """The full model of the same seed, trained with CE: a `FineTune`."""
+    """The full model of the same seed, trained with CE: a `FineTune`, or a `FineTuned` one."""
     teacher: ModelNode | None = None
     """None: the full model."""
 
@@ -92,6 +92,8 @@ class _Early(_Teacher):
 
     def node(self, sources: ObjectiveSources, loss: Any) -> Node:
         full = sources.full()
+        if not hasattr(full, "training"):  # it was fine-tuned elsewhere: its own errors count
+            return answers_of(full)
         return answers_of(dataclasses.replace(full, training=full.training.lengthened(loss.early_share)))
 
     def check(self, objective: str, task: Task) -> None:

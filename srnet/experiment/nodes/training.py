@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from srnet.config.values import Count
 from srnet.core.errors import UserError
 from srnet.experiment.nodes.base import Node, load_task
-from srnet.experiment.nodes.models import ModelNode, shared_backbone
+from srnet.experiment.nodes.models import FineTuned, ModelNode, shared_backbone
 from srnet.experiment.nodes.objectives import CE, Objective
 from srnet.masks.mask import Mask
 from srnet.pruners.base import Pruner
@@ -113,7 +113,8 @@ class FineTune(Training):
         part = f" on {self.part[1] - self.part[0]:,} examples" if self.part else ""
         own = f"fine-tune ({self.how}){part}{until}"
         # a raw model says nothing, the others differ in what was done before
-        return f"{own}, seed {self.training.seed}" if self.parent is self.pretrained else f"{self.parent.label}: {own}"
+        is_raw = self.parent is self.pretrained and not isinstance(self.parent, FineTuned)
+        return f"{own}, seed {self.training.seed}" if is_raw else f"{self.parent.label}: {own}"
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ class Source:
             label_words=head.words,
             label_word_ids=tuple(token_ids(head.words, base.tokenizer)),
             per_token=head.per_token,
+            as_is=head.as_is,
             max_length=base.max_length(self.max_length),
             inputs=tuple(base.tokenizer.model_input_names),
             sparsity=self.subnetwork.sparsity,

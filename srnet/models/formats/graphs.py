@@ -6,6 +6,7 @@ import contextlib
 import io
 import logging
 import math
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -209,13 +210,30 @@ def quantise(path: Path) -> None:
 def silence() -> Iterator[None]:
     """Suppress what exporters print about traces, versions, and a preparation that was done already."""
     level = logging.root.level
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), _native_output_hidden():
         warnings.simplefilter("ignore")
         logging.root.setLevel(logging.ERROR)
         try:
             yield
         finally:
             logging.root.setLevel(level)
+
+
+@contextlib.contextmanager
+def _native_output_hidden() -> Iterator[None]:
+    """Hide what C++ prints: the exporter of torch 2.13 prints the whole graph of a model that it cannot export."""
+    try:
+        shown = os.dup(1)
+    except OSError:  # a process without a standard output
+        yield
+        return
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    try:
+        yield
+    finally:
+        os.dup2(shown, 1)
+        os.close(shown)
 
 
 def graph_logits(graph: Graph, data: Encoded) -> np.ndarray:

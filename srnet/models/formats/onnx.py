@@ -151,7 +151,7 @@ def _write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> N
                 dynamic_axes=dynamic | {"logits": {0: "batch"} | ({1: "length"} if per_token else {})},
                 opset_version=OPSET,
             )
-    except (RuntimeError, TypeError, ValueError, torch.onnx.errors.OnnxExporterError) as error:
+    except (RuntimeError, TypeError, ValueError, AssertionError, torch.onnx.errors.OnnxExporterError) as error:
         problem = (str(error).splitlines() or [""])[0]
         raise UserError(
             f"a {type(model).__name__} cannot be exported to ONNX ({problem})", "choose another format"
@@ -180,7 +180,7 @@ def _load_tokenizer(folder: Path, exported: Exported) -> Any:
     pad_token = (backend.padding or {}).get("pad_token")
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, pad_token=pad_token)
     tokenizer.name_or_path = str(folder)  # for messages: one that is made from tokenizer.json alone has no name
-    tokenizer.model_input_names = list(exported.inputs)
+    exported.fit(tokenizer)
     return tokenizer
 
 
