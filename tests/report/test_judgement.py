@@ -276,7 +276,7 @@ def test_a_doubtful_gain_gets_no_verdict_and_two_warnings(own_store: Store, caps
             assert expected in text
     html = render_page(page)
     assert html.count('<p class="warning"><strong>Warning:</strong>') == 2
-    assert 'class="lead no"' in html
+    assert 'class="result no"' in html
 
 
 def test_ood_sets_are_not_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
