@@ -299,6 +299,7 @@ def test_ood_sets_are_not_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         answers=lambda model, split: answers[split],
     )
+    monkeypatch.setattr(notes, "bias_splits", lambda store, bias: list(biased))
     monkeypatch.setattr(notes, "bias_predictions", lambda store, bias, split: SimpleNamespace(log_probs=biased[split]))
     model: Any = SimpleNamespace(key="")
     found = notes.follows_shortcut(evidence, model, [model], evidence.ood)
