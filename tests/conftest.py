@@ -30,7 +30,8 @@ settings.load_profile("suite")
 # torch is imported with the tests, not here: the process that distributes them needs no torch
 FIRST = (
     ("tests/engines/test_pool.py", "tests/engines/test_reproduce_faults.py", "tests/engines/test_torchrun.py",
-     "tests/test_guide.py", "tests/test_kills.py", "tests/page/test_page_command.py", "tests/test_measured_speed.py"),
+     "tests/test_guide.py", "tests/test_kills.py", "tests/test_task_from.py", "tests/page/test_page_command.py",
+     "tests/test_measured_speed.py"),
     ("tests/engines/test_ray", "tests/training/test_ddp.py", "tests/fuzz/"),
     ("tests/test_fresh_processes.py",),
 )  # fmt: skip

@@ -26,7 +26,7 @@ T = TypeVar("T")
 HERE = Path(__file__).parent
 PATIENCE = 1800.0
 """Seconds for anything that must happen sooner or later, on a machine that has much else to do."""
-PROGRESS = ("[", "head of ")
+PROGRESS = ("[", "head of ", "reads ")
 """How lines begin that are no answer and no warning."""
 ALWAYS = 1_000_000
 LIBRARIES = (

@@ -38,18 +38,17 @@ def task_from(
     engine = engine or Engine()
     if is_splits(train):
         train, dev, id_tests = _splits(train, dev, id_tests, engine.reporter.say)
-    tests = {"id_tests": dict(id_tests or {}), "ood": dict(ood or {})}
-    if any(not is_path(each) for each in (train, dev or "", *tests["id_tests"].values(), *tests["ood"].values())):
-        engine.store.open()
     data = engine.store.data
-    options["id_tests"] = tuple((each, _file(data, each, source)) for each, source in tests["id_tests"].items())
+    id_files = {split: _file(data, split, each) for split, each in (id_tests or {}).items()}
+    ood_files = {split: _file(data, split, each) for split, each in (ood or {}).items()}
     if ood_train is not None:
         options["ood_train"] = _file(data, "ood_train", ood_train)
     return task_of_files(
         _file(data, "train", train),
         "" if dev is None else _file(data, "dev", dev),
-        {each: _file(data, each, source) for each, source in tests["ood"].items()},
+        ood_files,
         name=name or (None if is_path(train) else "task"),
+        id_tests=id_files,
         **options,
         say=engine.reporter.say,
     ).resolved(Path())

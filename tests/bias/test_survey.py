@@ -155,7 +155,7 @@ def test_a_frequent_label_hides_no_shortcut() -> None:
     def split(name: str, rows: int) -> Split:
         y = (rng.random(rows) < 0.1).astype(np.int64)
         marked = rng.random(rows) < np.where(y == 1, 0.8, 0.1)
-        a = tuple(f"{text} {('a', 'slur')[int(mark)]}" for text, mark in zip(texts(rng, rows), marked, strict=True))
+        a = tuple(f"{text} {('w0', 'slur')[int(mark)]}" for text, mark in zip(texts(rng, rows), marked, strict=True))
         return Split(name, "ID", tuple(f"{name}-{n}" for n in range(rows)), a, ("",) * rows, y, ("",) * rows)
 
     task = Task("toxic", ("fine", "toxic"), "accuracy", "words", split("train", 3000), split("dev", 1000), {})
