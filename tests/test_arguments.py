@@ -11,6 +11,7 @@ import pytest
 from refusals import refused
 
 import srnet
+from srnet.api.arguments import _argument, _hints, checked
 from srnet.tasks.synthetic import SyntheticTask
 
 FUNCTIONS = {name: found for name in srnet.__all__ if inspect.isfunction(found := getattr(srnet, name))}
@@ -115,3 +116,27 @@ def test_fields_that_are_objects_are_checked() -> None:
     ):
         with refused("not of type"):
             make()
+
+
+def test_values_as_commands_pass_them(tmp_path: Path) -> None:
+    """Tuples of pairs, paths and lists are what the command line makes of options."""
+
+    def function(pairs: tuple[tuple[str, str], ...] = (), names: tuple[str, ...] = (), path: Path | None = None) -> Any:
+        return pairs, names, path
+
+    own = checked(function)
+    assert own((("a", "b"),), ["x"], "here") == ((("a", "b"),), ("x",), Path("here"))
+    assert own({"a": "b"}, ("x",), Path("here")) == own((("a", "b"),), ["x"], "here")
+    with refused("pairs", "list of pairs"):
+        own((("a", "b", "c"),))
+    with refused("names", "'x'"):
+        own(names="x")
+
+
+def test_every_default_is_of_its_own_type() -> None:
+    """An annotation that refuses the function's own default would refuse what a command passes."""
+    for name, function in FUNCTIONS.items():
+        for each in inspect.signature(function).parameters.values():
+            if each.default is not each.empty:
+                hint = _hints(inspect.unwrap(function)).get(each.name, Any)
+                assert _argument(name, hint, each.default) == each.default or callable(each.default)

@@ -14,7 +14,7 @@ from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import srnet
-from srnet.config.values import kind_of, located, shown
+from srnet.config.values import Kind, can_be_checked, kind_of, located, shown
 from srnet.core.errors import UserError
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
@@ -91,6 +91,8 @@ def _argument(name: str, hint: Any, value: Any) -> Any:
             kind = kind_of(type)
             if isinstance(value, kind.holds):
                 return kind.convert(value)
+        if any(kind_of(type).__class__ is Kind and get_origin(type) is not Callable for type in types):
+            return value  # an annotation that is not understood
         fix = next((_FIXES[type] for type in types if type in _FIXES), None)
         raise UserError(f"{shown(value)} is not {' or '.join(map(_name, types))}", fix)
 
@@ -111,8 +113,9 @@ def _is(hint: Any, value: Any) -> bool:
         return callable(value)
     if origin is Mapping:
         return isinstance(value, Mapping)
-    is_class = isinstance(hint, type) and origin is None
-    return is_class and isinstance(value, hint) and not isinstance(value, type) and not _is_flag(hint, value)
+    return (
+        can_be_checked(hint) and isinstance(value, hint) and not isinstance(value, type) and not _is_flag(hint, value)
+    )
 
 
 def _is_flag(hint: type, value: Any) -> bool:

@@ -205,7 +205,7 @@ class _Dict(Kind):
 class _Pairs(_Dict):
     """A tuple of names with values, a mapping in YAML. Texts may contain commas, so pairs with texts are repeated."""
 
-    holds = (Mapping, tuple)
+    holds = (Mapping, list, tuple)
 
     def __init__(self, key: Kind, value: Kind) -> None:
         super().__init__(key, value)
@@ -228,9 +228,11 @@ class _Pairs(_Dict):
         return texts if self.repeats else [",".join(texts) or EMPTY]
 
     def convert(self, value: Any) -> Any:
-        if isinstance(value, tuple) and not all(isinstance(each, tuple) and len(each) == 2 for each in value):
-            raise UserError(f"{shown(value)} is not a mapping")
-        return tuple(super().convert(dict(value) if isinstance(value, tuple) else value).items())
+        if isinstance(value, list | tuple):
+            if not all(isinstance(each, list | tuple) and len(each) == 2 for each in value):
+                raise UserError(f"{shown(value)} is not a list of pairs")
+            value = dict(value)
+        return tuple(super().convert(value).items())
 
 
 class _Names(_Pairs):
@@ -321,10 +323,10 @@ def kind_of(hint: Any) -> Kind:
         return _Dict(*map(kind_of, inner))
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return _Nested(hint)
-    return _SCALARS.get(hint) or (_Instance(hint) if _can_be_checked(hint) else Kind())
+    return _SCALARS.get(hint) or (_Instance(hint) if can_be_checked(hint) else Kind())
 
 
-def _can_be_checked(hint: Any) -> bool:
+def can_be_checked(hint: Any) -> bool:
     """Whether it is a class, or a protocol that can be checked."""
     is_class = isinstance(hint, type) and hint is not Any
     return is_class and getattr(hint, "_is_runtime_protocol", not getattr(hint, "_is_protocol", False))
