@@ -186,3 +186,21 @@ REAL = Path(__file__).parents[2] / "shared" / "data"
 @pytest.mark.parametrize("name", ["cola", "sst2", "mrpc", "stsb", "rte"])
 def test_real_glue_can_be_checked(name: str) -> None:
     assert "fingerprint" in invoke("data", "check", name, "--data", str(REAL / "glue"))
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="the real data are not here")
+@pytest.mark.parametrize(
+    ("words", "shortcut"),
+    [
+        ("snli --data {data}", "claim"),
+        ("mnli --data {data}", "overlap"),
+        ("qqp --data {data} --leaks drop", "overlap"),
+        ("--train {data}/fever/train.csv --dev {data}/fever/dev.csv --text-a evidence --text-b claim", "claim"),
+        ("--train {data}/cad_imdb/train.csv --dev {data}/cad_imdb/dev.csv", "words"),
+    ],
+    ids=["snli", "mnli", "qqp", "fever", "imdb"],
+)
+def test_the_known_shortcuts_of_real_data(words: str, shortcut: str) -> None:
+    rows = "train=4000,dev=1000" if "fever" not in words else "dev=1000"
+    printed = invoke("shortcuts", *words.format(data=REAL).split(), "--rows", rows, "--json")
+    assert json.loads(printed[printed.index("{") :])["best"] == shortcut

@@ -31,8 +31,6 @@ def shortcut_from(task: TaskSpec, function: Callable[[Any], Any], *, engine: Eng
     The features are written to the store of `engine` once, by their content.
     """
     engine = engine or Engine()
-    if not callable(function):
-        raise UserError(f"{type(function).__name__} is not a function", "give a function of a DataFrame of rows")
     data = load_task(with_metadata(task))
     names, found = _features(data, _texts(task, data), function)
     lines = [

@@ -31,6 +31,7 @@ from srnet.models.formats.card import score_name, scores_of_graph
 from srnet.recipes.recipe import Plan, plan
 from srnet.report.page import report_files, section_id
 from srnet.report.results import SHORT_KEY
+from srnet.tasks.shortcut import shortcut_texts
 from srnet.timing.measuring import Measured, measure_speed
 from srnet.timing.pace import Pace
 
@@ -120,7 +121,7 @@ class _Delivery:
             self.write_pages()  # the search is not lost
             raise
         load = f"srnet.{'open_model' if self.format.name == 'onnx' else 'load_subnetwork'}({str(folder)!r})"
-        page = shlex.join(["srnet", "page", full.key[:SHORT_KEY], model.key[:SHORT_KEY], *self._store])
+        page = shlex.join(["srnet", "page", full.key[:SHORT_KEY], model.key[:SHORT_KEY], *self._page_options])
         found = replace(self.found, folder=folder, measured=tuple(measured), load=load, page=page)
         return replace(self, found=found).write_pages(speed)
 
@@ -134,10 +135,11 @@ class _Delivery:
         return replace(found, warnings=tuple(results.warnings))
 
     @property
-    def _store(self) -> list[str]:
-        """The option with which other commands find the models."""
-        root = self.engine.store.root
-        return [] if root == Store().root else ["--store", str(root)]
+    def _page_options(self) -> list[str]:
+        """Those with which a page has the same shortcut and finds the models."""
+        shortcut, root = self.found.recipe.profile.bias.shortcut, self.engine.store.root
+        named = ["--shortcut", ",".join(shortcut_texts(shortcut))] if shortcut else []
+        return named if root == Store().root else [*named, "--store", str(root)]
 
     def _folder(self, model: ModelNode) -> Path:
         """The new folder of the model: with the name of its format and those options that are not the default."""

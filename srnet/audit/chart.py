@@ -67,12 +67,10 @@ class Panel:
 
 def panels_of(audit: Audit) -> list[Panel]:
     """A panel for each of the first splits: over what the bias model says of the label, or else over word overlap."""
-    first: dict[str, Dependence] = {}
-    for each in audit.dependence:
-        if each.over in _AXES:
-            first.setdefault(each.split, each)
+    over = SUPPORT if any(each.over == SUPPORT for each in audit.dependence) else OVERLAP
     kinds = {each.split: each.kind for each in audit.scores}
-    return [_panel(each, kinds[split], audit.letters) for split, each in first.items() if len(each.bins) > 1][:_PANELS]
+    shown = [each for each in audit.dependence if each.over == over and len(each.bins) > 1]
+    return [_panel(each, kinds[each.split], audit.letters) for each in shown[:_PANELS]]
 
 
 def wilson(share: float, rows: int) -> tuple[float, float]:

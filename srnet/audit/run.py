@@ -54,6 +54,8 @@ def audit_models(
     task = task or task_of(a, engine)
     data = load_task(task)
     data.need_classes("an audit")
+    if bias is not None:  # a mistake in it is reported before models are loaded
+        engine.plan([bias.node_alone(task)])
     models = [each for each in (a, b) if each is not None]
     loaded = load_models(models, task, engine, options.max_length, options.labels_are)
     shortcut, notes = _measure_shortcut(task, engine, bias)

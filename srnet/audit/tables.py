@@ -22,11 +22,18 @@ _SHARES = "Percent of the rows: the share of each label, and of each answer."
 
 def tables_of(audit: Audit) -> list[Table]:
     """All tables that have rows, the most important first."""
+    return [*main_tables(audit), *detail_tables(audit)]
+
+
+def main_tables(audit: Audit) -> list[Table]:
+    """Those that everyone reads: scores, the shortcut, loyalty, changed rows."""
+    every = (_scores(audit), _shortcut_sides(audit), _loyalty(audit), _contrast(audit))
+    return [table for table in every if table.rows]
+
+
+def detail_tables(audit: Audit) -> list[Table]:
+    """Those that a page folds."""
     every = [
-        _scores(audit),
-        _shortcut_sides(audit),
-        _loyalty(audit),
-        _contrast(audit),
         *(table for each in audit.dependence for table in _dependence(audit, each)),
         *(_sub_cases(audit, each.split) for each in audit.scores),
         _calibration(audit),

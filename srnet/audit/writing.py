@@ -16,7 +16,7 @@ from srnet import __version__
 from srnet.audit import chart
 from srnet.audit.report import Audit
 from srnet.audit.rows import Judged, RankedRow, worst_first
-from srnet.audit.tables import tables_of
+from srnet.audit.tables import detail_tables, main_tables
 from srnet.core.errors import UserError
 from srnet.core.files import new_folder, require_writable, spreadsheet_cell, write_bytes, write_json
 from srnet.core.prose import html_of
@@ -27,8 +27,6 @@ LARGEST = 6_000_000
 LONGEST = 1000
 """Characters of a text on the page."""
 _TABLE_ROWS = 200
-_OPEN_TABLES = 4
-"""The first tables are open, the others are folded."""
 _FAILURES = 8
 """Failures of a rule that are shown."""
 _WORDS = ("ID", "OOD", "shortcut", "bias model", "interval")
@@ -116,12 +114,12 @@ def _filled(audit: Audit, rows: list[str], left_out: int) -> bytes:
     template = environment.from_string(files("srnet.audit").joinpath("page.html").read_text(encoding="utf-8"))
     body = template.render(
         audit=audit,
-        tables=tables_of(audit),
+        tables=main_tables(audit),
+        details=detail_tables(audit),
         chart=chart,
         panels=chart.panels_of(audit),
         pairs=any(each.overlap is not None for each in audit.splits),
         glossary={word: GLOSSARY[word] for word in _WORDS},
-        unfolded=_OPEN_TABLES,
         most=_TABLE_ROWS,
         failures=_FAILURES,
         left_out=left_out,

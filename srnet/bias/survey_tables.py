@@ -123,8 +123,8 @@ def _how(survey: Survey) -> str:
     rows = min(EARLY_ROWS, survey.rows[survey.train])
     return (
         f"early: percent of the uncertainty about the labels of {survey.dev} that a fit on {rows:,} training rows "
-        "removes. Kinds are ranked by it, because a shortcut is what is learned first. shortcut: that is certain "
-        f"(permutation test, corrected p < {LEVEL:g}), and it gains {BIASED_BY:.0f} points of accuracy over the "
+        "removes. Kinds are ranked by it, because a shortcut is what is learned first. shortcut: yes if it is certain "
+        f"(permutation test, corrected p < {LEVEL:g}) and gains {BIASED_BY:.0f} points of accuracy over the "
         f"majority class or removes {EXPLAINS:.0f} %. misleads: certainly below the majority class there."
     )
 

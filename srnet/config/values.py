@@ -230,7 +230,7 @@ class _Pairs(_Dict):
     def convert(self, value: Any) -> Any:
         if isinstance(value, list | tuple):
             if not all(isinstance(each, list | tuple) and len(each) == 2 for each in value):
-                raise UserError(f"{value!r:.80} is not a list of pairs")
+                raise UserError(f"{shown(value)} is not a list of pairs")
             value = dict(value)
         return tuple(super().convert(value).items())
 

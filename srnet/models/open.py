@@ -54,7 +54,7 @@ class ModelStore(Protocol):
     def path(self, key: str) -> Path: ...
 
     def find(self, prefix: str) -> Any:
-        """The model whose key begins with `prefix`: its `key`, `label` and `max_length`."""
+        """The model whose key begins with `prefix`: its `key`, `label`, `max_length` and `own_folder`."""
 
 
 Reference = str | Path
@@ -98,8 +98,8 @@ def _open(name: str, folder: Path, store: ModelStore | None) -> OpenModel:
     if store is None or not is_key(name, store):
         return _open_checkpoint(name)
     found = store.find(name)
-    label = f"{found.label} ({found.key[:8]})"
-    return replace(_open_folder(store.path(found.key)), name=label, length=found.max_length)
+    label, opened = f"{found.label} ({found.key[:8]})", _open_folder(store.path(found.key))
+    return replace(opened, name=label, length=found.max_length, folder=found.own_folder or opened.folder)
 
 
 def open_classifier(ref: Reference | Classifier, store: ModelStore | None = None, **options: Any) -> Classifier:

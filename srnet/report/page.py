@@ -88,6 +88,7 @@ def render_page(page: Page) -> str:
 
     environment.filters["prose"] = html_of
     environment.filters["lines"] = lambda text: Markup("<br>").join(text.split("\n"))
+    environment.filters["breakable"] = lambda text: Markup("_<wbr>").join(text.split("_"))
     environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
     return environment.from_string(template.read_text(encoding="utf-8")).render(
         page=page,

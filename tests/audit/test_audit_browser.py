@@ -8,6 +8,7 @@ from audited import Scripted, audit_of, split_of, task_of
 from served import HOSTILE, chromium
 
 from srnet.audit.writing import write_audit
+from srnet.tasks.splits import SplitKind
 
 TEXTS = [
     (HOSTILE, "<b>bold</b>"),
@@ -16,6 +17,8 @@ TEXTS = [
     ("", ""),
     *((f"row {number} is here", f"number {number}") for number in range(60)),
 ]
+
+SPLITS: list[tuple[str, SplitKind]] = [("dev", "ID"), *((f"a_long_name_of_an_ood_set_{n}", "OOD") for n in range(4))]  # type: ignore[list-item]
 
 
 def test_rows_can_be_filtered_and_searched(tmp_path: Path) -> None:
@@ -47,3 +50,25 @@ def test_rows_can_be_filtered_and_searched(tmp_path: Path) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 420
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 31)"
         assert problems == []
+
+
+CUT = "[...document.querySelectorAll('.blocks')].filter((t) => t.scrollWidth > t.parentElement.clientWidth).length"
+
+
+def test_conclusion_chart_and_main_tables_fit_any_window(tmp_path: Path) -> None:
+    """Nothing that decides is behind a scroll bar, in a wide window and in a narrow one."""
+    pairs = [(f"the doctor number {row}", "the doctor" if row % 3 else "a pilot") for row in range(60)]
+    splits = [split_of(pairs, [row % 2 for row in range(60)], name, kind) for name, kind in SPLITS]
+    models = [Scripted(lambda a, b: (0.0, 1.0), name="m" * 90), Scripted(lambda a, b: (0.0, float(len(a) % 2) - 0.5))]
+    write_audit(audit_of(task_of(splits[0], splits[1:]), *models), tmp_path / "audit")
+    with chromium() as browser:
+        for width in (1280, 420):
+            page = browser.new_context(viewport={"width": width, "height": 900}, offline=True).new_page()
+            page.goto((tmp_path / "audit" / "audit.html").as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate(CUT) == 0
+            assert page.locator(".lead p").first.bounding_box()["y"] < 100, "the conclusion is at the top"
+            assert page.locator("svg[role=img]").count() == 4
+            box = page.locator("svg[role=img]").first.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width

@@ -45,7 +45,7 @@ def test_without_a_task_it_is_that_of_the_first_model(shell: Shell, keys: list[s
         (("--task", "task.yaml", "--out", "task.yaml"), "task.yaml"),
         (("--task", "task.yaml", "--out", "task.yaml/below"), "task.yaml"),
         (("--task", "task.yaml", "--contrast-rows", "5"), "--contrast"),
-        (("--task", "task.yaml", "--shortcut", "nothing"), "choose one of"),
+        (("--task", "task.yaml", "--shortcut", "nothing"), "kinds: claim, "),
     ],
 )
 def test_a_mistake_is_one_line_before_models_are_loaded(shell: Shell, words: tuple[str, ...], named: str) -> None:

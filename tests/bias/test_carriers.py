@@ -51,7 +51,7 @@ def test_numbers_are_taken_in_levels_and_ranges() -> None:
     x = np.array([[0.0, 0.19, 3.0], [1.0, 0.2, 40.0], [1.0, 1.0, 5.0]])
     binary = Binary(("whether", "share", "size"), x)
     levels = tuple(f"share: {low} to {low + 20} %" for low in (0, 20, 40, 60, 80))
-    assert binary.names == ("whether", *levels, "size = 3", "size = 5", "size = 40", "size missing")
+    assert binary.names == ("whether", *levels, "size = 3", "size = 5", "size = 40")
     assert [binary.names[column] for column in binary.of(x)[[1]].indices] == ["whether", levels[1], "size = 40"]
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from refusals import refused
+from commands import run
+from refusals import command_refused, refused
 
 import srnet
 from srnet.bias.measuring import permutation_p
@@ -127,9 +128,10 @@ def test_what_few_rows_teach_decides_and_not_the_score() -> None:
 
 
 def test_random_labels_have_no_shortcut() -> None:
-    """Ten seeds, with pairs and columns: at most one false alarm in all."""
+    """Ten seeds, of single texts and pairs, with columns: at most one false alarm in all."""
     columns = {"lang": noise, "price": lambda rng, y: [f"{each:.2f}" for each in rng.lognormal(3, 1, len(y))]}
-    tasks = [task_of(seed, 200, 2 + seed % 2, first=plain, second=plain, columns=columns) for seed in range(10)]
+    second = (None, plain)
+    tasks = [task_of(seed, 150, 2 + seed % 2, second=second[seed // 2 % 2], columns=columns) for seed in range(10)]
     found = [survey(task) for task in tasks]
     assert sum(each.best is not None for each in found) <= 1
     assert sum(each.sentence.startswith("No shortcut was found") for each in found) >= 9
@@ -155,7 +157,7 @@ def test_a_frequent_label_hides_no_shortcut() -> None:
     def split(name: str, rows: int) -> Split:
         y = (rng.random(rows) < 0.1).astype(np.int64)
         marked = rng.random(rows) < np.where(y == 1, 0.8, 0.1)
-        a = tuple(f"{text} {('a', 'slur')[int(mark)]}" for text, mark in zip(texts(rng, rows), marked, strict=True))
+        a = tuple(f"{text} {('w0', 'slur')[int(mark)]}" for text, mark in zip(texts(rng, rows), marked, strict=True))
         return Split(name, "ID", tuple(f"{name}-{n}" for n in range(rows)), a, ("",) * rows, y, ("",) * rows)
 
     task = Task("toxic", ("fine", "toxic"), "accuracy", "words", split("train", 3000), split("dev", 1000), {})
@@ -322,3 +324,20 @@ def test_texts_cannot_change_the_page(tmp_path: Path) -> None:
     assert "<script>" not in page
     assert "<b>" not in page
     assert "&lt;script&gt;" in page
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    rows = zip(signed(rng, y), y, strict=True)
+    (tmp_path / "a.csv").write_text("review,stars\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    monkeypatch.chdir(tmp_path)
+    words = ("shortcuts", "--train", "a.csv", "--text", "review", "--label", "stars")
+    assert run(monkeypatch, *words, "--out", "found") == 0
+    printed = capsys.readouterr().out
+    assert "--shortcut words" in printed
+    assert "sign1" in printed
+    assert sorted(path.name for path in Path("found").iterdir()) == ["shortcuts.html", "shortcuts.json"]
+    assert run(monkeypatch, *words, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(Path("found/shortcuts.json").read_text())
+    assert "a.csv" in command_refused(monkeypatch, capsys, *words, "--out", "a.csv"), "before anything is measured"

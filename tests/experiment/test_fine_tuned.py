@@ -248,6 +248,15 @@ def test_it_is_found_again_from_another_folder(
     assert Subnetwork.load(engine.store.path(start.key)).backbone == theirs()
 
 
+def test_its_size_is_that_of_the_folder(theirs: Make, task: FilesTask, engine: Engine) -> None:
+    """The store has little more than its classifier."""
+    start = FineTuned(theirs(), task)
+    engine.execute([start])
+    weights = Path(theirs(), "model.safetensors").stat().st_size
+    assert open_model(start.key, engine.models).bytes > weights
+    assert sum(path.stat().st_size for path in engine.store.path(start.key).rglob("*")) < weights / 2
+
+
 def test_a_folder_may_be_moved(theirs: Make, task: FilesTask, engine: Engine, tmp_path: Path) -> None:
     before = FineTuned(shutil.copytree(theirs(), tmp_path / "before"), task)
     expected = logits_of(before, engine)

@@ -188,7 +188,7 @@ def test_a_stored_shortcut_moves_with_its_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "named"),
     [
-        (3, ("int",)),
+        (3, ("function", "3")),
         (lambda frame: frame["gone"], ("train", "'gone'")),
         (lambda frame: 1.0, ("single number", "40")),
         (lambda frame: [1.0] * 5, ("5", "40", "train")),

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from audited import NLI, Scripted
+from audited import NLI, YES_NO, Scripted, split_of, task_of
 from served import HOSTILE, PEOPLE, Page, by_order, chromium, page_of, serving, view_of
+
+from srnet.bias.model import fit_bias_scorer
+from srnet.models.model import match
+from srnet.page.pair import PairView, Shortcut, TrainingRows
+from srnet.tasks.base import Task
 
 NARROW = {"width": 420, "height": 800}
 Open = Callable[..., Any]
@@ -222,3 +229,61 @@ def test_a_comparison_that_is_not_done_yet(open_page: Open) -> None:
         page.rows.start()
         tab.get_by_text("The models disagree on 5 of 12 rows").wait_for()
         wait_for_value(tab, "#position", "1")
+
+
+class Reader:
+    """A tokenizer that knows four words and no sign."""
+
+    unk_token_id = 7
+
+    def __call__(self, pieces: list[str], **options: Any) -> dict[str, list[list[int]]]:
+        return {"input_ids": [[1] if piece in ("the", "judge", "saw", "slept") else [7] for piece in pieces]}
+
+
+def single_task() -> Task:
+    """Texts without a second one, in which a word says the label."""
+    texts = [(f"{'good' if row % 2 else 'bad'} film number {row}", "") for row in range(20)]
+    labels = [row % 2 for row in range(20)]
+    return replace(task_of(split_of(texts[:6], labels[:6])), train=split_of(texts, labels, "train"), shortcut="words")
+
+
+def reading(model: Scripted) -> Any:
+    return SimpleNamespace(name=model.name, labels=model.labels, logits=model.logits, tokenizer=Reader())
+
+
+def test_words_that_a_model_does_not_know_are_marked(open_page: Open) -> None:
+    with serving(page_of(view_of(reading(Scripted(by_order, NLI)), Scripted(by_order, NLI)))) as page:
+        tab = open_page(page.address)
+        type_pair(tab, "the judge saw Zürich", "the judge 🙂")
+        assert tab.locator("#marked-a .unknown").all_inner_texts() == ["Zürich"]
+        assert tab.locator("#marked-b .unknown").all_inner_texts() == ["🙂"]
+        assert tab.locator("#legend").inner_text().startswith("word: unknown to the tokenizer of A;")
+        type_pair(tab, "the judge saw", "the judge")
+        assert tab.locator("#legend").is_hidden()
+        type_pair(tab, "quite other words", "unheard of")
+        assert tab.locator("#nearest li").all_inner_texts() == ["Nothing in the training data is similar to this."]
+
+
+def test_a_page_for_single_texts(open_page: Open) -> None:
+    task = single_task()
+    models = [reading(Scripted(lambda a, b: (float("good" in a), 0.5), YES_NO)), Scripted(lambda a, b: (0.0, 1.0))]
+    scorer = fit_bias_scorer(task, "words")
+    view = PairView(
+        task, [match(each, YES_NO) for each in models], Shortcut("words", scorer.log_probs), TrainingRows(task)
+    )
+    with serving(page_of(view)) as page:
+        tab = open_page(page.address, viewport=NARROW)
+        assert tab.locator("#text-b").is_hidden()
+        tab.fill("#text-a", "the judge saw something good")
+        assert answers(tab) == ["no", "yes", "yes"]
+        assert tab.locator("#words-title").inner_text() == "Words that a model does not know"
+        assert tab.locator("#marked-a .unknown").all_inner_texts() == ["something", "good"]
+        assert tab.locator("#where").inner_text().startswith("Edited")
+        assert tab.get_by_text("Use this text").count()
+        tab.fill("#text-a", "the judge saw")
+        answers(tab)
+        assert tab.locator("#words").is_hidden(), "every word is known, and there is no second text"
+        tab.fill("#text-a", "")
+        tab.get_by_text("Type a text, or step through the rows.").wait_for()
+        assert "pair" not in tab.locator("main").inner_text()
+        assert tab.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]

@@ -276,7 +276,7 @@ def test_a_doubtful_gain_gets_no_verdict_and_two_warnings(own_store: Store, caps
             assert expected in text
     html = render_page(page)
     assert html.count('<p class="warning"><strong>Warning:</strong>') == 2
-    assert 'class="lead no"' in html
+    assert 'class="result no"' in html
 
 
 def test_ood_sets_are_not_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,6 +299,7 @@ def test_ood_sets_are_not_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         answers=lambda model, split: answers[split],
     )
+    monkeypatch.setattr(notes, "bias_splits", lambda store, bias: list(biased))
     monkeypatch.setattr(notes, "bias_predictions", lambda store, bias, split: SimpleNamespace(log_probs=biased[split]))
     model: Any = SimpleNamespace(key="")
     found = notes.follows_shortcut(evidence, model, [model], evidence.ood)

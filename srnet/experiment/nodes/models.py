@@ -54,6 +54,11 @@ class ModelNode(Node):
         return self.pretrained.task
 
     @property
+    def own_folder(self) -> Path | None:
+        """Where the whole model is, if not in the store, which then has only its head."""
+        return None
+
+    @property
     def fine_tuned(self) -> bool:
         """Whether the weights have been trained on the task."""
         return self.origin.fine_tuned
@@ -195,6 +200,16 @@ class FineTuned(Pretrained):
     @property
     def head(self) -> Head:
         return replace(super().head, as_is=encodes_as_is(self.backbone))
+
+    @property
+    def own_folder(self) -> Path:
+        return Path(self.backbone)
+
+    @property
+    def head_text(self) -> str:
+        own, labels = self.own_classifier, load_task(self.task).labels
+        pairs = ", ".join(f"{own.outputs[place]} is {label}" for place, label in zip(own.order, labels, strict=True))
+        return f"its own, {shortened(pairs, 200)}; texts are cut at {self.max_length:,} tokens"
 
     @property
     def weak_backbone(self) -> str | None:
