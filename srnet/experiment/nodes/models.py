@@ -25,7 +25,6 @@ from srnet.models.backbones import (
 from srnet.models.checkpoints import LONGEST_READ
 from srnet.models.exported import encodes_as_is
 from srnet.models.heads import Head
-from srnet.models.open import check_trainable
 
 TRAIN = "train"
 """The name of every task's training data."""
@@ -173,6 +172,8 @@ class FineTuned(Pretrained):
     @property
     def own_classifier(self) -> OwnClassifier:
         """The classifier of the checkpoint. An error if it has none, or one for other labels."""
+        from srnet.models.open import check_trainable  # not at the top: it imports torch
+
         check_trainable(self.backbone)
         labels, spellings = load_task(self.task).labels, tuple(dict(getattr(self.task, "spellings", ())).items())
         given = {"labels_are": self.labels_are, "spellings": spellings}
