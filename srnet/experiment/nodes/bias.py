@@ -237,7 +237,7 @@ class BiasSpec(Described):
     """overlap: two more features, as in the original authors' tool."""
     examples: Count | None = option(None, name="--weak-examples")
     """unknown: training examples of each weak model. Default: 2000, or a quarter of the rows where they are fewer than
-    8000."""
+    4000."""
     epochs: float = option(3.0, name="--weak-epochs", expert=True)
     """unknown: training epochs of the weak models."""
     learning_rate: Rate = option(5e-5, name="--weak-learning-rate", expert=True)
@@ -305,14 +305,14 @@ _WEAK_EXAMPLES, _FEWEST = 2000, 50
 
 
 def _weak_examples(task: Task) -> int:
-    """A quarter of the rows at most, so that a weak model stays much weaker than one that is trained on all."""
+    """As in the paper where the rows suffice for both models, or else a quarter: a weak model must stay weak."""
     rows = len(task.train)
     if rows < 4 * _FEWEST:
         raise UserError(
             f"shortcut 'unknown' needs {4 * _FEWEST} training rows, and '{task.name}' has {rows:,}",
             "give another shortcut, or --weak-examples",
         )
-    return min(_WEAK_EXAMPLES, rows // 4)
+    return _WEAK_EXAMPLES if rows >= 2 * _WEAK_EXAMPLES else rows // 4
 
 
 @dataclass(frozen=True)
