@@ -330,7 +330,7 @@ DATA = st.builds(
 )
 BIAS = st.builds(
     BiasSpec,
-    shortcut=st.sampled_from([None, "overlap", "claim", "unknown", "scores:p", ("length", "source")]),
+    shortcut=st.sampled_from([None, "overlap", "claim", "unknown", "scores:p", ("length", "source"), ("x,y",)]),
     vectors=st.none() | st.sampled_from(["/some folder/v.vec", "bert-base"]),
     folds=st.integers(2, 9),
     extended=st.booleans(),

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from srnet.bias.given import SPLIT
+from srnet.bias.numbers import LARGEST, beyond
 from srnet.core.errors import UserError, reason
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.tasks.base import Task
 from srnet.tasks.metadata import with_metadata
+from srnet.tasks.shortcut import written
 from srnet.tasks.splits import Split
 
 
@@ -38,7 +40,8 @@ def shortcut_from(task: TaskSpec, function: Callable[[Any], Any], *, engine: Eng
         for split, rows in found.items()
         for row in rows.tolist()
     ]
-    return f"features:{engine.store.open().data.add('features', ''.join(lines).encode())}"
+    file = engine.store.open().data.add("features", "".join(lines).encode())
+    return written((f"features:{file}",))
 
 
 def _texts(task: TaskSpec, data: Task) -> tuple[str, ...]:
@@ -74,10 +77,10 @@ def _checked(split: Split, given: np.ndarray) -> np.ndarray:
         shape = " x ".join(map(str, given.shape)) or "a single number"
         fix = "return one number or one row of numbers for each row"
         raise UserError(f"the function returns {shape} for the {len(split):,} rows of {split.name}", fix)
-    wrong = (~np.isfinite(values)).any(axis=1)
-    if wrong.any():
+    if (wrong := beyond(values)).any():
         id = split.ids[int(wrong.argmax())]
-        raise UserError(f"the function returns no finite number for '{id}' of {split.name}", "replace it")
+        problem = f"a number that is not finite, or {LARGEST:g} or more,"
+        raise UserError(f"the function returns {problem} for '{id}' of {split.name}", "replace it")
     return values
 
 

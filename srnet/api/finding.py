@@ -31,7 +31,7 @@ from srnet.models.formats.card import score_name, scores_of_graph
 from srnet.recipes.recipe import Plan, plan
 from srnet.report.page import report_files, section_id
 from srnet.report.results import SHORT_KEY
-from srnet.tasks.shortcut import shortcut_texts
+from srnet.tasks.shortcut import written
 from srnet.timing.measuring import Measured, measure_speed
 from srnet.timing.pace import Pace
 
@@ -138,7 +138,7 @@ class _Delivery:
     def _page_options(self) -> list[str]:
         """Those with which a page has the same shortcut and finds the models."""
         shortcut, root = self.found.recipe.profile.bias.shortcut, self.engine.store.root
-        named = ["--shortcut", ",".join(shortcut_texts(shortcut))] if shortcut else []
+        named = ["--shortcut", written(shortcut)] if shortcut else []
         return named if root == Store().root else [*named, "--store", str(root)]
 
     def _folder(self, model: ModelNode) -> Path:

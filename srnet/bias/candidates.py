@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from srnet.bias.shortcuts.base import KINDS, Part, ShortcutKind, parse_shortcut
 from srnet.core.errors import UserError, shortened
+from srnet.core.lists import with_commas
 from srnet.tasks.base import Task
 
 _IDENTIFIER = 0.5
@@ -28,9 +29,7 @@ class Candidate:
     @property
     def shortcut(self) -> str:
         """As it is given to --shortcut."""
-        if len(self.parts) == 1:
-            return self.parts[0].text
-        return f"{self.parts[0].kind.name}:{'+'.join(part.argument for part in self.parts)}"
+        return with_commas(part.text for part in self.parts)
 
     @property
     def about(self) -> str:
@@ -93,7 +92,9 @@ def _candidate(task: Task, parts: tuple[Part, ...]) -> Candidate | LeftOut:
         return LeftOut(candidate.shortcut, why)
     if why := _problem(task, parts):
         return replace(candidate, task=on_id, obstacle=why)
-    return candidate if _is_writable(candidate) else replace(candidate, obstacle="rename the column: no commas, no +")
+    return (
+        candidate if _is_writable(candidate) else replace(candidate, obstacle="rename it: no such name can be written")
+    )
 
 
 def _problem(task: Task, parts: tuple[Part, ...]) -> str:
@@ -108,6 +109,7 @@ def _problem_of(task: Task, kind: ShortcutKind, argument: str) -> str:
 
 
 def _is_writable(candidate: Candidate) -> bool:
+    """Whether the written shortcut is read as the same: not if a name has line breaks, or spaces around it."""
     try:
         return set(parse_shortcut(candidate.shortcut)) == set(candidate.parts)
     except UserError:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from srnet.core.errors import UserError, reason, shortened
-from srnet.core.files import require_readable, sha256
+from srnet.core.files import content_hash, require_readable
 from srnet.tasks.base import Task
 from srnet.tasks.reading import read_rows
 from srnet.tasks.splits import Split
@@ -34,10 +34,7 @@ def read_given(task: Task, path: str, columns: tuple[str, ...] | None = None) ->
 
 def file_hash(path: str) -> str:
     """The hash of the content, for a key."""
-    require_readable(Path(path))
-    if not Path(path).is_file():
-        raise UserError(f"{path} does not exist", "check the path")
-    return sha256(Path(path))[:16]
+    return content_hash(Path(path))[:16]
 
 
 def check_rows(path: str, split: Split, numbers: np.ndarray) -> None:
@@ -68,7 +65,7 @@ def _of_archive(task: Task, path: str) -> Given:
     try:
         with np.load(path, allow_pickle=False) as file:
             _check_names(task, path, file.files)
-            return Given((), {name: np.asarray(file[name], np.float64) for name in file.files})
+            return Given((), {name: _numbers(path, name, file[name]) for name in file.files})
     except UserError:
         raise
     except FileNotFoundError:
@@ -76,6 +73,16 @@ def _of_archive(task: Task, path: str) -> Given:
     except Exception as error:  # NumPy and zipfile have no common exception for damaged files
         fix = "write it with numpy.savez, one array for each split"
         raise UserError(f"cannot read {path}: {reason(error)}", fix) from None
+
+
+def _numbers(path: str, name: str, found: np.ndarray) -> np.ndarray:
+    fix = "give an array of numbers with one row for each row of the split"
+    if found.dtype.kind not in "biuf":
+        raise UserError(f"{path}: '{name}' holds {found.dtype}, not real numbers", fix)
+    if found.ndim == 0:
+        raise UserError(f"{path}: '{name}' is a single number", fix)
+    with np.errstate(over="ignore"):  # what is too large is infinite, which is refused where the numbers are used
+        return found.astype(np.float64)
 
 
 def _check_names(task: Task, path: str, names: Iterable[str]) -> None:

@@ -9,6 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 _RANGES = 10
+LARGEST = 1e15
+"""The largest magnitude of a feature: sums of squares must not overflow, in float32 either."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Numbers:
         columns = np.stack([np.zeros(len(values), np.int32), 1 + place.astype(np.int32)], axis=1)
         data, ends = np.stack([scaled, known], axis=1), 2 * np.arange(len(values) + 1)
         return csr_matrix((data.ravel(), columns.ravel(), ends), (len(values), len(self.names)))
+
+
+def beyond(rows: np.ndarray) -> np.ndarray:
+    """Which rows have a number that no linear model can be fitted to."""
+    return np.asarray(~(np.abs(rows) < LARGEST).all(axis=1))  # not: NaN is below nothing
 
 
 def _log(values: np.ndarray) -> np.ndarray:

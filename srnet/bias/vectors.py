@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from srnet.bias.numbers import LARGEST
 from srnet.core.errors import UserError, reason
 from srnet.core.files import open_data, require_readable
 from srnet.core.lazy import torch
@@ -20,8 +21,6 @@ _FORMATS = "a .vec or .txt file (also .gz), or .npz; a .bin or .npy file is conv
 _TEXTS = (".vec", ".txt", ".vec.gz", ".txt.gz")
 _CONVERTED = (".bin", ".bin.gz", ".npy")
 _TRUNCATED = "it may be truncated or damaged: download or save it again"
-_LARGEST = 1e15
-"""The largest magnitude of a value: sums of squares must not overflow float32."""
 
 _Entries = Iterator[tuple[str, np.ndarray]]
 _Wanted = Callable[[str], bool]
@@ -45,7 +44,7 @@ class WordVectors:
         self._index = vocabulary
         unknown = np.zeros((1, matrix.shape[1]), dtype=np.float32)
         self._matrix = np.concatenate([matrix, unknown], dtype=np.float32)
-        if not (np.abs(self._matrix) < _LARGEST).all():  # not: NaN is below nothing
+        if not (np.abs(self._matrix) < LARGEST).all():  # not: NaN is below nothing
             raise UserError("a word vector has a value that is non-finite or too large", "give other word vectors")
 
     @classmethod

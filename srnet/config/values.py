@@ -20,6 +20,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from srnet.core.errors import UserError, choose, shortened
+from srnet.core.lists import at_commas, with_commas
 
 T = TypeVar("T")
 hints_of = functools.cache(functools.partial(get_type_hints, include_extras=True))
@@ -278,12 +279,12 @@ class _Either(Kind):
     def parse(self, *texts: str) -> Any:
         """Where a list is possible, a comma makes one: behind a text a list of one, alone an empty list."""
         if len(self.kinds) > 1 and "," in texts[0]:
-            return [part for part in _with_commas(texts[0]) if part]
+            return [part for part in at_commas(texts[0]) if part]
         return self.kinds[0].parse(*texts)
 
     def write(self, value: Any) -> list[str]:
         if len(self.kinds) > 1 and isinstance(value, tuple):
-            return [",".join(value) + ("," if len(value) < 2 else "")]
+            return [with_commas(value) + ("," if len(value) < 2 else "")]
         return self.kinds[0].write(value)
 
     def convert(self, value: Any) -> Any:

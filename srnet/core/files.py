@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
@@ -342,3 +343,17 @@ def _sync(path: Path) -> None:
 def sha256(path: Path) -> str:
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def content_hash(path: Path) -> str:
+    """The same, computed once for each state of the file: keys are made often, and word vectors have gigabytes."""
+    require_readable(path)
+    if not path.is_file():
+        raise UserError(f"{path} does not exist", "check the path")
+    found = path.stat()
+    return _hash_of_state(path, (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino))
+
+
+@lru_cache(maxsize=64)
+def _hash_of_state(path: Path, state: tuple[int, ...]) -> str:
+    return sha256(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from srnet.bias.shortcuts.base import parse_shortcut
 from srnet.bias.survey import Survey
 from srnet.core.files import read_json
 from srnet.evaluation import BIASED_BY
@@ -14,7 +15,7 @@ from srnet.experiment.nodes.bias import Bias, BiasSpec
 from srnet.experiment.store import bias_splits
 from srnet.finding.found import Biased
 from srnet.tasks.base import DATASETS, Task
-from srnet.tasks.shortcut import Shortcut, shortcut_texts
+from srnet.tasks.shortcut import Shortcut
 
 MISLEADS = 0.5
 """The share of its gain over the majority class on ID dev that a shortcut has at most where it is said to mislead."""
@@ -57,7 +58,7 @@ class Biases:
         found: list[Biased] = []
         for shortcut in self._candidates(surveyed) or [self.presumed]:
             measured = self.measured(shortcut)
-            certain = shortcut_texts(shortcut) in [shortcut_texts(each.shortcut) for each in surveyed.found]
+            certain = parse_shortcut(shortcut) in [parse_shortcut(each.shortcut) for each in surveyed.found]
             is_biased = certain or (shortcut == self.named and measured.gain >= BIASED_BY)
             found.append(replace(measured, is_biased=is_biased))
             self.engine.reporter.say(f"shortcut {found[-1]}")

@@ -9,7 +9,7 @@ from typing import Protocol
 from srnet.evaluation.significance import Interval
 from srnet.evaluation.verdict import share_text
 from srnet.report.results import BEATS_BIAS_BY, FOLLOWS
-from srnet.tasks.shortcut import Shortcut, shortcut_texts
+from srnet.tasks.shortcut import Shortcut, written
 
 LONGER = 3.0
 """How many times as long an undertrained model is trained next."""
@@ -75,7 +75,7 @@ def undertrained(
 
 def no_shortcut(tried: Sequence[_Measured]) -> Diagnosis:
     """What it means that no bias model is biased."""
-    gains = ", ".join(f"{','.join(shortcut_texts(each.shortcut))} {each.gain:+.1f}" for each in tried)
+    gains = ", ".join(f"{written(each.shortcut)} {each.gain:+.1f}" for each in tried)
     return Diagnosis(
         f"No shortcut was found: points over the majority class on your data are {gains}. There is nothing to debias, "
         "so subnetworks are searched with the usual training, and nothing is claimed about robustness",

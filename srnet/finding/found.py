@@ -14,7 +14,7 @@ from srnet.experiment.nodes.models import ModelNode
 from srnet.finding.diagnoses import Diagnosis
 from srnet.finding.sentences import first_sentence
 from srnet.recipes.recipe import Recipe
-from srnet.tasks.shortcut import Shortcut, shortcut_texts
+from srnet.tasks.shortcut import Shortcut, written
 from srnet.timing.measuring import Measured
 
 
@@ -30,7 +30,7 @@ class Biased:
     """Whether it is a shortcut: by the survey, or by its gain where the user or the task names it."""
 
     def __str__(self) -> str:
-        name, verb = ",".join(shortcut_texts(self.shortcut)), "is biased" if self.is_biased else "is not biased"
+        name, verb = written(self.shortcut), "is biased" if self.is_biased else "is not biased"
         return f"{name}: {verb}, {self.gain:+.1f} points over the majority class on ID dev"
 
 

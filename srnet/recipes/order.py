@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from srnet.config.fields import FIRST_SEEDS, Described, as_cli_args, first_seeds, option
 from srnet.config.values import REPEATED, MaxLength, OneOf, Range, Rate
 from srnet.core.errors import UserError
+from srnet.core.lists import with_commas
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.masks.budget import Sparsity
@@ -170,7 +171,7 @@ class Order(TrainingOptions):
             raise UserError(f"no line of {first} uses a bias model", "leave out --shortcut and --vectors")
         words = [recipe for recipe in debiased if self._reads_vectors(recipe.task)]
         if debiased and not words and self.without_vectors:
-            written = ",".join(part.text for part in self.bias.parts(debiased[0].task))
+            written = with_commas(part.text for part in self.bias.parts(debiased[0].task))
             raise UserError(f"shortcut '{written}' reads no word vectors", "leave out --without-vectors")
         if words and self.profile == "paper" and self.bias.vectors is None and not self.without_vectors:
             fix = "give --vectors FILE, or --without-vectors to measure the shortcut on words alone"

@@ -23,6 +23,7 @@ from srnet.bias.shortcuts.words import Bag
 from srnet.bias.vectors import WordVectors
 from srnet.tasks.base import Task
 from srnet.tasks.reading import Nested
+from srnet.tasks.shortcut import canonical, shortcut_texts, with_file_paths, written
 from srnet.tasks.splits import Split, SplitKind
 
 LABELS = ("no", "yes")
@@ -70,9 +71,15 @@ def test_every_file_of_the_folder_registers_a_kind() -> None:
         ("overlap, length", ["length", "overlap"]),
         (["length", "overlap", "length"], ["length", "overlap"]),
         ("source", ["columns:source"]),
-        ("columns:source+gender", ["columns:gender", "columns:source"]),
-        ("a+b", ["columns:a+b"]),
+        ("columns:source,gender", ["columns:gender", "columns:source"]),
+        ("C++", ["columns:C++"]),
+        ("columns:a+b", ["columns:a+b"]),
         ("x:y", ["columns:x:y"]),
+        ("columns:length:cm", ["columns:length:cm"]),
+        (["a,b", "length"], ["columns:a,b", "length"]),
+        ('"a,b", length', ["columns:a,b", "length"]),
+        (["scores:/x,y/s.npz"], ["scores:/x,y/s.npz"]),
+        ('5" tall', ['columns:5" tall']),
         ("columns:length", ["columns:length"]),
         ("scores:p", ["scores:p"]),
     ],
@@ -86,7 +93,8 @@ def test_a_shortcut_as_it_is_written(written: Any, texts: list[str]) -> None:
     [
         ("", ("''",)),
         ("overlap,", ("'overlap,'",)),
-        ("overlap:x", ("'overlap'", "'x'")),
+        ("overlap:x", ("'overlap'", "'x'", "columns:overlap:x")),
+        ('"a,b', ('"a,b',)),
         ("columns", ("columns:COLUMN",)),
         ("scores:", ("scores:COLUMN",)),
         ("unknown,length", ("'unknown'",)),
@@ -95,6 +103,17 @@ def test_a_shortcut_as_it_is_written(written: Any, texts: list[str]) -> None:
 def test_what_is_no_shortcut(written: str, named: tuple[str, ...]) -> None:
     with refused(*named):
         parse_shortcut(written)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1), min_size=1))
+def test_a_written_shortcut_is_read_as_the_same(texts: list[str]) -> None:
+    assert shortcut_texts(written(texts)) == shortcut_texts(canonical(texts)) == tuple(dict.fromkeys(texts))
+    assert canonical(written(texts)) == canonical(canonical(texts)) == canonical(texts)
+
+
+def test_only_kinds_that_read_files_have_paths() -> None:
+    given = ("columns:a.csv", "x:b.csv", "scores:c.csv", "features:d,e.npz")
+    assert with_file_paths(given, lambda path: f"/{path}") == (*given[:2], "scores:/c.csv", "features:/d,e.npz")
 
 
 # --- words and lengths ---------------------------------------------------------------------------------------------
@@ -244,6 +263,8 @@ def test_numbers_of_a_column() -> None:
     [
         (task_of(sources(cells="wwwwwnnnnn"), sources("dev", "wq")), ("'q'", "dev", "'source'")),
         (task_of(sources(cells="wwwwwnnnnn"), sources("dev", "w ")), ("(empty)", "dev")),
+        (task_of(sources(), sources("dev", "wq")), ("'q'", "dev", "training rows")),
+        (task_of(sources(cells="wwwwwabcd"), sources("dev", "wq")), ("'q'", "dev", "identifier")),
         (task_of(sources(), split_of("dev", [0, 1])), ("'source'", "missing in dev")),
         (task_of(sources(), hard=split_of("hard", [0, 1])), ("'source'", "missing in hard")),
         (task_of(sources(cells="abcdefgh")), ("'source'", "5 rows")),
@@ -259,8 +280,17 @@ def test_columns_that_cannot_be_measured(task: Task, named: tuple[str, ...]) -> 
         problem(task, "source")
 
 
-def test_rare_values_make_room_for_new_ones() -> None:
-    problem(task_of(sources(cells="wwwwwnnnnnx"), sources("dev", "wq")), "source")
+def test_a_rare_value_of_train_may_be_in_dev_and_others_in_ood_sets() -> None:
+    task = task_of(sources(), sources("dev", "wx"), sources("hard", "wq"))
+    problem(task, "source")
+    (note,) = KINDS["columns"].notes(task, "source")
+    assert all(part in note for part in ("hard", "'q'", "rare"))
+
+
+def test_numbers_of_any_size_are_measured() -> None:
+    cells = ["1e300", "2", "-1.7e308", "4"] * 5
+    found = fit_bias_model(task_of(split_of("train", [0, 1] * 10, age=cells)), "age", folds=2)
+    assert np.isfinite(found["dev"].log_probs).all()
 
 
 # --- scores --------------------------------------------------------------------------------------------------------
@@ -345,6 +375,34 @@ def test_archives_of_scores_that_cannot_be_read(tmp_path: Path) -> None:
             problem(task, f"scores:{tmp_path / name}.npz")
 
 
+@pytest.mark.parametrize(
+    ("array", "named"),
+    [
+        (np.array(0.5), ("'train'", "single number")),
+        (np.array(["0.5", "0.5"]), ("'train'", "<U3")),
+        (np.array([0.5, 0.5j]), ("'train'", "complex128")),
+        (np.array(["2026", "2027"], "M8[Y]"), ("'train'", "datetime64")),
+        (np.array([[0.5, 0.5], [0.5, np.nan]]), ("'train-1'", "nan")),
+        (np.array([0.5, 1e300]), ("'train-1'", "1e+300")),
+        (np.zeros(0), ("0 rows for train",)),
+        (np.zeros((2, 0)), ("0 scores", "2 labels")),
+        (np.zeros((2, 2, 2)), ("2 x 2 scores", "2 labels")),
+    ],
+)
+def test_arrays_that_are_no_scores(array: np.ndarray, named: tuple[str, ...], tmp_path: Path) -> None:
+    np.savez(tmp_path / "s.npz", train=array, dev=np.array([0.5]))
+    with refused("s.npz", *named):
+        problem(task_of(split_of("train", [0, 1]), split_of("dev", [1])), f"scores:{tmp_path / 's.npz'}")
+
+
+@pytest.mark.parametrize("type", [bool, np.uint8, np.float16])
+def test_scores_of_any_type_of_number(type: Any, tmp_path: Path) -> None:
+    np.savez(tmp_path / "s.npz", train=np.array([0, 1], type), dev=np.array([1], type))
+    task = task_of(split_of("train", [0, 1]), split_of("dev", [1]))
+    found = fit_bias_model(task, f"scores:{tmp_path / 's.npz'}")["train"].log_probs
+    np.testing.assert_allclose(np.exp(found), np.eye(2), atol=2e-6)
+
+
 # --- features of one's own, and several together -------------------------------------------------------------------
 
 
@@ -363,6 +421,8 @@ def test_features_of_a_file(tmp_path: Path) -> None:
     [
         ("split,x\ntrain,1\ntrain,2\n", ("no features for dev",)),
         ("split,x\ntrain,1\ntrain,inf\ndev,1\n", ("'train-1'", "finite")),
+        ("split,x\ntrain,1\ntrain,-1e300\ndev,1\n", ("'train-1'", "1e+15")),
+        ("split,x\ntrain,1\ntrain,2\ndev,nan\n", ("'dev-0'", "finite")),
         ("split\ntrain\ntrain\ndev\n", ("f.csv", "shapes")),
         ("split,x\ntrain,1\ndev,1\n", ("1 rows for train",)),
     ],

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
@@ -71,6 +70,10 @@ class ShortcutKind:
         """The metadata columns that it reads."""
         return ()
 
+    def files(self, argument: str) -> tuple[str, ...]:
+        """The files that it reads."""
+        return ()
+
     def problem(self, task: Task, argument: str) -> str | None:
         """Why it cannot be measured on a task, or None. A problem inside the data may also be a `UserError`."""
         return None
@@ -86,10 +89,6 @@ class ShortcutKind:
     def identity(self, task: Task, argument: str) -> str:
         """The shortcut as part of a key: what is read from columns and files is in it by its content."""
         return f"{self.name}:{argument}" if argument else self.name
-
-    def resolved(self, argument: str, folder: Path) -> str:
-        """The argument with an absolute path, where it is one."""
-        return argument
 
     def noun(self, argument: str) -> str:
         """The shortcut in a few words, as the subject of "misleads"."""
@@ -128,27 +127,31 @@ class Part:
     def columns(self) -> tuple[str, ...]:
         return self.kind.columns(self.argument)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return self.kind.files(self.argument)
+
 
 def parse_shortcut(shortcut: Shortcut) -> tuple[Part, ...]:
     """The parts of a written shortcut, in a fixed order. A name that is no kind is that of a column."""
-    parts = {part.text: part for text in shortcut_texts(shortcut) for part in _parts(text)}
+    parts = {part.text: part for part in map(_part, shortcut_texts(shortcut))}
     alone = [text for text, part in parts.items() if not part.kind.is_linear]
     if alone and len(parts) > 1:
         raise UserError(f"shortcut '{alone[0]}' cannot be combined with others", "give it alone")
     return tuple(parts[text] for text in sorted(parts))
 
 
-def _parts(text: str) -> list[Part]:
+def _part(text: str) -> Part:
     name, _, argument = text.partition(":")
     if name not in KINDS:
-        return [Part(KINDS["columns"], text)]
+        return Part(KINDS["columns"], text)
     kind = KINDS[name]
     if bool(kind.argument) != bool(argument):
         written = f"{name}:{kind.argument}" if kind.argument else name
         what = f"needs {kind.argument} behind it" if kind.argument else f"takes no '{shortened(argument, 80)}'"
-        raise UserError(f"shortcut '{name}' {what}", f"write {written}")
-    arguments = argument.split("+") if name == "columns" else [argument]
-    return [Part(kind, each.strip()) for each in arguments]
+        column = f", or columns:{shortened(text, 80)} for a column of that name" if argument else ""
+        raise UserError(f"shortcut '{name}' {what}", f"write {written}{column}")
+    return Part(kind, argument.strip())
 
 
 def is_given(parts: tuple[Part, ...]) -> bool:

@@ -74,7 +74,7 @@ def column_hash(task: Task, column: str) -> str:
 
 @dataclass(frozen=True)
 class _Categories:
-    """Each value is a feature; rare ones, and then also those that train lacks, are one."""
+    """Each value is a feature; rare ones, and then also those of OOD sets that train lacks, are one."""
 
     column: str
     values: tuple[str, ...]
@@ -107,9 +107,12 @@ class _Categories:
         if len(self.names) < 2:
             return f"column '{self.column}' says nothing: it has the same value in all rows of {task.train.name}"
         if unseen := self._unseen(task, task.dev):
+            has = f"has '{shortened(unseen[0], 80) or _MISSING}' in {task.dev.name}, and never in {task.train.name}"
+            if 2 * len(self.values) < len(set(task.train.columns[self.column])):
+                return f"column '{self.column}' looks like an identifier: most values are rare, and it {has}"
             return (
-                f"column '{self.column}' has '{shortened(unseen[0], 80) or _MISSING}' in {task.dev.name}, and never in "
-                f"{task.train.name}: add training rows with it, or write the value as one that {task.train.name} has"
+                f"column '{self.column}' {has}: add training rows with it, or write the value as one that "
+                f"{task.train.name} has"
             )
         return None
 
@@ -117,14 +120,13 @@ class _Categories:
         others = [(split.name, self._unseen(task, split)) for split in task.splits.values()]
         return tuple(
             f"{name}: column '{self.column}' has {len(unseen):,} values that {task.train.name} lacks, such as "
-            f"'{shortened(unseen[0], 80) or _MISSING}'; they say nothing"
+            f"'{shortened(unseen[0], 80) or _MISSING}'; they {'count as rare' if self.pools else 'say nothing'}"
             for name, unseen in others
             if unseen
         )
 
     def _unseen(self, task: Task, split: Split) -> list[str]:
-        known = set(task.train.columns[self.column])
-        return [] if self.pools else sorted(set(split.columns[self.column]) - known)
+        return sorted(set(split.columns[self.column]) - set(task.train.columns[self.column]))
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
-
 from srnet.bias.given import Given, check_rows, file_hash, read_given
+from srnet.bias.numbers import LARGEST, beyond
 from srnet.bias.shortcuts.base import FeatureOptions, Features, ShortcutKind, register
 from srnet.core.errors import UserError
 from srnet.tasks.base import Task
@@ -25,6 +24,9 @@ class OwnFeatures(ShortcutKind):
 
     def noun(self, argument: str) -> str:
         return "what your own features tell"
+
+    def files(self, argument: str) -> tuple[str, ...]:
+        return (argument,)
 
     def problem(self, task: Task, argument: str) -> str | None:
         given = _checked(task, argument)
@@ -45,7 +47,7 @@ class OwnFeatures(ShortcutKind):
 
 
 def _checked(task: Task, path: str) -> Given:
-    """The features of every split, each with the same columns and a finite number in every place."""
+    """The features of every split, each with the same columns and a usable number in every place."""
     given = read_given(task, path)
     arrays = {name: each[:, None] if each.ndim == 1 else each for name, each in given.by_split.items()}
     shapes = {each.shape[1:] for each in arrays.values()}
@@ -53,9 +55,7 @@ def _checked(task: Task, path: str) -> Given:
         raise UserError(f"{path}: the features of its splits have the shapes {sorted(shapes)}", "give rows x features")
     for name, each in arrays.items():
         check_rows(path, task.splits[name], each)
-        if not np.isfinite(each).all():
-            row = int((~np.isfinite(each)).any(axis=1).argmax())
-            raise UserError(
-                f"{path}, {name}, example '{task.splits[name].ids[row]}': a feature is not finite", "replace it"
-            )
+        if (wrong := beyond(each)).any():
+            where = f"{path}, {name}, example '{task.splits[name].ids[int(wrong.argmax())]}'"
+            raise UserError(f"{where}: a feature is not finite, or {LARGEST:g} or more", "replace it")
     return Given(given.names, arrays)

@@ -41,6 +41,9 @@ class Scores(ShortcutKind):
     def columns(self, argument: str) -> tuple[str, ...]:
         return () if is_file(argument) else (argument,)
 
+    def files(self, argument: str) -> tuple[str, ...]:
+        return (argument,) if is_file(argument) else ()
+
     def problem(self, task: Task, argument: str) -> str | None:
         found = _probabilities(task, argument)
         missing = [split.name for split in (task.train, task.dev) if split.name not in found]

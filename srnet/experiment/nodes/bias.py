@@ -15,7 +15,8 @@ from srnet.bias.vectors import absolute, is_vector_file
 from srnet.config.fields import Described, option
 from srnet.config.values import Count, Rate, Share
 from srnet.core.errors import UserError
-from srnet.core.files import require_readable, sha256
+from srnet.core.files import content_hash
+from srnet.core.lists import with_commas
 from srnet.core.names import EMBEDDED
 from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, load_task, shortcut_of_spec
@@ -54,10 +55,11 @@ class BiasModel(Node):
     def check(self) -> None:
         _check_named(self.suspected)
         load_task(self.task).need_classes("a bias model")
-        _check_measurable(self.task, self.suspected)
+        _check_measurable(self.task, self.suspected, _file_hashes(self.suspected))
 
     def content(self) -> dict[str, Any]:
-        content = {"data": load_task(self.task).fingerprint, "suspected": _identity(self.task, self.suspected)}
+        identity = _identity(self.task, self.suspected, _file_hashes(self.suspected))
+        content = {"data": load_task(self.task).fingerprint, "suspected": identity}
         return content if self.vectors is None else content | {"vectors_sha256": _vectors_hash(self.vectors)}
 
     @property
@@ -125,14 +127,19 @@ def load_measured(spec: TaskSpec, shortcut: Shortcut) -> Task:
     return task
 
 
+def _file_hashes(shortcut: Shortcut) -> tuple[str, ...]:
+    """The content of the files that a shortcut reads, so that what is remembered of them is not older than they are."""
+    return tuple(content_hash(Path(file)) for part in parse_shortcut(shortcut) for file in part.files)
+
+
 @lru_cache(maxsize=32)
-def _check_measurable(spec: TaskSpec, shortcut: Shortcut) -> None:
-    """Once for each task: plans are made often, and every row is looked at."""
+def _check_measurable(spec: TaskSpec, shortcut: Shortcut, files: tuple[str, ...]) -> None:
+    """Once for each task and content of files: plans are made often, and every row is looked at."""
     kinds.check_measurable(load_measured(spec, shortcut), parse_shortcut(shortcut))
 
 
 @lru_cache(maxsize=32)
-def _identity(spec: TaskSpec, shortcut: Shortcut) -> str | list[str]:
+def _identity(spec: TaskSpec, shortcut: Shortcut, files: tuple[str, ...]) -> str | list[str]:
     """A shortcut as part of a key. Columns and files are in it by their content."""
     task = load_measured(spec, shortcut)
     texts = [part.kind.identity(task, part.argument) for part in parse_shortcut(shortcut)]
@@ -144,15 +151,9 @@ def _vectors_name(source: str) -> str:
     return f"word vectors of {named}"
 
 
-@lru_cache(maxsize=8)
 def _vectors_hash(source: str) -> str:
     """The hash of the file, or of the backbone."""
-    if not is_vector_file(source):
-        return backbone_hash(source)
-    require_readable(Path(source))
-    if not Path(source).is_file():
-        raise UserError(f"word vectors {source} do not exist", "check the path")
-    return sha256(Path(source))
+    return content_hash(Path(source)) if is_vector_file(source) else backbone_hash(source)
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,7 @@ class BiasSpec(Described):
     shortcut: Shortcut | None = None
     """What the bias model reads: overlap (of the words of two texts), claim (the words of the second), words, length,
     a column of the data by its name, scores:COLUMN or scores:FILE (probabilities of your own), or unknown (a weak
-    model). Several with commas. Default: the task's own."""
+    model). Several with commas; one that has a comma itself is in double quotes. Default: the task's own."""
     vectors: str | None = None
     """overlap, claim, words: word vectors: .vec, .txt (.gz), .npz, or a backbone. Default: words alone."""
     folds: int = option(5, expert=True)
@@ -237,7 +238,7 @@ class BiasSpec(Described):
     """overlap: two more features, as in the original authors' tool."""
     examples: Count | None = option(None, name="--weak-examples")
     """unknown: training examples of each weak model. Default: 2000, or a quarter of the rows where they are fewer than
-    8000."""
+    4000."""
     epochs: float = option(3.0, name="--weak-epochs", expert=True)
     """unknown: training epochs of the weak models."""
     learning_rate: Rate = option(5e-5, name="--weak-learning-rate", expert=True)
@@ -275,7 +276,7 @@ class BiasSpec(Described):
         given = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
         unused = [name for name in given if name not in used]
         if unused:
-            written = ",".join(part.text for part in parts)
+            written = with_commas(part.text for part in parts)
             raise UserError(f"shortcut '{written}' does not use '{unused[0]}'", "leave it out")
         if not self.is_weak(task):
             return BiasModel(task, self.shortcut, self.vectors, self.folds, self.extended)
@@ -305,14 +306,14 @@ _WEAK_EXAMPLES, _FEWEST = 2000, 50
 
 
 def _weak_examples(task: Task) -> int:
-    """A quarter of the rows at most, so that a weak model stays much weaker than one that is trained on all."""
+    """As in the paper where the rows suffice for both models, or else a quarter: a weak model must stay weak."""
     rows = len(task.train)
     if rows < 4 * _FEWEST:
         raise UserError(
             f"shortcut 'unknown' needs {4 * _FEWEST} training rows, and '{task.name}' has {rows:,}",
             "give another shortcut, or --weak-examples",
         )
-    return min(_WEAK_EXAMPLES, rows // 4)
+    return _WEAK_EXAMPLES if rows >= 2 * _WEAK_EXAMPLES else rows // 4
 
 
 @dataclass(frozen=True)
