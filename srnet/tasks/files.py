@@ -280,7 +280,7 @@ class FilesTask(OfFiles):
             return read
         strata = strata_of(read["train"].split, get_answer(self.answer).has_classes)
         train, dev = split_off(read["train"], self.dev_share, strata)
-        return {**read, "train": train, "dev": dev}
+        return {"train": train, "dev": dev, **{name: each for name, each in read.items() if name != "train"}}
 
     def read(self, name: str, *, collect: bool) -> SplitFile:
         """One split as it is in its file. Bad rows are collected; without `collect` the first is an error."""
