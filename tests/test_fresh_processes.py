@@ -29,6 +29,7 @@ DATA = """
 srnet data write fewer.yaml --out mine
 srnet data describe --train mine/train.csv --dev mine/dev.csv --ood challenge=mine/challenge.csv \
     --text-a text_a --text-b text_b --label label --group group --shortcut overlap --out mine/mine.yaml
+forked data check --train mine/train.csv --dev mine/dev.csv --leaks keep
 forked data write qqp --data qqp --out written
 srnet data check qqp --data qqp --ood paws_qqp=paws.tsv --json
 forked pretrain --out backbone --mlm-steps 2 --pair-steps 1 --compare-steps 1 --batch-size 8 \
@@ -57,7 +58,8 @@ forked speed shrunk int8 --threads 1 --lengths 8 --rounds 2 --no-memory --json -
 mkdir -p $HF_HUB_CACHE/models--somebody--merged/{refs,snapshots}
 cp -r merged $HF_HUB_CACHE/models--somebody--merged/snapshots/1
 printf 1 > $HF_HUB_CACHE/models--somebody--merged/refs/main
-srnet audit somebody/merged int8 --task qqp --data qqp --contrast --folds 2 --out audit --quiet
+srnet audit somebody/merged int8 --task qqp --data qqp --contrast --shortcut claim --folds 2 --out audit \
+    --quiet
 forked bias --task qqp --data qqp --vectors somebody/merged
 named=duplicate=duplicate,not_duplicate=not_duplicate
 own=$(forked prune somebody/merged --task qqp --data qqp --labels-are $named --sparsity 0.5 $short --key)
@@ -66,9 +68,18 @@ forked export $own --format onnx --out own --store store
 srnet store ls --store store
 srnet store show $full --store store
 srnet store verify --store store
-srnet store gc --store store
+srnet store gc --older-than 1 --store store
 """
 EXPERIMENTS = """
+srnet shortcuts --train mine/train.csv --dev mine/dev.csv --ood challenge=mine/challenge.csv --text text_b --label label \
+    --leaks keep --out surveyed
+forked shortcuts mine/mine.yaml --json --leaks keep
+forked bias --train mine/train.csv --dev mine/dev.csv --ood challenge=mine/challenge.csv --text text_b --label label \
+    --shortcut length --folds 2 --leaks keep
+forked finetune --train mine/train.csv --dev mine/dev.csv --ood challenge=mine/challenge.csv --text text_b --label label \
+    --backbone backbone --leaks keep $short
+forked find --train mine/train.csv --dev mine/dev.csv --ood challenge=mine/challenge.csv --text text_b --label label \
+    --shortcut words --leaks keep --dry-run
 srnet find mine/mine.yaml --dry-run
 forked find mine/mine.yaml --speedup 1.05 --format shrunk --dry-run
 forked find mine/mine.yaml --backbone backbone --sparsities 0.5 --scale 0.01 --folds 2 --budget 60m --measure
