@@ -59,6 +59,10 @@ cp -r merged $HF_HUB_CACHE/models--somebody--merged/snapshots/1
 printf 1 > $HF_HUB_CACHE/models--somebody--merged/refs/main
 srnet audit somebody/merged int8 --task qqp --data qqp --contrast --folds 2 --out audit --quiet
 forked bias --task qqp --data qqp --vectors somebody/merged
+named=duplicate=duplicate,not_duplicate=not_duplicate
+own=$(forked prune somebody/merged --task qqp --data qqp --labels-are $named --sparsity 0.5 $short --key)
+forked evaluate merged --task qqp --data qqp --labels-are $named
+forked export $own --format onnx --out own --store store
 srnet store ls --store store
 srnet store show $full --store store
 srnet store verify --store store
@@ -70,6 +74,7 @@ forked find mine/mine.yaml --speedup 1.05 --format shrunk --dry-run
 forked find mine/mine.yaml --backbone backbone --sparsities 0.5 --scale 0.01 --folds 2 --budget 60m --measure
 forked find mine/mine.yaml --backbone backbone --sparsities 0.5 --seeds 1 --scale 0.01 --leaks keep --store store \
     --out found
+forked find qqp --data qqp --full merged --max-length 32 --sparsities 0.5 --dry-run
 forked run recipe.yaml --dry-run
 forked run recipe.yaml --out report --store store
 forked reproduce fig2 --profile cpu --tasks qqp --data qqp --ood paws_qqp=paws.tsv --backbone backbone --dry-run

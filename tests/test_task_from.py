@@ -18,6 +18,8 @@ from refusals import refused
 
 import srnet
 from srnet.experiment.engine import Engine
+from srnet.experiment.identity import describe
+from srnet.experiment.known import _without_seeds
 from srnet.experiment.rebuild import stored_model
 from srnet.experiment.store import Store
 
@@ -190,3 +192,16 @@ def task_at(root: Path) -> Any:
     """The task that the models of a store depend on, as it is rebuilt."""
     store = Store(root)
     return next(stored_model(store, each.key).task_spec for each in store.entries() if each.type == "FineTune")
+
+
+def test_models_of_the_same_data_belong_together(tiny_backbone: str, engine: Engine, tmp_path: Path) -> None:
+    """For a card: wherever the data are, whatever the seed, and with a description that has fewer fields."""
+    frame().to_csv(tmp_path / "task.csv", index=False)
+    tasks = srnet.task_from(frame(), engine=engine), srnet.task_from(tmp_path / "task.csv", engine=engine)
+    one, other = (srnet.FineTune(srnet.Pretrained(tiny_backbone, task, seed=n)) for n, task in enumerate(tasks))
+    older = describe(other)
+    del older["parent"]["task"]["dev_share"], older["training"]["precision"]
+    assert _without_seeds(describe(one)) == _without_seeds(describe(other)) == _without_seeds(older)
+    longer = srnet.FineTune(one.parent, training=srnet.TrainingSettings(steps=3))
+    fewer = srnet.FineTune(srnet.Pretrained(tiny_backbone, srnet.task_from(frame(0, 38), engine=engine)))
+    assert len({_without_seeds(describe(each)) for each in (one, longer, fewer)}) == 3

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from srnet.bias.shortcuts.base import parse_shortcut
+from srnet.config.fields import DESCRIBED, default_of
 from srnet.core.files import read_json
 from srnet.evaluation import KEEPS_ID
 from srnet.evaluation.evidence import Evidence
@@ -134,8 +137,24 @@ def _without_seeds(description: Any) -> str:
 
 
 def _stripped(value: Any) -> Any:
+    """A description without seeds and without what is no part of a key: locations of content, and defaults.
+
+    So models of the same data belong together wherever these are, and whichever fields their description has.
+    """
     if isinstance(value, dict):
-        # without what is empty: an expression of an earlier version does not have a field that was added since
-        filled = {name: each for name, each in value.items() if each is not None and each is not False and each != []}
-        return {name: _stripped(each) for name, each in filled.items() if name != "seed"}
+        parts, ignored = {name: _stripped(each) for name, each in value.items()}, _ignored(value.get("type", ""))
+        of_key = {name: each for name, each in parts.items() if ignored.get(name, _NOTHING) not in (each, _ANYTHING)}
+        return {name: each for name, each in of_key.items() if name != "seed"}
     return [_stripped(each) for each in value] if isinstance(value, list) else value
+
+
+_NOTHING, _ANYTHING = object(), object()
+
+
+@cache
+def _ignored(type: str) -> dict[str, Any]:
+    """The values of fields that do not identify a described type."""
+    fields = dataclasses.fields(DESCRIBED[type]) if type in DESCRIBED else ()  # type: ignore[arg-type]
+    defaults = {f.name: default_of(f) for f in fields if default_of(f) is not dataclasses.MISSING}
+    located = {f.name: _ANYTHING for f in fields if "by_content" in f.metadata}
+    return {**{name: _stripped(describe(default)) for name, default in defaults.items()}, **located}

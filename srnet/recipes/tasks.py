@@ -14,8 +14,9 @@ from srnet.core.errors import UserError, choose
 from srnet.core.progress import Reporter
 from srnet.experiment.nodes.base import TaskSpec
 from srnet.tasks.base import DATASETS, TASK_FAMILIES
-from srnet.tasks.files import BadRows, DevShare, Leaks, OfFiles
+from srnet.tasks.files import DevShare, Leaks
 from srnet.tasks.own import Say, task_of_files
+from srnet.tasks.sources import BadRows, OfFiles
 from srnet.tasks.splits import Decision
 from srnet.tasks.synthetic import SyntheticTask
 

@@ -10,9 +10,10 @@ import numpy as np
 from srnet.core.errors import UserError
 from srnet.tasks.answers.base import AnswerKind, get_answer
 from srnet.tasks.base import TaskSpec
-from srnet.tasks.files import FilesTask, OfFiles
+from srnet.tasks.files import FilesTask
 from srnet.tasks.layout import BadRow, SplitFile
 from srnet.tasks.leaks import Shared, TextKeys
+from srnet.tasks.sources import OfFiles
 
 
 @dataclass(frozen=True)

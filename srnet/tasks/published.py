@@ -15,8 +15,9 @@ from typing import Any
 from srnet.core.errors import UserError, choose
 from srnet.tasks.answers.numbers import NUMBERS
 from srnet.tasks.base import DATASETS
-from srnet.tasks.files import DataFile, FileSource, FilesTask
+from srnet.tasks.files import FilesTask
 from srnet.tasks.reading import SUFFIXES, is_table, read_rows
+from srnet.tasks.sources import DataFile, FileSource
 
 # jsonl first: some archives have a dataset in two formats, and jsonl is unambiguous
 _ENDINGS = tuple(sorted(SUFFIXES, key=lambda suffix: not suffix.startswith(".jsonl")))

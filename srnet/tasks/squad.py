@@ -15,11 +15,11 @@ from srnet.config.values import Count, OneOf
 from srnet.core.errors import UserError, shortened
 from srnet.tasks.answers.spans import SPANS, SpanSplit
 from srnet.tasks.base import DATASETS, Metric, Task, register_task
-from srnet.tasks.files import BadRows, OfFiles
 from srnet.tasks.layout import columns_here, refuse_list
 from srnet.tasks.published import SplitLocation, dataset_folder
 from srnet.tasks.reading import HUB, SUFFIXES, broken_character, open_source, python_literal, read_rows
 from srnet.tasks.shortcut import Shortcut
+from srnet.tasks.sources import BadRows, OfFiles
 from srnet.tasks.splits import SplitKind
 
 SQUAD = "squad"

@@ -21,7 +21,8 @@ from srnet.masks.targets import Targets
 from srnet.pruners.imp import IMP, RewoundIMP
 from srnet.pruners.magnitude import OneShot
 from srnet.pruners.mask_training import MaskTraining
-from srnet.tasks.files import DataFile, FilesTask
+from srnet.tasks.files import FilesTask
+from srnet.tasks.sources import DataFile
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.settings import TrainingSettings
 

@@ -19,7 +19,8 @@ from srnet.recipes.tasks import _load_task_file, read_task
 from srnet.tasks.base import Task
 from srnet.tasks.check import check_data
 from srnet.tasks.describe import describe_files, write_csv
-from srnet.tasks.files import DataFile, FilesTask
+from srnet.tasks.files import FilesTask
+from srnet.tasks.sources import DataFile
 from srnet.tasks.splits import Split
 
 CSV = "text_a,text_b,label,case\nthe cat sat,a cat,yes,one\na dog,a cat,no,two\n"

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
 
-from srnet.tasks.files import DataFile, FilesTask
+from srnet.tasks.files import FilesTask
 from srnet.tasks.metadata import metadata_columns, with_metadata
 from srnet.tasks.reading import Nested
+from srnet.tasks.sources import DataFile
 from srnet.tasks.splits import Split, joined
 from srnet.tasks.synthetic import SyntheticTask
 
