@@ -10,7 +10,7 @@ from srnet.core.errors import UserError, reason
 
 def with_commas(texts: Iterable[str]) -> str:
     """Several texts as one; one that has a comma itself is in double quotes."""
-    return ",".join(map(_quoted, texts))
+    return ",".join(map(quoted, texts))
 
 
 def at_commas(text: str) -> list[str]:
@@ -22,5 +22,6 @@ def at_commas(text: str) -> list[str]:
     return [part.strip() for row in rows for part in row]
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as it stands in such a line."""
     return '"' + text.replace('"', '""') + '"' if "," in text or text.startswith('"') else text

@@ -120,6 +120,8 @@ def test_a_name_with_signs_is_a_shortcut(tmp_path: Path, engine: Engine) -> None
     named = [BiasSpec(each).node(task, "any") for each in ('"columns:x,y+:z"', ["x,y+:z"], ("columns:x,y+:z",))]
     assert len({node.key for node in named}) == 1
     engine.execute(named)
+    with refused("'x'", '"x,y+:z", p'):
+        BiasSpec("x,y+:z").node(task, "any").check()
     made = srnet.shortcut_from(task, lambda frame: frame["p"], engine=Engine(Store(tmp_path / "a,b" / "store")))
     node = BiasSpec(made).node(task, "any")
     node.check()

@@ -16,7 +16,7 @@ from srnet.config.fields import Described, option
 from srnet.config.values import Count, Rate, Share
 from srnet.core.errors import UserError
 from srnet.core.files import content_hash
-from srnet.core.lists import with_commas
+from srnet.core.lists import quoted, with_commas
 from srnet.core.names import EMBEDDED
 from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, load_task, shortcut_of_spec
@@ -119,7 +119,7 @@ def load_measured(spec: TaskSpec, shortcut: Shortcut) -> Task:
     task = load_task(with_metadata(spec, columns))
     for name in columns:
         if not any(name in split.columns for split in task.splits.values()):
-            here = ", ".join(metadata_columns(spec)) or "none"
+            here = ", ".join(map(quoted, metadata_columns(spec))) or "none"
             raise UserError(
                 f"unknown shortcut '{name}' for task '{spec.name}'",
                 f"kinds: {kinds.kinds_in_words()}; further columns of the data: {here}",
