@@ -123,7 +123,7 @@ def _print_scores(found: Any) -> None:
 
 
 def _print_speed(full: Any, small: Any) -> None:
-    timings = [each for each in small.timings if each.rows == 1 and full.timing(1, each.length)]
+    timings = [each for each in small.timings if each.rows == 1 and each.ratio is not None]
     if not timings:
         return
     timing = max(timings, key=lambda each: each.length)
