@@ -54,8 +54,9 @@ def undertrained(
 ) -> Diagnosis | None:
     """Whether scores on ID dev say that the full model needs a longer training than `scale` gives it.
 
-    `bias` is the score of the shortcut alone, `majority` that of the most frequent label, `control` that of the model trained as long as the search, `mask` the
-    best of the subnetworks in it. `is_given`: the search did not train the full model itself.
+    `bias` is the score of the shortcut alone, `majority` that of the most frequent label, `control` that of the model
+    trained as long as the search, `mask` the best of the subnetworks in it. `is_given`: the search did not train the
+    full model itself.
     """
     signs = []
     cheap, name = (majority, "the most frequent label alone") if majority > bias else (bias, "the shortcut alone")
