@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import srnet
 from srnet.cli.program import app
 from srnet.config.fields import Option, _docs_of, as_cli_args, option, options_of
-from srnet.config.values import FLAG
+from srnet.config.values import FLAG, NAMED_FILES
 from srnet.core.errors import UserError
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.masks.targets import Targets
@@ -291,7 +291,7 @@ def test_a_type_without_a_way_to_write_it() -> None:
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        (("--ood", "x"), ("--ood: ", "'x'", "NAME=VALUE")),
+        (("--ood", "x"), ("--ood: ", "'x'", "NAME=FILE")),
         (("--ood", "x=a", "--ood", "x=b"), ("--ood: ", "'x'", "twice")),
         (("--rows", "train=many"), ("--rows: ", "'many'", "whole number")),
         (("--rows", "train=0"), ("--rows: ", "train", "0")),
@@ -311,6 +311,14 @@ def test_what_cannot_be_read_is_named(words: tuple[str, ...], names: tuple[str, 
 TEXTS = st.text("abZ -='\"$\\é.%#", min_size=1, max_size=6).filter(lambda text: text == text.strip())
 LISTS = st.lists(TEXTS, max_size=3).map(tuple)
 SHARES = st.floats(0.001, 0.999)
+
+
+def test_a_file_without_a_name_is_named_by_its_own() -> None:
+    assert NAMED_FILES.parse("data/hard.csv.gz", "other=b.csv") == {"hard": "data/hard.csv.gz", "other": "b.csv"}
+    with pytest.raises(UserError, match="'hard' is given twice"):
+        NAMED_FILES.parse("a/hard.csv", "b/hard.csv")
+
+
 NAMES = TEXTS.filter(lambda text: "=" not in text)
 
 

@@ -12,6 +12,8 @@ import typer
 import srnet
 from srnet.cli.options import Command, Fields
 from srnet.cli.program import Data, Given, Json, StoreFolder, group, out, runnable
+from srnet.config.fields import option
+from srnet.config.values import NAMED_FILES
 from srnet.core.errors import UserError
 from srnet.core.tables import Table
 
@@ -87,8 +89,8 @@ def _lines(split: Any) -> list[str]:
 class _Files:
     """Files to describe besides the training and dev examples."""
 
-    ood: tuple[tuple[str, str], ...] = ()
-    """NAME=FILE, an OOD test file. Repeatable."""
+    ood: tuple[tuple[str, str], ...] = option((), kind=NAMED_FILES)
+    """An OOD test file; hard.csv alone is hard=hard.csv. Repeatable."""
     ood_train: Path | None = None
     """OOD training data, for upper bounds."""
 

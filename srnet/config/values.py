@@ -243,6 +243,21 @@ class _Names(_Pairs):
         return super().parse(*(part for text in texts for part in re.split(r",(?=[^,]*=)", text)))
 
 
+class _NamedFiles(_Pairs):
+    """Names with files. A file without a name, which its suffix shows, is named by its own: hard.csv is hard."""
+
+    def __init__(self) -> None:
+        super().__init__(TEXT, TEXT)
+        self.item = self.metavar = "NAME=FILE"
+
+    def parse(self, *texts: str) -> Any:
+        return super().parse(*(text if "=" in text else self._named(text) for text in texts))
+
+    def _named(self, text: str) -> str:
+        name, dot, _ = Path(text).name.partition(".")
+        return f"{name}={text}" if dot else text
+
+
 class _Nested(Kind):
     holds = (Mapping,)
 
@@ -303,6 +318,8 @@ REPEATED = _Many(TEXT, repeats=True)
 """Texts that are one option each, because they may contain commas."""
 NAMES = _Names(TEXT, TEXT)
 """Names of labels with what each of them means: LABEL_0=negative,LABEL_1=positive."""
+NAMED_FILES = _NamedFiles()
+"""Files by the names of their splits: hard=FILE, or hard.csv."""
 _SCALARS: dict[Any, Kind] = {str: TEXT, bool: FLAG, Path: _Path(), int: _Number(int), float: _Number(float)}
 
 

@@ -46,6 +46,7 @@ def undertrained(
     full: float,
     *,
     bias: float,
+    majority: float = 0.0,
     control: float | None = None,
     mask: float | None = None,
     scale: float = 1.0,
@@ -53,12 +54,14 @@ def undertrained(
 ) -> Diagnosis | None:
     """Whether scores on ID dev say that the full model needs a longer training than `scale` gives it.
 
-    `bias` is the score of the shortcut alone, `control` that of the model trained as long as the search, `mask` the
-    best of the subnetworks in it. `is_given`: the search did not train the full model itself.
+    `bias` is the score of the shortcut alone, `majority` that of the most frequent label, `control` that of the model
+    trained as long as the search, `mask` the best of the subnetworks in it. `is_given`: the search did not train the
+    full model itself.
     """
     signs = []
-    if full - bias < min(BEATS_BIAS_BY, ROOM * (100.0 - bias)):
-        signs.append(f"the shortcut alone scores {bias:.1f}")
+    cheap, name = (majority, "the most frequent label alone") if majority > bias else (bias, "the shortcut alone")
+    if full - cheap < min(BEATS_BIAS_BY, ROOM * (100.0 - cheap)):
+        signs.append(f"{name} scores {cheap:.1f}")
     if control is not None and control - full >= MUCH_BETTER:
         signs.append(f"trained as long as the search it scores {control:.1f}")
     if mask is not None and mask - full >= MUCH_BETTER:

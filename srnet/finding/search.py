@@ -142,7 +142,8 @@ class Find:
 
     def _undertrained(self, scores: _FullScores, bias: Biased, mask: float | None = None) -> Diagnosis | None:
         given, control = self.profile.own is not None, scores.control
-        return undertrained(scores.full, bias=bias.score, control=control, mask=mask, scale=self.scale, is_given=given)
+        cheap = {"bias": bias.score, "majority": bias.score - bias.gain}
+        return undertrained(scores.full, **cheap, control=control, mask=mask, scale=self.scale, is_given=given)
 
     def _first_full_scores(self) -> _FullScores:
         points = self._recipe(self.settings.targets, 1).points

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from srnet.config.fields import Described, option
-from srnet.config.values import TEXT, Count, arguments_of, build, located
+from srnet.config.values import NAMED_FILES, TEXT, Count, arguments_of, build, located
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError, choose
 from srnet.core.progress import Reporter
@@ -88,8 +88,8 @@ class DataOptions(Described):
     """Your own training file instead of a task: csv, tsv, txt, jsonl (.gz), parquet. Columns are guessed."""
     dev: str | None = None
     """With --train: examples that choose checkpoints. Default: a fifth of the training file."""
-    ood: tuple[tuple[str, str], ...] = ()
-    """NAME=FILE: an OOD test file, with --train or for a published dataset. Repeatable."""
+    ood: tuple[tuple[str, str], ...] = option((), kind=NAMED_FILES)
+    """An OOD test file, with --train or for a published dataset; hard.csv alone is hard=hard.csv. Repeatable."""
     text: str | None = None
     """With --train: the column of the text."""
     text_a: str | None = None

@@ -29,6 +29,13 @@ def test_a_full_model_that_is_undertrained(full: float, bias: float, control: fl
     assert found.options == ("--scale", "3")
 
 
+def test_a_full_model_that_is_no_better_than_the_most_frequent_label() -> None:
+    found = undertrained(54.1, bias=46.5, majority=52.2)
+    assert found is not None, "a bias model without a shortcut is worse than the most frequent label"
+    assert "the most frequent label alone scores 52.2" in found.text
+    assert undertrained(54.3, bias=46.5, majority=52.2) is None
+
+
 def test_a_mask_that_is_better_than_its_full_model() -> None:
     found = undertrained(70.0, bias=54.9, control=71.0, mask=75.0, scale=3.0)
     assert found is not None

@@ -188,7 +188,7 @@ def test_leaks_on_the_command_line(data: Run) -> None:
         ),
         ((*DESCRIBE[:-1], "new.yaml", "--label", "text_a", "--text-b", "gone"), "no column 'gone'"),
         ((*DESCRIBE[:-1], "new.yaml", "--labels", "yes,maybe", "--ood", "x=gone.tsv"), "gone.tsv does not exist"),
-        ((*DESCRIBE[:-1], "new.yaml", "--ood", "x"), "'x' is not NAME=VALUE"),
+        ((*DESCRIBE[:-1], "new.yaml", "--ood", "x"), "'x' is not NAME=FILE"),
         ((*DESCRIBE[:-1], "new.yaml", "--ood", "x=dev.tsv", "--ood", "x=dev.tsv"), "'x' is given twice"),
     ],
 )
