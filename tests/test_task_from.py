@@ -25,6 +25,8 @@ from srnet.experiment.store import Store
 
 TEXTS = [f"the film {n} was {'fine' if n % 2 else 'dull'}" for n in range(40)]
 LABELS = ["good" if n % 2 else "bad" for n in range(40)]
+NESTED: list[Any] = []
+NESTED.append(NESTED)
 SHORT = {"steps": 2, "eval_every": 2, "batch_size": 8}
 
 
@@ -95,6 +97,14 @@ def test_texts_are_kept_exactly(engine: Engine) -> None:
     assert set(task.train.columns["when"]) == {"2020-01-01 00:00:00"}
 
 
+def test_columns_may_have_any_name_and_value(engine: Engine) -> None:
+    """A column of a DataFrame is also an attribute, such as those that other tables are known by."""
+    data = frame().assign(features="f", far=float("inf"), picture=b"\xff")
+    columns = srnet.task_from(data, text="review", metadata=["features", "far"], engine=engine).load().train.columns
+    assert set(columns["features"]) == {"f"}
+    assert set(columns["far"]) == {"inf"}
+
+
 @pytest.mark.parametrize(
     ("train", "named"),
     [
@@ -107,6 +117,9 @@ def test_texts_are_kept_exactly(engine: Engine) -> None:
         ({"text": "abc", "label": "abc"}, ("train", "a list for each column")),
         ([{"text": "half \ud800", "label": "x"}], ("train, row 1", "half a character")),
         (pd.DataFrame([["a", "b"]], columns=["text", "text"]), ("train", "'text'", "twice")),
+        ([{"text": "a", 1: "b", "1": "c"}], ("train", "'1'", "twice")),
+        ([{"text": "a", "label": 10**5000}], ("train, row 1", "cannot be stored")),
+        ([{"text": "a", "label": NESTED}], ("train, row 1", "cannot be stored")),
         ("", ("train", "empty")),
         ("gone.csv", ("gone.csv", "does not exist")),
     ],
@@ -122,6 +135,12 @@ def test_columns_and_options_are_checked(engine: Engine) -> None:
         srnet.task_from(frame(), text="gone", engine=engine)
     with refused("'../up'"):
         srnet.task_from(frame(), ood={"../up": frame()}, engine=engine)
+    with refused("text", "3", "column"):
+        srnet.task_from(frame(), text=3, engine=engine)
+    with refused("label", "['y']", "column"):
+        srnet.task_from(frame(), label=["y"], engine=engine)
+    with refused("'y'", "as the label and as a text"):
+        srnet.task_from(frame(), text="y", label="y", engine=engine)
     with refused("'lables'"):
         srnet.task_from(frame(), lables=["bad"], engine=engine)
     assert srnet.task_from(frame(), labels=["good", "bad"], engine=engine).labels == ("good", "bad")

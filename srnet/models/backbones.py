@@ -254,7 +254,7 @@ def find_own_classifier(
     if not outputs:
         return OwnClassifier(why)
     theirs = renamed(name, outputs, dict(labels_are))
-    order, why = _match(theirs, labels, in_order, spellings)
+    order, why = _match(theirs, labels, in_order and not labels_are, spellings)
     if not order:
         silent = are_unnamed(theirs) and not _classes(read_config(name))
         return OwnClassifier(_SAYS_NOTHING) if silent else OwnClassifier(why, outputs=outputs)

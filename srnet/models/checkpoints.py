@@ -81,7 +81,15 @@ def check_no_adapter(folder: Path) -> None:
 
 def read_tokenizer(name: str) -> Any:
     with loading(name, "the tokenizer of"):
-        return read_pretrained(transformers.AutoTokenizer, folder_or_name(name))
+        return tokenizer_in(folder_or_name(name))
+
+
+def tokenizer_in(source: str | Path) -> Any:
+    """A tokenizer. Of a folder without one, transformers makes one that knows no word, and every text is alike."""
+    found = read_pretrained(transformers.AutoTokenizer, source)
+    if len(found) <= len(found.all_special_ids):
+        raise UserError(f"{source} has no tokenizer", 'add it: tokenizer.save_pretrained("FOLDER")')
+    return found
 
 
 def read_config(name: str, part: str = "backbone", fix: str = FIX) -> Any:

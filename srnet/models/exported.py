@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from srnet.core.errors import UserError, reason
 from srnet.core.files import FieldType, read_json_object
-from srnet.core.lazy import transformers
 from srnet.core.names import AS_IS
 from srnet.core.sealed import Manifest, are_indices, are_texts, is_length
-from srnet.models.checkpoints import read_pretrained, reading
+from srnet.models.checkpoints import reading, tokenizer_in
 from srnet.models.heads import Head, use_words
 from srnet.models.model import TorchModel
 
@@ -120,7 +119,7 @@ def restricted(model: Any, exported: Exported) -> Any:
 
 def _load_tokenizer(folder: Path, exported: Exported) -> Any:
     with reading_tokenizer(folder):
-        tokenizer = read_pretrained(transformers.AutoTokenizer, folder)
+        tokenizer = tokenizer_in(folder)
     exported.fit(tokenizer)
     return tokenizer
 
@@ -131,5 +130,7 @@ def reading_tokenizer(folder: Path) -> Iterator[None]:
     try:
         with reading(folder):
             yield
+    except UserError:
+        raise
     except Exception as error:  # the tokenizers library raises plain ones
         raise UserError(f"the tokenizer in {folder} cannot be loaded ({reason(error)})", _AGAIN) from error

@@ -240,7 +240,7 @@ def match(
     order = match_names(theirs, labels, spellings)
     if order is not None:
         return Matched(classifier, labels, order)
-    if len(theirs) == len(labels) and are_unnamed(theirs):
+    if len(theirs) == len(labels) and are_unnamed(theirs) and not labels_are:
         note = f"{classifier.name} does not name its outputs; they are taken in the order of the task: "
         return Matched(classifier, labels, tuple(range(len(labels))), note + ", ".join(labels))
     listed = [shortened(", ".join(each), 80) for each in (theirs, labels)]

@@ -21,8 +21,8 @@ from srnet.models.checkpoints import (
     check_no_adapter,
     folder_or_name,
     read_config,
-    read_pretrained,
     read_tokenizer,
+    tokenizer_in,
 )
 from srnet.models.exported import EXPORT, TOKENIZER, reading_tokenizer
 from srnet.models.formats.base import FORMATS
@@ -243,7 +243,7 @@ def _number(values: Mapping[str, Any], key: str, otherwise: int) -> int:
 def _tokenizer(folder: Path, graph: Graph, pad_token_id: int) -> Any:
     with reading_tokenizer(folder):
         if (folder / "tokenizer_config.json").is_file():
-            tokenizer = read_pretrained(transformers.AutoTokenizer, str(folder))
+            tokenizer = tokenizer_in(str(folder))
         else:
             tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / TOKENIZER))
             tokenizer.name_or_path = str(folder)

@@ -128,6 +128,9 @@ class DataOptions(Described):
 
         `alone`: it is the only one of a command. `say` is called with what is read of files; by default it is printed.
         """
+        for key, value in vars(self).items():
+            if value == "" and key != "text_b":
+                raise UserError(f"{_flag(key)}: the value is empty", "give one, or leave the option out")
         if not alone and (self.ood or self.ood_train):
             raise UserError("--ood and --ood-train are for one task", "describe several in YAML files")
         if name is None:

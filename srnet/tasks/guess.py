@@ -236,7 +236,7 @@ def _require_header(source: str, columns: Sequence[_Column]) -> None:
     """Refuse a file whose first line is an example: a name is then also a value, or a text."""
     for each in columns:
         if (len(each.values) <= _FEW and each.name in each.values) or len(each.name.split()) > 8:
-            fix = f"if the file has no header, name its {len(columns)} columns: --columns A,B,..."
+            fix = f"without a header, name its {len(columns)} columns: --columns A,B,...; with one: --text and --label"
             raise UserError(f"{source}: '{shortened(each.name, 80)}' in its first line looks like a value", fix)
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from srnet.core.errors import UserError
-from srnet.tasks.reading import broken_character, class_name
+from srnet.core.errors import UserError, reason
+from srnet.tasks.reading import broken_character, class_name, decoded
+from srnet.tasks.tables import check_names
 
 _DEV = ("validation", "dev", "valid", "val", "validation_matched")
 """What datasets call the split that chooses checkpoints; the first that is there."""
@@ -37,7 +38,11 @@ def json_lines(name: str, source: Any) -> bytes:
     """The rows of a split, one JSON object a line. Texts are exactly as they were."""
     lines = []
     for number, row in enumerate(_rows(name, source), start=1):
-        line = json.dumps({str(key): _plain(value) for key, value in row.items()}, ensure_ascii=False)
+        try:
+            check_names(f"{name}, row {number}", list(map(str, row)))
+            line = json.dumps(_plain(row), ensure_ascii=False)
+        except (ValueError, RecursionError) as error:  # a number of 5,000 digits, a list that contains itself
+            raise UserError(f"{name}, row {number}: a value cannot be stored ({reason(error)})", "remove it") from None
         if problem := broken_character(line):
             raise UserError(f"{name}, row {number}: {problem}", "remove it")
         lines.append(line + "\n")
@@ -57,14 +62,14 @@ def _is_foreign(value: Any) -> bool:
 
 
 def _rows(name: str, source: Any) -> Iterable[Mapping[Any, Any]]:
+    if hasattr(source, "to_dicts"):  # of polars
+        return list(source.to_dicts())
+    if hasattr(source, "to_dict") and hasattr(source, "columns"):  # of pandas, whose columns are attributes as well
+        return _of_columns(name, {column: source[column].tolist() for column in _names(name, source.columns)})
     if hasattr(source, "features"):  # of datasets
         return _of_dataset(source)
     if hasattr(source, "to_pylist"):  # of pyarrow
         return list(source.to_pylist())
-    if hasattr(source, "to_dicts"):  # of polars
-        return list(source.to_dicts())
-    if hasattr(source, "to_dict") and hasattr(source, "columns"):  # of pandas
-        return _of_columns(name, {column: source[column].tolist() for column in _names(name, source.columns)})
     if isinstance(source, Mapping):
         return _of_columns(name, source)
     if isinstance(source, Sequence) and not isinstance(source, str | bytes):
@@ -82,12 +87,9 @@ def _mapping(name: str) -> Any:
 
 
 def _names(name: str, columns: Any) -> list[Any]:
-    """The columns of a DataFrame, which may have two of the same name."""
-    names = list(columns)
-    twice = [each for each in names if names.count(each) > 1]
-    if twice:
-        raise UserError(f"{name}: column '{twice[0]}' is named twice", "rename one of them")
-    return names
+    """The columns of a table, which may have two of the same name; 1 and "1" are the same when they are stored."""
+    check_names(name, list(map(str, columns)))
+    return list(columns)
 
 
 def _of_columns(name: str, columns: Mapping[Any, Any]) -> Iterator[dict[Any, Any]]:
@@ -110,11 +112,11 @@ def _of_dataset(source: Any) -> Iterator[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON can hold. What is missing is None; dates and the like are texts."""
+    """A value that JSON can hold. What is missing, or no text, is None; dates, infinity and the like are texts."""
     if isinstance(value, str | bool | int | None):
         return value
     if isinstance(value, bytes):
-        return value.decode(errors="replace")
+        return decoded(value)
     if isinstance(value, Mapping):
         return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple | set):
@@ -122,5 +124,5 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):  # arrays and numbers of numpy
         return _plain(value.tolist())
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return value if math.isfinite(value) else None if math.isnan(value) else str(value)
     return None if str(value) in ("<NA>", "NaT") else str(value)

@@ -46,6 +46,7 @@ def task_of_files(
     `text` is the column of single texts, `text_a` and `text_b` those of pairs. Columns that are not given are guessed
     from the training file, and so are labels. `say` is called with one line about what is read.
     """
+    _require_texts(text=text, text_a=text_a, text_b=text_b, label=label)
     if text is not None and (text_a or text_b):
         raise UserError("--text is for single texts, --text-a and --text-b are for pairs", "keep one of them")
     text_a, text_b = (text, "") if text is not None else (text_a, text_b)
@@ -82,11 +83,22 @@ def name_of(train: str) -> str:
     return re.sub(r"[^\w .-]+", "-", stem).strip(" .-")[:60] or "task"
 
 
+def _require_texts(**columns: Any) -> None:
+    """Refuse names of columns that are no texts: a number as a name is read as its text."""
+    for option, column in columns.items():
+        if not isinstance(column, str | None):
+            raise UserError(f"{option}: {column!r:.80} is not the name of a column", f"give one, as text: {option}=...")
+
+
 def _require_columns(spec: FilesTask, chosen: Columns) -> None:
-    """Refuse a file without the columns of the training file, before any is read to its end."""
+    """Refuse a column with two uses, and a file without the columns of the training file, before any is read whole."""
+    names = [*filter(None, (chosen.text_a, chosen.text_b, chosen.label))]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        uses = "as the label and as a text" if twice == chosen.label else "as both texts"
+        raise UserError(f"column '{twice}' is given {uses}", "give another column for one of them")
     for file in list(spec.files.values())[1:]:
         rows = [row for _, row in islice(read_rows(file.path, lambda *_: None, spec.columns), _LOOKED_AT)]
-        for column in filter(None, (chosen.text_a, chosen.text_b, chosen.label)):
+        for column in names:
             if rows and all(cell_of(row, column) is None for row in rows):
                 fix = f"name its columns as in {Path(str(spec.train)).name}; {columns_here(rows[0])}"
                 raise UserError(f"{file.path} has no column '{column}'", fix)

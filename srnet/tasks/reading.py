@@ -159,12 +159,18 @@ def _text(value: Any) -> str | None:
     if isinstance(value, dict):
         return Nested(value)
     if isinstance(value, bytes):
-        with suppress(UnicodeDecodeError):
-            return value.decode("utf-8")
-        return None
+        return decoded(value)
     if isinstance(value, float):  # a column with a gap turns 1 into 1.0
         return None if math.isnan(value) else str(int(value) if value.is_integer() else value)
     return None if value is None else str(value)
+
+
+def decoded(value: bytes) -> str | None:
+    """Bytes as text; None if they are no text, such as a picture."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def _evidence(items: list[Any] | tuple[Any, ...], inner: bool = False) -> list[str] | None:

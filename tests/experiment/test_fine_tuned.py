@@ -157,6 +157,26 @@ def test_labels_that_do_not_match_are_refused_before_anything_runs(
     assert not engine.store.keys()
 
 
+def test_names_that_are_no_labels_of_the_task_are_refused(theirs: Make, task: FilesTask, engine: Engine) -> None:
+    folder = theirs(names=UNNAMED)
+    with refused("LABEL_1, LABEL_0", "--labels-are"):
+        srnet.evaluate(folder, task=task, labels_are=dict(zip(UNNAMED, UNNAMED[::-1], strict=True)), engine=engine)
+
+
+def test_a_folder_without_a_tokenizer_is_refused(theirs: Make, task: FilesTask, engine: Engine, tmp_path: Path) -> None:
+    """transformers would make one that knows no word, so that all texts of a length are alike."""
+    folder = shutil.copytree(theirs(), str(tmp_path / "copy"))
+    for file in Path(folder).glob("*token*"):
+        file.unlink()
+    for call in (
+        lambda: srnet.evaluate(folder, task=task, engine=engine),
+        lambda: srnet.prune(folder, OneShot(sparsity=0.0), task=task, engine=engine),
+    ):
+        with refused(folder, "no tokenizer"):
+            call()
+    assert not engine.store.keys()
+
+
 def test_other_spellings_of_the_task_are_its_labels(theirs: Make, task: FilesTask) -> None:
     spelled = srnet.FilesTask(
         task.name,

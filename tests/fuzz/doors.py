@@ -17,6 +17,7 @@ from typing import Any
 from .forged import mask_files, stores
 from .harness import Case, Door, execute, run
 from .model_doors import MODEL_DOORS, subnetworks
+from .own_doors import OWN_DOORS, VALID_OWN
 from .page_door import honest_visits, page_requests
 from .rubbish import NAMES, TEXTS, changed, damage
 from .special_files import special_files
@@ -232,8 +233,9 @@ DOORS: dict[str, Door] = {
     "store": stores,
     "page": page_requests,
     "special-files": special_files,
+    **OWN_DOORS,
     **MODEL_DOORS,
 }
 EVERY = dict.fromkeys(MODEL_DOORS, 20)
 """Doors whose cases are long have only every so many, unless they are asked for."""
-VALID |= {"page": [honest_visits], "special-files": [checked_task]}
+VALID |= {"page": [honest_visits], "special-files": [checked_task], **VALID_OWN}
