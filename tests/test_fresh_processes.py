@@ -71,15 +71,15 @@ srnet store verify --store store
 srnet store gc --older-than 1 --store store
 """
 EXPERIMENTS = """
-srnet shortcuts --train mine/train.csv --dev mine/dev.csv --ood challenge=mine/challenge.csv --text text_b --label label \
-    --leaks keep --out surveyed
+srnet shortcuts --train mine/train.csv --dev mine/dev.csv --ood challenge=mine/challenge.csv --text text_b \
+    --label label --leaks keep --out surveyed
 forked shortcuts mine/mine.yaml --json --leaks keep
-forked bias --train mine/train.csv --dev mine/dev.csv --ood challenge=mine/challenge.csv --text text_b --label label \
-    --shortcut length --folds 2 --leaks keep
-forked finetune --train mine/train.csv --dev mine/dev.csv --ood challenge=mine/challenge.csv --text text_b --label label \
-    --backbone backbone --leaks keep $short
-forked find --train mine/train.csv --dev mine/dev.csv --ood challenge=mine/challenge.csv --text text_b --label label \
-    --shortcut words --leaks keep --dry-run
+forked bias --train mine/train.csv --dev mine/dev.csv --ood challenge=mine/challenge.csv --text text_b \
+    --label label --shortcut length --folds 2 --leaks keep
+forked finetune --train mine/train.csv --dev mine/dev.csv --ood challenge=mine/challenge.csv --text text_b \
+    --label label --backbone backbone --leaks keep $short
+forked find --train mine/train.csv --dev mine/dev.csv --ood challenge=mine/challenge.csv --text text_b \
+    --label label --shortcut words --leaks keep --dry-run
 srnet find mine/mine.yaml --dry-run
 forked find mine/mine.yaml --speedup 1.05 --format shrunk --dry-run
 forked find mine/mine.yaml --backbone backbone --sparsities 0.5 --scale 0.01 --folds 2 --budget 60m --measure

@@ -84,13 +84,12 @@ def find(
 
 
 def _next_command(found: Found, command: str) -> str:
-    """What the first diagnosis with options advises: `command`, the one that was typed, with them."""
+    """`command`, the one that was typed, with the options that the first diagnosis advises; in Python these alone."""
     advised = next((each.options for each in found.diagnoses if each.options), ())
     if not advised:
         return ""
-    if not command.startswith("srnet find"):
-        return f"the same search with `{shlex.join(advised)}`"
-    return f"`{shlex.join([*_without(shlex.split(command), advised[0]), *advised])}`"
+    typed = shlex.split(command) if command.startswith("srnet find") else []
+    return shlex.join([*_without(typed, advised[0]), *advised])
 
 
 def _without(words: list[str], option: str) -> list[str]:

@@ -104,7 +104,7 @@ class Found:
     page: str = ""
     """The command that opens both models side by side."""
     next: str = ""
-    """The command to try next, if there is one."""
+    """The command to try next, if there is one; its options where the search was called in Python."""
 
     @property
     def bias(self) -> Biased | None:
@@ -126,7 +126,9 @@ class Found:
         commands = {"Load it": self.load, "Try it": self.page}
         first = [self.sentence, *(f"{what}: `{code}`." for what, code in commands.items() if code)]
         found = [self.survey.sentence] if self.survey and self.survey.found else []
-        return (" ".join(first), *found, *map(str, self.diagnoses), *([f"Next: {self.next}."] if self.next else []))
+        same = "" if self.next.startswith("srnet ") else "the same search with "
+        following = [f"Next: {same}`{self.next}`."] if self.next else []
+        return (" ".join(first), *found, *map(str, self.diagnoses), *following)
 
     def to_json(self) -> dict[str, Any]:
         gains = {} if self.verdict is None else {split: str(each) for split, each in self.verdict.gains.items()}

@@ -140,7 +140,7 @@ def test_nothing_qualifies(engine: Engine, tmp_path: Path, monkeypatch: pytest.M
     ]
     stored = json.loads((out / "find.json").read_text())
     assert stored["tried"][0]["kept"] == 0.5
-    assert stored["next"] == found.next == "`srnet find inference --sparsities 0.15`"
+    assert stored["next"] == found.next == "srnet find inference --sparsities 0.15"
     assert "none of its subnetworks keeps 95 % of the first score" in stored["sentence"]
 
 
