@@ -29,6 +29,10 @@ class Given:
 
 def read_given(task: Task, path: str, columns: tuple[str, ...] | None = None) -> Given:
     """The numbers of a file: of a table those under `columns`, or all; of an archive one array for each split."""
+    if path.endswith(".npy"):
+        raise UserError(
+            f"{path} holds one array", "one for each split is needed: numpy.savez('FILE.npz', train=..., dev=...)"
+        )
     return _of_archive(task, path) if path.endswith(_ARCHIVE) else _of_table(task, path, columns)
 
 

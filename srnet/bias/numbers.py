@@ -29,7 +29,7 @@ class Numbers:
     @classmethod
     def of(cls, name: str, values: np.ndarray) -> Self:
         """Fitted on the values of the training split, some of which are there."""
-        known = values[np.isfinite(values)]
+        known = values[np.isfinite(values)] + 0.0  # -0 is 0
         different = np.unique(known)
         if len(different) > _RANGES:
             at = np.arange(1, _RANGES) / _RANGES

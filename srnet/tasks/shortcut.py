@@ -13,7 +13,7 @@ from srnet.tasks.reading import SUFFIXES
 
 Shortcut = str | tuple[str, ...]
 """What a bias model reads. `srnet/bias/shortcuts` has the kinds; a name that is none of them is a column."""
-_FILES = (*SUFFIXES, ".npz")
+_FILES = (*SUFFIXES, ".npz", ".npy")
 _OF_FILES = ("scores", "features")
 """The kinds that may read a file; `columns:data.csv` is a column of that name."""
 

@@ -107,10 +107,10 @@ def test_the_control_and_a_speedup_are_named() -> None:
 def test_the_lead_has_what_to_do_then_the_diagnoses() -> None:
     advised = Diagnosis("It is undertrained", "Train longer", ("--scale", "3"))
     found = chosen(
-        load="srnet.load_subnetwork('out/model')", page="srnet page A B", diagnoses=(advised,), next="`again`"
+        load="srnet.load_subnetwork('out/model')", page="srnet page A B", diagnoses=(advised,), next="srnet find again"
     )
     assert found.lead == (
         f"{found.sentence} Load it: `srnet.load_subnetwork('out/model')`. Try it: `srnet page A B`.",
         "It is undertrained. Train longer.",
-        "Next: `again`.",
+        "Next: `srnet find again`.",
     )
