@@ -14,7 +14,7 @@ from made_up import remember
 from refusals import refused
 from small import read_no_backbone
 
-import srnet
+from srnet.api.experiments import claims_until_answered
 from srnet.evaluation.verdict import HOLDS, OPEN
 from srnet.experiment.estimate import Estimate, seconds_of
 from srnet.experiment.nodes.base import Node, load_task
@@ -171,7 +171,7 @@ def test_the_claim_that_needs_fewest_seeds_comes_first(tmp_path: Path) -> None:
 
 def test_it_runs_from_the_api(tmp_path: Path) -> None:
     order, engine = setup(tmp_path, dict.fromkeys(range(10), 0.1))
-    found = {each.claim.name: each for each in srnet.claims_until_answered(order, max_seeds=4, engine=engine)}
+    found = {each.claim.name: each for each in claims_until_answered(order, max_seeds=4, engine=engine)}
     assert found["gradual"].answer == HOLDS
     assert found["gradual"].alpha == pytest.approx(0.025 / 2), "there are two looks, at 3 and at 4 seeds"
     assert "one-sided level of 0.013" in str(findings_table(list(found.values())).note)

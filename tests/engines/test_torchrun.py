@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -75,8 +76,9 @@ def test_two_processes_under_torchrun_do_the_work_of_one(
     assert together.verify() == {}
     assert [path for path in together.artifacts.iterdir() if path.name.startswith(".")] == []
     assert not any((together.root / "work").iterdir())
-    announced = [line.split("]")[0] for line in said.splitlines() if line.startswith("[") and f"/{NODES}] " in line]
-    assert announced == [f"[{number}/{NODES}" for number in range(1, NODES + 1)], "each step is announced once"
+    # a slow machine also prints progress within a step
+    ended = re.findall(rf"^\[(\d+)/{NODES}\] .* \d+ s$", said, flags=re.MULTILINE)
+    assert ended == [str(number) for number in range(1, NODES + 1)], "the end of each step is printed once"
 
     one, two = pruned(alone), pruned(together)
     assert two.sparsity == one.sparsity == pytest.approx(0.7, abs=1e-3)

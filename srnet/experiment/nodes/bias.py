@@ -307,6 +307,7 @@ _WEAK_EXAMPLES, _FEWEST = 2000, 50
 
 def _weak_examples(task: Task) -> int:
     """As in the paper where the rows suffice for both models, or else a quarter: a weak model must stay weak."""
+    task.need_classes("a bias model")
     rows = len(task.train)
     if rows < 4 * _FEWEST:
         raise UserError(
