@@ -19,7 +19,8 @@ OF_MODELS = ("adapter_config.json", "generation_config.json", "model.onnx", "srn
 
 def special_files(rng: random.Random, folder: Path) -> Command:
     """Something else in the place of a file, wherever a command reads one."""
-    command = rng.choice([make for door, makes in VALID.items() for make in makes if door not in ("page",)])(folder)
+    without_files = ("page", "memory")
+    command = rng.choice([make for door, makes in VALID.items() for make in makes if door not in without_files])(folder)
     files = [path for path in folder.rglob("*") if path.is_file()]
     folders = [path for path in folder.iterdir() if path.name in ("model", "subnetwork")]
     files += [path / name for path in folders for name in OF_MODELS]
