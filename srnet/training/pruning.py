@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +52,7 @@ class Pruning:
             self._release()
             raise
         self._watched = self.scores() or [each for each in model.parameters() if each.requires_grad]
-        self._before = {name: each._version for name, each in self._named_tensors()}
+        self._before = {name: each._version for name, each in model.named_parameters()}
         self._version, self._unchanged = self._versions(), 0
 
     def __repr__(self) -> str:
@@ -196,18 +195,13 @@ class Pruning:
     def _trained(self) -> set[str]:
         """The ordinary names of what may have changed: parameters that train, and buffers that are saved.
 
-        Without a number of steps nothing need have trained, and what no operation has changed does not count.
+        Without a number of steps nothing need have trained: a parameter that no operation has changed does not count.
         """
-        names = set()
-        saved = self.model.state_dict().keys()
-        for name, each in self._named_tensors():
-            is_changed = bool(self.steps) or each._version != self._before.get(name)
-            if name in saved and is_changed and (each.requires_grad or not isinstance(each, nn.Parameter)):
+        names = self.model.state_dict().keys() & dict(self.model.named_buffers()).keys()
+        for name, each in self.model.named_parameters():
+            if each.requires_grad and (self.steps or each._version != self._before.get(name)):
                 names.add(name.replace(".parametrizations.weight.original", ".weight"))
         return {name for name in names if ".parametrizations." not in name}
-
-    def _named_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
-        return chain(self.model.named_parameters(), self.model.named_buffers())
 
     def _release(self) -> None:
         for hook in self._hooks:
