@@ -43,12 +43,17 @@ __all__ = ["F", "dist", "exports", "nn", "no_grad", "parametrize", "torch", "tra
 
 
 def exports(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's `__getattr__` that imports a name from its module (`where`: name -> module) at first use."""
+    """A package's `__getattr__` that imports a name from its module (`where`: name -> module) at first use.
+
+    A name that is said to come from the package itself is one of its modules.
+    """
 
     def find(name: str) -> Any:
         if name not in where:
-            raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        return getattr(import_module(f"{package}.{where[name]}"), name)
+            raise AttributeError(f"module '{package}' has no attribute '{name}'", name=name, obj=import_module(package))
+        if where[name] == package:
+            return import_module(f"{package}.{name}")
+        return getattr(import_module(where[name]), name)
 
     return find
 
