@@ -1,6 +1,7 @@
 """Sparse and robust subnetworks inside pre-trained language models."""
 
-from srnet.core.lazy import exports
+import sys
+from importlib import import_module
 
 __version__ = "0.1.0"
 
@@ -15,16 +16,17 @@ with open(f"{__file__.removesuffix('.py')}.pyi", encoding="utf-8") as _stub:
 
 __all__ = ["__version__", *_WHERE]
 
-_find = exports(__name__, _WHERE)
-
 
 def __dir__() -> list[str]:
-    """The public names. Those that an import leaves in the module are not listed."""
     return __all__
 
 
 def __getattr__(name: str) -> object:
-    found = _find(name)
+    if name not in _WHERE:
+        raise AttributeError(f"module 'srnet' has no attribute '{name}'", name=name, obj=sys.modules[__name__])
+    if _WHERE[name] == __name__:
+        return import_module(f"{__name__}.{name}")
+    found = getattr(import_module(_WHERE[name]), name)
     if type(found) is not type(__dir__):
         return found
     from srnet.api.arguments import checked  # not at the top: the command line alone needs none of its imports

@@ -1,5 +1,5 @@
 # The public names and their modules, for type checkers; `__init__.py` reads them from here, so this is the only list.
-# A line is `from MODULE import NAME as NAME, ...`: `as` makes a name public. A module is `from srnet import NAME as NAME`.
+# A line is `from MODULE import NAME as NAME, ...` (`as` makes it public); a module is `from srnet import NAME as NAME`.
 # fmt: off
 # ruff: isort: skip_file
 

@@ -11,6 +11,7 @@ from srnet.config.fields import as_cli_args
 from srnet.core.files import require_writable
 from srnet.core.progress import is_secondary_rank
 from srnet.core.prose import sentences
+from srnet.core.tables import ShownList
 from srnet.evaluation import MIN_SEEDS
 from srnet.experiment.engine import Engine
 from srnet.recipes.demo import DemoSettings, demo_recipe
@@ -94,7 +95,7 @@ def _report(
     return page
 
 
-def claims(order: Order, engine: Engine | None = None) -> list[Finding]:
+def claims(order: Order, engine: Engine | None = None) -> ShownList[Finding]:
     """The paper's claims, on what the store has of the order's figures. Nothing is computed.
 
     An order without seeds has as many as an answer needs: three, and four with the profile paper.
@@ -105,7 +106,7 @@ def claims(order: Order, engine: Engine | None = None) -> list[Finding]:
 
 def claims_until_answered(
     order: Order, *, max_seeds: int = 10, budget: float | None = None, engine: Engine | None = None
-) -> list[Finding]:
+) -> ShownList[Finding]:
     """The paper's claims, with seeds added to their figures until each is answered or a limit is reached.
 
     `budget` is in seconds; the default of the order's seeds is that of `claims`. Each look is tested at a level of 0.05

@@ -13,6 +13,7 @@ from srnet.core.errors import UserError, choose
 from srnet.core.files import read_json, require_new
 from srnet.core.names import EMBEDDED
 from srnet.core.progress import Reporter
+from srnet.core.tables import Shown
 from srnet.evaluation import BIASED_BY, KEEPS_ID
 from srnet.evaluation.metrics import score_split
 from srnet.experiment.engine import Engine
@@ -44,8 +45,8 @@ TOLERANCE = 0.002
 """How far a pruner without a budget may miss its sparsity before a remark says so."""
 
 
-@dataclass(frozen=True)
-class Trained:
+@dataclass(frozen=True, repr=False)
+class Trained(Shown, says="sentence"):
     """A model in the store and its scores."""
 
     key: str
@@ -54,6 +55,17 @@ class Trained:
     scores: dict[str, Any]
     remarks: tuple[str, ...] = ()
     """What to know before relying on the scores."""
+
+    @property
+    def sentence(self) -> str:
+        """Which model it is, its sparsity, and its accuracy, or another metric, on each split."""
+        scores = [f"{split} {next(iter(each['metrics'].values())):.1f}" for split, each in self.scores.items()]
+        return ", ".join([self.key or str(self.folder), f"sparsity {self.sparsity:.4f}", *scores])
+
+    def _rows(self) -> list[Any]:
+        return [
+            {"split": split, "kind": each["kind"], **each["metrics"], **each} for split, each in self.scores.items()
+        ]
 
 
 def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engine, given: dict[str, Any]) -> Objective:

@@ -13,6 +13,7 @@ from srnet.bias.carriers import Carrier
 from srnet.bias.measuring import Fit, Rows, fit_candidate, scores_of
 from srnet.bias.shown_rows import ShownRow, rows_of
 from srnet.core.errors import UserError
+from srnet.core.tables import Shown
 from srnet.evaluation import BIASED_BY
 from srnet.evaluation.significance import Interval, holm
 from srnet.tasks.base import Task
@@ -66,8 +67,8 @@ class Measured:
         return {**asdict(self), "gain": gain, "is_shortcut": self.is_shortcut}
 
 
-@dataclass(frozen=True)
-class Survey:
+@dataclass(frozen=True, repr=False)
+class Survey(Shown, says="sentence", table="kinds"):
     """The kinds of shortcuts of a task, the strongest first, and what carries the first."""
 
     task: str

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from srnet.core.errors import UserError
+from srnet.core.tables import Shown
 from srnet.tasks.answers.base import AnswerKind, get_answer
 from srnet.tasks.base import TaskSpec
 from srnet.tasks.files import FilesTask
@@ -44,8 +45,10 @@ class SplitCheck:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class DataCheck:
+@dataclass(frozen=True, repr=False)
+class DataCheck(Shown, says="sentence", table="splits"):
+    """What is in the files of a task, and what is wrong with them."""
+
     task: str
     splits: tuple[SplitCheck, ...]
     fingerprint: str | None
@@ -56,6 +59,11 @@ class DataCheck:
     @property
     def bad_rows(self) -> int:
         return sum(len(split.problems) for split in self.splits)
+
+    @property
+    def sentence(self) -> str:
+        rows = ", ".join(f"{split.name} {split.rows:,}" for split in self.splits)
+        return f"{self.task}: rows {rows}; {self.obstacle or 'no bad rows'}"
 
 
 def check_data(spec: TaskSpec) -> DataCheck:
