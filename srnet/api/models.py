@@ -63,9 +63,8 @@ class Trained(Shown, says="sentence"):
         return ", ".join([self.key or str(self.folder), f"sparsity {self.sparsity:.4f}", *scores])
 
     def _rows(self) -> list[Any]:
-        return [
-            {"split": split, "kind": each["kind"], **each["metrics"], **each} for split, each in self.scores.items()
-        ]
+        rows = {split: dict(each) for split, each in self.scores.items()}
+        return [{"split": split, **row.pop("metrics"), **row} for split, row in rows.items()]
 
 
 def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engine, given: dict[str, Any]) -> Objective:

@@ -17,6 +17,13 @@ class UserError(Exception):
     def __init__(self, problem: str, fix: str | None = None) -> None:
         super().__init__("; ".join(shortened(part) for part in (problem, fix) if part is not None))
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook prints instead of a traceback."""
+        return [f"UserError: {self}"]
+
+
+UserError.__module__ = "srnet"  # the last line of a script's traceback: srnet.UserError
+
 
 def shortened(text: str, longest: int = LONGEST) -> str:
     """`text` on one line, without control characters, and without its middle where it is too long."""

@@ -15,6 +15,7 @@ from srnet.config.values import Count
 from srnet.core.device import visible_gpus
 from srnet.core.errors import UserError, choose
 from srnet.core.files import DiskFull
+from srnet.core.processes import require_main_guard
 from srnet.core.progress import Reporter, Step, Watch
 from srnet.experiment.nodes.base import Node, every_node
 from srnet.experiment.nodes.models import Pretrained
@@ -82,6 +83,8 @@ class Engine(Described):
 
     def execute(self, targets: Iterable[Node]) -> None:
         """Compute the targets and all nodes that they need."""
+        if self.name == "pool":
+            require_main_guard()
         targets = list(targets)
         ranks = connect()
         keys = ranks.on_main(lambda: [node.key for node in self.plan(targets)])  # one state of the store for all
