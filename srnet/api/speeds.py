@@ -30,11 +30,11 @@ def speed(
     on_step: Callable[[str], None] = lambda what: None,
     picture: Path | str | None = None,
 ) -> ShownList[Measured]:
-    """Measure models side by side: keys of the store, folders of any format, shipped backbones, names on the Hub.
+    """Measure `models` side by side: keys of the store, folders of any format, shipped backbones, names on the Hub.
 
-    The first is what the others are compared with. `picture` is a file for a drawing of speed against the scores that
-    are known: those that the store has of a key, and those on the card of a folder. The engine's reporter warns if the
-    machine was busy.
+    The first is what the others are compared with, at `pace`; `on_step` is called with what is timed. `picture` is a
+    file for a drawing of speed against the scores that are known: those that the store has of a key, and those on the
+    card of a folder. The reporter of `engine` warns if the machine was busy.
     """
     if not models:
         raise UserError("no model to measure", "give keys, folders or names")

@@ -25,7 +25,7 @@ Watch = Callable[[int, int, dict[str, float]], None]
 PLAIN_SECONDS = 10.0
 """Seconds between two lines of progress of a step, without a terminal."""
 NOTEBOOK_SECONDS = 0.5
-"""Seconds between two pictures of a bar in a notebook: a thread that drew them would swallow lines printed meanwhile."""
+"""Seconds between two pictures of a bar in a notebook. A thread that drew it would swallow printed lines."""
 
 SHOWN = (("loss", "loss", ".3f"), ("eval_score", "dev", ".1f"), ("mask/flips_per_step", "flips/step", ".0f"))
 """The figures of a training that are shown: logged name, short name, format."""

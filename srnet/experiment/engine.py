@@ -48,10 +48,10 @@ def _check_tracker(name: str) -> None:
 
 @dataclass
 class Engine(Described):
-    """Computes expressions and keeps their results in a store.
+    """Computes expressions, keeps the results in `store`, and tells `reporter` how far it is.
 
-    `name` is the executor: this process (local), a pool of processes, or Ray. Workers of `pool` import the
-    script that starts them: its calls are under `if __name__ == "__main__":`.
+    `name` is the executor: this process (local), a pool of processes, or Ray. Workers of `pool` import the script that
+    starts them, so that its calls must be under `if __name__ == "__main__":`.
     """
 
     store: Store = field(default_factory=Store)

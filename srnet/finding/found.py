@@ -54,7 +54,7 @@ class Tried:
 
 @dataclass(frozen=True, repr=False)
 class Found(Shown, says="sentence"):
-    """What `find` chose, why, and how the result scores."""
+    """What `find` chose of the subnetworks that it `tried`, why, and how the result scores; `diagnoses` name causes."""
 
     biases: tuple[Biased, ...]
     """The bias models that were tried; the last one is used if it is biased."""

@@ -184,7 +184,7 @@ class Plan(Shown, says="summary"):
 
 
 def plan(recipes: Sequence[Recipe], engine: Engine | None = None, *, measure: bool = False) -> Plan:
-    """What the recipes need, what the store has of it, and how long the rest would take."""
+    """What `recipes` need, what the store of `engine` has, and how long the rest takes; `measure` times a few steps."""
     engine = engine or Engine()
     recipes = [with_latencies(recipe, engine) for recipe in recipes]
     wanted = [every_node(recipe.nodes()) for recipe in recipes]

@@ -46,7 +46,7 @@ class SplitCheck:
 
 
 @dataclass(frozen=True, repr=False)
-class DataCheck(Shown, says="sentence", table="splits"):
+class DataCheck(Shown, says="task", table="splits"):
     """What is in the files of a task, and what is wrong with them."""
 
     task: str
@@ -60,14 +60,9 @@ class DataCheck(Shown, says="sentence", table="splits"):
     def bad_rows(self) -> int:
         return sum(len(split.problems) for split in self.splits)
 
-    @property
-    def sentence(self) -> str:
-        rows = ", ".join(f"{split.name} {split.rows:,}" for split in self.splits)
-        return f"{self.task}: rows {rows}; {self.obstacle or 'no bad rows'}"
-
 
 def check_data(spec: TaskSpec) -> DataCheck:
-    """What one should know about the data of a task, by its description. Bad rows are listed, not raised."""
+    """What one should know about the data of a task, by its description `spec`. Bad rows are listed, not raised."""
     if isinstance(spec, FilesTask):
         return _check_files(spec)
     task = spec.load()

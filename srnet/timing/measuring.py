@@ -230,7 +230,8 @@ def speed_against_scores(
 ) -> Any:
     """A matplotlib figure: texts a second, one at a time, against the score, a point a model that has one.
 
-    There is a panel for every score, such as those on ID and OOD data: name of the score -> model -> score.
+    `measured` comes from `speed`. There is a panel for each of the `scores`, such as those on ID and OOD data: name of
+    the score -> model -> score. `length` is that of the texts, in tokens.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator
