@@ -140,3 +140,10 @@ def test_every_default_is_of_its_own_type() -> None:
             if each.default is not each.empty:
                 hint = _hints(inspect.unwrap(function)).get(each.name, Any)
                 assert _argument(name, hint, each.default) == each.default or callable(each.default)
+
+
+def test_a_call_with_other_arguments_is_pythons_own_error_and_names_the_function() -> None:
+    with pytest.raises(TypeError, match=r"^srnet\.prune\(\): missing a required argument: 'pruner'$"):
+        srnet.prune(SMALL)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^srnet\.shortcuts\(\): got an unexpected keyword argument 'output'$"):
+        srnet.shortcuts(SMALL, output="folder")  # type: ignore[call-arg]
