@@ -102,8 +102,9 @@ def test_help_has_a_sentence_and_every_argument(name: str) -> None:
     fields = documented_fields(thing) if dataclasses.is_dataclass(thing) else set()
     if isinstance(thing, type) and not fields:
         text += thing.__init__.__doc__ or ""
+    listed = set(re.findall(r"^ +(\w+): \S", text.partition("Args:\n")[2], re.M))
     named = {word for quoted in re.findall(r"`([^`]+)`", text) for word in re.findall(r"\w+", quoted)}
-    assert not set(inspect.signature(thing).parameters) - fields - named
+    assert not set(inspect.signature(thing).parameters) - fields - listed - named
 
 
 def test_editors_see_functions_as_they_were_written() -> None:
@@ -126,7 +127,10 @@ def test_the_reference_has_every_public_name_once() -> None:
 
 ORDINARY = """
 import srnet
+from torch import nn
 
+pruning = srnet.attach(nn.Linear(4, 2), srnet.MaskTraining(sparsity=0.5), steps=100)
+counted: float = pruning.mask.sparsity
 task = srnet.SyntheticTask("inference", train_size=100)
 engine = srnet.Engine(srnet.Store("store"), report_to="tensorboard", name="pool", workers=2)
 trained = srnet.prune(task, srnet.MaskTraining(sparsity=0.5), "poe", training={"steps": 10}, engine=engine)
@@ -149,6 +153,7 @@ except srnet.UserError as error:
     print(error)
 
 # what is wrong is an error: without one, the comment itself is
+srnet.attach(nn.Linear(4, 2), 0.5, steps=100)  # type: ignore[arg-type]
 srnet.prune(task, 0.5)  # type: ignore[arg-type]
 srnet.prune(task)  # type: ignore[call-arg]
 srnet.MaskTraining(sparsty=0.5)  # type: ignore[call-arg]
