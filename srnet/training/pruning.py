@@ -40,7 +40,7 @@ class Pruning:
         settings: Mapping[str, Any] | None = None,
         rates: tuple[float, float] = (5e-5, 5e-5),
     ) -> None:
-        """`rates` are the learning rates of weights and of scores, `settings` describe the method in a saved folder."""
+        """Put `method` on `model` for `steps` steps; `settings` describe it in a folder, `rates` are learning rates."""
         self.model, self.method, self.steps = model, method, steps
         self.done = 0
         """The steps that were taken."""
