@@ -1,5 +1,6 @@
 """Sparse and robust subnetworks inside pre-trained language models."""
 
+from importlib import import_module
 from inspect import isfunction
 from typing import Any
 
@@ -50,6 +51,7 @@ _NAMES = {
     "bias.survey": "Survey",
     "masks.timed": "Latency",
     "api.features": "shortcut_from",
+    "api.biases": "fit_bias FittedBias",
     "api.speeds": "speed",
     "timing.pace": "Pace",
     "timing.measuring": "speed_against_scores",
@@ -65,12 +67,14 @@ _NAMES = {
 }
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = ["__version__", *_WHERE]
+__all__ = ["__version__", "losses", *_WHERE]
 
 _find = exports(__name__, _WHERE)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "losses":
+        return import_module("srnet.losses")
     found = _find(name)
     if not isfunction(found):
         return found

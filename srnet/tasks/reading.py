@@ -146,10 +146,10 @@ def broken_character(text: str) -> str | None:
 
 def _plain(row: Mapping[str, Any]) -> dict[str, str]:
     """Values as text, without columns that have no value or bytes that are not text."""
-    return {str(name): text for name, value in row.items() if (text := _text(value)) is not None}
+    return {str(name): text for name, value in row.items() if (text := as_text(value)) is not None}
 
 
-def _text(value: Any) -> str | None:
+def as_text(value: Any) -> str | None:
     """A value as text. The lists of FEVER's evidence are one text, any other list and any object are `Nested`."""
     if isinstance(value, str):
         return value

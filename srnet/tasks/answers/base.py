@@ -146,6 +146,7 @@ def divergence(logits: torch.Tensor, teacher: torch.Tensor, temperature: float) 
     from torch.nn import functional as F
 
     ours, theirs = (F.log_softmax(each / temperature, dim=-1) for each in (logits, teacher))
+    theirs = theirs.clamp_min(-1e30)  # 0 * -inf is no number
     return temperature**2 * F.kl_div(ours, theirs, reduction="batchmean", log_target=True)
 
 
