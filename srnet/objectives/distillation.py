@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from srnet.config.values import Range
+from srnet.config.values import Range, Share
 from srnet.core.lazy import torch
 from srnet.objectives.base import Loss
 from srnet.tasks.answers.base import AnswerKind
@@ -16,8 +16,8 @@ Temperature = Annotated[float, Range(above=0, most=1000)]
 
 def distilled(
     loss: Loss,
-    weight: float = 0.5,
-    temperature: float = 2.0,
+    weight: Share = 0.5,
+    temperature: Temperature = 2.0,
     needs: tuple[str, ...] = (),
     answer: AnswerKind = CLASSES,
 ) -> Loss:

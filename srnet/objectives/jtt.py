@@ -28,13 +28,12 @@ class JustTrainTwice(StatefulLoss):
         self.mean = self._weights(labels, needs["early"]).mean()
 
     def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
-        return self.losses(logits, labels, needs["early"], self.mean.to(logits.device)).mean()
+        return self.losses(logits, labels, **needs).mean()
 
-    def losses(
-        self, logits: torch.Tensor, labels: torch.Tensor, early: torch.Tensor, mean: float | torch.Tensor
-    ) -> torch.Tensor:
+    def losses(self, logits: torch.Tensor, labels: torch.Tensor, early: torch.Tensor) -> torch.Tensor:
         """The loss of each row."""
-        return self._weights(labels, early) / mean * F.cross_entropy(logits, labels, reduction="none")
+        weights = self._weights(labels, early) / self.mean.to(logits.device)
+        return weights * F.cross_entropy(logits, labels, reduction="none")
 
     def _weights(self, labels: torch.Tensor, early: torch.Tensor) -> torch.Tensor:
         return 1.0 + (self.upweight - 1.0) * (early.argmax(1) != labels)

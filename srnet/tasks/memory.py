@@ -40,7 +40,7 @@ def json_lines(name: str, source: Any) -> bytes:
     for number, row in enumerate(_rows(name, source), start=1):
         try:
             check_names(f"{name}, row {number}", list(map(str, row)))
-            line = json.dumps(plain(row), ensure_ascii=False)
+            line = json.dumps(_plain(row), ensure_ascii=False)
         except (ValueError, RecursionError) as error:  # a number of 5,000 digits, a list that contains itself
             raise UserError(f"{name}, row {number}: a value cannot be stored ({reason(error)})", "remove it") from None
         if problem := broken_character(line):
@@ -111,18 +111,18 @@ def _of_dataset(source: Any) -> Iterator[dict[str, Any]]:
     return ({name: class_name(classes.get(name), value) for name, value in row.items()} for row in rows)
 
 
-def plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """A value that JSON can hold. What is missing, or no text, is None; dates, infinity and the like are texts."""
     if isinstance(value, str | bool | int | None):
         return value
     if isinstance(value, bytes):
         return decoded(value)
     if isinstance(value, Mapping):
-        return {str(name): plain(each) for name, each in value.items()}
+        return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple | set):
-        return [plain(each) for each in value]
+        return [_plain(each) for each in value]
     if hasattr(value, "tolist"):  # arrays and numbers of numpy
-        return plain(value.tolist())
+        return _plain(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None if math.isnan(value) else str(value)
     return None if str(value) in ("<NA>", "NaT") else str(value)

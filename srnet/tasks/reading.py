@@ -61,7 +61,7 @@ def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()
             return
         text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
         if suffix.startswith(".jsonl"):
-            yield from _json_rows(text, complain)
+            yield from json_rows(text, complain)
         else:
             yield from table_rows(source, text, lambda: _lines_of(source), complain, list(columns))
 
@@ -121,7 +121,7 @@ def _undecodable_line(source: str) -> str:
     return ""
 
 
-def _json_rows(file: Iterable[str], bad: Bad) -> Iterator[Row]:
+def json_rows(file: Iterable[str], bad: Bad) -> Iterator[Row]:
     for number, line in enumerate(file, start=1):
         if not line.strip():
             continue
@@ -146,10 +146,10 @@ def broken_character(text: str) -> str | None:
 
 def _plain(row: Mapping[str, Any]) -> dict[str, str]:
     """Values as text, without columns that have no value or bytes that are not text."""
-    return {str(name): text for name, value in row.items() if (text := as_text(value)) is not None}
+    return {str(name): text for name, value in row.items() if (text := _text(value)) is not None}
 
 
-def as_text(value: Any) -> str | None:
+def _text(value: Any) -> str | None:
     """A value as text. The lists of FEVER's evidence are one text, any other list and any object are `Nested`."""
     if isinstance(value, str):
         return value
