@@ -15,6 +15,7 @@ classes is checked there, and none inside `torch.compile`; on the CPU every batc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -96,7 +97,9 @@ def group_dro(
         raise UserError("log_weights is no tensor with a number for each group", "give torch.zeros(groups)")
     objective.log_q, groups = log_weights.detach(), len(log_weights)
     numbers = batch.read("group", group, groups).masked_fill(~batch.kept, groups)
-    with torch.autocast(logits.device.type, enabled=False):  # it would multiply matrices in half precision
+    kind = logits.device.type
+    # autocast would multiply matrices in half precision
+    with torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext():
         loss: torch.Tensor = objective(batch.logits, batch.labels, group=numbers)
     if torch.is_grad_enabled():
         log_weights.data.copy_(objective.log_q)
