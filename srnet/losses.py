@@ -2,10 +2,9 @@
 
     loss = srnet.losses.poe(model(**batch).logits, labels, bias=log_probs[rows])
 
-Each returns the mean over the labels that are not -100: a tensor with one number, 0 if all are. `logits` is a tensor of
-rows x classes; or of rows x tokens x classes, with labels of rows x tokens (shift those of a causal language model
-first). Half precision is computed in float32. Labels and other inputs are tensors, NumPy arrays or lists, which are
-moved to the device of the logits; their gradients are not stopped.
+Each returns the mean over the labels that are not -100, as a tensor; 0 if all are. `logits` is a tensor of rows x
+classes, or of rows x tokens x classes with labels of rows x tokens; half precision is computed in float32. All other
+inputs are tensors, arrays or lists, and are moved to the device of the logits; their gradients are not stopped.
 
 Inputs are checked: shapes, labels, NaN, and that the exponentials of log-probabilities sum to 1. To look at a tensor on
 a GPU the program has to wait for it. Therefore only the first batch with an input of that name, type and number of
@@ -29,9 +28,7 @@ from srnet.objectives.distillation import distilled, shared
 from srnet.tasks.answers.base import divergence
 
 Given: TypeAlias = "torch.Tensor | np.ndarray | Sequence[Any]"
-_IGNORED = -100
-_checked: set[tuple[Any, ...]] = set()
-"""What was checked on a GPU."""
+_checked_on_gpu: set[tuple[Any, ...]] = set()
 
 
 def ce(logits: torch.Tensor, labels: Given) -> torch.Tensor:
@@ -75,10 +72,7 @@ def distil(
     """
     arguments_of(distilled, {"weight": weight, "temperature": temperature})
     own = loss(logits, labels, **needs, **({"teacher": teacher} if loss is confreg else {}))
-
-    def imitation(logits: torch.Tensor, labels: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
-        return divergence(logits, teacher, temperature, "none").sum(-1)
-
+    imitation = lambda ours, labels, teacher: divergence(ours, teacher, temperature, "none").sum(-1)  # noqa: E731
     return shared(own, _mean(imitation, logits, labels, teacher=teacher), weight)
 
 
@@ -135,48 +129,44 @@ class _Batch:
         self._shape, rows = logits.shape, logits.reshape(-1, logits.shape[-1])
         self.logits = rows.float() if rows.dtype.itemsize < 4 else rows
         self.labels = self.read("labels", labels, rows.shape[1])
-        self.kept = self.labels != _IGNORED
+        self.kept = self.labels != -100
 
     def read(self, name: str, given: Given, count: int = 0) -> torch.Tensor:
         """By row: a number below `count`, or log-probabilities, which are 0 where the label is ignored."""
-        found, shape = _tensor(name, given), self._shape[:-1] if count else self._shape
+        try:
+            found = given if isinstance(given, torch.Tensor) else torch.tensor(np.asarray(given))
+        except (TypeError, ValueError):
+            raise UserError(f"{name} is no array of numbers", "give a tensor, a NumPy array or a list") from None
+        rows, shape = self.logits, self._shape[:-1] if count else self._shape
         if found.shape != shape or (count and found.is_floating_point()):
             problem = f"{name} has the shape {list(found.shape)} and the type {found.dtype}"
             what = "whole numbers" if count else "log-probabilities"
             raise UserError(problem, f"give {what} of the shape {list(shape)}, for each row of logits")
-        found = found.reshape(-1).long() if count else found.reshape(self.logits.shape)
+        found = found.reshape(-1).long() if count else found.reshape(rows.shape)
         if name == "labels":
-            self._counted = found != _IGNORED  # where labels are given, which may be the CPU
+            self._counted = found != -100  # where labels are given, which may be the CPU
         self._check(name, found, count)
-        there = found.to(self.logits.device)
-        return there if count else there.to(self.logits.dtype).masked_fill(~self.kept[:, None], 0.0)
+        return found.to(rows.device) if count else found.to(rows).masked_fill(~self.kept[:, None], 0.0)
 
     def _check(self, name: str, found: torch.Tensor, count: int) -> None:
         on_cpu = found.device.type == self._counted.device.type == "cpu"
         what = (name, count, found.dtype, self.logits.shape[1])
-        if torch.compiler.is_compiling() or (what in _checked and not on_cpu):
+        if torch.compiler.is_compiling() or (what in _checked_on_gpu and not on_cpu):
             return
         rows = found.detach()[self._counted.to(found.device)]
-        if count and len(wrong := rows[(rows < 0) | (rows >= count)]):
-            raise UserError(f"{name} holds {wrong[0]}", f"give 0 to {count - 1}; a label may be -100, which is ignored")
         if not count:
             _check_log_probs(name, rows)
-        _checked.update(() if on_cpu else (what,))
-
-
-def _tensor(name: str, given: Given) -> torch.Tensor:
-    try:
-        return given if isinstance(given, torch.Tensor) else torch.tensor(np.asarray(given))
-    except (TypeError, ValueError):
-        raise UserError(f"{name} is no array of numbers", "give a tensor, a NumPy array or a list") from None
+        elif len(wrong := rows[(rows < 0) | (rows >= count)]):
+            raise UserError(f"{name} holds {wrong[0]}", f"give 0 to {count - 1}; a label may be -100, which is ignored")
+        _checked_on_gpu.update(() if on_cpu else (what,))
 
 
 def _check_log_probs(name: str, rows: torch.Tensor) -> None:
     far = 1e-3 if rows.dtype.itemsize >= 4 else 0.05  # from 1, in half precision
-    probabilities, of_logarithms = (((each.double().sum(1) - 1).abs() < far).all() for each in (rows, rows.exp()))
     if rows.isnan().any():
         raise UserError(f"{name} holds NaN", "give numbers where the label is not -100")
-    if not of_logarithms:
+    if (rows.float().logsumexp(1).abs() > far).any():
+        probabilities = ((rows.float().sum(1) - 1).abs() < far).all()
         fix = f"pass {name}.log() or numpy.log({name})" if probabilities else f"pass {name}.log_softmax(-1)"
         what = "probabilities" if probabilities else "no log-probabilities: a row's exponentials do not sum to 1"
         raise UserError(f"{name} holds {what}", fix)

@@ -234,7 +234,7 @@ def test_group_dro_under_autocast_is_computed_in_full() -> None:
 
 
 def test_a_batch_on_a_gpu_is_checked_once_and_never_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(srnet.losses, "_checked", set())
+    monkeypatch.setattr(srnet.losses, "_checked_on_gpu", set())
     batch: dict[str, Any] = {"bias": BIAS, "teacher": TEACHER, "early": BIAS, "group": [0, 1]}
     with counted_device() as (device, waits):
         logits, labels = torch.tensor(LOGITS).to(device), torch.tensor(LABELS).to(device)

@@ -47,6 +47,8 @@ class FittedBias:
 
     shortcut: str
     """What it reads."""
+    labels: tuple[str, ...]
+    """The label of each column of `log_probs`, as text."""
     log_probs: np.ndarray
     """Rows x labels. Every row is scored by a model that was not fitted on it."""
     score: Mapping[str, float]
@@ -54,11 +56,6 @@ class FittedBias:
     _task: Task
     _parts: tuple[Part, ...]
     _scorer: BiasScorer
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The label of each column of `log_probs`, as text."""
-        return self._task.labels
 
     def __repr__(self) -> str:
         score = ", ".join(f"{name} {percent:.1f} %" for name, percent in self.score.items())
@@ -118,7 +115,7 @@ def fit_bias(
     crossed, scorer = cross_fit(task, parts, folds=folds)
     found = score_split(task, train, crossed)
     score = {"accuracy": found["metrics"]["accuracy"], "majority": found["majority"]["accuracy"]}
-    return FittedBias(with_commas(part.text for part in parts), crossed, score, task, parts, scorer)
+    return FittedBias(with_commas(part.text for part in parts), classes, crossed, score, task, parts, scorer)
 
 
 def _parts(shortcut: Any, train: Split) -> tuple[Part, ...]:
