@@ -259,6 +259,7 @@ def test_a_batch_on_a_gpu_is_checked_once_and_never_waited_for_again(monkeypatch
             poe(logits, LABELS, bias=np.exp(BIAS))
 
 
+@pytest.mark.filterwarnings("ignore:Dynamo")
 def test_inside_a_compiled_function() -> None:
     compiled = torch.compile(lambda logits, labels, bias: poe(logits, labels, bias=bias) * 2 / 2, backend="eager")
     batch = torch.tensor(LOGITS), torch.tensor(LABELS), torch.tensor(BIAS, dtype=torch.float32)

@@ -125,8 +125,8 @@ def _parts(shortcut: Any, train: Split) -> tuple[Part, ...]:
         return tuple(Part(KINDS["columns"], name) for name in sorted(train.columns))
     known = [name for name, kind in KINDS.items() if kind.of_texts and kind.is_linear] + [*train.columns]
     for part in (parts := parse_shortcut(shortcut or "words")):
-        if (part.argument or part.kind.name) not in known:
-            raise UserError(f"unknown shortcut '{part.text}' for texts", f"choose among {', '.join(known)}")
+        if (name := part.text.removeprefix("columns:")) not in known:
+            raise UserError(f"unknown shortcut '{name}' for texts", f"choose among {', '.join(known)}")
     return parts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -225,8 +226,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "an NA label": (lambda: srnet.fit_bias(TEXTS, pd.Series([1, None] * 10, dtype="Int64")), ("labels[1]", "missing")),
     "lists as labels": (lambda: srnet.fit_bias(TEXTS, [["x"], ["y"]] * 10), ("label",)),
     "a label too many": (lambda: srnet.fit_bias(TEXTS, LABELS, label_order=["x", "z"]), ("texts[1]", "'y'", "x, z")),
-    "unknown": (lambda: srnet.fit_bias(TEXTS, LABELS, "word"), ("'columns:word'", "words", "length")),
+    "unknown": (lambda: srnet.fit_bias(TEXTS, LABELS, "word"), ("'word'", "words", "length")),
     "a weak model": (lambda: srnet.fit_bias(TEXTS, LABELS, "unknown"), ("'unknown'", "words")),
+    "scores of a column": (
+        lambda: srnet.fit_bias(TEXTS, LABELS, "scores:a", columns={"a": TEXTS}), ("'scores:a'", "words", "words, a"),
+    ),
     "a file": (lambda: srnet.fit_bias(TEXTS, LABELS, "scores:file.csv"), ("scores:file.csv", "words")),
     "no pairs": (lambda: srnet.fit_bias(TEXTS, LABELS, "overlap"), ("overlap", "second text")),
     "no shortcut": (lambda: srnet.fit_bias(TEXTS, LABELS, 3), ("shortcut", "3")),  # type: ignore[arg-type]
@@ -247,6 +251,28 @@ def test_mistakes_are_one_line(mistake: str) -> None:
     call, named = MISTAKES[mistake]
     with refused(*named):
         call()
+
+
+CELLS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), st.sampled_from(["a", "b"])
+)
+ROWS = st.one_of(
+    CELLS,
+    st.lists(st.one_of(CELLS, st.tuples(CELLS, CELLS), st.lists(CELLS, max_size=3)), max_size=12),
+    st.lists(st.sampled_from(["a", "b"]), min_size=8, max_size=8),
+    st.lists(CELLS, max_size=8).map(lambda cells: pd.DataFrame({"a": cells, "b": cells})),
+    st.dictionaries(st.text(max_size=2), st.lists(CELLS, max_size=8), max_size=2),
+)
+
+
+@settings(max_examples=150)
+@given(texts=ROWS, labels=ROWS, columns=ROWS, shortcut=st.sampled_from([None, "words", "overlap", "a", "length,claim"]))
+def test_whatever_is_given_is_fitted_or_refused(texts: Any, labels: Any, columns: Any, shortcut: Any) -> None:
+    with suppress(srnet.UserError):
+        bias = srnet.fit_bias(texts, labels, shortcut, columns=columns, folds=2)
+        assert np.allclose(np.exp(bias.log_probs).sum(axis=1), 1.0)
+        bias.explain()
+        bias.predict(texts, columns=columns)
 
 
 # --- in a loop -------------------------------------------------------------------------------------------------------
