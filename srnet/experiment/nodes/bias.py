@@ -21,9 +21,10 @@ from srnet.core.names import EMBEDDED
 from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, load_task, shortcut_of_spec
 from srnet.experiment.nodes.models import Pretrained
-from srnet.experiment.nodes.objectives import CE, Temperature
+from srnet.experiment.nodes.objectives import CE
 from srnet.experiment.nodes.training import FineTune
 from srnet.models.backbones import backbone_hash
+from srnet.objectives.distillation import Temperature
 from srnet.tasks.base import Task
 from srnet.tasks.metadata import metadata_columns, with_metadata
 from srnet.tasks.shortcut import Shortcut, canonical, with_file_paths
