@@ -20,7 +20,7 @@ from srnet.tasks.splits import Split
 
 
 def shortcut_from(task: TaskSpec, function: Callable[[Any], Any], *, engine: Engine | None = None) -> str:
-    """A shortcut that is a function of rows, as `shortcut` of `BiasSpec`, of a task or of a recipe.
+    """A shortcut of `task` that is a function of rows, as `shortcut` of `BiasSpec`, of a task or of a recipe.
 
     `function` gets the rows of one split at a time as a pandas DataFrame: the texts under the names of their columns
     (`text_a` and `text_b` for a task that is not from files), and every further column; cells that are all numbers are

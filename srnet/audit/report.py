@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from srnet.audit.conclusion import conclude
 from srnet.audit.outcomes import RuleOutcome
 from srnet.audit.rows import Judged, b_minus_a, judge_split
 from srnet.audit.scores import SplitScores, split_scores
+from srnet.core.tables import Shown, plain
 from srnet.evaluation.significance import Interval
 from srnet.models.model import Matched
 from srnet.tasks.base import Task
@@ -242,15 +243,15 @@ _FORMAT = 1
 _EXAMPLES_ONLY = "intervals cover the error of the examples alone: one model each says nothing about other seeds"
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(Shown, says="conclusion"):
     """The results of an audit. `splits` holds the rows; everything else is computed from them."""
 
     task: str
     fingerprint: str
     models: tuple[str, ...]
     """The names of A, or of A and B."""
-    splits: tuple[Judged, ...] = field(repr=False)
+    splits: tuple[Judged, ...]
     scores: tuple[SplitScores, ...]
     sub_cases: tuple[_SubCase, ...]
     dependence: tuple[Dependence, ...]
@@ -279,9 +280,13 @@ class Audit:
         """The number of rows of each split on which the models disagree; of one model, its errors."""
         return {each.split.name: int(each.disagree.sum()) for each in self.splits}
 
+    def _rows(self) -> list[Any]:
+        """The scores of each split, A and B in columns of their own."""
+        return [vars(each) | dict(zip(self.letters, each.scores, strict=True)) for each in self.scores]
+
     def to_json(self) -> dict[str, Any]:
         """Everything but the rows, which are in the csv."""
-        values = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self) if f.name != "splits"}
+        values = {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self) if f.name != "splits"}
         return {"format": _FORMAT, **values, "disagreements": self.disagreements}
 
 
@@ -319,14 +324,3 @@ def make_audit(
         conclude(scores, splits),
         tuple(lead),
     )
-
-
-def _plain(value: Any) -> Any:
-    """The value for JSON: an interval as its bounds, a dataclass as its fields."""
-    if isinstance(value, Interval):
-        return {"value": value.difference, "low": value.low, "high": value.high, "level": value.level}
-    if dataclasses.is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    return value

@@ -13,6 +13,7 @@ from srnet.bias.carriers import Carrier
 from srnet.bias.measuring import Fit, Rows, fit_candidate, scores_of
 from srnet.bias.shown_rows import ShownRow, rows_of
 from srnet.core.errors import UserError
+from srnet.core.tables import Shown, plain
 from srnet.evaluation import BIASED_BY
 from srnet.evaluation.significance import Interval, holm
 from srnet.tasks.base import Task
@@ -66,9 +67,13 @@ class Measured:
         return {**asdict(self), "gain": gain, "is_shortcut": self.is_shortcut}
 
 
-@dataclass(frozen=True)
-class Survey:
-    """The kinds of shortcuts of a task, the strongest first, and what carries the first."""
+@dataclass(frozen=True, repr=False)
+class Survey(Shown, says="sentence", table="kinds"):
+    """The `kinds` of shortcuts of `task`, the strongest first, and what carries the first.
+
+    They are scored by `metric` on `dev` and the test sets. `left_out` are those that could not be measured; `labels` and
+    `notes` are the task's.
+    """
 
     task: str
     metric: str
@@ -106,15 +111,7 @@ class Survey:
         return sentence_of(self)
 
     def to_json(self) -> dict[str, Any]:
-        plain = {name: value for name, value in vars(self).items() if name not in ("kinds", "left_out", "examples")}
-        return {
-            "sentence": self.sentence,
-            "best": self.best,
-            **plain,
-            "kinds": [each.to_json() for each in self.kinds],
-            "left_out": [asdict(each) for each in self.left_out],
-            "examples": [asdict(each) for each in self.examples],
-        }
+        return {"sentence": self.sentence, "best": self.best, **plain(vars(self))}
 
 
 def survey(task: Any) -> Survey:

@@ -5,14 +5,19 @@ Light: a child imports torch afterwards.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import multiprocessing
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Any
+
+from srnet.core.errors import UserError
 
 
 def run_with_parent(module: str, function: str, *arguments: Any) -> None:
@@ -40,3 +45,18 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name)
             if value is not None:
                 os.environ[name] = value
+
+
+def require_main_guard() -> None:
+    """Refuse to start processes from the top level of a script: each of them would import it, and start them again."""
+    main, frame = sys.modules["__main__"], sys._getframe().f_back
+    while frame is not None and not (frame.f_globals is vars(main) and frame.f_code.co_name == "<module>"):
+        frame = frame.f_back
+    file = Path(getattr(main, "__file__", None) or "")  # a notebook has none, and is not imported
+    if frame is None or not file.is_file():
+        return
+    guards = [each for each in ast.walk(ast.parse(file.read_bytes())) if isinstance(each, ast.If)]
+    guards = [each for each in guards if "__name__" in ast.unparse(each.test)]
+    if not any(each.lineno <= frame.f_lineno <= (each.end_lineno or 0) for each in guards):
+        fix = 'put the calls into a function and call it under `if __name__ == "__main__":`'
+        raise UserError(f"every process of engine 'pool' would run {file.name} from its beginning", fix)

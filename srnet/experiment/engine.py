@@ -15,6 +15,7 @@ from srnet.config.values import Count
 from srnet.core.device import visible_gpus
 from srnet.core.errors import UserError, choose
 from srnet.core.files import DiskFull
+from srnet.core.processes import require_main_guard
 from srnet.core.progress import Reporter, Step, Watch
 from srnet.experiment.nodes.base import Node, every_node
 from srnet.experiment.nodes.models import Pretrained
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 EngineName = Literal["local", "pool", "ray"]
 ATTEMPTS = 3
 """How often a node is tried if its worker dies. Each attempt continues from the last checkpoint."""
+_PACKAGES = {"azure_ml": "azureml-sdk", "comet_ml": "comet-ml"}
+"""Trackers whose packages have other names."""
 
 
 def _cores() -> int:
@@ -35,16 +38,25 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _check_tracker(name: str) -> None:
+    from transformers import integrations  # not at the top: it is slow
+
+    known = {*integrations.INTEGRATION_TO_CALLBACK} - {"flyte"}  # which is used in another way
+    if choose("tracker", name, known) not in integrations.get_available_reporting_integrations():
+        raise UserError(f"tracker '{name}' is not available", f"install it: pip install {_PACKAGES.get(name, name)}")
+
+
 @dataclass
 class Engine(Described):
-    """`name` is the executor: this process (local), a pool of processes, or Ray.
+    """Computes expressions, keeps the results in `store`, and tells `reporter` how far it is.
 
-    A script that uses `pool` must be importable: keep its calls under `if __name__ == "__main__":`.
+    `name` is the executor: this process (local), a pool of processes, or Ray. Workers of `pool` import the script that
+    starts them, so that its calls must be under `if __name__ == "__main__":`.
     """
 
     store: Store = field(default_factory=Store)
     reporter: Reporter = field(default_factory=Reporter)
-    report_to: tuple[str, ...] = ()
+    report_to: str | tuple[str, ...] = ()
     """Trackers for the trainings, as in `transformers.TrainingArguments`: tensorboard, wandb, ..."""
     name: EngineName = "local"
     workers: Count | None = None
@@ -56,11 +68,13 @@ class Engine(Described):
         super().__post_init__()
         if self.name == "local" and self.workers not in (None, 1):
             raise UserError("engine 'local' has one process", "choose --engine pool or ray for several workers")
-        if self.report_to:
-            from transformers.integrations import get_available_reporting_integrations  # not at the top: it is slow
+        for tracker in self.trackers:
+            _check_tracker(tracker)
 
-            for tracker in self.report_to:
-                choose("tracker", tracker, get_available_reporting_integrations())
+    @property
+    def trackers(self) -> tuple[str, ...]:
+        """The names in `report_to`."""
+        return (self.report_to,) if isinstance(self.report_to, str) else self.report_to
 
     @property
     def models(self) -> StoredModels:
@@ -69,6 +83,8 @@ class Engine(Described):
 
     def execute(self, targets: Iterable[Node]) -> None:
         """Compute the targets and all nodes that they need."""
+        if self.name == "pool":
+            require_main_guard()
         targets = list(targets)
         ranks = connect()
         keys = ranks.on_main(lambda: [node.key for node in self.plan(targets)])  # one state of the store for all
@@ -87,17 +103,17 @@ class Engine(Described):
         if ranks.world > 1:
             if self.name != "local":
                 raise UserError(f"engine '{self.name}' cannot run under torchrun", "use --engine local there")
-            return _Distributed(self.store, self.report_to, ranks)
+            return _Distributed(self.store, self.trackers, ranks)
         if self.name == "pool":
             from srnet.experiment.pool import Pool
 
             gpus = visible_gpus()
-            return Pool(self.workers or len(gpus) or _cores(), _cores(), gpus, self.store, self.report_to)
+            return Pool(self.workers or len(gpus) or _cores(), _cores(), gpus, self.store, self.trackers)
         if self.name == "ray":
             from srnet.experiment.ray import RayExecutor
 
-            return RayExecutor(self.workers, self.store, self.report_to)
-        return _Local(self.store, self.report_to)
+            return RayExecutor(self.workers, self.store, self.trackers)
+        return _Local(self.store, self.trackers)
 
     def _show_heads(self, missing: Sequence[Node]) -> None:
         """One line for each head that is used; models that are trained already have a head of their own."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from srnet.bias.survey import Survey
+from srnet.core.tables import Shown
 from srnet.evaluation import KEEPS_ID
 from srnet.evaluation.significance import Spread
 from srnet.evaluation.verdict import Verdict
@@ -51,9 +52,9 @@ class Tried:
         return self.speedup or self.sparsity
 
 
-@dataclass(frozen=True)
-class Found:
-    """What `find` chose, why, and how the result scores."""
+@dataclass(frozen=True, repr=False)
+class Found(Shown, says="sentence"):
+    """What `find` chose of the subnetworks that it `tried`, why, and how the result scores; `diagnoses` name causes."""
 
     biases: tuple[Biased, ...]
     """The bias models that were tried; the last one is used if it is biased."""
@@ -129,6 +130,10 @@ class Found:
         same = "" if self.next.startswith("srnet ") else "the same search with "
         following = [f"Next: {same}`{self.next}`."] if self.next else []
         return (" ".join(first), *found, *map(str, self.diagnoses), *following)
+
+    def _rows(self) -> list[Any]:
+        found = self.scores or {}
+        return [{"split": split, "full": full, "found": found.get(split)} for split, full in self.full_scores.items()]
 
     def to_json(self) -> dict[str, Any]:
         gains = {} if self.verdict is None else {split: str(each) for split, each in self.verdict.gains.items()}

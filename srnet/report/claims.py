@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from srnet.core.tables import Shown, ShownList
 from srnet.evaluation import KEEPS_ID, MIN_SEEDS
 from srnet.evaluation.verdict import (
     ALPHA,
@@ -183,8 +184,8 @@ CLAIMS = (
 # --- findings ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Finding:
+@dataclass(frozen=True, repr=False)
+class Finding(Shown, says="sentence"):
     """A claim's answer for one task, with everything it rests on."""
 
     claim: Claim
@@ -197,6 +198,10 @@ class Finding:
     """About how many seeds in all would answer it; None if it is answered, or if no number of seeds would."""
     alpha: float = ALPHA
     """The one-sided level of the test: lower than that of the intervals where claims are tested repeatedly."""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.claim.name} on {self.task}: {self.answer}"
 
     @property
     def further_seeds(self) -> int:
@@ -233,11 +238,13 @@ def main_figure(name: str) -> str:
     return figures.FIGURES[name].same_as or name if name in figures.FIGURES else name
 
 
-def answer_claims(evidence: Sequence[RecipeEvidence]) -> list[Finding]:
+def answer_claims(evidence: Sequence[RecipeEvidence]) -> ShownList[Finding]:
     """Every claim on every task, on the evidence of its figures, each with seeds of its own."""
     tasks = {each.recipe.task: each.task for each in evidence}
     by_place = {(each.recipe.task, main_figure(each.recipe.name)): each for each in evidence}
-    return [answer_claim(claim, tasks[spec], by_place.get((spec, claim.figure))) for spec in tasks for claim in CLAIMS]
+    return ShownList(
+        answer_claim(claim, tasks[spec], by_place.get((spec, claim.figure))) for spec in tasks for claim in CLAIMS
+    )
 
 
 def answer_claim(claim: Claim, task: Task, evidence: RecipeEvidence | None) -> Finding:

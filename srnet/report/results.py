@@ -13,6 +13,7 @@ import numpy as np
 
 from srnet.core.errors import shortened
 from srnet.core.files import read_json, spreadsheet_cell
+from srnet.core.tables import Shown
 from srnet.evaluation import MIN_SEEDS
 from srnet.evaluation.metrics import measure
 from srnet.evaluation.significance import Interval, Term, contrast, holm
@@ -41,8 +42,8 @@ SHORT_KEY = 12
 """Letters of a key that are printed to be typed."""
 
 
-class Results:
-    """The results of a recipe that was executed."""
+class Results(Shown, says="sentence"):
+    """The results of a recipe that was executed. `rows` has those of every seed and metric."""
 
     def __init__(self, evidence: RecipeEvidence) -> None:
         task, self.recipe, self.summaries = evidence.task, evidence.recipe, evidence.summaries
@@ -70,6 +71,19 @@ class Results:
         self.notes = _notes(evidence)
         self.warnings = _warnings(evidence, majority)
         """Reasons to doubt the gains of this figure."""
+
+    @property
+    def sentence(self) -> str:
+        """What was found, as the report begins."""
+        from srnet.report.conclusion import conclude  # which is about results
+
+        return conclude([self])[0]
+
+    def _rows(self) -> list[Any]:
+        return [
+            {"model": s.name, "sparsity": s.sparsity, "verdict": s.verdict and s.verdict.short, **s.scores}
+            for s in self.summaries
+        ]
 
 
 def _page_command(evidence: RecipeEvidence) -> str:

@@ -43,7 +43,11 @@ def _has_files(values: Mapping[str, Any]) -> bool:
 )  # fmt: skip
 @dataclass(frozen=True)
 class FilesTask(OfFiles):
-    """Files with one example per row. Everything under `ood` is scored, and never used for training or selection."""
+    """The task `name` from files with one example per row.
+
+    `train` is trained on. Everything under `ood` is scored, and never used for training or selection. `leaks` says what
+    to do about test rows that are also trained on.
+    """
 
     name: str
     labels: tuple[str, ...] = ()

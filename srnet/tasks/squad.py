@@ -42,7 +42,10 @@ V = TypeVar("V")
 )
 @dataclass(frozen=True)
 class SquadTask(OfFiles):
-    """Questions answered by a span of their context. Everything under `ood` is scored, and never trained on."""
+    """The task `name` of SQuAD files, `train` and `dev`: questions answered by a span of their context.
+
+    Everything under `ood` is scored by `metric`, and never trained on. `answer` is always a span.
+    """
 
     labels: ClassVar = SPANS.outputs
     label_words: ClassVar = ("Yes", "No")
@@ -103,7 +106,7 @@ class SquadTask(OfFiles):
 
 
 def squad_task(folder: Path | None = None, ood: Mapping[str, str] | None = None, **options: Any) -> SquadTask:
-    """SQuAD v1.1 from `folder`, or from the Hub without one. `ood` adds test files by name."""
+    """SQuAD v1.1 from `folder` or the Hub. `ood` adds test files by name; `options` are those of `SquadTask`."""
     folder = dataset_folder(folder, "squad", "SQuAD")
     train, dev = (location.require(SQUAD, split, folder) for split, location in _SPLITS.items())
     return SquadTask(train, dev, tuple((ood or {}).items()), **options)

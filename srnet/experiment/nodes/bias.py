@@ -33,7 +33,7 @@ from srnet.training.settings import TrainingSettings
 
 @dataclass(frozen=True)
 class BiasModel(Node):
-    """A cross-fitted linear model on the features of the shortcut."""
+    """A linear model on the features of the shortcut of `task`, cross-fitted in so many `folds`."""
 
     task: TaskSpec = field(metadata=BY_CONTENT)
     shortcut: Shortcut | None = field(default=None, metadata=BY_CONTENT)
@@ -160,8 +160,8 @@ def _vectors_hash(source: str) -> str:
 class WeakModel(Node):
     """Utama et al. (2020b): a model trained on very few examples learns the shortcut, also an unknown one.
 
-    Two models are fine-tuned on different examples, so that every training example is scored by a model that was not
-    trained on it.
+    Two models, `first` and `second`, are fine-tuned on different examples, so that every training example is scored by
+    a model that was not trained on it.
     """
 
     first: FineTune

@@ -77,8 +77,8 @@ class ModelNode(Node):
 class Pretrained(ModelNode):
     """f(pt): the backbone with a head for the task's labels.
 
-    The head is the checkpoint's own classifier where its labels are the same, else a randomly initialised one; with
-    `words` it is the language-model head.
+    `backbone` is a shipped one, a folder or a hub name. Its head is the checkpoint's own classifier where that has the
+    labels of `task`, else a random one, from `seed`; with `words` it is the language-model head.
     """
 
     backbone: str
@@ -142,8 +142,9 @@ class Pretrained(ModelNode):
 class FineTuned(Pretrained):
     """f(ft): a model that was fine-tuned elsewhere, with its own classifier and its own way of reading texts.
 
-    `backbone` is its folder or hub name. Its outputs are matched with the labels of the task by name. Texts are encoded
-    as its tokenizer alone does, and cut where the model or the tokenizer has its limit.
+    `backbone` is its folder or hub name. Its outputs are matched with the labels of `task` by name. Texts are encoded
+    as its tokenizer alone does, and cut where the model or the tokenizer has its limit. `seed` is
+    that of trainings from it.
     """
 
     backbone: str = field(metadata=BY_CONTENT)
@@ -264,7 +265,7 @@ class Rewind(ModelNode):
 
 @dataclass(frozen=True)
 class Evaluate(Node):
-    """E_d(f): logits and scores of a model on splits of its task; by default all that are scored."""
+    """E_d(f): logits and scores of `model` on `splits` of its task; by default on all that are scored."""
 
     model: ModelNode
     splits: tuple[str, ...] | None = None

@@ -80,7 +80,10 @@ class Training(ModelNode):
 
 @dataclass(frozen=True)
 class FineTune(Training):
-    """A_L(f): train every weight, under the parent's mask if it has one."""
+    """A_L(f): train every weight of `parent` for `objective`, under its mask if it has one.
+
+    `training` has the rates and steps, and `data` says whether it learns from ID or OOD examples.
+    """
 
     parent: ModelNode
     objective: Objective = field(default_factory=CE)
@@ -119,7 +122,10 @@ class FineTune(Training):
 
 @dataclass(frozen=True)
 class Trajectory(Training):
-    """One fine-tuning that keeps the model at several steps; `Moment` selects one."""
+    """One fine-tuning of `parent` that keeps the model at several `steps`; `Moment` selects one.
+
+    `objective` and `training` are as in `FineTune`.
+    """
 
     holds_several_models: ClassVar[bool] = True
     parent: ModelNode
@@ -152,7 +158,7 @@ class Trajectory(Training):
 
 @dataclass(frozen=True)
 class Moment(ModelNode):
-    """f(theta_t): the model at one step of a fine-tuning, regardless of its score."""
+    """f(theta_t): the model of `trajectory` at one `step`, regardless of its score."""
 
     trajectory: Trajectory
     step: int
@@ -209,7 +215,7 @@ class PruneRun(_Pruning):
 
 @dataclass(frozen=True)
 class Prune(_Pruning):
-    """P_L^p(f): find a mask."""
+    """P_L^p(f): find a mask of `parent` with `pruner`; `objective`, `training` and `data` are as in `FineTune`."""
 
     parent: ModelNode
     pruner: Pruner = field(default_factory=MaskTraining)
