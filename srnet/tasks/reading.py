@@ -61,7 +61,7 @@ def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()
             return
         text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
         if suffix.startswith(".jsonl"):
-            yield from _json_rows(text, complain)
+            yield from json_rows(text, complain)
         else:
             yield from table_rows(source, text, lambda: _lines_of(source), complain, list(columns))
 
@@ -121,7 +121,8 @@ def _undecodable_line(source: str) -> str:
     return ""
 
 
-def _json_rows(file: Iterable[str], bad: Bad) -> Iterator[Row]:
+def json_rows(file: Iterable[str], bad: Bad) -> Iterator[Row]:
+    """The rows of JSON lines."""
     for number, line in enumerate(file, start=1):
         if not line.strip():
             continue
