@@ -21,24 +21,10 @@ from srnet.tasks.memory import is_path, json_lines
 from srnet.tasks.reading import Nested, json_rows, read_rows
 from srnet.tasks.splits import Split
 
-_P = "p:"
-"""How the columns of probabilities begin."""
+_NEEDED, _GROUP, _P = ("system", "seed", "split", "id", "label", "prediction"), "group", "p:"
+_FORM = f"each row needs {', '.join(_NEEDED)}; for prediction also the probability of each label, under {_P}LABEL"
 _MOST_LABELS = 1000
 _ID_NAMES = {"dev", "val", "valid", "validation", "validationmatched", "devmatched", "id", "iid", "indistribution"}
-
-
-class _Row(NamedTuple):
-    system: str
-    seed: str
-    split: str
-    id: str
-    label: str
-    prediction: str
-    group: str = ""
-
-
-_NEEDED = _Row._fields[:-1]
-_FORM = f"each row needs {', '.join(_NEEDED)}; for {_NEEDED[-1]} also the probability of each label, under {_P}LABEL"
 
 
 class Run(NamedTuple):
@@ -54,8 +40,8 @@ class Run(NamedTuple):
 
 Answers = dict[Run, dict[str, np.ndarray]]
 """What each run answers, by split."""
-_Rows = dict[str, dict[str, _Row]]
-"""Rows by split and id."""
+_Rows = dict[str, dict[str, dict[str, str]]]
+"""The cells of rows, by split and id."""
 
 
 def read_predictions(tables: Sequence[Any], id: str | None, ood: Sequence[str], metric: str) -> tuple[Task, Answers]:
@@ -63,33 +49,34 @@ def read_predictions(tables: Sequence[Any], id: str | None, ood: Sequence[str], 
     kind = next(each for each in ANSWERS.values() if choose("metric", metric, METRICS) in each.metrics)
     if not kind.in_cells:
         raise UserError(f"{metric} compares {kind.plural}, which do not fit into one cell", "choose another metric")
-    runs, names, notes = _read(tables)
+    runs, columns = _read(tables)
     splits = _shared_rows(runs)
     dev = one_of("split", "the ID set", id, list(splits), _ID_NAMES, "--id")
-    tests = [name for name in ood or splits if choose("split", name, splits) != dev]
+    tests = [name for name in dict.fromkeys(ood or splits) if choose("split", name, splits) != dev]
     if not tests:
         raise UserError(f"'{dev}' is the only split", "add predictions on a set out of distribution")
-    labels = _labels(runs, names) if kind.has_classes else kind.outputs
+    labels = _labels(runs, columns) if kind.has_classes else kind.outputs
     index = {label: number for number, label in enumerate(labels)}
 
-    def values(rows: Mapping[str, _Row], column: str, ids: Iterable[str]) -> np.ndarray:
-        cells = [getattr(rows[id], column) for id in ids]
-        known = {cell: kind.parse(cell, index) for cell in set(cells)}
-        for cell in (cell for cell in cells if known[cell] is None):
-            raise UserError(f"{kind.unreadable(cell, column, labels)}", "correct it")
-        return np.array([known[cell] for cell in cells], kind.dtype)
+    def values(rows: Mapping[str, Mapping[str, str]], ids: Iterable[str], column: str) -> np.ndarray:
+        found = [kind.parse(rows[id][column], index) for id in ids]
+        if None in found:
+            raise UserError(f"a {column} is not among {kind.plural}", f"correct it, or choose a metric other than {metric}")
+        return np.array(found, kind.dtype)
 
     def split_of(name: str) -> Split:
         rows, empty = splits[name], ("",) * len(splits[name])
-        gold, groups = values(rows, "label", rows), tuple(row.group for row in rows.values())
-        return Split(name, "OOD" if name in tests else "ID", tuple(rows), empty, empty, gold, groups)
+        groups = tuple(row.get(_GROUP, "") for row in rows.values())
+        of = "OOD" if name in tests else "ID"
+        return Split(name, of, tuple(rows), empty, empty, values(rows, rows, "label"), groups)
 
     sets = {name: split_of(name) for name in splits}
     train = Split("", "ID", (), (), (), np.empty(0, kind.dtype), ())  # nothing was trained here
-    roles = {"dev": sets.pop(dev), "ood": {name: sets.pop(name) for name in tests}, "id_tests": sets}
-    task = Task("predictions", labels, metric, "unknown", train, **roles, notes=notes, answer=kind.name)  # type: ignore[arg-type]
-    given = {run: {s: values(rows, "prediction", splits[s]) for s, rows in own.items()} for run, own in runs.items()}
-    return task, given
+    roles: Any = {"dev": sets.pop(dev), "ood": {name: sets.pop(name) for name in tests}, "id_tests": sets}
+    unread = [name for name in columns if name not in (*_NEEDED, _GROUP) and not name.startswith(_P)]
+    notes = (f"not read: {shortened(', '.join(unread), 200)}",) if unread else ()
+    task = Task("predictions", labels, metric, "unknown", train, **roles, notes=notes, answer=kind.name)
+    return task, {run: {s: values(own[s], splits[s], "prediction") for s in splits} for run, own in runs.items()}
 
 
 def one_of(what: str, role: str, given: str | None, names: Sequence[str], usual: Iterable[str], option: str) -> str:
@@ -101,22 +88,20 @@ def one_of(what: str, role: str, given: str | None, names: Sequence[str], usual:
     raise UserError(problem, f"give {option} and one of: {shortened(', '.join(names), 300)}")
 
 
-def _read(tables: Sequence[Any]) -> tuple[dict[Run, _Rows], list[str], tuple[str, ...]]:
-    """The rows of each run; the labels that have columns, in their order; and a note about columns that have no use."""
+def _read(tables: Sequence[Any]) -> tuple[dict[Run, _Rows], dict[str, None]]:
+    """The rows of each run, and all columns in their order."""
     runs, columns = dict[Run, _Rows](), dict[str, None]()
-    for table in tables:
-        for where, cells in _cells(table):
-            columns |= dict.fromkeys(cells)
-            row = _row(where, cells)
-            rows = runs.setdefault(Run(row.system, row.seed), {}).setdefault(row.split, {})
-            if row.id in rows:
-                raise UserError(f"{where}: id '{row.id}' is there twice in this split of this run", "name rows differently")
-            rows[row.id] = row
+    for where, cells in (each for table in tables for each in _cells(table)):
+        columns |= dict.fromkeys(cells)
+        _complete(where, cells)
+        run = Run(cells.pop("system"), cells.pop("seed"))
+        rows, id = runs.setdefault(run, {}).setdefault(cells.pop("split"), {}), cells.pop("id")
+        if id in rows:
+            raise UserError(f"{where}: id '{id}' of {run.key} is there twice in this split", "name rows differently")
+        rows[id] = {name: cells[name] for name in ("label", "prediction", _GROUP) if name in cells}
     if not runs:
         raise UserError("there are no predictions", _FORM)
-    unread = [name for name in columns if name not in _Row._fields and not name.startswith(_P)]
-    notes = (f"not read: {shortened(', '.join(unread), 200)}",) if unread else ()
-    return runs, [name.removeprefix(_P) for name in columns if name.startswith(_P)], notes
+    return runs, columns
 
 
 def _cells(table: Any) -> Iterator[tuple[str, dict[str, str]]]:
@@ -126,82 +111,80 @@ def _cells(table: Any) -> Iterator[tuple[str, dict[str, str]]]:
     def refuse(line: int, problem: str) -> NoReturn:
         raise UserError(f"{name}, line {line}: {problem}", "correct it")
 
-    lines = read_rows(name, refuse) if is_path(table) else json_rows(_decoded(json_lines(name, table)), refuse)
+    lines = read_rows(name, refuse) if is_path(table) else json_rows(json_lines(name, table).decode().split("\n"), refuse)
     for line, cells in lines:
         yield f"{name}, line {line}", {n: cell for n, cell in cells.items() if cell and not isinstance(cell, Nested)}
 
 
-def _decoded(lines: bytes) -> Iterable[str]:
-    return io.TextIOWrapper(io.BytesIO(lines), "utf-8", newline="\n")
-
-
-def _row(where: str, cells: dict[str, str]) -> _Row:
-    given = {name.removeprefix(_P): cell for name, cell in cells.items() if name.startswith(_P)}
-    shares = {label: share for label, cell in given.items() if (share := NUMBERS.parse(cell, {})) is not None}
-    if given and (len(shares) < len(given) or min(shares.values()) < 0.0 or abs(sum(shares.values()) - 1.0) > 0.01):
-        shown = shortened(", ".join(given.values()), 100)
+def _complete(where: str, cells: dict[str, str]) -> None:
+    """Check a row. If it has probabilities alone, its prediction is the most probable label."""
+    given = {name.removeprefix(_P): NUMBERS.parse(cell, {}) for name, cell in cells.items() if name.startswith(_P)}
+    shares = {label: share for label, share in given.items() if share is not None and share >= 0.0}
+    if given and (len(shares) < len(given) or abs(sum(shares.values()) - 1.0) > 0.01):
+        shown = shortened(", ".join(cell for name, cell in cells.items() if name.startswith(_P)), 100)
         raise UserError(f"{where}: {shown} are no probabilities", "give shares with the sum 1, or a prediction alone")
     if shares:
-        cells = {_NEEDED[-1]: max(shares, key=shares.__getitem__), **cells}
+        cells.setdefault("prediction", max(shares, key=shares.__getitem__))
     for name in (name for name in _NEEDED if name not in cells):
-        raise UserError(f"{where}: no text or number under '{name}'; there is {shortened(', '.join(cells), 200)}", _FORM)
-    return _Row(**{name: cells[name] for name in _Row._fields if name in cells})
+        raise UserError(f"{where}: nothing under '{name}', but under {shortened(', '.join(cells), 200)}", _FORM)
 
 
 def _shared_rows(runs: Mapping[Run, _Rows]) -> _Rows:
     """The rows of each split, which must be the same for all runs."""
-    splits = {split: rows for own in reversed(runs.values()) for split, rows in own.items()}
-    for run, own in runs.items():
-        for split, rows in splits.items():
-            for id in (*rows, *own.get(split, ())):
-                ours, theirs = ((each[id].label, each[id].group) if id in each else None for each in (rows, own.get(split, {})))
-                if ours != theirs:
-                    how = "has another label or group" if ours and theirs else "is missing"
-                    raise UserError(f"split '{split}': row '{id}' {how} ... {run.key}", "give all the same rows")
+    splits: _Rows = {}
+    for split, id, row in ((split, id, own[split][id]) for own in runs.values() for split in own for id in own[split]):
+        splits.setdefault(split, {}).setdefault(id, row)
+    for run, split in ((run, split) for run in runs for split in splits):
+        for id, row in splits[split].items():
+            own = runs[run].get(split, {}).get(id)
+            if own is None:
+                raise UserError(f"{run.key} has no row '{id}' of split '{split}', which others have", "give all the same")
+            if any(own.get(name) != row.get(name) for name in ("label", _GROUP)):
+                raise UserError(f"split '{split}': row '{id}' has several labels or groups", "give it the same ones")
     return splits
 
 
-def _labels(runs: Mapping[Run, _Rows], names: Sequence[str]) -> tuple[str, ...]:
+def _labels(runs: Mapping[Run, _Rows], columns: Iterable[str]) -> tuple[str, ...]:
     """Those with columns of probabilities in their order, then the others by name."""
     rows = [row for own in runs.values() for split in own.values() for row in split.values()]
-    labels, answers = {row.label for row in rows}, {row.prediction for row in rows}
+    labels, answers = ({row[name] for row in rows} for name in ("label", "prediction"))
     if not labels & answers:
         few = [shortened(", ".join(sorted(each)[:5]), 80) for each in (labels, answers)]
         raise UserError(f"no prediction is a label: labels are {few[0]}; predictions are {few[1]}", "name them alike")
     if len(labels | answers) > _MOST_LABELS:
         raise UserError(f"more than {_MOST_LABELS:,} labels are no classes", "of numbers, give --metric pearson")
-    return tuple(dict.fromkeys([*names, *sorted(labels | answers)]))
-
-
-# --- writing -------------------------------------------------------------------------------------------------------
+    first = [name.removeprefix(_P) for name in columns if name.startswith(_P)]
+    return tuple(dict.fromkeys([*first, *sorted(labels | answers)]))
 
 
 def saving(file: Path | str | None, task: Task, system: str, seed: int) -> Callable[[Mapping[str, np.ndarray]], None]:
     """A function that writes a model's answers, given its logits by split; a wrong file is refused before that."""
     if file is None:
         return lambda logits: None
-    path = Path(file)
-    if path.suffix != ".csv":
-        raise UserError(f"{path}: predictions are written as csv", "give NAME.csv")
-    if not task.answer_kind.in_cells:
-        raise UserError(f"predictions of {task.answer_kind.plural} do not fit into one cell", "leave out the file")
+    path, kind = Path(file), task.answer_kind
+    if path.suffix != ".csv" or not kind.in_cells:
+        fix = "give NAME.csv" if kind.in_cells else "leave the file out"
+        raise UserError(f"{path}: predictions of {kind.plural} are written as csv if each fits into a cell", fix)
     require_writable(path.parent, path.name)
-    return lambda logits: _write(path, task, logits, system, str(seed))
+
+    def save(logits: Mapping[str, np.ndarray]) -> None:
+        buffer, rows = io.StringIO(), [row for name in logits for row in _rows(task, name, logits[name])]
+        columns = dict.fromkeys(name for row in rows for name in row)
+        table = csv.DictWriter(buffer, ["system", "seed", *columns], "", lineterminator="\n")
+        table.writeheader()
+        table.writerows({"system": system, "seed": seed, **row} for row in rows)
+        write_bytes(path, buffer.getvalue().encode(errors="replace"))
+
+    return save
 
 
-def _write(path: Path, task: Task, logits: Mapping[str, np.ndarray], system: str, seed: str) -> None:
-    kind, rows = task.answer_kind, list[dict[str, str]]()
-    for name, own in logits.items():
-        split, classes = task.splits[name], task.classes_of(task.splits[name])
-        ids = split.ids if len(set(split.ids)) == len(split) else [f"{id}#{at}" for at, id in enumerate(split.ids)]
-        answers = [kind.cells(each, classes) for each in (split.labels, kind.decode(split, own))]
-        # a split with classes of its own has no probabilities of them
-        shares = softmax(own.astype(float), axis=1) if kind.has_classes and not split.coarse else [()] * len(split)
-        for *cells, each in zip(ids, *answers, split.groups, shares, strict=True):
-            row = _Row(system, seed, name, *cells)._asdict()
-            rows.append(row | {f"{_P}{of}": f"{share:.9g}" for of, share in zip(classes, each, strict=False)})
-    buffer = io.StringIO()
-    table = csv.DictWriter(buffer, dict.fromkeys(name for row in rows for name in row), "", lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    write_bytes(path, buffer.getvalue().encode(errors="replace"))
+def _rows(task: Task, name: str, logits: np.ndarray) -> Iterator[dict[str, Any]]:
+    """The rows of a split, with probabilities unless its classes are others than the task's."""
+    split, kind = task.splits[name], task.answer_kind
+    classes = task.classes_of(split)
+    ids = split.ids if len(set(split.ids)) == len(split) else [f"{id}#{at}" for at, id in enumerate(split.ids)]
+    answers = [kind.cells(each, classes) for each in (split.labels, kind.decode(split, logits))]
+    shares = softmax(logits.astype(float), axis=1) if kind.has_classes and not split.coarse else [()] * len(split)
+    for *cells, each in zip(ids, *answers, split.groups, shares, strict=True):
+        row = dict(zip((*_NEEDED[2:], _GROUP), (name, *cells), strict=True))
+        yield row | {f"{_P}{of}": f"{share:.9g}" for of, share in zip(classes, each, strict=False)}

@@ -12,11 +12,10 @@ import numpy as np
 from srnet.audit.predictions import Answers, Run, one_of, read_predictions
 from srnet.audit.report import FEWEST
 from srnet.audit.scores import points
-from srnet.bias.survey_page import page_of_tables
 from srnet.config.values import Share
 from srnet.core.errors import UserError
 from srnet.core.files import require_writable, write_bytes, write_json
-from srnet.core.tables import Shown, Table, markdown_text, plain
+from srnet.core.tables import Shown, Table, markdown_text, page_of_tables, plain
 from srnet.evaluation import KEEPS_ID, MIN_SEEDS
 from srnet.evaluation.evidence import Evidence
 from srnet.evaluation.metrics import measure, rows_by_case

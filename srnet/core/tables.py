@@ -6,12 +6,14 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rich.console import Group
 from rich.table import Table as Framed
 from rich.text import Text
 
+from srnet import __version__
 from srnet.core.errors import printable, shortened
 
 if TYPE_CHECKING:
@@ -67,6 +69,17 @@ class Table:
 def _terminal_text(cell: str, style: str = "") -> Text:
     """Text that a terminal shows unchanged: names that users choose may contain markup or control characters."""
     return Text("\n".join(map(printable, cell.split("\n"))), style)
+
+
+def page_of_tables(title: str, lead: Sequence[str], tables: Sequence[Table], **rest: Any) -> bytes:
+    """A page that fetches nothing: sentences, then tables, those of details folded; `rest` is what else it shows."""
+    from jinja2 import Environment  # not at the top: commands that print tables need none
+
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["shortened"] = lambda text: shortened(text, 1000)
+    template = environment.from_string(files("srnet.core").joinpath("page.html").read_text(encoding="utf-8"))
+    shown = {"title": title, "lead": lead, "tables": tables, "version": __version__, **rest}
+    return template.render(shown).encode(errors="replace")
 
 
 def markdown_text(text: str) -> str:
