@@ -22,6 +22,8 @@ from srnet.pruners.movement import Movement as Movement
 from srnet.pruners.soft_movement import SoftMovement as SoftMovement
 from srnet.pruners.l0 import L0 as L0
 from srnet.pruners.wanda import Wanda as Wanda
+from srnet.api.attaching import attach as attach, prune_once as prune_once, load_mask as load_mask
+from srnet.training.pruning import Pruning as Pruning
 from srnet.masks.mask import Mask as Mask
 from srnet.masks.targets import Targets as Targets
 from srnet.tasks.synthetic import SyntheticTask as SyntheticTask

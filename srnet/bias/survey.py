@@ -71,7 +71,7 @@ class Measured:
 class Survey(Shown, says="sentence", table="kinds"):
     """The `kinds` of shortcuts of `task`, the strongest first, and what carries the first.
 
-    They are scored by `metric` on `dev` and the test sets. `left_out` are those that could not be measured; `labels` and
+    They are scored by `metric` on `dev` and the test sets. `left_out` are kinds that were not; `labels` and
     `notes` are the task's.
     """
 

@@ -81,11 +81,11 @@ class Engine(Described):
         """The models of the store by key."""
         return StoredModels(self.store)
 
-    def execute(self, targets: Iterable[Node]) -> None:
+    def execute(self, targets: Node | Iterable[Node]) -> None:
         """Compute the targets and all nodes that they need."""
         if self.name == "pool":
             require_main_guard()
-        targets = list(targets)
+        targets = [targets] if isinstance(targets, Node) else list(targets)
         ranks = connect()
         keys = ranks.on_main(lambda: [node.key for node in self.plan(targets)])  # one state of the store for all
         every = every_node(targets)

@@ -224,11 +224,11 @@ class Prune(_Pruning):
     data: TrainingData = "id"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.pruner.trains and self.objective != CE():
             raise UserError(f"pruner '{self.pruner.name}' does not train, so it takes no objective")
         if not self.pruner.trains and self.data != "id":
             raise UserError(f"pruner '{self.pruner.name}' does not train, so it takes no training data")
-        super().__post_init__()
         self.check_no_patience()
         if self.training.steps is not None:
             self.pruner.check_steps(self.training.steps)
