@@ -61,14 +61,16 @@ def read_predictions(tables: Sequence[Any], id: str | None, ood: Sequence[str], 
     def values(rows: Mapping[str, Mapping[str, str]], ids: Iterable[str], column: str) -> np.ndarray:
         found = [kind.parse(rows[id][column], index) for id in ids]
         if None in found:
-            raise UserError(f"a {column} is not among {kind.plural}", f"correct it, or choose a metric other than {metric}")
+            raise UserError(
+                f"a {column} is not among {kind.plural}", f"correct it, or choose another metric than {metric}"
+            )
         return np.array(found, kind.dtype)
 
     def split_of(name: str) -> Split:
         rows, empty = splits[name], ("",) * len(splits[name])
         groups = tuple(row.get(_GROUP, "") for row in rows.values())
-        of = "OOD" if name in tests else "ID"
-        return Split(name, of, tuple(rows), empty, empty, values(rows, rows, "label"), groups)
+        gold = values(rows, rows, "label")
+        return Split(name, "OOD" if name in tests else "ID", tuple(rows), empty, empty, gold, groups)
 
     sets = {name: split_of(name) for name in splits}
     train = Split("", "ID", (), (), (), np.empty(0, kind.dtype), ())  # nothing was trained here
@@ -111,7 +113,9 @@ def _cells(table: Any) -> Iterator[tuple[str, dict[str, str]]]:
     def refuse(line: int, problem: str) -> NoReturn:
         raise UserError(f"{name}, line {line}: {problem}", "correct it")
 
-    lines = read_rows(name, refuse) if is_path(table) else json_rows(json_lines(name, table).decode().split("\n"), refuse)
+    lines = (
+        read_rows(name, refuse) if is_path(table) else json_rows(json_lines(name, table).decode().split("\n"), refuse)
+    )
     for line, cells in lines:
         yield f"{name}, line {line}", {n: cell for n, cell in cells.items() if cell and not isinstance(cell, Nested)}
 
@@ -132,13 +136,13 @@ def _complete(where: str, cells: dict[str, str]) -> None:
 def _shared_rows(runs: Mapping[Run, _Rows]) -> _Rows:
     """The rows of each split, which must be the same for all runs."""
     splits: _Rows = {}
-    for split, id, row in ((split, id, own[split][id]) for own in runs.values() for split in own for id in own[split]):
-        splits.setdefault(split, {}).setdefault(id, row)
+    for name, rows in (each for own in runs.values() for each in own.items()):
+        splits[name] = splits.get(name, {}) | {id: row for id, row in rows.items() if id not in splits.get(name, {})}
     for run, split in ((run, split) for run in runs for split in splits):
         for id, row in splits[split].items():
             own = runs[run].get(split, {}).get(id)
             if own is None:
-                raise UserError(f"{run.key} has no row '{id}' of split '{split}', which others have", "give all the same")
+                raise UserError(f"{run.key} has no row '{id}' of split '{split}', as others have", "give all the same")
             if any(own.get(name) != row.get(name) for name in ("label", _GROUP)):
                 raise UserError(f"split '{split}': row '{id}' has several labels or groups", "give it the same ones")
     return splits

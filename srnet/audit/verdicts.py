@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from srnet import __version__
 from srnet.audit.predictions import Answers, Run, one_of, read_predictions
 from srnet.audit.report import FEWEST
 from srnet.audit.scores import points
@@ -93,7 +94,9 @@ class Verdicts(Shown, says="lines", table="parts"):
         rows = []
         for each in (each for each in self.parts if each.split == split):
             minus = points(each.difference) if each.difference else ""
-            rows.append([each.case or "all", f"{each.rows:,}", each.system, str(each.score), minus, f"{each.equal:.1f}"])
+            rows.append(
+                [each.case or "all", f"{each.rows:,}", each.system, str(each.score), minus, f"{each.equal:.1f}"]
+            )
         columns = ("rows of", "rows", "system", "score", "minus reference", "equal answers, %")
         note = "All rows by the metric, those of a label or a sub-case by accuracy; intervals of 95 %."
         return Table(columns, rows, f"{split}, by label and sub-case", note, texts=(0, 2), detail=True)
@@ -136,7 +139,9 @@ def verdict(
 
 
 def _sides(answers: Answers, full: str) -> _Sides:
-    sides: dict[str, tuple[list[Run], list[Run]]] = {full: ([], [])} | {run.system: ([], []) for run in answers}
+    sides: dict[str, tuple[list[Run], list[Run]]] = {
+        name: ([], []) for name in (full, *(run.system for run in answers))
+    }
     for run in sorted(answers, key=lambda run: (not run.seed.isdecimal(), run.seed.zfill(20))):
         if (theirs := Run(full, run.seed)) not in answers:
             raise UserError(f"{full} has no seed {run.seed}, which {run.system} has", "give the reference all seeds")
@@ -148,60 +153,55 @@ def _sides(answers: Answers, full: str) -> _Sides:
 def _judged(evidence: Evidence[Run], sides: _Sides, full: str) -> Verdicts:
     others = [name for name in sides if name != full]
     judged = judge_together([replace(evidence.verdict(*sides[name]), full="reference") for name in others])
-    verdicts, task = dict(zip(others, judged, strict=True)), evidence.task
-    warnings = [*_about_rows(task, sides)]
-    if task.answer_kind.has_classes:
-        warnings += [*_about_answers(evidence, sides), *_about_gains(evidence, sides, verdicts)]
-    return Verdicts(full, verdicts, tuple(_parts(evidence, sides)), task, tuple(warnings))
+    verdicts = dict(zip(others, judged, strict=True))
+    warnings = tuple(_doubts(evidence, sides, verdicts))
+    return Verdicts(full, verdicts, tuple(_parts(evidence, sides)), evidence.task, warnings)
 
 
 def _parts(evidence: Evidence[Run], sides: _Sides) -> Iterator[_Part]:
-    for split in map(evidence.task.splits.__getitem__, evidence.task.scored):
+    task = evidence.task
+    for split in map(task.splits.__getitem__, task.scored):
         cases = {"": np.arange(len(split))}
-        if evidence.task.answer_kind.has_classes:
-            cases |= {f"label {name}": np.flatnonzero(split.labels == n) for n, name in enumerate(evidence.task.labels)}
+        if task.answer_kind.has_classes:
+            cases |= {f"label {name}": np.flatnonzero(split.labels == n) for n, name in enumerate(task.labels)}
             cases |= rows_by_case(split.groups)
         for case, rows in ((case, rows) for case, rows in cases.items() if len(rows)):
-            for system, pair in sides.items():
-                ours, theirs = ([evidence.answers(run, split.name)[rows] for run in side] for side in pair)
-                gold, metric = split.labels[rows], "accuracy" if case else evidence.task.metric
-                score = spread([100.0 * measure(metric, each, gold) for each in ours])
-                known = len(rows) >= FEWEST and pair[0] != pair[1]
+            gold, metric = split.labels[rows], "accuracy" if case else task.metric
+            for system, (own, full) in sides.items():
+                ours, theirs = ([evidence.answers(run, split.name)[rows] for run in side] for side in (own, full))
+                known = len(rows) >= FEWEST and own != full
                 difference = paired_bootstrap(ours, theirs, gold, metric) if known else None
                 equal = 100.0 * float(np.mean([a == b for a, b in zip(ours, theirs, strict=True)]))
+                score = spread([100.0 * measure(metric, each, gold) for each in ours])
                 yield _Part(system, split.name, case, len(rows), score, difference, equal)
 
 
-# --- warnings ------------------------------------------------------------------------------------------------------
-
-
-def _about_rows(task: Task, sides: _Sides) -> Iterator[str]:
+def _doubts(evidence: Evidence[Run], sides: _Sides, verdicts: Mapping[str, Verdict]) -> Iterator[str]:
+    task = evidence.task
     for name, (runs, _) in sides.items():
         if len(runs) < MIN_SEEDS:
             yield f"{name}: {seeds_in_words(len(runs))} cannot tell a gain from luck; {MIN_SEEDS} are needed"
-    for name in task.scored:
-        if len(task.splits[name]) < _FEW_ROWS:
-            yield f"{name}: {len(task.splits[name])} rows are few, and its intervals are rough"
-
-
-def _about_answers(evidence: Evidence[Run], sides: _Sides) -> Iterator[str]:
-    names = evidence.task.labels
-    for run, split in ((run, split) for runs, _ in sides.values() for run in runs for split in evidence.task.scored):
-        own, labels = evidence.answers(run, split), evidence.task.splits[split].labels
-        if len(np.unique(own)) == 1 < len(np.unique(labels)):
-            yield f"{run.key}: answers '{names[own[0]]}' to all rows of {split}"
-        elif (other := own[~np.isin(own, labels)]).size:
-            share = f"{100 * other.size / own.size:.1f} % of its answers on {split}"
-            yield f"{run.key}: {share} are none of the labels there, such as '{names[other[0]]}'"
-
-
-def _about_gains(evidence: Evidence[Run], sides: _Sides, verdicts: Mapping[str, Verdict]) -> Iterator[str]:
+    for name in (name for name in task.scored if len(task.splits[name]) < _FEW_ROWS):
+        yield f"{name}: {len(task.splits[name])} rows are few, and its intervals are rough"
+    if not task.answer_kind.has_classes:
+        return
+    for run, split in ((run, split) for runs, _ in sides.values() for run in runs for split in task.scored):
+        yield from _doubts_of_answers(task, run, split, evidence.answers(run, split))
     for name, each in verdicts.items():
-        means = {split: round(evidence.mean(sides[name][0], split), 4) for split in evidence.ood}
-        if is_below_majority(each, means, _constant(evidence.task)):
+        means = {split: round(evidence.mean(sides[name][0], split), 4) for split in task.ood}
+        if is_below_majority(each, means, _constant(task)):
             yield f"{name}: better than the reference OOD, but no better than the majority class"
         if metrics_disagree(evidence, *sides[name]):
             yield f"{name}: accuracy and F1 disagree about the OOD gain; answers may only have moved between classes"
+
+
+def _doubts_of_answers(task: Task, run: Run, split: str, answers: np.ndarray) -> Iterator[str]:
+    labels = task.splits[split].labels
+    if len(np.unique(answers)) == 1 < len(np.unique(labels)):
+        yield f"{run.key}: answers '{task.labels[answers[0]]}' to all rows of {split}"
+    elif (other := answers[~np.isin(answers, labels)]).size:
+        share = f"{100 * other.size / answers.size:.1f} % of its answers on {split}"
+        yield f"{run.key}: {share} are none of the labels there, such as '{task.labels[other[0]]}'"
 
 
 def _constant(task: Task) -> dict[str, float]:
@@ -214,7 +214,7 @@ def _constant(task: Task) -> dict[str, float]:
 def _write(found: Verdicts, out: Path) -> None:
     task, lead = found.task, [*found.lines, *(f"Warning: {each}." for each in found.warnings)]
     rest = {"rows": {name: len(task.splits[name]) for name in task.scored}, "notes": task.notes, "survey": None}
-    about, details = "Predictions were read, and no model.", "By label and sub-case"
+    about, details = f"Predictions were read, and no model. srnet {__version__}.", "By label and sub-case"
     text = ["# Verdict", *map(markdown_text, [*lead, *task.notes])]
     for table in found.tables:
         text += [f"## {markdown_text(table.title)}", table.markdown()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from srnet import __version__
 from srnet.bias.survey import Survey
 from srnet.bias.survey_tables import tables_of
 from srnet.core.files import require_writable, write_bytes, write_json
@@ -26,6 +27,6 @@ def write_survey(survey: Survey, out: Path) -> Path:
 
 
 def _page(survey: Survey) -> bytes:
-    about = f"{survey.dev} decides; OOD sets are only scored. No model was trained."
+    about = f"{survey.dev} decides; OOD sets are only scored. No model was trained. srnet {__version__}."
     rest = {"rows": survey.rows, "notes": survey.notes, "details": "What carries the other kinds", "survey": survey}
     return page_of_tables(f"Shortcuts of {survey.task}", [survey.sentence], tables_of(survey), about=about, **rest)

@@ -135,7 +135,7 @@ class _Question:
     """What is asked of predictions."""
 
     reference: str | None = None
-    """The system that the others are compared with, such as the full model. Default: the one called full or baseline."""
+    """The system that others are compared with, such as the full model. Default: the one called full or baseline."""
     id: str | None = None
     """The split in distribution. Default: the one called dev, validation or id."""
     ood: tuple[str, ...] = ()
@@ -166,7 +166,7 @@ def _verdict(
         out.print_json(data=found.to_json())
         return
     first, *details = found.tables
-    narrow = replace(first, columns=first.columns[:-2], rows=[row[:-2] for row in first.rows])  # the lines have the rest
+    narrow = replace(first, columns=first.columns[:-2], rows=[row[:-2] for row in first.rows])  # lines have the rest
     remarks = [f"warning: {each}" for each in found.warnings] + [f"note: {each}" for each in found.task.notes]
     page = [] if folder is None else [str(folder / "verdict.html")]
     for each in (*found.lines, narrow, *(details if subcases else []), *remarks, *page):

@@ -203,8 +203,8 @@ def _evaluate(
 ) -> None:
     """Score a model in and out of distribution."""
     engine = Run(**run).start()
-    file = {"predictions": predictions, "system": system, "seed": seed}
-    trained = srnet.evaluate(model, task=task_spec(task, data, engine), **labels, **file, engine=engine)
+    given: Given = {**labels, "predictions": predictions, "system": system, "seed": seed}
+    trained = srnet.evaluate(model, task=task_spec(task, data, engine), **given, engine=engine)
     _print_trained(trained, json)
     for split, report in _id_first(trained.scores):
         if subcases and report["groups"] and not json:

@@ -13,7 +13,6 @@ from rich.console import Group
 from rich.table import Table as Framed
 from rich.text import Text
 
-from srnet import __version__
 from srnet.core.errors import printable, shortened
 
 if TYPE_CHECKING:
@@ -78,8 +77,7 @@ def page_of_tables(title: str, lead: Sequence[str], tables: Sequence[Table], **r
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["shortened"] = lambda text: shortened(text, 1000)
     template = environment.from_string(files("srnet.core").joinpath("page.html").read_text(encoding="utf-8"))
-    shown = {"title": title, "lead": lead, "tables": tables, "version": __version__, **rest}
-    return template.render(shown).encode(errors="replace")
+    return template.render(title=title, lead=lead, tables=tables, **rest).encode(errors="replace")
 
 
 def markdown_text(text: str) -> str:

@@ -251,8 +251,10 @@ def _warnings(evidence: RecipeEvidence, majority: Mapping[str, float]) -> list[s
     if not evidence.task.answer_kind.has_classes:
         return []
     judged = [summary for summary in evidence.summaries if summary.verdict is not None]
-    low = [s.name for s in judged if is_below_majority(s.verdict, {n: each.mean for n, each in s.scores.items()}, majority)]
-    disputed = [each.name for each in judged if metrics_disagree(evidence, each.models, evidence.full_models(each.models))]
+    means = {each.name: {split: score.mean for split, score in each.scores.items()} for each in judged}
+    low = [each.name for each in judged if is_below_majority(each.verdict, means[each.name], majority)]
+    full = {each.name: evidence.full_models(each.models) for each in judged}
+    disputed = [each.name for each in judged if metrics_disagree(evidence, each.models, full[each.name])]
     return [
         *(w for backbone, bias in evidence.recipe.bias_models.items() for w in _about_full(evidence, backbone, bias)),
         *_about_subnetworks(low, "better than the full CE model OOD, but no better than the majority class"),

@@ -26,7 +26,10 @@ OTHER = {"yes": "no", "no": "yes"}
 
 
 def rows_of(
-    shares: dict[str, dict[str, int]], seeds: int = 3, size: int = 10, label: Callable[[int], str] = lambda n: "ny"[n % 2]
+    shares: dict[str, dict[str, int]],
+    seeds: int = 3,
+    size: int = 10,
+    label: Callable[[int], str] = lambda n: "ny"[n % 2],
 ) -> list[Row]:
     """Systems that answer so many rows of each split correctly; seeds differ in which."""
     rows = []

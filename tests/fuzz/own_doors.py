@@ -125,7 +125,13 @@ def _refusing(call: Callable[[Any], Any]) -> None:
 
 
 def _predictions() -> list[Row]:
-    cells = [(s, seed, split, n) for s in ("full", "mine") for seed in range(2) for split in ("dev", "hard") for n in range(12)]
+    cells = [
+        (s, seed, split, n)
+        for s in ("full", "mine")
+        for seed in range(2)
+        for split in ("dev", "hard")
+        for n in range(12)
+    ]
     return [
         {"system": s, "seed": seed, "split": split, "id": n, "label": LABELS[n % 2], "prediction": LABELS[n % 3 == 0]}
         | {"group": "ab"[n % 2], "p:no": 0.5, "p:yes": 0.5}

@@ -45,7 +45,9 @@ class ThreeWay:
 
         hard = replace(split("hard", "OOD", 2), coarse=Coarse(("yes", "no"), (0, 1, 1)))
         sets = split("train", "ID", 3), split("dev", "ID", 3)
-        return Task(self.name, ("a", "b", "c"), self.metric, "overlap", *sets, {"hard": hard, "soft": split("soft", "OOD", 3)})
+        return Task(
+            self.name, ("a", "b", "c"), self.metric, "overlap", *sets, {"hard": hard, "soft": split("soft", "OOD", 3)}
+        )
 
 
 SHARES = {"full <CE> & more": (0.9, 0.5), "magnitude": (0.9, 0.65), "masks": (0.7, 0.9)}

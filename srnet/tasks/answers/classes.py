@@ -21,7 +21,7 @@ OfCounts = Callable[[np.ndarray], np.ndarray]
 
 
 def _counts(predictions: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    return _terms(labels, predictions, _class_count(labels, predictions)).sum(axis=0, dtype=np.int64)
+    return np.asarray(_terms(labels, predictions, _class_count(labels, predictions)).sum(axis=0, dtype=np.int64))
 
 
 def _accuracy_of(counts: np.ndarray) -> np.ndarray:
