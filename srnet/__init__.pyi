@@ -64,6 +64,7 @@ from srnet.finding.settings import FindSettings as FindSettings
 from srnet.finding.search import Find as Find
 from srnet.finding.found import Found as Found
 from srnet.audit.run import audit_models as audit_models
+from srnet.audit.verdicts import verdict as verdict, Verdicts as Verdicts
 from srnet.audit.options import AuditOptions as AuditOptions
 from srnet.page.run import open_page as open_page
 from srnet.page.options import PageOptions as PageOptions

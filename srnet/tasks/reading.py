@@ -122,6 +122,7 @@ def _undecodable_line(source: str) -> str:
 
 
 def json_rows(file: Iterable[str], bad: Bad) -> Iterator[Row]:
+    """The rows of JSON lines."""
     for number, line in enumerate(file, start=1):
         if not line.strip():
             continue
