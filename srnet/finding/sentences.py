@@ -20,7 +20,8 @@ LISTED = 3
 
 def shortcut_name(shortcut: Shortcut) -> str:
     """A shortcut in plain words, as the subject of "misleads"."""
-    return " with ".join(part.kind.noun(part.argument) for part in parse_shortcut(shortcut))
+    parts = parse_shortcut(shortcut)
+    return " with ".join((part.kind.noun or part.kind.about).format(part.argument) for part in parts)
 
 
 def first_sentence(found: Found) -> str:

@@ -53,6 +53,8 @@ class ShortcutKind:
     """What it reads, in a few words."""
     sentence: ClassVar[str]
     """The suspicion as a sentence, for a model card."""
+    noun: ClassVar[str] = ""
+    """The shortcut in a few words, as the subject of "misleads"; {} is the argument. Empty: as in `about`."""
     argument: ClassVar[str] = ""
     """What stands behind the colon, such as COLUMN; empty if nothing does."""
     options: ClassVar[tuple[str, ...]] = ()
@@ -89,10 +91,6 @@ class ShortcutKind:
     def identity(self, task: Task, argument: str) -> str:
         """The shortcut as part of a key: what is read from columns and files is in it by its content."""
         return f"{self.name}:{argument}" if argument else self.name
-
-    def noun(self, argument: str) -> str:
-        """The shortcut in a few words, as the subject of "misleads"."""
-        return self.about
 
     def described(self, argument: str, vectors: str | None, extended: bool) -> str:
         """The features in words; `vectors` names the source of word vectors."""

@@ -30,11 +30,9 @@ class Columns(ShortcutKind):
     name: ClassVar[str] = "columns"
     about: ClassVar[str] = "a column beside the texts"
     sentence: ClassVar[str] = "The suspected shortcut is in metadata, a column beside the texts."
+    noun: ClassVar[str] = "the column {}"
     argument: ClassVar[str] = "COLUMN"
     of_texts: ClassVar[bool] = False
-
-    def noun(self, argument: str) -> str:
-        return f"the column {argument}"
 
     def columns(self, argument: str) -> tuple[str, ...]:
         return (argument,)

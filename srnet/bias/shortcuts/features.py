@@ -19,11 +19,9 @@ class OwnFeatures(ShortcutKind):
     name: ClassVar[str] = "features"
     about: ClassVar[str] = "features of your own"
     sentence: ClassVar[str] = "The suspected shortcut is in features of the user's own."
+    noun: ClassVar[str] = "what your own features tell"
     argument: ClassVar[str] = "FILE"
     of_texts: ClassVar[bool] = False
-
-    def noun(self, argument: str) -> str:
-        return "what your own features tell"
 
     def files(self, argument: str) -> tuple[str, ...]:
         return (argument,)

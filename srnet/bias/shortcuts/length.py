@@ -21,9 +21,7 @@ class Length(ShortcutKind):
     name: ClassVar[str] = "length"
     about: ClassVar[str] = "the length of the texts in words and characters"
     sentence: ClassVar[str] = "The suspected shortcut is length: short and long texts tend to have different labels."
-
-    def noun(self, argument: str) -> str:
-        return "the length of a text"
+    noun: ClassVar[str] = "the length of a text"
 
     def fit(self, task: Task, argument: str, options: FeatureOptions) -> Features:
         texts = ("the first text", "the second text") if has_pairs(task) else ("the text",)

@@ -32,11 +32,9 @@ class Overlap(ShortcutKind):
     sentence: ClassVar[str] = (
         "The suspected shortcut is word overlap: texts that share many words tend to have the same label."
     )
+    noun: ClassVar[str] = "word overlap"
     options: ClassVar[tuple[str, ...]] = ("vectors", "extended")
     without_vectors: ClassVar[str] = "words alone, no similarities: --vectors FILE adds them"
-
-    def noun(self, argument: str) -> str:
-        return "word overlap"
 
     def problem(self, task: Task, argument: str) -> str | None:
         return None if has_pairs(task) else NO_SECOND_TEXT.format(self.name)

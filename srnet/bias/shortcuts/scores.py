@@ -31,12 +31,10 @@ class Scores(ShortcutKind):
     name: ClassVar[str] = "scores"
     about: ClassVar[str] = "probabilities of the user's own"
     sentence: ClassVar[str] = "The suspected shortcut is what a bias model of the user's own has learned."
+    noun: ClassVar[str] = "your own bias model"
     argument: ClassVar[str] = "COLUMN|FILE"
     of_texts: ClassVar[bool] = False
     gives_probabilities: ClassVar[bool] = True
-
-    def noun(self, argument: str) -> str:
-        return "your own bias model"
 
     def columns(self, argument: str) -> tuple[str, ...]:
         return () if is_file(argument) else (argument,)

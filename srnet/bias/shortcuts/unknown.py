@@ -14,8 +14,6 @@ class Unknown(ShortcutKind):
     name: ClassVar[str] = "unknown"
     about: ClassVar[str] = "the answers of a model trained on very few examples"
     sentence: ClassVar[str] = "The shortcut has no name: it is whatever a weak model learns from very few examples."
+    noun: ClassVar[str] = "what a weak model learns"
     options: ClassVar[tuple[str, ...]] = ("examples", "epochs", "learning_rate", "backbone")
     is_linear: ClassVar[bool] = False
-
-    def noun(self, argument: str) -> str:
-        return "what a weak model learns"

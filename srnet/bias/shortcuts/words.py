@@ -75,9 +75,7 @@ class Words(_Words):
     sentence: ClassVar[str] = (
         "The suspected shortcut are single words: they tell much about the label without the rest of the text."
     )
-
-    def noun(self, argument: str) -> str:
-        return "the choice of words"
+    noun: ClassVar[str] = "the choice of words"
 
     def sides(self, task: Task) -> dict[str, _Side]:
         return {" (first text)": _FIRST, " (second text)": _SECOND} if has_pairs(task) else {"": _FIRST}
