@@ -28,11 +28,8 @@ class Length(ShortcutKind):
         names = [f"{unit} of {text}" for text in texts for unit in ("words", "characters")]
 
         def counts(split: Split) -> list[np.ndarray]:
-            return [
-                each
-                for side in (split.text_a, split.text_b)[: len(texts)]
-                for each in (_words(side), _characters(side))
-            ]
+            sides = (split.text_a, split.text_b)[: len(texts)]
+            return [count(side) for side in sides for count in (_words, _characters)]
 
         fitted = [Numbers.of(name, each) for name, each in zip(names, counts(task.train), strict=True)]
 
