@@ -50,7 +50,8 @@ class Shrunk(Format):
 
         subnetwork, base = source.subnetwork, source.base
         model: Any = whole_model(subnetwork, base) if self.uniform else subnetwork.model(base)
-        before, heads, neurons = model.num_parameters(), *(_count(model, kind) for kind in ("attention", "feed-forward"))
+        before = model.num_parameters()
+        heads, neurons = (_count(model, kind) for kind in ("attention", "feed-forward"))
         left = shrink(model, uniform=self.uniform)
         remarks = _remarks(model, before, heads, neurons)
         if not left:
