@@ -35,7 +35,7 @@ class ShownRow:
 def rows_of(fit: Fit) -> tuple[ShownRow, ...]:
     """Training rows where the shortcut is right; then rows where it misleads: of dev, and of its worst OOD set."""
     task = fit.candidate.task
-    worst = min(task.ood, key=lambda name: fit.scores[name], default=None)
+    worst = min(task.ood, key=lambda name: fit.measured.scores[name], default=None)
     wrong = [(task.splits[name], fit.answers[name]) for name in (task.dev.name, worst) if name is not None]
     misled = [row for split, answers in wrong for row in _shown(fit, split, answers, right=False)]
     return (*_shown(fit, *_unseen(fit), right=True), *misled)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from srnet.bias.carriers import Carrier
-from srnet.bias.measuring import EARLY_ROWS
-from srnet.bias.survey import EXPLAINS, LEVEL, Measured, Survey
+from srnet.bias.measuring import EARLY_ROWS, EXPLAINS, LEVEL, Measured
+from srnet.bias.survey import Survey
 from srnet.core.errors import shortened
 from srnet.core.tables import Table
 from srnet.evaluation import BIASED_BY
