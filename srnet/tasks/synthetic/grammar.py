@@ -196,12 +196,9 @@ FORMS: dict[str, Form] = {
 }
 
 
-def _forms_for(fact: Fact) -> tuple[str, ...]:
-    return ("active", "subject_cleft") if fact.patient is None else tuple(FORMS)
-
-
 def clause(rng: Random, fact: Fact, w: Surface) -> Words:
-    return FORMS[rng.choice(_forms_for(fact))](fact, w)
+    forms = ("active", "subject_cleft") if fact.patient is None else tuple(FORMS)
+    return FORMS[rng.choice(forms)](fact, w)
 
 
 def adjunct(rng: Random) -> Words:
