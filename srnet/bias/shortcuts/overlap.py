@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from srnet.bias.shortcuts.base import NO_SECOND_TEXT, FeatureOptions, Features, ShortcutKind, has_pairs, register
+from srnet.bias.shortcuts.base import FeatureOptions, Features, ShortcutKind, register
 from srnet.bias.texts import Tokens, for_each_chunk, tokenise
 from srnet.tasks.base import Task
 
@@ -33,11 +33,9 @@ class Overlap(ShortcutKind):
         "The suspected shortcut is word overlap: texts that share many words tend to have the same label."
     )
     noun: ClassVar[str] = "word overlap"
+    of_pairs: ClassVar[bool] = True
     options: ClassVar[tuple[str, ...]] = ("vectors", "extended")
     without_vectors: ClassVar[str] = "words alone, no similarities: --vectors FILE adds them"
-
-    def problem(self, task: Task, argument: str) -> str | None:
-        return None if has_pairs(task) else NO_SECOND_TEXT.format(self.name)
 
     def fit(self, task: Task, argument: str, options: FeatureOptions) -> Features:
         names = feature_names(options.vectors is not None, options.extended)

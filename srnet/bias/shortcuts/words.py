@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from srnet.bias.shortcuts.base import NO_SECOND_TEXT, FeatureOptions, Features, ShortcutKind, has_pairs, register
+from srnet.bias.shortcuts.base import FeatureOptions, Features, ShortcutKind, has_pairs, register
 from srnet.bias.texts import Tokens, chunks, for_each_chunk, tokenise
 from srnet.core.errors import UserError
 from srnet.tasks.base import Task
@@ -58,9 +58,7 @@ class Claim(_Words):
     sentence: ClassVar[str] = (
         "The suspected shortcut is the second text alone: its words tell much about the label without the first."
     )
-
-    def problem(self, task: Task, argument: str) -> str | None:
-        return None if has_pairs(task) else NO_SECOND_TEXT.format(self.name)
+    of_pairs: ClassVar[bool] = True
 
     def sides(self, task: Task) -> dict[str, _Side]:
         return {"": _SECOND}
