@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,10 @@ from srnet.tasks.splits import Split
 class Length(ShortcutKind):
     """Words and characters of each text."""
 
-    name: ClassVar[str] = "length"
-    about: ClassVar[str] = "the length of the texts in words and characters"
-    sentence: ClassVar[str] = "The suspected shortcut is length: short and long texts tend to have different labels."
-    noun: ClassVar[str] = "the length of a text"
+    name = "length"
+    about = "the length of the texts in words and characters"
+    sentence = "The suspected shortcut is length: short and long texts tend to have different labels."
+    noun = "the length of a text"
 
     def fit(self, task: Task, argument: str, options: FeatureOptions) -> Features:
         texts = ("the first text", "the second text") if has_pairs(task) else ("the text",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,15 +27,13 @@ _SECOND = "second-smallest similarity to the first text"
 class Overlap(ShortcutKind):
     """The features of Clark et al. (2019)."""
 
-    name: ClassVar[str] = "overlap"
-    about: ClassVar[str] = "word overlap between the two texts"
-    sentence: ClassVar[str] = (
-        "The suspected shortcut is word overlap: texts that share many words tend to have the same label."
-    )
-    noun: ClassVar[str] = "word overlap"
-    of_pairs: ClassVar[bool] = True
-    options: ClassVar[tuple[str, ...]] = ("vectors", "extended")
-    without_vectors: ClassVar[str] = "words alone, no similarities: --vectors FILE adds them"
+    name = "overlap"
+    about = "word overlap between the two texts"
+    sentence = "The suspected shortcut is word overlap: texts that share many words tend to have the same label."
+    noun = "word overlap"
+    of_pairs = True
+    options = ("vectors", "extended")
+    without_vectors = "words alone, no similarities: --vectors FILE adds them"
 
     def fit(self, task: Task, argument: str, options: FeatureOptions) -> Features:
         names = feature_names(options.vectors is not None, options.extended)
