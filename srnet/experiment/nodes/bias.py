@@ -44,6 +44,7 @@ class BiasModel(Node):
     folds: int = 5
     extended: bool = False
     """Overlap: two more features, as in the original authors' tool."""
+    formula = "bias"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,10 +94,6 @@ class BiasModel(Node):
         task, parts = self.load_measured(), self.parts
         hints = [part.kind.without_vectors for part in parts if self.vectors is None and part.kind.without_vectors]
         return [*hints, *(note for part in parts for note in part.kind.notes(task, part.argument))]
-
-    @property
-    def formula(self) -> str:
-        return "bias"
 
     @property
     def label(self) -> str:
@@ -167,6 +164,8 @@ class WeakModel(Node):
 
     first: FineTune
     second: FineTune
+    formula = "weak"
+    suspected = Unknown.name
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -191,10 +190,6 @@ class WeakModel(Node):
         return self.first.task_spec
 
     @property
-    def suspected(self) -> Shortcut:
-        return Unknown.name
-
-    @property
     def features(self) -> str:
         """Its features in words."""
         start, end = self.first.part or (0, 0)
@@ -207,10 +202,6 @@ class WeakModel(Node):
     def remarks(self) -> list[str]:
         """What a user should know: `features` says it all."""
         return []
-
-    @property
-    def formula(self) -> str:
-        return "weak"
 
     @property
     def label(self) -> str:
