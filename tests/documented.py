@@ -49,6 +49,7 @@ def of_language(*languages: str) -> dict[str, list[Block]]:
 EXCEPTIONS = {
     ("docs/deploy.md", "int8: logits differ"): "what a command prints; tests/export/test_onnx.py compares it",
     ("docs/find.md", "the budget of 10 min"): "what a command prints; tests/finding compares it",
+    ("docs/guides/own-loop.md", "pruning = srnet.attach(model"): "an outline of the loops below it, which run",
     ("docs/recipes.md", "from gensim.models"): "gensim is no dependency; its syntax is checked",
 }
 """Blocks that are neither run nor read, by page and beginning, with the reason."""

@@ -19,6 +19,9 @@ FEW = {"steps": 2, "eval_every": 1, "batch_size": 8}
 FEWER = {
     r'SyntheticTask\("inference"\)': 'SyntheticTask("inference", train_size=60, dev_size=30, ood_size=30)',
     r"steps=\d+, eval_every=\d+": "steps=2, eval_every=1, batch_size=8",
+    r"^steps = \d+": "steps = 4",
+    r"\brange\(300\)": "range(4)",
+    r"train_size=8000": "train_size=200",
     r"srnet\.finetune\(task\)": "srnet.finetune(task, training=FEW)",
     r'srnet\.prune\((.*), "poe"\)': r'srnet.prune(\1, "poe", training=FEW)',
     r'    "poe",': '    "poe", training=FEW,',
