@@ -1,19 +1,26 @@
-"""The site's pages that lie outside docs/: the README is the start page, and examples can be opened.
+"""The site's pages that lie outside docs/: the README is the start page, the notebook a guide, examples can be opened.
 
 Links are written as they work in the repository. What points outside docs/ is translated here.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
-PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
+PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "examples/quick_tour.ipynb": "guides/quick-tour.md",
+}
 """Files of the repository and the pages that they become."""
 SOURCES = {page: name for name, page in PAGES.items()}
 LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")
@@ -21,10 +28,10 @@ LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")
 
 def on_files(files: Files, config: Any) -> Files:
     for name, page in PAGES.items():
-        files.append(File.generated(config, page, content=(ROOT / name).read_text(encoding="utf-8")))
-    for path in sorted((ROOT / "examples").iterdir()):
-        if path.is_file():
-            files.append(File.generated(config, f"examples/{path.name}", abs_src_path=str(path)))
+        for made, content in pages_of(name, page):
+            files.append(File.generated(config, made, content=content))
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        files.append(File.generated(config, f"examples/{path.name}", abs_src_path=str(path)))
     return files
 
 
@@ -37,3 +44,28 @@ def site_link(target: str, page: str) -> str:
     source = PurePosixPath(SOURCES.get(page, f"docs/{page}"))
     place = os.path.normpath(source.parent / target)
     return os.path.relpath(PAGES.get(place, place.removeprefix("docs/")), PurePosixPath(page).parent)
+
+
+def pages_of(name: str, page: str) -> Iterator[tuple[str, str | bytes]]:
+    """A page and its pictures, by their names on the site."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    if not name.endswith(".ipynb"):
+        yield page, text
+        return
+    parts: list[str] = []
+    for number, cell in enumerate(json.loads(text)["cells"]):
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else fenced(source, "python"))
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {"text/plain": output.get("text", "")})
+            if "image/png" in data:
+                picture = f"../examples/{Path(name).stem}-{number}.png"  # as a link of the notebook's folder
+                yield f"examples/{Path(name).stem}-{number}.png", base64.b64decode(data["image/png"])
+                parts.append(f"![]({picture})")
+            else:
+                parts.append(fenced("".join(data["text/plain"]), "text"))
+    yield page, "\n\n".join(parts)
+
+
+def fenced(text: str, language: str) -> str:
+    return f"```{language}\n{text.rstrip()}\n```"
