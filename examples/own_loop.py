@@ -23,7 +23,8 @@ parser.add_argument("--out", default="own-loop-mask", help="a new folder for the
 options = parser.parse_args()
 
 torch.manual_seed(0)
-task = srnet.SyntheticTask("inference", train_size=options.rows).load()
+sizes = {"train_size": options.rows, "dev_size": options.rows // 4, "ood_size": options.rows // 4}
+task = srnet.SyntheticTask("inference", **sizes).load()
 train, labels = task.train, torch.tensor(task.train.labels)
 tokenizer = AutoTokenizer.from_pretrained(BACKBONE)
 model = AutoModelForSequenceClassification.from_pretrained(BACKBONE, num_labels=len(task.labels))
