@@ -74,7 +74,8 @@ def read_make(line: str) -> None:
 
 
 def read_torchrun(line: str) -> None:
-    read_srnet(line[line.index("srnet ") :])
+    _, after = re.split(r" --nproc-per-node \d+ (?:-m )?", line)
+    read_srnet(after) if after.startswith("srnet ") else read_python(f"python {after}")
 
 
 READERS: dict[str, Callable[[str], None]] = {

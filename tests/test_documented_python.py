@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,14 +48,23 @@ SETUP = {
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder to work in, with a store, and with models and files such as a reader has."""
+def models_and_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store, and with models and files such as a reader has."""
     folder = tmp_path_factory.mktemp("reader")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("SRNET_STORE", "store")
         write_models_and_files()
-        yield folder
+    return folder
+
+
+@pytest.fixture
+def place(models_and_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder to work in, with these."""
+    for path in models_and_files.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SRNET_STORE", str(models_and_files / "store"))
 
 
 def write_models_and_files() -> None:

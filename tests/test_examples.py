@@ -39,9 +39,7 @@ def with_this_package() -> dict[str, str]:
     return env | {"PYTHONPATH": os.pathsep.join([str(EXAMPLES.parent), env["PYTHONPATH"]]), "MPLBACKEND": "agg"}
 
 
-def test_a_loop_of_ones_own(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_loop_of_ones_own(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     run(monkeypatch, "own_loop.py")
     printed = capsys.readouterr().out
     assert "sparsity 0.5000" in printed
