@@ -30,7 +30,7 @@ lint: $(READY)  ## ruff and mypy
 	$(BIN)/mypy
 
 docs: $(READY)  ## build the documentation into site/, without network; open site/index.html
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(READY)  ## ratios measured side by side, also in benchmarks/results.json, features.json, engine.json, coding.json, deploy.json
 	$(BIN)/python -m benchmarks
