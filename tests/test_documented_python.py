@@ -30,6 +30,11 @@ FEWER = {
 }
 """What makes the Python of a page quick, and names models that exist here."""
 SETUP = {
+    "README.md": (
+        "import torch\n"
+        "model = torch.nn.Linear(4, 2)\n"
+        "batches = [(torch.randn(8, 4), torch.randint(2, (8,))) for _ in range(3)]"
+    ),
     "docs/commands.md": 'import srnet; task = srnet.SyntheticTask("inference")',
     "docs/deploy/masks.md": "import srnet",
     "docs/guides/your-own-data.md": (

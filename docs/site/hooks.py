@@ -23,7 +23,7 @@ PAGES = {
 }
 """Files of the repository and the pages that they become."""
 SOURCES = {page: name for name, page in PAGES.items()}
-LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")
+LINK = re.compile(r"\[(?P<text>[^\]\[]*)\]\((?P<target>[^)#\s:]+)(?P<anchor>#[^)\s]*)?\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -36,14 +36,22 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    return LINK.sub(lambda found: site_link(found[0], page.file.src_uri), markdown)
+    return LINK.sub(lambda link: site_link(link, page.file.src_uri), markdown)
 
 
-def site_link(target: str, page: str) -> str:
-    """A relative link of the repository as a relative link of the site."""
+def site_link(link: re.Match[str], page: str) -> str:
+    """A relative link of the repository as one of the site; a file's name that it shows becomes the page's title."""
     source = PurePosixPath(SOURCES.get(page, f"docs/{page}"))
-    place = os.path.normpath(source.parent / target)
-    return os.path.relpath(PAGES.get(place, place.removeprefix("docs/")), PurePosixPath(page).parent)
+    place = os.path.normpath(source.parent / link["target"])
+    text = title_of(ROOT / place) if link["text"].endswith(".md") else link["text"]
+    target = os.path.relpath(PAGES.get(place, place.removeprefix("docs/")), PurePosixPath(page).parent)
+    return f"[{text}]({target}{link['anchor'] or ''})"
+
+
+def title_of(path: Path) -> str:
+    """The first heading of a file; the name of one that does not exist, which mkdocs then reports."""
+    first = path.read_text(encoding="utf-8").partition("\n")[0] if path.is_file() else path.name
+    return first.removeprefix("# ")
 
 
 def pages_of(name: str, page: str) -> Iterator[tuple[str, str | bytes]]:
