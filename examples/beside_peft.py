@@ -33,7 +33,6 @@ from beside_peft_report import Costs, Record, medians, peak_bytes, write_report
 from torch import nn
 
 import srnet
-from srnet.bias.model import fit_bias_model
 from srnet.evaluation.metrics import measure
 from srnet.models.backbones import load_backbone
 from srnet.tasks.base import Task
@@ -54,8 +53,9 @@ class Data:
         held_out = min(2000, len(rows) // 10)
         self.held_out = replace(task.train.take(rows[:held_out]), name="held out")
         self.task = replace(task, train=task.train.take(rows[held_out:]))
-        self.bias = fit_bias_model(self.task, task.shortcut)
-        self.bias_of_train = torch.tensor(self.bias["train"].log_probs, dtype=torch.float32)
+        train, classes = self.task.train, list(range(len(task.labels)))
+        self.bias = srnet.fit_bias(**texts_of(train), labels=train.labels, shortcut=task.shortcut, label_order=classes)
+        self.bias_of_train = torch.from_numpy(self.bias.log_probs).float()
         self.labels = torch.from_numpy(self.task.train.labels)
         self.backbone, self.max_length = backbone, max_length
         self.tokenizer = load_backbone(backbone, task.labels, 0).tokenizer
@@ -67,8 +67,7 @@ class Data:
         return loaded.model, sorted({name.rpartition(".")[0] for name in loaded.fresh})
 
     def tokens(self, split: Split) -> list[dict[str, list[int]]]:
-        texts = [list(split.text_a), *([list(split.text_b)] if any(split.text_b) else [])]
-        columns = self.tokenizer(*texts, truncation=True, max_length=self.max_length)
+        columns = self.tokenizer(*texts_of(split).values(), truncation=True, max_length=self.max_length)
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def batch(self, rows: list[dict[str, list[int]]]) -> Any:
@@ -80,6 +79,11 @@ class Data:
         rows = self.tokens(split)
         logits = [model(**self.batch(rows[start : start + 100])).logits for start in range(0, len(rows), 100)]
         return self.task.answer_kind.decode(split, torch.cat(logits).numpy())
+
+
+def texts_of(split: Split) -> dict[str, list[str]]:
+    pairs = {"texts_b": list(split.text_b)} if any(split.text_b) else {}
+    return {"texts": list(split.text_a), **pairs}
 
 
 def batches(examples: int, size: int, steps: int, seed: int) -> Iterator[torch.Tensor]:
@@ -284,7 +288,7 @@ def main() -> None:
     data = Data(load_task(options), options.backbone, options.max_length)
     records = run_all(data, options)
     costs = measure_costs(records, data, options)
-    bias = {name: data.bias[name].log_probs for name in data.task.scored}
+    bias = {name: data.bias.predict(**texts_of(data.task.splits[name])) for name in data.task.scored}
     names = {method: METHODS[method].about for method in options.methods}
     print(write_report(options.out, data.task, names, records, costs, bias, settings))
 

@@ -153,7 +153,7 @@ def test_differences_are_paired_by_seed(module: Any) -> None:
 
     # the others make one error more than the full model of the same seed, whatever the seed
     records = [record("head", 1, 4), record("full", 0, 1), record("head", 0, 2), record("full", 1, 3)]
-    full, head = report.summary(records, task, {"full": "full", "head": "head"})[::-1]
+    full, head = report.summary(records, task, {"full": "full", "head": "head"})
     assert full["scores"]["dev"] == [90.0, 70.0]
     assert "minus full CE" not in full
     difference = head["minus full CE"]["challenge"]
