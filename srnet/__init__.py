@@ -23,6 +23,8 @@ _NAMES = {
     "pruners.soft_movement": "SoftMovement",
     "pruners.l0": "L0",
     "pruners.wanda": "Wanda",
+    "api.attaching": "attach prune_once load_mask",
+    "training.pruning": "Pruning",
     "masks.mask": "Mask",
     "masks.targets": "Targets",
     "tasks.synthetic": "SyntheticTask",

@@ -17,7 +17,7 @@ SAMPLE = 32_768
 
 def _kept(values: torch.Tensor, scores: torch.Tensor, cut: float | torch.Tensor) -> torch.Tensor:
     """`values` where the score is above `cut`, else 0."""
-    if isinstance(cut, torch.Tensor):
+    if isinstance(cut, torch.Tensor) or values.itemsize < scores.itemsize:  # rounded scores would move past the cut
         return torch.where(scores > cut, values, 0.0)
     # the backward pass of a rectifier is exactly this, in one vectorised kernel; on the CPU `where` is 15 times slower
     return cast(torch.Tensor, torch.ops.aten.threshold_backward(values, scores.to(values.dtype), cut))
@@ -54,7 +54,8 @@ class _Scores(nn.Module):
 
     def __init__(self, scores: torch.Tensor) -> None:
         super().__init__()
-        self.scores = nn.Parameter(scores)
+        # half precision would round away the small steps of training
+        self.scores = nn.Parameter(scores.float() if scores.itemsize < 4 else scores)
 
     def sample(self, turn: int) -> torch.Tensor:
         """Every n-th score, others each turn. n is coprime to a row's length, or it would miss columns."""
@@ -72,7 +73,7 @@ class ScoreMask(_Scores):
 
     def __init__(self, scores: torch.Tensor, phi: float) -> None:
         super().__init__(scores)
-        self.register_buffer("phi", torch.tensor(phi, dtype=scores.dtype, device=scores.device))
+        self.register_buffer("phi", torch.tensor(phi, dtype=self.scores.dtype, device=scores.device))
         self._cut: tuple[torch.Tensor | None, int, float] = (None, 0, 0.0)
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from srnet.core.lazy import nn, parametrize, torch
+from srnet.core.errors import UserError
+from srnet.core.lazy import nn, no_grad, parametrize, torch
 from srnet.masks.mask import Mask
 
 
@@ -16,8 +17,50 @@ def weight_name(module_name: str) -> str:
 def attach(layers: Mapping[str, nn.Module], masks: Mapping[str, nn.Module]) -> None:
     """Attach each layer's mask (by weight name) to its weight."""
     for name, layer in layers.items():
+        if parametrize.is_parametrized(layer, "weight"):
+            raise UserError(f"{name} has a mask or another parametrisation already", "remove it first, e.g. by bake()")
         # unsafe: skips a check that would run the mask on the weight once more; shapes are equal by construction
         parametrize.register_parametrization(layer, "weight", masks[weight_name(name)], unsafe=True)
+
+
+def is_masked(model: nn.Module) -> bool:
+    """Whether some layer has a mask, or another parametrisation of its weight."""
+    return any(parametrize.is_parametrized(layer, "weight") for layer in model.modules())
+
+
+def detach(layers: Mapping[str, nn.Module]) -> None:
+    """Remove the masks. Each weight is again the parameter that it was, unmasked."""
+    for layer in layers.values():
+        if parametrize.is_parametrized(layer, "weight"):
+            parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
+
+
+def save_plain(layers: Mapping[str, nn.Module]) -> list[Any]:
+    """Let `state_dict` have the masked weight under its ordinary name as well, and `load_state_dict` ignore it.
+
+    A model that is saved with masks on it can then be loaded by `from_pretrained` with the same logits, and by the
+    masked model to resume. Returns handles that undo it.
+    """
+    handles = []
+    for layer in layers.values():
+        if parametrize.is_parametrized(layer, "weight"):
+            handles.append(layer.register_state_dict_post_hook(_add_plain))  # type: ignore[no-untyped-call]
+            handles.append(layer.register_load_state_dict_pre_hook(_ignore_plain))  # type: ignore[no-untyped-call]
+    return handles
+
+
+@no_grad
+def _add_plain(layer: Any, state: dict[str, Any], prefix: str, metadata: Any) -> None:
+    mask = layer.parametrizations["weight"][0]
+    was_training = mask.training
+    mask.eval()  # gates without noise
+    state[f"{prefix}weight"] = layer.weight.detach()
+    mask.train(was_training)
+
+
+def _ignore_plain(layer: Any, state: dict[str, Any], prefix: str, *others: Any) -> None:
+    if f"{prefix}parametrizations.weight.original" in state:
+        state.pop(f"{prefix}weight", None)
 
 
 def attached(layers: Mapping[str, nn.Module]) -> dict[str, nn.Module]:

@@ -97,11 +97,21 @@ class Targets(Described):
                 raise UserError(f"no layer matches exclude_modules={self.exclude!r}", _endings(layers))
             return named
         classifier = classifier_of(model)
-        if classifier is None and not _decodes(model):  # not a transformers classifier: its structure is unknown
+        if classifier is not None and _is_output_layer(model, model.get_submodule(classifier)):
+            return {name for name in layers if not _in_stack(model, name)}
+        if classifier is None and not decodes(model):  # not a transformers classifier: its structure is unknown
             return set()
         # a head with label words is pre-trained, so no part of it needs a mask
         excludes_head = self.exclude == STACK_ONLY or getattr(model, "label_words", False)
         return {name for name in layers if (excludes_head or name != classifier) and not _in_stack(model, name)}
+
+
+def matching_parameters(model: nn.Module, selector: Selector) -> list[nn.Parameter]:
+    """The parameters of the modules that a selector names."""
+    modules = [module for name, module in model.named_modules() if name and selector and _matches(selector, name)]
+    if selector and not modules:
+        raise UserError(f"no module matches {selector!r}", "give name endings, or an expression for a full name")
+    return [parameter for module in modules for parameter in module.parameters()]
 
 
 LAYERS = Targets(exclude=STACK_ONLY)
@@ -126,12 +136,19 @@ def _matches(selector: Selector, name: str) -> bool:
 def _in_stack(model: nn.Module, name: str) -> bool:
     """Whether `name` belongs to the layers that are masked: those in a backbone's `ModuleList`."""
     parts = name.split(".")
-    if not in_base(model, name) or (_decodes(model) and "decoder" in parts) or VISION & set(parts):
+    if not in_base(model, name) or (decodes(model) and "decoder" in parts) or VISION & set(parts):
         return False
     return any(isinstance(model.get_submodule(".".join(parts[:n])), nn.ModuleList) for n in range(1, len(parts)))
 
 
-def _decodes(model: nn.Module) -> bool:
+def _is_output_layer(model: nn.Module, layer: nn.Module) -> bool:
+    """Whether a layer gives a language model's logits over its vocabulary."""
+    find = getattr(model, "get_output_embeddings", None)
+    return find is not None and find() is layer
+
+
+def decodes(model: nn.Module) -> bool:
+    """Whether a model is an encoder-decoder."""
     return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
 
 

@@ -9,8 +9,7 @@ from types import EllipsisType
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import save
 from transformers import PreTrainedModel
 
 from srnet.core.errors import UserError, choose
@@ -18,6 +17,7 @@ from srnet.core.files import new_folder, read_bytes, write_bytes
 from srnet.core.sealed import README, Manifest, are_texts, is_length
 from srnet.masks.coding import decode_mask, encode_mask
 from srnet.masks.mask import Mask
+from srnet.masks.saved import check_finite, check_size, packed_tensors, read_tensors
 from srnet.models.backbones import LoadedBackbone, load_backbone
 from srnet.models.heads import CLASSIFIER, Head
 
@@ -81,38 +81,16 @@ def _write_plain(folder: Path, mask: Mask | None, weights: Tensors) -> None:
 
 def _read_plain(folder: Path, *, masked: bool) -> tuple[Mask | None, Tensors]:
     mask = Mask.from_bytes(read_bytes(folder / MASK), str(folder / MASK)) if masked else None
-    return mask, _with_zeros(folder / WEIGHTS, mask or {})
-
-
-def _with_zeros(path: Path, mask: Mapping[str, torch.Tensor]) -> Tensors:
-    """The tensors; masked ones with zeros where they are pruned."""
-    weights = _read_tensors(path)
+    weights = packed_tensors(folder / WEIGHTS, mask or {})
     for name, tensor in weights.items():
-        _check_finite(path, name, tensor)
-    for name in weights.keys() & mask.keys():
-        _check_size(path, name, weights[name], (int(mask[name].sum()),))
-        dense = torch.zeros(mask[name].shape, dtype=weights[name].dtype)
-        dense[mask[name]] = weights[name]
-        weights[name] = dense
-    return weights
-
-
-def _read_tensors(path: Path) -> Tensors:
-    try:
-        tensors: Tensors = load(read_bytes(path))
-    except SafetensorError as error:
-        raise UserError(f"{path} is not a safetensors file: {error}") from error
-    return tensors
+        _check_finite(folder / WEIGHTS, name, tensor)
+    return mask, weights
 
 
 def _check_finite(path: Path, name: str, tensor: torch.Tensor) -> None:
-    if not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
-        raise UserError(f"{path}: '{name}' holds non-finite values", "restore the file")
-
-
-def _check_size(path: Path, name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> None:
-    if tensor.shape != shape:
-        raise UserError(f"{path}: '{name}' has another number of values than its mask keeps", "restore the file")
+    check_finite(path, name, tensor)
+    if not tensor.is_floating_point():
+        raise UserError(f"{path}: '{name}' holds no floating-point numbers", "restore the file")
 
 
 # --- format 2, for receivers who have the backbone: only what is new ---
@@ -132,7 +110,7 @@ def _read_coded(folder: Path, base: LoadedBackbone, *, masked: bool) -> tuple[Ma
     mask, path = None, folder / CODED_MASK
     if masked:
         mask = decode_mask(read_bytes(path), _known_to_receiver(base), base.sha256, str(path))
-    return mask, _unpack(_read_tensors(folder / WEIGHTS), mask or {}, base, folder / WEIGHTS)
+    return mask, _unpack(read_tensors(folder / WEIGHTS), mask or {}, base, folder / WEIGHTS)
 
 
 def _known_to_receiver(base: LoadedBackbone) -> Tensors:
@@ -170,7 +148,7 @@ def _unpack(packed: Tensors, mask: Mapping[str, torch.Tensor], base: LoadedBackb
         _check_finite(path, name, values)
         whole = original.get(name) if name not in mask else None
         where, size = _where(packed, name, mask, whole, places[name].shape, path)
-        _check_size(path, name, values, size)
+        check_size(path, name, values, size)
         if values.dtype != torch.float32 and name in original:
             values = original[name][where] + values.float()
         dense = torch.zeros(places[name].shape) if whole is None else whole.clone()

@@ -5,14 +5,14 @@ A `Pruner` is a frozen description, part of an experiment's identity. Its `metho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from srnet.config.fields import Described, option
 from srnet.config.values import Fraction, Range, Share
 from srnet.core.errors import UserError, choose
-from srnet.core.lazy import nn, torch
+from srnet.core.lazy import nn
 from srnet.masks.budget import Sparsity
 from srnet.masks.granularity import WEIGHT, Granularity, Groups, check_granularity, groups_of
 from srnet.masks.mask import Mask
@@ -21,8 +21,8 @@ from srnet.masks.targets import LAYERS, Targets
 from srnet.masks.timed import Latency
 from srnet.training.method import Method
 
-Batches = Iterable[Mapping[str, "torch.Tensor"]]
-"""Batches of a model's inputs, with `labels`."""
+Batches = Iterable[Any]
+"""Batches of a model's inputs: by name, with `labels`; of a user's own model also tuples or single tensors."""
 Speedup = Annotated[float, Range(above=1.0)]
 
 
@@ -34,6 +34,12 @@ class Pruner(Described):
     trains: ClassVar[bool] = True
     has_scores: ClassVar[bool] = False
     """Whether it learns a score for every weight, with a learning rate of its own."""
+    rate: ClassVar[float] = 5e-5
+    """The published learning rate of the weights."""
+    score_rate: ClassVar[float] = 0.0
+    """The published learning rate of the scores."""
+    score_travel: ClassVar[float] = 0.0
+    """Learning rate times steps that the scores need at least, by what worked in short runs."""
     sparsity: Sparsity = 0.5
     """Share of the weights to prune."""
 
@@ -46,6 +52,10 @@ class Pruner(Described):
     def aim(self) -> str:
         """The target in a few characters."""
         return f"{100 * self.sparsity:g} %"
+
+    def rates(self, steps: int) -> tuple[float, float]:
+        """The learning rates of weights and of scores for a run; that of scores is higher where steps are few."""
+        return self.rate, max(self.score_rate, self.score_travel / max(1, steps))
 
     def schedule(self) -> Schedule:
         """The sparsity over time; by default it is fixed."""

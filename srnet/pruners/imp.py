@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 from srnet.config.fields import option
 from srnet.config.values import Range, Share
 from srnet.core.errors import UserError
-from srnet.core.lazy import nn
+from srnet.core.lazy import nn, torch
 from srnet.masks.budget import Scope, Sparsity
 from srnet.masks.mask import Mask
 from srnet.pruners.base import OfUnits, register, speedup_text
@@ -93,12 +93,13 @@ class _Iterations(Method):
 
     def __init__(self, pruner: IMP) -> None:
         super().__init__()
-        self.pruner = pruner
+        self.pruner, self.keeps_weights = pruner, pruner.rewinds
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         super().prepare(model, total_steps)
         self.pruner.check_steps(total_steps)
         self.interval = _floored(self.pruner.interval * total_steps)
+        self.levels = [level for level in self.pruner.levels() if level <= self.pruner.share + LEVEL_ERROR]
         self.original = {name: t.detach().clone() for name, t in self.state().items()}
         self.groups = self.pruner.groups(model)
         self.attach_fixed(self.groups.layers)
@@ -106,24 +107,27 @@ class _Iterations(Method):
 
     def stop_at(self) -> int:
         # a rewound level is complete when it is pruned, so the training after the last prune is not needed
-        return max(1, self.interval * (len(self.pruner.levels()) - self.pruner.rewinds))
+        return max(1, self.interval * (len(self.levels) - self.pruner.rewinds))
 
     def after_step(self, step: int) -> dict[str, float]:
         if step % self.interval or step > self.stop_at():
             return {}
         done = step // self.interval
         if not self.pruner.rewinds:
-            self.emit(self.pruner.levels()[done - 1], self.snapshot())
-        if done < len(self.pruner.levels()):
+            self.emit(self.levels[done - 1], self.snapshot())
+        if done < len(self.levels):
             self._prune(done)
         return {"mask/sparsity": self.current_mask().sparsity}
 
     def _prune(self, index: int) -> None:
-        level = self.pruner.levels()[index]
+        level = self.levels[index]
         keep = self._smallest_pruned(level)
         self.set_fixed(keep)
         if self.pruner.rewinds:
-            self.emit(level, self.snapshot_of(self.original, keep))
+            self.emit(level, self.snapshot())
+
+    def result(self) -> tuple[dict[str, torch.Tensor], Mask | None]:
+        return self.original if self.pruner.rewinds else self.state(), self.current_mask()
 
     def _smallest_pruned(self, sparsity: float) -> Mask:
         """The mask at `sparsity`, without the smallest of the remaining weights or units; pruned ones stay pruned."""

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 from srnet.config.fields import option
 from srnet.config.values import Range
 from srnet.core.lazy import no_grad, torch
+from srnet.masks.mask import Mask
 from srnet.masks.parametrization import raw_weights
 from srnet.masks.scores import BETA, HIGH, LOW
 from srnet.pruners.base import register
 from srnet.pruners.penalised import Penalised, PenalisedMethod
-from srnet.training.method import Method, Snapshot
+from srnet.training.method import Method
 
 if TYPE_CHECKING:
     from srnet.masks.modules import GateMask
@@ -28,6 +29,7 @@ class L0(Penalised):
     """L0 regularisation: a random gate for every weight; a penalty sets the sparsity. All weights train."""
 
     name: ClassVar[str] = "l0"
+    score_rate: ClassVar[float] = 1e-1
     open_at_first: Annotated[float, Range(above=CLOSED, below=1.0)] = option(0.9, expert=True)
     """Sigmoid of the initial scores: how far the gates are open before training."""
 
@@ -50,8 +52,8 @@ class _Gates(PenalisedMethod):
         return math.log(CLOSED / (1.0 - CLOSED))
 
     @no_grad
-    def snapshot(self) -> Snapshot:
+    def result(self) -> tuple[dict[str, torch.Tensor], Mask | None]:
         """Weights are multiplied by their gates: the saved model is the evaluated one."""
         weights, gates = raw_weights(self.layers), cast("dict[str, GateMask]", self.masks())
-        gated = {name: weights[name] * gate.without_noise() for name, gate in gates.items()}
-        return self.snapshot_of({**self.state(), **gated}, self.current_mask())
+        gated = {name: weights[name] * gate.without_noise().to(weights[name].dtype) for name, gate in gates.items()}
+        return {**self.state(), **gated}, self.current_mask()

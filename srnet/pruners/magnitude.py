@@ -59,10 +59,12 @@ class _Gradual(Method):
     def after_step(self, step: int) -> dict[str, float]:
         if step % self.pruner.refresh_every and step % self.eval_every and step != self.total_steps:
             return {}
+        self.settle(step)
+        return {"mask/sparsity": self.current_mask().sparsity}
+
+    def settle(self, step: int) -> None:
         sparsity = self.schedule.at(self.progress(step))
-        keep = self.groups.expand(self.groups.keep(self.groups.magnitudes(), sparsity, self.pruner.scope))
-        self.set_fixed(keep)
-        return {"mask/sparsity": keep.sparsity}
+        self.set_fixed(self.groups.expand(self.groups.keep(self.groups.magnitudes(), sparsity, self.pruner.scope)))
 
     def may_select(self, step: int) -> bool:
         return self.schedule.reached(self.progress(step))

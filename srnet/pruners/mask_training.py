@@ -27,6 +27,8 @@ class MaskTraining(OfUnits):
 
     name: ClassVar[str] = "mask"
     has_scores: ClassVar[bool] = True
+    score_rate: ClassVar[float] = 5e-5
+    score_travel: ClassVar[float] = 0.1
     sparsity: Sparsity = 0.5
     init: Init = "hard"
     """Initial scores: hard, two values by magnitude; soft, the magnitudes themselves."""
@@ -99,6 +101,9 @@ class _Training(Scored):
         else:
             for name, mask in self.masks().items():
                 mask.set_cut(keep[name], self.pruner.cut)
+
+    def settle(self, step: int) -> None:
+        self._refresh(step)
 
     def after_step(self, step: int) -> dict[str, float]:
         if step % self.pruner.refresh_every and not self.is_due(step):

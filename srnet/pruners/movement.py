@@ -17,6 +17,9 @@ class Movement(Ramped, OfUnits):
 
     name: ClassVar[str] = "movement"
     has_scores: ClassVar[bool] = True
+    rate: ClassVar[float] = 3e-5
+    score_rate: ClassVar[float] = 1e-2
+    score_travel: ClassVar[float] = 30.0
     counts_units: ClassVar[bool] = True
 
     def method(self, *, fine_tuned: bool, eval_every: int) -> Method:

@@ -25,6 +25,7 @@ class Penalised(Ramped):
     """
 
     has_scores: ClassVar[bool] = True
+    rate: ClassVar[float] = 3e-5
     penalty: NotNegative | None = None
     """Final lambda of the penalty, which grows on the cubic curve. It then determines the sparsity. Default: lambda is
     adjusted during training so that the sparsity follows the schedule."""

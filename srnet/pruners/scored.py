@@ -82,12 +82,15 @@ class Budgeted(Scored):
 
         return {name: ScoreMask(torch.zeros_like(self.groups.magnitude(name)), -torch.inf) for name in self.groups}
 
+    def settle(self, step: int) -> None:
+        self._set_thresholds(step, self.groups.scores(), exact=True)
+
     def after_step(self, step: int) -> dict[str, float]:
         if not self.is_due(step):
             self._set_thresholds(step, {name: mask.sample(step) for name, mask in self.masks().items()}, exact=False)
             return {}
         drifted = self.current_mask().sparsity
-        self._set_thresholds(step, self.groups.scores(), exact=True)
+        self.settle(step)
         sparsity = self.current_mask().sparsity
         return {"mask/sparsity": sparsity, "mask/drift": drifted - sparsity}
 

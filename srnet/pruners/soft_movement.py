@@ -21,6 +21,8 @@ class SoftMovement(Penalised):
     """Soft movement pruning: weights with scores above a threshold; a penalty sets the sparsity. All weights train."""
 
     name: ClassVar[str] = "soft-movement"
+    score_rate: ClassVar[float] = 1e-2
+    score_travel: ClassVar[float] = 30.0
     threshold: Annotated[float, Range(above=0.0, below=0.5)] = 0.1
     """Tau: a weight is kept while the sigmoid of its score, at first 0.5, is above it."""
     floor: Fraction = option(0.0, expert=True)

@@ -33,6 +33,9 @@ class StaticLocal(OfUnits):
 
     name: ClassVar[str] = "smp-l"
     has_scores: ClassVar[bool] = True
+    rate: ClassVar[float] = 1e-3
+    score_rate: ClassVar[float] = 2e-2
+    score_travel: ClassVar[float] = 60.0
     counts_units: ClassVar[bool] = True
     sparsity: Sparsity = 0.9
     ramp: Share = 0.6

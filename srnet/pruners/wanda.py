@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from srnet.masks.budget import Sparsity, meet_budget
 from srnet.masks.granularity import WEIGHT
 from srnet.masks.mask import Mask
 from srnet.masks.parametrization import raw_weights, weight_name
+from srnet.masks.targets import decodes
 from srnet.masks.units import inputs_dim
 from srnet.pruners.base import Batches, OfUnits, register
 
@@ -50,6 +51,16 @@ class Wanda(OfUnits):
         return meet_budget(ranks, self.sparsity, "local", scores)
 
 
+def _on(device: Any, batch: Any, with_labels: bool) -> Any:
+    """Inputs of a model on its device: keyword arguments, or a tuple of arguments.
+
+    Only an encoder-decoder reads its labels, as the decoder's input.
+    """
+    if isinstance(batch, Mapping):
+        return {name: each.to(device) for name, each in batch.items() if with_labels or name != "labels"}
+    return tuple(each.to(device) for each in (batch if isinstance(batch, list | tuple) else (batch,)))
+
+
 def _ranks(scores: torch.Tensor, dim: int) -> torch.Tensor:
     """The rank of each score along `dim`; 0 is the lowest."""
     order = scores.argsort(dim=dim, stable=True)
@@ -60,10 +71,10 @@ def _ranks(scores: torch.Tensor, dim: int) -> torch.Tensor:
 def _input_norms(model: nn.Module, layers: dict[str, nn.Module], batches: Batches) -> dict[str, torch.Tensor]:
     """Weight name -> the L2 norm of each input of the layer, over all tokens but padding."""
     squares: dict[str, torch.Tensor] = {}
-    batch: dict[str, torch.Tensor] = {}
+    batch: Any = ()
 
     def add(name: str, layer: nn.Module, inputs: tuple[torch.Tensor, ...], output: Any) -> None:
-        (values,), attended = inputs, batch.get("attention_mask")
+        values, attended = inputs[0], batch.get("attention_mask") if isinstance(batch, dict) else None
         if attended is not None and values.shape[:-1] == attended.shape:
             values = values[attended.bool()]
         squares[name] = squares.get(name, 0.0) + values.reshape(-1, values.shape[-1]).float().square().sum(0)
@@ -75,8 +86,11 @@ def _input_norms(model: nn.Module, layers: dict[str, nn.Module], batches: Batche
             hooks.callback(layer.register_forward_hook(hook).remove)
         model.eval()
         for each in batches:
-            batch = {key: tensor.to(device) for key, tensor in each.items() if key != "labels"}
-            model(**batch)
+            batch = _on(device, each, decodes(model))
+            if isinstance(batch, dict):
+                model(**batch)
+            else:
+                model(*batch)
     model.train(training)
     if len(squares) < len(layers):
         unseen = next(name for name in layers if weight_name(name) not in squares)

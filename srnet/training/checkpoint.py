@@ -16,16 +16,10 @@ from srnet.core.device import on_cpu
 from srnet.core.errors import UserError
 from srnet.core.files import new_folder, read_json, recover_folder, require_readable_in, write_bytes, write_json
 from srnet.training.hardware import ALONE, Ranks
+from srnet.training.pruning import Pruning
 
 TRAINER_STATE = "trainer_state.json"
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
-
-
-def trained_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The tensors that training changes: parameters with a gradient, and the buffers of the masks (phi, keep)."""
-    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    buffers = {name: b for name, b in model.named_buffers() if ".parametrizations." in name}
-    return {**trained, **buffers}
 
 
 def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
@@ -64,7 +58,7 @@ class Checkpoint:
     @staticmethod
     def write(
         folder: Path,
-        model: torch.nn.Module,
+        pruning: Pruning,
         optimizer: torch.optim.Optimizer,
         scheduler: Any,
         trainer_state: str,
@@ -77,7 +71,7 @@ class Checkpoint:
 
         `best` is the result so far, `notes` are small values for JSON, `loss` is the state of the loss, if it has one.
         """
-        tensors = {f"model/{name}": t for name, t in trained_tensors(model).items()}
+        tensors = {f"model/{name}": t for name, t in pruning.state_dict().items()}
         tensors |= {f"optimizer/{name}": t for name, t in _optimizer_tensors(optimizer).items()}
         tensors |= {f"best/{name}": t for name, t in best.items()}
         tensors |= {f"loss/{name}": t for name, t in (loss or {}).items()}
@@ -122,11 +116,8 @@ class Checkpoint:
     def notes(self) -> dict[str, Any]:
         return dict(self._state["notes"])
 
-    @torch.no_grad()
-    def restore_model(self, model: torch.nn.Module) -> None:
-        saved = self._under("model/")
-        for name, tensor in trained_tensors(model).items():
-            tensor.copy_(saved[name])
+    def restore_model(self, pruning: Pruning) -> None:
+        pruning.load_state_dict(self._under("model/"))
 
     def restore_optimizer(self, optimizer: torch.optim.Optimizer, scheduler: Any) -> None:
         state = optimizer.state_dict()

@@ -30,6 +30,8 @@ class Method:
 
     def __init__(self, mask: Mask | None = None) -> None:
         self._mask = mask
+        self.keeps_weights = False
+        """Whether the result has the weights that the run started from, whatever was trained."""
         self.model: nn.Module
         self.total_steps: int
         self.layers: dict[str, nn.Module] = {}
@@ -69,6 +71,9 @@ class Method:
         """Called after each optimiser step; the returned values are logged."""
         return {}
 
+    def settle(self, step: int) -> None:
+        """Meet the budget of `step` to the weight, where `after_step` estimates it or leaves it for some steps."""
+
     def penalty(self, done: int) -> torch.Tensor | None:
         """A term of the loss in the step after `done` steps, if there is one."""
         return None
@@ -83,17 +88,21 @@ class Method:
 
     def state(self) -> dict[str, torch.Tensor]:
         """The model's unmasked tensors under their ordinary names, with or without masks on them."""
-        state = {}
+        state: dict[str, torch.Tensor] = {}
         for name, tensor in self.model.state_dict().items():
             head, mark, tail = name.partition(".parametrizations.weight.")
             if not mark:
-                state[name] = tensor
+                state.setdefault(name, tensor)  # a masked weight that is saved beside the unmasked one comes second
             elif tail == "original":
                 state[weight_name(head)] = tensor
         return state
 
+    def result(self) -> tuple[dict[str, torch.Tensor], Mask | None]:
+        """The model that was found: its tensors, unmasked, and the mask."""
+        return self.state(), self.current_mask() if self.layers else None
+
     def snapshot(self) -> Snapshot:
-        return self.snapshot_of(self.state(), self.current_mask() if self.layers else None)
+        return self.snapshot_of(*self.result())
 
     @staticmethod
     def snapshot_of(weights: Mapping[str, torch.Tensor], mask: Mask | None) -> Snapshot:

@@ -29,12 +29,13 @@ from srnet.core.device import current_device, on_cpu, synchronize
 from srnet.core.errors import UserError
 from srnet.core.progress import Watch
 from srnet.objectives.base import Loss, StatefulLoss
-from srnet.training.checkpoint import TRAINER_STATE, Checkpoint, trained_tensors
+from srnet.training.checkpoint import TRAINER_STATE, Checkpoint
 from srnet.training.clock import Clock
 from srnet.training.data import Encoded, training_order
 from srnet.training.hardware import Ranks, connect, hardware_arguments
 from srnet.training.method import Method, Snapshot
 from srnet.training.predict import predict
+from srnet.training.pruning import Pruning
 from srnet.training.settings import TrainingSettings
 
 _TENSORBOARD = "TENSORBOARD_LOGGING_DIR"
@@ -90,19 +91,18 @@ class Run:
 class _MethodCallback(TrainerCallback):  # type: ignore[misc]
     """Calls the method after each optimiser step, and stops when it needs no further steps."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.figures: dict[str, float] = {}
+    def __init__(self, run: Run, pruning: Pruning) -> None:
+        self.run, self.pruning = run, pruning
+        self.figures = pruning.figures
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        step, method = state.global_step, self.run.method
-        self.figures |= method.after_step(step)
-        if step % self.run.settings.eval_every == 0 or step >= method.stop_at():
+        self.pruning.advance(state.global_step)
+        if state.global_step % self.run.settings.eval_every == 0 or self.pruning.finished:
             control.should_evaluate = control.should_save = control.should_log = True
-        if step >= method.stop_at():
+        if self.pruning.finished:
             control.should_training_stop = True
         if self.run.watch is not None:
-            self.run.watch(step, method.stop_at(), self.figures)
+            self.run.watch(state.global_step, self.run.method.stop_at(), self.figures)
 
     def on_log(
         self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **kw: Any
@@ -113,14 +113,15 @@ class _MethodCallback(TrainerCallback):  # type: ignore[misc]
 class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
     """`Trainer` with our objective, batch order, evaluation by tokens, and atomic checkpoints."""
 
-    def __init__(self, run: Run, total: int, args: TrainingArguments, ranks: Ranks) -> None:
-        self.run, self.ranks, self.first_eligible = run, ranks, run.select_after * total
+    def __init__(self, run: Run, pruning: Pruning, args: TrainingArguments, ranks: Ranks) -> None:
+        total = pruning.steps
+        self.run, self.pruning, self.ranks, self.first_eligible = run, pruning, ranks, run.select_after * total
         self.folder = run.folder / "checkpoint"
         self.order = training_order(run.train.lengths, run.settings.batch_size, total, run.settings.seed)
         self.clock, self._rated = Clock(), False
         self.best: Snapshot = {}
         self.best_step, self.best_score = 0, -math.inf
-        callback = _MethodCallback(run)
+        callback = _MethodCallback(run, pruning)
         super().__init__(model=run.model, args=args, train_dataset=run.train, callbacks=[callback, self.clock])  # type: ignore[arg-type]
         # Our losses are means over the batch. For sums over `num_items_in_batch` the Trainer would multiply them by the
         # number of ranks (`average_tokens_across_devices`).
@@ -150,18 +151,17 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
         labels, needs = inputs.pop("labels"), {need: inputs.pop(need) for need in self.run.needs}
         # Before the forward pass, so that it comes last in the backward pass: its gradients, as large as all scores,
         # are then added to existing ones instead of taking memory of their own beside the masked weights.
-        penalty = self.run.method.penalty(self.state.global_step)
+        penalty = self.pruning.penalty()
         outputs = model(**inputs)
         logits = self.run.train.hide_padding(outputs.logits.float(), inputs["attention_mask"])
-        loss = self.run.loss(logits, labels, **needs)
-        loss = loss if penalty is None else loss + penalty
+        loss = self.run.loss(logits, labels, **needs) + penalty
         return (loss, outputs) if return_outputs else loss
 
     def create_optimizer(self, model: Any = None) -> Any:
         """The optimiser of transformers, with a separate learning rate for scores if one is set."""
         optimizer = super().create_optimizer(model)
         if self.run.settings.score_rate is not None and not self._rated:
-            _rate_scores(optimizer, self.run.model, self.run.settings.score_rate)
+            _rate_scores(optimizer, self.pruning.scores(), self.run.settings.score_rate)
             self._rated = True
         return optimizer
 
@@ -178,11 +178,11 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         # Every rank gets the same gradients, clips and steps by itself, and so has the same weights, except for the
         # last bit on different hardware. Results are taken here, so here the weights must be equal.
-        self.ranks.align(trained_tensors(self.run.model).values())
+        self.ranks.align(self.pruning.tensors().values())
         _check_finite(self.run.model, self.state.global_step)
         score, step = self._score(self.run.dev, self.run.score), self.state.global_step
         metrics = {"eval_score": score}
-        eligible = step >= self.first_eligible and self.run.method.may_select(step)
+        eligible = step >= self.first_eligible and self.pruning.may_select()
         if score > self.best_score and eligible:
             self.best, self.best_step, self.best_score = self.run.method.snapshot(), step, score
         traced = {f"trace/{name}": self._score(data, judge) for name, (data, judge) in self.run.trace.items()}
@@ -205,7 +205,7 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
             return
         Checkpoint.write(
             self.folder,
-            self.run.model,
+            self.pruning,
             self.optimizer,
             self.lr_scheduler,
             json.dumps(asdict(self.state), default=str),
@@ -217,7 +217,7 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         self._restored = Checkpoint(Path(resume_from_checkpoint))
-        self._restored.restore_model(self.run.model)
+        self._restored.restore_model(self.pruning)
         if self.run.loss_state is not None:
             self.run.loss_state.load_state_dict(self._restored.loss)
         notes = self._restored.notes
@@ -270,10 +270,9 @@ def _check_finite(model: nn.Module, step: int) -> None:
             )
 
 
-def _rate_scores(optimizer: torch.optim.Optimizer, model: nn.Module, rate: float) -> None:
+def _rate_scores(optimizer: torch.optim.Optimizer, found: list[nn.Parameter], rate: float) -> None:
     """Move the scores to a group with `rate`; it decays like the others."""
-    scores = {id(p): p for name, p in model.named_parameters() if name.endswith(".scores")}
-    rated = []
+    scores, rated = {id(each) for each in found}, []
     for group in optimizer.param_groups:
         rated += [p for p in group["params"] if id(p) in scores]
         group["params"] = [p for p in group["params"] if id(p) not in scores]
@@ -327,11 +326,11 @@ def train(run: Run) -> Result:
     total = run.settings.total_steps(len(run.train))
     arguments = _arguments(run, total, ranks)
     with _emitting_on_main(run.method, ranks):
-        run.method.prepare(run.model, total)
+        pruning = Pruning(run.model, run.method, total)
         if run.loss_state is not None:
             run.loss_state.prepare(torch.from_numpy(run.train.labels), **run.train.extras)
         with _tensorboard_in(run.tracker_folder):
-            trainer = _SubnetworkTrainer(run, total, arguments, ranks)
+            trainer = _SubnetworkTrainer(run, pruning, arguments, ranks)
         ranks.seed_dropout(run.settings.seed)
         return trainer.result(trainer.complete())
 

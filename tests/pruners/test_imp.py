@@ -22,7 +22,7 @@ class Drive:
     def __init__(self, pruner: IMP, model: nn.Module) -> None:
         self.emitted: dict[float, tuple[Weights, Mask | None]] = {}
         self.order: list[float] = []
-        self.method = pruner.method(fine_tuned=True, eval_every=5)
+        self.method = pruner.shared_run().method(fine_tuned=True, eval_every=5)
         self.method.emit = self._keep
         self.method.prepare(model, TOTAL)
         self.states = [self._state()]

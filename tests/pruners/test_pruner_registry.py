@@ -108,7 +108,7 @@ def test_what_trains(name: str, toy: nn.Module) -> None:
     assert name == "mask" or name.startswith("imp") or pruned(method) == {"first.weight": 0, "second.weight": 0}
 
 
-@pytest.mark.parametrize("name", TRAINING)
+@pytest.mark.parametrize("name", sorted(TRAINING.keys() - {"imp-rw"}))  # imp-rw gives back the weights of the start
 def test_the_snapshot_of_every_method_is_the_model_that_is_evaluated(name: str, toy: nn.Module) -> None:
     method = prepared(toy, METHODS[name], fine_tuned=True, eval_every=5, total=10)
     generator = torch.Generator().manual_seed(0)
@@ -125,7 +125,7 @@ def test_the_snapshot_of_every_method_is_the_model_that_is_evaluated(name: str, 
     masked = mask.apply(weights)
     for layer, weight in evaluated.items():
         assert torch.equal(masked[f"{layer}.weight"], weight), layer
-    assert name in STEERED or name.startswith("imp") or mask.sparsity == 0.5
+    assert name in STEERED or mask.sparsity == 0.5
 
 
 @every_pruner

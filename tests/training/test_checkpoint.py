@@ -11,53 +11,60 @@ from torch import nn
 from srnet.core.files import recover_folder
 from srnet.masks.modules import FixedMask
 from srnet.masks.parametrization import attach
-from srnet.training.checkpoint import Checkpoint, trained_tensors
+from srnet.training.checkpoint import Checkpoint
+from srnet.training.method import Method
+from srnet.training.pruning import Pruning
 
 
-def model_and_optimizer(seed: int) -> tuple[nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
+def prepared(seed: int) -> tuple[Pruning, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
     model[1].requires_grad_(False)
     attach({"0": model[0]}, {"0.weight": FixedMask(torch.rand(4, 4) > 0.5)})
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.1)
-    return model, optimizer, torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=10)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=10)
+    return Pruning(model, Method(), 10), optimizer, schedule
 
 
-def step(model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: torch.optim.lr_scheduler.LRScheduler) -> None:
-    loss = (model(torch.rand(3, 4)) ** 2).sum()
+def step(pruning: Pruning, optimizer: torch.optim.Optimizer, scheduler: torch.optim.lr_scheduler.LRScheduler) -> None:
+    loss = (pruning.model(torch.rand(3, 4)) ** 2).sum()
     loss.backward()
     optimizer.step()
     scheduler.step()
+    pruning.step()
     optimizer.zero_grad()
 
 
 def test_roundtrip_continues_bit_for_bit(tmp_path: Path) -> None:
-    model, optimizer, scheduler = model_and_optimizer(0)
+    pruning, optimizer, scheduler = prepared(0)
     for _ in range(3):
-        step(model, optimizer, scheduler)
+        step(pruning, optimizer, scheduler)
     best = {"w": torch.rand(2, 2), "mask:w": torch.tensor([True, False])}
     notes = {"best_step": 2, "best_score": -float("inf"), "best": True}
-    Checkpoint.write(tmp_path / "c", model, optimizer, scheduler, "{}", best, notes)
-    step(model, optimizer, scheduler)
+    Checkpoint.write(tmp_path / "c", pruning, optimizer, scheduler, "{}", best, notes)
+    step(pruning, optimizer, scheduler)
 
-    other, other_optimizer, other_scheduler = model_and_optimizer(1)
-    other[1].load_state_dict(model[1].state_dict())  # frozen tensors are not in a checkpoint: they never changed
+    other, other_optimizer, other_scheduler = prepared(1)
+    model, copy = pruning.model, other.model
+    copy[1].load_state_dict(model[1].state_dict())  # frozen tensors are not in a checkpoint: they never changed
     checkpoint = Checkpoint(tmp_path / "c")
     checkpoint.restore_model(other)
+    assert other.done == 3
     checkpoint.restore_optimizer(other_optimizer, other_scheduler)
     checkpoint.restore_rng()
     step(other, other_optimizer, other_scheduler)
 
+    assert other.done == pruning.done == 4
     for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, other.state_dict()[name]), name
+        assert torch.equal(tensor, copy.state_dict()[name]), name
     assert other_scheduler.get_last_lr() == scheduler.get_last_lr()
     assert checkpoint.notes == notes
     assert all(torch.equal(checkpoint.best[name], best[name]) for name in best)
 
 
 def test_only_what_trains_is_kept() -> None:
-    model, _, _ = model_and_optimizer(0)
-    assert set(trained_tensors(model)) == {
+    assert set(prepared(0)[0].state_dict()) == {
+        "step",
         "0.bias",
         "0.parametrizations.weight.original",
         "0.parametrizations.weight.0.keep",
@@ -65,7 +72,7 @@ def test_only_what_trains_is_kept() -> None:
 
 
 def test_no_pickle(tmp_path: Path) -> None:
-    Checkpoint.write(tmp_path / "c", *model_and_optimizer(0), "{}", {}, {})
+    Checkpoint.write(tmp_path / "c", *prepared(0), "{}", {}, {})
     assert {path.name for path in (tmp_path / "c").iterdir()} == {
         "tensors.safetensors",
         "state.json",
@@ -76,14 +83,14 @@ def test_no_pickle(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Checkpoint.write(tmp_path / "c", *model_and_optimizer(0), "{}", {}, {"which": "old"})
+    Checkpoint.write(tmp_path / "c", *prepared(0), "{}", {}, {"which": "old"})
 
     def fail(*args: object) -> None:
         raise RuntimeError("killed")
 
     monkeypatch.setattr("srnet.training.checkpoint.write_json", fail)
     with pytest.raises(RuntimeError):
-        Checkpoint.write(tmp_path / "c", *model_and_optimizer(1), "{}", {}, {"which": "new"})
+        Checkpoint.write(tmp_path / "c", *prepared(1), "{}", {}, {"which": "new"})
     assert Checkpoint(tmp_path / "c").notes == {"which": "old"}
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 

@@ -51,7 +51,7 @@ def gradual() -> Method:
 
 
 def imp() -> Method:
-    return IMP(0.5).method(fine_tuned=True, eval_every=5)
+    return IMP(0.5).shared_run().method(fine_tuned=True, eval_every=5)
 
 
 def static() -> Method:
@@ -165,7 +165,7 @@ class Laboratory:
 
     def fail(self) -> None:
         self.note_error("uneven", self.run(hard(), "poe", "uneven", settings=replace(FAST, batch_size=7)))
-        run = self.run(RewoundIMP(0.5).method(fine_tuned=True, eval_every=5), "ce", "full")
+        run = self.run(RewoundIMP(0.5).shared_run().method(fine_tuned=True, eval_every=5), "ce", "full")
 
         def full(level: float, snapshot: Snapshot) -> None:
             assert self.ranks.is_main

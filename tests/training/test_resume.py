@@ -25,7 +25,7 @@ METHODS: dict[str, MakeMethod] = {
     "fine-tuning": Method,
     "gradual": lambda: MaskTraining(0.8, init="soft", initial_sparsity=0.2).method(fine_tuned=False, eval_every=5),
     "fixed penalty": lambda: SoftMovement(0.8, penalty=50.0).method(fine_tuned=False, eval_every=5),
-    **{name: partial(pruner.method, fine_tuned=True, eval_every=5) for name, pruner in TRAINING.items()},
+    **{name: partial(pruner.shared_run().method, fine_tuned=True, eval_every=5) for name, pruner in TRAINING.items()},
 }
 
 FAST = TrainingSettings(learning_rate=1e-2, steps=20, eval_every=5, batch_size=8)

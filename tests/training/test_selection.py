@@ -103,7 +103,7 @@ def test_a_gradual_run_is_chosen_only_at_its_final_sparsity(
 
 
 def test_imp_does_not_choose(make_run: Any, tmp_path: Path) -> None:
-    result = scores(make_run, IMP(0.5).method(fine_tuned=True, eval_every=5), tmp_path, EARLY_PEAK)
+    result = scores(make_run, IMP(0.5).shared_run().method(fine_tuned=True, eval_every=5), tmp_path, EARLY_PEAK)
     assert result.step == 18  # nine levels of two steps: the training after the 90 % level ends the run
 
 

@@ -1,0 +1,258 @@
+"""A pruning method on a model, in any training loop: that of `srnet.training.trainer`, or a user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from srnet.core.errors import UserError
+from srnet.masks.mask import Mask
+from srnet.masks.parametrization import detach, save_plain, weight_name
+from srnet.masks.saved import FoundMask
+from srnet.training.method import Method
+
+if TYPE_CHECKING:
+    from transformers import TrainerCallback
+
+_PATIENCE = 64
+"""Calls of `step` without a step of the optimiser after which something is wrong; accumulation makes a few."""
+
+
+class Pruning:
+    """Masks on a model, made by `srnet.attach` or `srnet.prune_once`; the model is used as before.
+
+    After every step of the optimiser call `step`. `bake` makes ordinary weights of the result, `save` writes it.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        method: Method,
+        steps: int,
+        settings: Mapping[str, Any] | None = None,
+        rates: tuple[float, float] = (5e-5, 5e-5),
+    ) -> None:
+        """`rates` are the learning rates of weights and of scores, `settings` describe the method in a saved folder."""
+        self.model, self.method, self.steps = model, method, steps
+        self.done = 0
+        """The steps that were taken."""
+        self.figures: dict[str, float] = {}
+        """What the method last measured, such as mask/sparsity."""
+        self._settings, self._rates = dict(settings or {}), rates
+        self._trained_before = {id(each): each.requires_grad for each in model.parameters()}
+        self._found: FoundMask | None = None
+        self._hooks: list[Any] = []
+        try:
+            method.prepare(model, steps)
+        except BaseException:
+            self._release()
+            raise
+        self._watched = self.scores() or [each for each in model.parameters() if each.requires_grad]
+        self._before = {name: each._version for name, each in model.named_parameters()}
+        self._version, self._unchanged = self._versions(), 0
+
+    def __repr__(self) -> str:
+        return f"Pruning({self._settings.get('type', 'method')}, step {self.done} of {self.steps}, {self.mask!r})"
+
+    # --- in a training loop ----------------------------------------------------------------------------------------
+
+    def parameters(self, lr: float | None = None, score_lr: float | None = None) -> list[dict[str, Any]]:
+        """What an optimiser trains, in groups: the scores of masks, and other parameters that are not frozen.
+
+        Args:
+            lr: Learning rate of weights. Default: the published one of the method.
+            score_lr: Learning rate of scores. Default: the published one, higher in runs of few steps, in which the
+                scores would otherwise not reach the threshold.
+
+        Returns:
+            Groups for an optimiser of torch. Scores have no weight decay: it would move them towards the threshold.
+        """
+        found = [(name, each) for name, each in self.model.named_parameters() if each.requires_grad]
+        scores = [each for name, each in found if name.endswith(".scores")]
+        weights = [each for name, each in found if not name.endswith(".scores")]
+        groups: list[dict[str, Any]] = [{"params": weights, "lr": self._rates[0] if lr is None else lr}]
+        rate = self._rates[1] if score_lr is None else score_lr
+        groups.append({"params": scores, "lr": rate, "weight_decay": 0.0})
+        return [group for group in groups if group["params"]]
+
+    def penalty(self) -> torch.Tensor | float:
+        """The method's own term of the loss in the next step; 0 for a method without one."""
+        penalty = self.method.penalty(self.done)
+        return 0.0 if penalty is None else penalty
+
+    def step(self) -> dict[str, float]:
+        """Update the masks after a step of the optimiser. A call after none, as in accumulation, does nothing.
+
+        Returns:
+            What was measured, such as mask/sparsity; in most steps nothing.
+        """
+        if self._found is not None:
+            raise UserError("the masks were removed by bake() or detach()", "call step() before that")
+        if self._versions() == self._version:
+            self._unchanged += 1
+            if self._unchanged >= _PATIENCE:
+                raise UserError(
+                    f"no optimiser has changed the {'scores' if self.scores() else 'weights'} in {_PATIENCE} steps",
+                    "after attach, make the optimiser from pruning.parameters()",
+                )
+            return {}
+        return self.advance(self.done + 1)
+
+    def advance(self, step: int) -> dict[str, float]:
+        """Update the masks after the step with this number, for loops that count their steps themselves."""
+        figures = self.method.after_step(step)
+        self.done, self._unchanged = step, 0
+        self.figures |= figures
+        self._version = self._versions()
+        return figures
+
+    def resume_at(self, step: int) -> None:
+        """Continue after this number of steps; the model has the masks of that moment."""
+        self.done, self._version = step, self._versions()
+
+    def scores(self) -> list[nn.Parameter]:
+        """The trainable scores of the masks; none for a method that ranks the weights themselves."""
+        return [each for name, each in self.model.named_parameters() if name.endswith(".scores")]
+
+    def _versions(self) -> int:
+        """A number that changes when an optimiser changes what the method trains."""
+        return sum(each._version for each in self._watched)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the method needs no further step."""
+        return self.done >= self.method.stop_at()
+
+    def may_select(self) -> bool:
+        """Whether the model may be taken as the result now: the final sparsity is reached."""
+        return self.method.may_select(self.done)
+
+    def callback(self) -> TrainerCallback:
+        """A callback for `transformers.Trainer`, which then calls `penalty` and `step` itself."""
+        from srnet.training.callback import PruningCallback  # not at the top: it imports transformers
+
+        return PruningCallback(self)
+
+    # --- the result ------------------------------------------------------------------------------------------------
+
+    @property
+    def mask(self) -> Mask:
+        """What is kept now. The budget is met to the weight after the last step, and after `bake` and `save`."""
+        return self.method.current_mask() if self._found is None else self._found.mask
+
+    @property
+    def sparsity(self) -> float:
+        """The share of the masked weights that is pruned, counted on the mask."""
+        return self.mask.sparsity
+
+    def bake(self) -> nn.Module:
+        """Make ordinary weights of the result, pruned ones zero, and restore which parameters train.
+
+        Returns:
+            The model, which has no masks any more.
+        """
+        self._found = self._settled()
+        self._release()
+        self._found.put_into(self.model)
+        return self.model
+
+    def detach(self) -> nn.Module:
+        """Remove the masks and leave the weights as they are without them, also after `bake`.
+
+        Returns:
+            The model, which has no masks any more.
+        """
+        if self._found is None:
+            self._found = self._settled()
+            self._release()
+        else:
+            for name in self._found.mask:
+                self.model.get_parameter(name).data = self._found.tensors[name]
+        return self.model
+
+    def save(self, folder: Path | str) -> None:
+        """Write the mask, its settings, checksums, and the tensors that trained; before or after `bake`.
+
+        Args:
+            folder: A new folder. `srnet.load_mask` reads it.
+        """
+        name = getattr(getattr(self.model, "config", None), "_name_or_path", "")
+        facts = {**self._settings, "step": self.done, "steps": self.steps}
+        self._settled().save(folder, str(name or ""), facts)
+
+    def _settled(self) -> FoundMask:
+        if self._found is not None:
+            return self._found
+        self.method.settle(self.done)
+        tensors, mask = self.method.result()
+        assert mask is not None
+        return FoundMask(mask, tensors, () if self.method.keeps_weights else self._trained())
+
+    def _trained(self) -> set[str]:
+        """The ordinary names of what may have changed: parameters that train, and buffers that are saved.
+
+        Without a number of steps nothing need have trained: a parameter that no operation has changed does not count.
+        """
+        names = self.model.state_dict().keys() & dict(self.model.named_buffers()).keys()
+        for name, each in self.model.named_parameters():
+            if each.requires_grad and (self.steps or each._version != self._before.get(name)):
+                names.add(name.replace(".parametrizations.weight.original", ".weight"))
+        return {name for name in names if ".parametrizations." not in name}
+
+    def _release(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        detach(self.method.layers)
+        for each in self.model.parameters():
+            each.requires_grad = self._trained_before.get(id(each), each.requires_grad)
+
+    # --- saving and resuming ---------------------------------------------------------------------------------------
+
+    def save_plain(self) -> None:
+        """Let the model's `state_dict` hold masked weights under their ordinary names beside the masks."""
+        self._hooks = save_plain(self.method.layers)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The tensors that training changes: parameters with a gradient, and all buffers, such as thresholds."""
+        trained = {name: each for name, each in self.model.named_parameters() if each.requires_grad}
+        return {**trained, **dict(self.model.named_buffers())}
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """What a resumed run needs: scores, thresholds, trained weights, and the step.
+
+        Save it with the states of the optimiser and of the random number generators. To resume, load the same
+        checkpoint, attach in the same way, and call `load_state_dict`.
+        """
+        return {"step": torch.tensor(self.done), **{name: t.detach() for name, t in self.tensors().items()}}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Continue from a state.
+
+        Args:
+            state: What `state_dict` returned in a run of the same model, pruner and number of steps.
+        """
+        own = self.tensors()
+        wrong = [name for name, each in own.items() if name not in state or state[name].shape != each.shape]
+        if wrong or "step" not in state:
+            raise UserError(f"the state has no fitting '{wrong[0] if wrong else 'step'}'", "attach as in that run")
+        for name, tensor in own.items():
+            tensor.copy_(state[name])
+        self.resume_at(int(state["step"]))
+
+
+def check_attachable(model: nn.Module, layers: Mapping[str, nn.Module]) -> None:
+    """Refuse a model that is wrapped, and layers whose weights cannot be masked."""
+    kind = type(model).__name__
+    if hasattr(model, "_orig_mod") or kind in ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel"):
+        raise UserError(f"the model is wrapped in a {kind}", "attach to the model itself, and wrap it afterwards")
+    for name, layer in layers.items():
+        weight = layer.weight
+        if not isinstance(weight, torch.Tensor) or not weight.is_floating_point() or weight.is_meta:
+            raise UserError(f"{weight_name(name)} holds no floating-point numbers", "load the model unquantised")
+        if not bool(weight.isfinite().all()):
+            raise UserError(f"{weight_name(name)} holds non-finite values", "load another checkpoint")
