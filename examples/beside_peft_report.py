@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import srnet
 from srnet.evaluation.metrics import measure
 from srnet.evaluation.significance import paired_bootstrap, spread
 from srnet.tasks.base import Task
@@ -23,6 +24,7 @@ Record = dict[str, Any]
 """One training: method, loss, seed, rate, trained, bytes, sparsity, scores and predictions by split."""
 Costs = dict[str, dict[str, float]]
 """By method: `memory` in bytes, seconds of a `step`, seconds of a `text`."""
+REFERENCE = "full fine-tuning (CE)"
 MARKERS = {"ce": ("o", "CE"), "poe": ("s", "PoE")}
 
 
@@ -37,6 +39,10 @@ def write_report(
 ) -> str:
     """Write report.md, results.json, predictions.csv and a picture; returns the report."""
     entries, others, tries = summary(records, task, names), references(task, bias), read_tries(out, names)
+    write_predictions(records, task, names, out / "predictions.csv")
+    judged = srnet.verdict(out / "predictions.csv", reference=REFERENCE, id=task.dev.name, metric=task.metric)
+    for entry in entries:
+        entry["verdict"] = judged.verdicts[entry["system"]].short if entry["system"] != REFERENCE else "reference"
     seeds = len({record["seed"] for record in records})
     sizes = {name: len(task.splits[name]) for name in ("train", *task.scored)}
     about = {
@@ -48,7 +54,6 @@ def write_report(
     }
     results = {**about, "systems": entries, "references": others, "costs": costs, "learning rates": tries}
     (out / "results.json").write_text(json.dumps(results, indent=1))
-    write_predictions(records, task, names, out / "predictions.csv")
     draw(entries, task, names, out / "beside-peft.png")
     parts = (score_table(entries, others, task), cost_table(entries, costs, names), tries_table(tries))
     report = "\n\n".join((f"{task.metric} in percent, {seeds} seeds", *parts))
@@ -124,13 +129,13 @@ def score_table(entries: Sequence[dict[str, Any]], others: dict[str, dict[str, f
     ood = list(task.ood)
     head = ["method", "learning rate", *(f"ID {s}" if s not in ood else f"OOD {s}" for s in task.scored)]
     head += [f"{split} minus full CE [95 %]" for split in task.scored]
-    head += [f"OOD {split} minus full PoE [95 %]" for split in ood]
+    head += [*(f"OOD {split} minus full PoE [95 %]" for split in ood), "keeps 95 % of ID and gains OOD?"]
     rows = []
     for entry in entries:
         row = [entry["system"], f"{entry['rate']:g}", *(str(spread(entry["scores"][s])) for s in task.scored)]
         row += [entry["minus full CE"][s]["text"] if "minus full CE" in entry else "" for s in task.scored]
         row += [entry["minus full PoE"][s]["text"] if "minus full PoE" in entry else "" for s in ood]
-        rows.append(row)
+        rows.append([*row, entry["verdict"]])
     rows += [[name, "", *(f"{scores[split]:.1f}" for split in task.scored)] for name, scores in others.items()]
     return markdown(head, rows)
 
