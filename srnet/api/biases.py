@@ -130,9 +130,6 @@ def _parts(shortcut: Any, train: Split) -> tuple[Part, ...]:
     return parts
 
 
-# --- what is given, as rows of a file ------------------------------------------------------------------------------
-
-
 def _table(texts: Any, texts_b: Any, columns: Any) -> dict[str, list[Any]]:
     """By column: further ones, and the texts."""
     if columns is not None and not isinstance(columns, Mapping) and not hasattr(columns, "iloc"):
