@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Group
 from rich.table import Table as Framed
@@ -80,8 +80,7 @@ class Shown:
     `says` is the attribute with its sentences, `table` the one with its rows.
     """
 
-    _says: ClassVar[str]
-    _table: ClassVar[str]
+    _says = _table = ""
 
     def __init_subclass__(cls, says: str = "", table: str = "") -> None:
         cls._says, cls._table = says, table
