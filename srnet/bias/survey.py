@@ -25,11 +25,7 @@ MOST_ROWS = 50_000
 
 @dataclass(frozen=True, repr=False)
 class Survey(Shown, says="sentence", table="kinds"):
-    """The `kinds` of shortcuts of `task`, the strongest first, and what carries the first.
-
-    They are scored by `metric` on `dev` and the test sets. `left_out` are kinds that were not; `labels` and
-    `notes` are the task's.
-    """
+    """The kinds of shortcuts of a task, the strongest first, and what carries the first."""
 
     task: str
     metric: str

@@ -65,10 +65,7 @@ class Find:
         budget: float | None = None,
         own: FineTuned | None = None,
     ) -> None:
-        """`task`, `settings`, `engine`, `bias` and `budget` are as in `find`.
-
-        `own` is the full model that is given; None: one of `backbone` is fine-tuned.
-        """
+        """All is as in `find`; `own` is the full model that is given. None: one of `backbone` is fine-tuned."""
         self.settings, self.engine, self.task = settings, engine, load_task(task)
         make = toy_profile if own is None and backbone in (EMBEDDED, EMBEDDED_OTHER) else cpu_profile
         profile = settings.changed(make(task, backbone if own is None else own.backbone))

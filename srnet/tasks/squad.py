@@ -41,10 +41,7 @@ V = TypeVar("V")
 )
 @dataclass(frozen=True)
 class SquadTask(OfFiles):
-    """The task `name` of SQuAD files, `train` and `dev`: questions answered by a span of their context.
-
-    Everything under `ood` is scored by `metric`, and never trained on. `answer` is always a span.
-    """
+    """Questions whose `answer` is a span of their context: the task `name`, its files `train`, `dev`, its `metric`."""
 
     labels: ClassVar = SPANS.outputs
     label_words: ClassVar = ("Yes", "No")

@@ -80,10 +80,7 @@ class Training(ModelNode):
 
 @dataclass(frozen=True)
 class FineTune(Training):
-    """A_L(f): train every weight of `parent` for `objective`, under its mask if it has one.
-
-    `training` has the rates and steps, and `data` says whether it learns from ID or OOD examples.
-    """
+    """A_L(f): train the weights of `parent`, under its mask, for `objective`, as `training` says, on `data`."""
 
     parent: ModelNode
     objective: Objective = field(default_factory=CE)
@@ -119,10 +116,7 @@ class FineTune(Training):
 
 @dataclass(frozen=True)
 class Trajectory(Training):
-    """One fine-tuning of `parent` that keeps the model at several `steps`; `Moment` selects one.
-
-    `objective` and `training` are as in `FineTune`.
-    """
+    """One fine-tuning, as in `FineTune`, that keeps the model at several `steps`; `Moment` selects one."""
 
     holds_several_models: ClassVar[bool] = True
     parent: ModelNode
@@ -209,7 +203,7 @@ class PruneRun(_Pruning):
 
 @dataclass(frozen=True)
 class Prune(_Pruning):
-    """P_L^p(f): find a mask of `parent` with `pruner`; `objective`, `training` and `data` are as in `FineTune`."""
+    """P_L^p(f): find a mask with `pruner`; all else is as in `FineTune`."""
 
     parent: ModelNode
     pruner: Pruner = field(default_factory=MaskTraining)
