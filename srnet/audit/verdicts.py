@@ -139,15 +139,11 @@ def verdict(
 
 
 def _sides(answers: Answers, full: str) -> _Sides:
-    sides: dict[str, tuple[list[Run], list[Run]]] = {
-        name: ([], []) for name in (full, *(run.system for run in answers))
-    }
-    for run in sorted(answers, key=lambda run: (not run.seed.isdecimal(), run.seed.zfill(20))):
-        if (theirs := Run(full, run.seed)) not in answers:
-            raise UserError(f"{full} has no seed {run.seed}, which {run.system} has", "give the reference all seeds")
-        sides[run.system][0].append(run)
-        sides[run.system][1].append(theirs)
-    return sides
+    ordered = sorted(answers, key=lambda run: (not run.seed.isdecimal(), run.seed.zfill(20)))
+    for run in (run for run in ordered if Run(full, run.seed) not in answers):
+        raise UserError(f"{full} has no seed {run.seed}, which {run.system} has", "give the reference all seeds")
+    own = {name: [run for run in ordered if run.system == name] for name in (full, *(run.system for run in answers))}
+    return {name: (runs, [Run(full, run.seed) for run in runs]) for name, runs in own.items()}
 
 
 def _judged(evidence: Evidence[Run], sides: _Sides, full: str) -> Verdicts:

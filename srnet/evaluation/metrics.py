@@ -68,7 +68,7 @@ def rows_by_case(groups: Sequence[str]) -> dict[str, np.ndarray]:
     """The rows of each sub-case; where sub-cases have levels (`a > b`), of every level, each before those below it."""
     names, group_of, counts = np.unique(np.array(groups), return_inverse=True, return_counts=True)
     rows: dict[str, list[np.ndarray]] = {}
-    for name, own in zip(names.tolist(), np.split(np.argsort(group_of), np.cumsum(counts)[:-1]), strict=True):
+    for name, own in zip(names.tolist(), np.split(np.argsort(group_of), np.cumsum(counts)[:-1]), strict=False):
         parts = name.split(LEVELS) if name else []
         for depth in range(1, len(parts) + 1):
             rows.setdefault(LEVELS.join(parts[:depth]), []).append(own)

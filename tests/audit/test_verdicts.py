@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from html.parser import HTMLParser
@@ -348,3 +349,17 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert json.loads(capsys.readouterr().out)["verdicts"]["mask"]["keeps"] == 0.5
     assert "--reference" in command_refused(monkeypatch, capsys, "verdict", path, "--reference", "x")
     assert "is a file" in command_refused(monkeypatch, capsys, "verdict", path, "--out", path)
+
+
+# --- the guide -------------------------------------------------------------------------------------------------------
+
+
+def test_the_guide_quotes_what_its_table_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "own-predictions.md").read_text()
+    (script,) = re.findall(r"<<'EOF'\n(.*?)EOF\n", guide, re.S)
+    (code,) = re.findall(r"```python\n(.*?)```", guide, re.S)
+    names: dict[str, Any] = {}
+    exec(script, {})
+    exec(code, names)
+    assert re.findall("^> (.+)$", guide, re.M) == names["found"].lines
