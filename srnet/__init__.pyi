@@ -54,6 +54,8 @@ from srnet.api.surveys import shortcuts as shortcuts
 from srnet.bias.survey import Survey as Survey
 from srnet.masks.timed import Latency as Latency
 from srnet.api.features import shortcut_from as shortcut_from
+from srnet.api.biases import fit_bias as fit_bias, FittedBias as FittedBias
+from srnet import losses as losses
 from srnet.api.speeds import speed as speed
 from srnet.timing.pace import Pace as Pace
 from srnet.timing.measuring import speed_against_scores as speed_against_scores
@@ -62,6 +64,7 @@ from srnet.finding.settings import FindSettings as FindSettings
 from srnet.finding.search import Find as Find
 from srnet.finding.found import Found as Found
 from srnet.audit.run import audit_models as audit_models
+from srnet.audit.verdicts import verdict as verdict, Verdicts as Verdicts
 from srnet.audit.options import AuditOptions as AuditOptions
 from srnet.page.run import open_page as open_page
 from srnet.page.options import PageOptions as PageOptions

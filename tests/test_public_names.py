@@ -23,7 +23,6 @@ ROOT = Path(srnet.__file__).parent.parent
 STUB = ast.parse((ROOT / "srnet" / "__init__.pyi").read_text(encoding="utf-8"))
 IMPORTS = [node for node in STUB.body if isinstance(node, ast.ImportFrom)]
 NAMES = [alias.name for node in IMPORTS for alias in node.names]
-REFERENCE = ROOT / "docs" / "reference"
 
 
 # --- the list --------------------------------------------------------------------------------------------------------
@@ -122,13 +121,6 @@ def test_editors_see_functions_as_they_were_written() -> None:
     assert srnet.prune.__doc__ == prune.__doc__
     assert inspect.signature(srnet.prune) == inspect.signature(prune)
     assert inspect.getsource(srnet.prune) == inspect.getsource(prune)
-
-
-@pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference is not there yet")
-def test_the_reference_has_every_public_name_once() -> None:
-    pages = [page.read_text(encoding="utf-8") for page in REFERENCE.glob("*.md")]
-    shown = [name for page in pages for name in re.findall(r"^::: srnet\.(\w+)$", page, re.M)]
-    assert sorted(shown) == sorted(NAMES)
 
 
 # --- types -----------------------------------------------------------------------------------------------------------

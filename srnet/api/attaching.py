@@ -110,4 +110,5 @@ def _check(model: nn.Module, pruner: Pruner) -> None:
 
 def _check_unmasked(model: nn.Module) -> None:
     if is_masked(model):
-        raise UserError("the model has masks on it already", "call bake() or detach() of its pruning first")
+        problem = "the model has masks on it already, or another parametrisation of its weights"
+        raise UserError(problem, "call bake() or detach() of its pruning, or remove the parametrisation")

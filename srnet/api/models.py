@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from srnet.api.starts import Names, Start, Training, as_read
+from srnet.audit.predictions import saving
 from srnet.config.values import arguments_of, build
 from srnet.core.errors import UserError, choose
 from srnet.core.files import read_json, require_new
@@ -24,6 +25,7 @@ from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode, Pretra
 from srnet.experiment.nodes.objectives import Objective, ObjectiveSources, make_objective
 from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.rebuild import stored_model
+from srnet.experiment.store import read_logits
 from srnet.masks.mask import Mask
 from srnet.masks.timed import Latency
 from srnet.models.exported import EXPORT
@@ -207,26 +209,46 @@ def _trained(node: ModelNode, engine: Engine) -> Trained:
 
 
 def evaluate(
-    model: str | Path, *, task: TaskSpec | None = None, labels_are: Names = (), engine: Engine | None = None
+    model: str | Path,
+    *,
+    task: TaskSpec | None = None,
+    labels_are: Names = (),
+    predictions: Path | str | None = None,
+    system: str | None = None,
+    seed: int | None = None,
+    engine: Engine | None = None,
 ) -> Trained:
     """Score `model`: one of the store of `engine`, by key, on its own task; any that `open_model` opens on `task`.
 
-    `labels_are` gives the names of its labels that differ from the task's, {"LABEL_0": "negative"}.
+    `labels_are` gives the names of its labels that differ from the task's, {"LABEL_0": "negative"}. `predictions` is a
+    csv file that gets every answer, for `srnet.verdict`, as those of `system` and `seed`; by default these are the
+    formula and the seed of a model in the store, the name of any other and 0.
     """
     engine = engine or Engine()
+    if predictions is None and (system is not None or seed is not None):
+        raise UserError("a system or a seed without a file of predictions", "add --predictions FILE.csv")
     if is_key(model, engine.models):
         node = engine.models.find(str(model))
         if task is not None or labels_are:
             raise UserError("a model of the store is scored on its own task", "leave out the task and its labels")
+        save = saving(
+            predictions,
+            load_task(node.task_spec),
+            system or node.formula,
+            node.pretrained.seed if seed is None else seed,
+        )
         engine.execute([node, Evaluate(node)])  # the model too: scores may outlive a model that was removed
+        save(read_logits(engine.store, Evaluate(node).key))
         return _trained(node, engine)
     if task is None:
         raise UserError(f"{model} is no key of the store", "give the task to score it on: --task TASK")
     data = load_task(task)
+    save = saving(predictions, data, system or Path(model).name, seed or 0)
     opened = open_model(model, task=data).require_labels()
     matched = match(opened, data.labels, dict(getattr(task, "spellings", ())), dict(labels_are))
-    splits = {name: data.splits[name] for name in data.scored}
-    scores = {name: score_split(data, each, opened.outputs(data, each, matched.order)) for name, each in splits.items()}
+    outputs = {name: opened.outputs(data, data.splits[name], matched.order) for name in data.scored}
+    save(outputs)
+    scores = {name: score_split(data, data.splits[name], each) for name, each in outputs.items()}
     return Trained("", Path(model), opened.sparsity, scores, (matched.note,) if matched.note else ())
 
 

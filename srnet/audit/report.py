@@ -15,12 +15,12 @@ from srnet.audit.outcomes import RuleOutcome
 from srnet.audit.rows import Judged, b_minus_a, judge_split
 from srnet.audit.scores import SplitScores, split_scores
 from srnet.core.tables import Shown, plain
+from srnet.evaluation.metrics import rows_by_case
 from srnet.evaluation.significance import Interval
 from srnet.models.model import Matched
 from srnet.tasks.base import Task
-from srnet.tasks.splits import LEVELS
 
-_FEWEST = 10
+FEWEST = 10
 """Rows of a sub-case from which on its difference has an interval: resamples of fewer say too little."""
 _BINS = 10
 
@@ -36,24 +36,19 @@ class _SubCase:
     right: tuple[int, ...]
     """Rows that A, or A and B, answered correctly."""
     difference: Interval | None
-    """Accuracy of B minus that of A, in points; None for fewer than `_FEWEST` rows."""
+    """Accuracy of B minus that of A, in points; None for fewer than `FEWEST` rows."""
     accuracy: tuple[float, ...]
 
 
 def sub_cases(judged: Judged) -> list[_SubCase]:
     """Every sub-case and every level of them, each before those below it."""
-    rows: dict[str, list[int]] = {}
-    for row, group in enumerate(judged.split.groups):
-        parts = group.split(LEVELS) if group else []
-        for depth in range(1, len(parts) + 1):
-            rows.setdefault(LEVELS.join(parts[:depth]), []).append(row)
-    return [_sub_case(judged, name, np.array(rows[name])) for name in sorted(rows)]
+    return [_sub_case(judged, name, rows) for name, rows in rows_by_case(judged.split.groups).items()]
 
 
 def _sub_case(judged: Judged, name: str, rows: np.ndarray) -> _SubCase:
     right = tuple(int(each[rows].sum()) for each in judged.right)
     answers = [each.answers[rows] for each in judged.models]
-    difference = None if len(rows) < _FEWEST else b_minus_a(answers, judged.labels[rows], "accuracy")
+    difference = None if len(rows) < FEWEST else b_minus_a(answers, judged.labels[rows], "accuracy")
     return _SubCase(judged.split.name, name, len(rows), right, difference, tuple(count / len(rows) for count in right))
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Group
@@ -67,6 +68,16 @@ class Table:
 def _terminal_text(cell: str, style: str = "") -> Text:
     """Text that a terminal shows unchanged: names that users choose may contain markup or control characters."""
     return Text("\n".join(map(printable, cell.split("\n"))), style)
+
+
+def page_of_tables(title: str, lead: Sequence[str], tables: Sequence[Table], **rest: Any) -> bytes:
+    """A page that fetches nothing: sentences, then tables, those of details folded; `rest` is what else it shows."""
+    from jinja2 import Environment  # not at the top: commands that print tables need none
+
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["shortened"] = lambda text: shortened(text, 1000)
+    template = environment.from_string(files("srnet.core").joinpath("page.html").read_text(encoding="utf-8"))
+    return template.render(title=title, lead=lead, tables=tables, **rest).encode(errors="replace")
 
 
 def markdown_text(text: str) -> str:

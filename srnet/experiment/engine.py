@@ -260,10 +260,7 @@ class _Local:
     def start(self, node: Node, *, wait: bool, watch: Watch, say: Callable[[str], None]) -> None:
         from srnet.experiment.compute import Context, compute_once  # not at the top: it imports torch
 
-        def waiting() -> None:
-            say(f"waiting for another process that computes {node.key}")
-
-        self._outcomes.append(compute_once(node, Context(self.store, self.report_to, watch), waiting, wait=wait))
+        self._outcomes.append(compute_once(node, Context(self.store, self.report_to, watch), say, wait=wait))
 
     def outcomes(self) -> Iterable[Outcome]:
         done, self._outcomes = self._outcomes, []

@@ -291,13 +291,11 @@ class _UnitGroups(Groups):
         """
         from srnet.masks.modules import UnitMask  # not at the top: it imports torch
 
-        self.masks = masks
-        on_weight = {
-            matrix.weight: UnitMask(masks[name], matrix.unit_of.to(masks[name].scores.device), matrix.dim)
-            for name, group in self.groups.items()
-            for matrix in group.matrices
-            if matrix.writes
-        }
+        self.masks, on_weight = masks, {}
+        for name, group in self.groups.items():
+            for number, matrix in enumerate(each for each in group.matrices if each.writes):
+                unit_of = matrix.unit_of.to(masks[name].scores.device)
+                on_weight[matrix.weight] = UnitMask(masks[name], unit_of, matrix.dim, owns=number == 0)
         attach({n: layer for n, layer in self.layers.items() if weight_name(n) in on_weight}, on_weight)
 
 

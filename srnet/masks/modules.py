@@ -176,9 +176,16 @@ class UnitMask(nn.Module):
 
     unit_of: torch.Tensor
 
-    def __init__(self, units: ScoreMask, unit_of: torch.Tensor, dim: int) -> None:
+    units: ScoreMask
+
+    def __init__(self, units: ScoreMask, unit_of: torch.Tensor, dim: int, *, owns: bool = True) -> None:
+        """Of several masks with the same scores one owns them: in a saved model they have one name."""
         super().__init__()
-        self.units, self.dim = units, dim
+        self.dim = dim
+        if owns:
+            self.units = units
+        else:
+            self.__dict__["units"] = units
         self.register_buffer("unit_of", unit_of)
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:

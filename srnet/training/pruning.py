@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from srnet.core.errors import UserError
 from srnet.masks.mask import Mask
@@ -18,8 +20,10 @@ from srnet.training.method import Method
 if TYPE_CHECKING:
     from transformers import TrainerCallback
 
-_PATIENCE = 64
+_PATIENCE = 1000
 """Calls of `step` without a step of the optimiser after which something is wrong; accumulation makes a few."""
+_ATTACHED: weakref.WeakSet[Pruning] = weakref.WeakSet()
+"""Those that are told of every step of an optimiser."""
 
 
 class Pruning:
@@ -43,8 +47,9 @@ class Pruning:
         self.figures: dict[str, float] = {}
         """What the method last measured, such as mask/sparsity."""
         self._settings, self._rates = dict(settings or {}), rates
-        self._trained_before = {id(each): each.requires_grad for each in model.parameters()}
+        self._trained_before = [(each, each.requires_grad) for each in model.parameters()]
         self._found: FoundMask | None = None
+        self._is_baked = False
         self._hooks: list[Any] = []
         try:
             method.prepare(model, steps)
@@ -52,8 +57,14 @@ class Pruning:
             self._release()
             raise
         self._watched = self.scores() or [each for each in model.parameters() if each.requires_grad]
-        self._before = {name: each._version for name, each in model.named_parameters()}
-        self._version, self._unchanged = self._versions(), 0
+        self._has_stepped = self._has_trained = self._has_missed = False
+        self._idle = 0
+        _ATTACHED.add(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy of a model together with its masks."""
+        self.__dict__.update(state)
+        _ATTACHED.add(self)
 
     def __repr__(self) -> str:
         return f"Pruning({self._settings.get('type', 'method')}, step {self.done} of {self.steps}, {self.mask!r})"
@@ -92,35 +103,41 @@ class Pruning:
         """
         if self._found is not None:
             raise UserError("the masks were removed by bake() or detach()", "call step() before that")
-        if self._versions() == self._version:
-            self._unchanged += 1
-            if self._unchanged >= _PATIENCE:
-                raise UserError(
-                    f"no optimiser has changed the {'scores' if self.scores() else 'weights'} in {_PATIENCE} steps",
-                    "after attach, make the optimiser from pruning.parameters()",
-                )
-            return {}
-        return self.advance(self.done + 1)
+        if self._has_stepped:
+            return self.advance(self.done + 1)
+        self._idle += 1
+        if self._has_missed and not self._has_trained:
+            trained = "scores of the masks" if self.scores() else "masked model"
+            raise UserError(
+                f"the optimiser does not train the {trained}", "after attach, make it from pruning.parameters()"
+            )
+        if self._idle >= _PATIENCE:
+            problem = f"step() was called {_PATIENCE} times without a step of an optimiser of torch"
+            raise UserError(problem, "call it after optimizer.step(), or advance(step) where there is none")
+        return {}
 
     def advance(self, step: int) -> dict[str, float]:
         """Update the masks after the step with this number, for loops that count their steps themselves."""
         figures = self.method.after_step(step)
-        self.done, self._unchanged = step, 0
+        self.resume_at(step)
         self.figures |= figures
-        self._version = self._versions()
         return figures
 
     def resume_at(self, step: int) -> None:
         """Continue after this number of steps; the model has the masks of that moment."""
-        self.done, self._version = step, self._versions()
+        self.done, self._idle, self._has_trained, self._has_stepped = step, 0, True, False
 
     def scores(self) -> list[nn.Parameter]:
         """The trainable scores of the masks; none for a method that ranks the weights themselves."""
         return [each for name, each in self.model.named_parameters() if name.endswith(".scores")]
 
-    def _versions(self) -> int:
-        """A number that changes when an optimiser changes what the method trains."""
-        return sum(each._version for each in self._watched)
+    def note_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimiser has taken a step: of what the method trains, of this model's other parameters, or of neither."""
+        moved = {id(each) for group in optimizer.param_groups for each in group["params"]}
+        if any(id(each) in moved for each in self._watched):
+            self._has_stepped = True
+        elif not self._has_trained:
+            self._has_missed |= any(id(each) in moved for each in self.model.parameters())
 
     @property
     def finished(self) -> bool:
@@ -155,9 +172,10 @@ class Pruning:
         Returns:
             The model, which has no masks any more.
         """
-        self._found = self._settled()
-        self._release()
-        self._found.put_into(self.model)
+        if not self._is_baked:  # else it may have been trained further
+            self._found, self._is_baked = self._settled(), True
+            self._release()
+            self._found.put_into(self.model)
         return self.model
 
     def detach(self) -> nn.Module:
@@ -166,10 +184,10 @@ class Pruning:
         Returns:
             The model, which has no masks any more.
         """
-        if self._found is None:
-            self._found = self._settled()
-            self._release()
-        else:
+        self._found = self._settled()
+        self._release()
+        if self._is_baked:
+            self._is_baked = False
             for name in self._found.mask:
                 self.model.get_parameter(name).data = self._found.tensors[name]
         return self.model
@@ -195,20 +213,21 @@ class Pruning:
     def _trained(self) -> set[str]:
         """The ordinary names of what may have changed: parameters that train, and buffers that are saved.
 
-        Without a number of steps nothing need have trained: a parameter that no operation has changed does not count.
+        Without a step of an optimiser no parameter has.
         """
         names = self.model.state_dict().keys() & dict(self.model.named_buffers()).keys()
         for name, each in self.model.named_parameters():
-            if each.requires_grad and (self.steps or each._version != self._before.get(name)):
+            if each.requires_grad and (self._has_trained or self._has_stepped):
                 names.add(name.replace(".parametrizations.weight.original", ".weight"))
         return {name for name in names if ".parametrizations." not in name}
 
     def _release(self) -> None:
+        _ATTACHED.discard(self)
         for hook in self._hooks:
             hook.remove()
         detach(self.method.layers)
-        for each in self.model.parameters():
-            each.requires_grad = self._trained_before.get(id(each), each.requires_grad)
+        for each, trains in self._trained_before:
+            each.requires_grad = trains
 
     # --- saving and resuming ---------------------------------------------------------------------------------------
 
@@ -243,6 +262,15 @@ class Pruning:
         for name, tensor in own.items():
             tensor.copy_(state[name])
         self.resume_at(int(state["step"]))
+
+
+def _note_step(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    for pruning in list(_ATTACHED):
+        pruning.note_step(optimizer)
+
+
+# Not the version of a parameter: fused optimisers do not increase it.
+register_optimizer_step_post_hook(_note_step)
 
 
 def check_attachable(model: nn.Module, layers: Mapping[str, nn.Module]) -> None:

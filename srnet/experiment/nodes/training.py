@@ -88,16 +88,13 @@ class FineTune(Training):
     data: TrainingData = "id"
     part: tuple[int, int] | None = None
     """Train only on these rows of one fixed permutation of the training data."""
+    fine_tuned = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_no_scores()
         if self.part is not None and (self.data != "id" or self.objective != CE()):
             raise UserError("a part of the training data is for plain CE on ID data")
-
-    @property
-    def fine_tuned(self) -> bool:
-        return True
 
     def method(self, mask: Mask | None) -> Method:
         return Method(mask)
@@ -156,15 +153,12 @@ class Moment(ModelNode):
 
     trajectory: Trajectory
     step: int
+    fine_tuned = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.step not in self.trajectory.steps:
             raise UserError(f"step {self.step} was not kept", f"kept: {list(self.trajectory.steps)}")
-
-    @property
-    def fine_tuned(self) -> bool:
-        return True
 
     def cost(self, steps_of: Callable[[Any], int]) -> int:
         return self.step + self.trajectory.parent.cost(steps_of)
