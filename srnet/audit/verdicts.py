@@ -55,7 +55,7 @@ class _Part:
 class Verdicts(Shown, says="lines", table="parts"):
     """Whether each system keeps the ID score of `reference` and beats it on every OOD set of `task`, by system.
 
-    `parts` are the scores, by split, label and sub-case; `warnings` are reasons to doubt the verdicts.
+    `verdicts` has the answers and `parts` the scores, by split, label and sub-case; `warnings` are reasons to doubt them.
     """
 
     reference: str
@@ -117,7 +117,7 @@ def verdict(
     keep_id: Share = KEEPS_ID,
     out: Path | str | None = None,
 ) -> Verdicts:
-    """Judge systems by their predictions: does one keep the ID score of the reference and beat it on every OOD set?
+    """Judge by predictions which systems keep the ID score of the reference and beat it on every OOD set.
 
     `tables` are files (csv, tsv, jsonl, parquet), DataFrames, lists of dicts or dicts of lists, with a row for each
     system, seed, split and example: `system`, `seed`, `split`, `id`, `label`, `prediction`, or `p:LABEL` with the
