@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench clean
+.PHONY: help setup demo test lint docs bench clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -29,6 +29,9 @@ lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(READY)  ## build the documentation into site/, without network; open site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(READY)  ## ratios measured side by side, also in benchmarks/results.json, features.json, engine.json, coding.json, deploy.json
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.features
@@ -36,5 +39,5 @@ bench: $(READY)  ## ratios measured side by side, also in benchmarks/results.jso
 	$(BIN)/python -m benchmarks.coding
 	$(BIN)/python -m benchmarks.deploy
 
-clean:  ## remove .venv and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean:  ## remove .venv, site/ and caches
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis

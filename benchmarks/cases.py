@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import copy
+import tempfile
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+import srnet
 from benchmarks import static
 from benchmarks.models import batch_of, bert, encoded
-from benchmarks.timing import Ratio, compare
+from benchmarks.timing import Ratio, compare, ratio_of
 from srnet.masks.budget import meet_budget
 from srnet.masks.modules import ScoreMask
 from srnet.masks.parametrization import attach
 from srnet.masks.scores import initial_scores
+from srnet.objectives.base import OBJECTIVES
 from srnet.pruners.mask_training import MaskTraining
 from srnet.training.data import training_order
 from srnet.training.predict import predict
+from srnet.training.settings import TrainingSettings
+from srnet.training.trainer import Run, train
 
 
 def masked_linear() -> Iterator[Ratio]:
@@ -75,6 +82,43 @@ def training_step() -> Iterator[Ratio]:
     yield compare(name, ours, lambda: step(full, of_full), "<= 1.0", rounds=6, repeat=10)
 
 
+def own_loop() -> Iterator[Ratio]:
+    """A step of mask training in a user's own loop, through `attach`, against one of our own trainer."""
+    data, steps, first = encoded(np.full(64 * 32, 28)), 50, 10
+    settings = TrainingSettings(learning_rate=1e-4, steps=steps, eval_every=steps, batch_size=32)
+    dev = encoded(np.full(8, 28))
+
+    def trainer() -> float:
+        ends: list[float] = []
+        with tempfile.TemporaryDirectory() as folder:
+            method = MaskTraining(sparsity=0.5).method(fine_tuned=True, eval_every=steps)
+            train(
+                Run(
+                    bert().train(), method, OBJECTIVES["ce"].loss, settings, data, dev, lambda logits: 0.0,
+                    Path(folder), watch=lambda *args: ends.append(time.perf_counter()),
+                )
+            )  # fmt: skip
+        return (ends[steps - 2] - ends[first]) / (steps - 2 - first)  # the last step is followed by an evaluation
+
+    def loop() -> float:
+        model, ends = bert().train(), []
+        pruning = srnet.attach(model, srnet.MaskTraining(sparsity=0.5), steps=steps)
+        optimizer = torch.optim.AdamW(pruning.parameters(score_lr=1e-4))
+        for rows in training_order(data.lengths, 32, steps, seed=0):
+            batch = data.collate(rows)
+            labels = batch.pop("labels")
+            (srnet.losses.ce(model(**batch).logits, labels) + pruning.penalty()).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            pruning.step()
+            optimizer.zero_grad()
+            ends.append(time.perf_counter())
+        return (ends[steps - 2] - ends[first]) / (steps - 2 - first)
+
+    pairs = [(loop(), trainer()) if turn % 2 else (trainer(), loop())[::-1] for turn in range(7)][1:]
+    yield ratio_of("a loop of one's own through attach, against our trainer", pairs, "<= 1.02")
+
+
 def evaluation() -> Iterator[Ratio]:
     """Evaluation of a subnetwork whose masks are still attached, against the plain model."""
     plain, searched = bert().eval(), bert()
@@ -113,4 +157,4 @@ def batching() -> Iterator[Ratio]:
     yield compare(name, padded, grouped, ">= 2.0", rounds=6, repeat=2)
 
 
-CASES = (masked_linear, training_step, evaluation, batching, *static.CASES)
+CASES = (masked_linear, training_step, own_loop, evaluation, batching, *static.CASES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -46,6 +46,11 @@ def compare(
         else:
             second, first = clock(theirs, repeat), clock(ours, repeat)
         pairs.append((first, second))
+    return ratio_of(name, pairs, target)
+
+
+def ratio_of(name: str, pairs: Sequence[tuple[float, float]], target: str) -> Ratio:
+    """The median over rounds, each with the seconds of ours and theirs."""
     ratios = sorted(a / b for a, b in pairs)
     low, middle, high = statistics.quantiles(ratios, n=4)
     ours_ms, theirs_ms = (1000 * statistics.median(side) for side in zip(*pairs, strict=True))

@@ -54,6 +54,8 @@ from srnet.api.surveys import shortcuts as shortcuts
 from srnet.bias.survey import Survey as Survey
 from srnet.masks.timed import Latency as Latency
 from srnet.api.features import shortcut_from as shortcut_from
+from srnet.api.biases import fit_bias as fit_bias, FittedBias as FittedBias
+from srnet import losses as losses
 from srnet.api.speeds import speed as speed
 from srnet.timing.pace import Pace as Pace
 from srnet.timing.measuring import speed_against_scores as speed_against_scores

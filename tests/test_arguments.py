@@ -151,7 +151,7 @@ def test_mistakes_inside_arguments_are_one_line_too(tmp_path: Path) -> None:
 
 
 def test_one_expression_need_not_be_in_a_list(tmp_path: Path) -> None:
-    bias = srnet.BiasModel(SMALL)
+    bias = srnet.BiasModel(SyntheticTask(train_size=60, dev_size=20, ood_size=20))
     engine = srnet.Engine(srnet.Store(tmp_path))
     engine.execute(bias)
     assert engine.store.has(bias.key)

@@ -86,7 +86,7 @@ def test_an_unknown_tracker_is_named(tmp_path: Path) -> None:
         Engine(Store(tmp_path / "store"), Reporter(quiet=True), ("nonsense",))
 
 
-@pytest.mark.parametrize(("tracker", "package"), [("wandb", "wandb"), ("comet_ml", "comet-ml")])
+@pytest.mark.parametrize(("tracker", "package"), [("wandb", "wandb"), ("azure_ml", "azureml-sdk")])
 def test_a_missing_tracker_says_what_to_install(tmp_path: Path, tracker: str, package: str, monkeypatch: Any) -> None:
     available = "transformers.integrations.get_available_reporting_integrations"
     monkeypatch.setattr(available, lambda: ["tensorboard"])

@@ -101,7 +101,7 @@ def claims(order: Order, engine: Engine | None = None) -> ShownList[Finding]:
     An order without seeds has as many as an answer needs: three, and four with the profile paper.
     """
     store, recipes = (engine or Engine()).store, order.seeded(MIN_SEEDS).recipes()
-    return answer_claims([RecipeEvidence(recipe, store) for recipe in recipes])
+    return ShownList(answer_claims([RecipeEvidence(recipe, store) for recipe in recipes]))
 
 
 def claims_until_answered(
@@ -113,4 +113,4 @@ def claims_until_answered(
     level of 0.05 divided by the number of planned looks, one for the seeds of the order and one for each further seed
     up to `max_seeds`.
     """
-    return Rounds(order.seeded(MIN_SEEDS).recipes(), engine or Engine(), max_seeds, budget).run()
+    return ShownList(Rounds(order.seeded(MIN_SEEDS).recipes(), engine or Engine(), max_seeds, budget).run())

@@ -178,10 +178,7 @@ def plan_find(
     engine: Engine | None = None,
     measure: bool = False,
 ) -> Plan:
-    """What `find` would compute at most, how long it would take, and, with `measure`, what fits into the budget.
-
-    `task`, `settings`, `backbone`, `full`, `labels_are`, `bias`, `budget`, `format` and `engine` are as in `find`.
-    """
+    """What a call as in `find` would compute at most, how long it takes, and, with `measure`, what fits the budget."""
     engine, settings = engine or Engine(), settings or FindSettings()
     _format_to_deploy(format, settings)
     own = _own_model(full, task, labels_are, settings, backbone)

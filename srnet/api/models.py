@@ -157,11 +157,10 @@ def prune(
     engine: Engine | None = None,
     **needs: Any,
 ) -> Trained:
-    """Prune `model` with `pruner`.
+    """Prune `model` with `pruner`. All other arguments are as in `finetune`.
 
-    `objective`, `task`, `labels_are`, `backbone`, `training`, `words`, `engine` and `needs` are as in `finetune`. With
-    a task as the model, the raw backbone is pruned. Its head is the checkpoint's own classifier where that has the
-    labels of the task, else randomly initialised from the seed of the training.
+    With a task, the raw backbone is pruned. Its head is the checkpoint's own classifier where that has the labels of
+    the task, else randomly initialised from the seed of the training.
     """
     engine = engine or Engine()
     given = Start(model, task, labels_are, backbone, words, training)

@@ -53,9 +53,9 @@ class _Part:
 
 @dataclass(frozen=True, repr=False)
 class Verdicts(Shown, says="lines", table="parts"):
-    """Whether each system keeps the ID score of `reference` and beats it on every OOD set of `task`, by system.
+    """Whether each system keeps the ID score of `reference` and beats it on every OOD set of `task`.
 
-    `verdicts` has the answers and `parts` the scores, by split, label and sub-case; `warnings` are reasons to doubt them.
+    `verdicts` are by system, `parts` the scores by split, label and sub-case, `warnings` reasons to doubt them.
     """
 
     reference: str
@@ -117,7 +117,7 @@ def verdict(
     keep_id: Share = KEEPS_ID,
     out: Path | str | None = None,
 ) -> Verdicts:
-    """Judge by predictions which systems keep the ID score of the reference and beat it on every OOD set.
+    """Judge by its predictions whether a system keeps the ID score of the reference and beats it on every OOD set.
 
     `tables` are files (csv, tsv, jsonl, parquet), DataFrames, lists of dicts or dicts of lists, with a row for each
     system, seed, split and example: `system`, `seed`, `split`, `id`, `label`, `prediction`, or `p:LABEL` with the

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.connection import wait
 from pathlib import Path
+from traceback import walk_stack
 from typing import Any
 
 from srnet.core.errors import UserError
@@ -49,14 +50,13 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 def require_main_guard() -> None:
     """Refuse to start processes from the top level of a script: each of them would import it, and start them again."""
-    main, frame = sys.modules["__main__"], sys._getframe().f_back
-    while frame is not None and not (frame.f_globals is vars(main) and frame.f_code.co_name == "<module>"):
-        frame = frame.f_back
+    main = sys.modules["__main__"]
     file = Path(getattr(main, "__file__", None) or "")  # a notebook has none, and is not imported
-    if frame is None or not file.is_file():
+    stack = [line for frame, line in walk_stack(sys._getframe()) if frame.f_locals is vars(main)]
+    if not stack or not file.is_file():
         return
-    guards = [each for each in ast.walk(ast.parse(file.read_bytes())) if isinstance(each, ast.If)]
-    guards = [each for each in guards if "__name__" in ast.unparse(each.test)]
-    if not any(each.lineno <= frame.f_lineno <= (each.end_lineno or 0) for each in guards):
+    ifs = [each for each in ast.walk(ast.parse(file.read_bytes())) if isinstance(each, ast.If)]
+    guards = [range(each.lineno, (each.end_lineno or 0) + 1) for each in ifs if "__name__" in ast.unparse(each.test)]
+    if not any(stack[0] in guard for guard in guards):
         fix = 'put the calls into a function and call it under `if __name__ == "__main__":`'
         raise UserError(f"every process of engine 'pool' would run {file.name} from its beginning", fix)

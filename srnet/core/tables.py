@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Group
 from rich.table import Table as Framed
@@ -91,8 +91,7 @@ class Shown:
     `says` is the attribute with its sentences, `table` the one with its rows.
     """
 
-    _says: ClassVar[str]
-    _table: ClassVar[str]
+    _says = _table = ""
 
     def __init_subclass__(cls, says: str = "", table: str = "") -> None:
         cls._says, cls._table = says, table

@@ -29,21 +29,11 @@ if TYPE_CHECKING:
 EngineName = Literal["local", "pool", "ray"]
 ATTEMPTS = 3
 """How often a node is tried if its worker dies. Each attempt continues from the last checkpoint."""
-_PACKAGES = {"azure_ml": "azureml-sdk", "comet_ml": "comet-ml"}
-"""Trackers whose packages have other names."""
 
 
 def _cores() -> int:
     """The cores that this process may use, fewer than the machine's in a container or a batch job."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _check_tracker(name: str) -> None:
-    from transformers import integrations  # not at the top: it is slow
-
-    known = {*integrations.INTEGRATION_TO_CALLBACK} - {"flyte"}  # which is used in another way
-    if choose("tracker", name, known) not in integrations.get_available_reporting_integrations():
-        raise UserError(f"tracker '{name}' is not available", f"install it: pip install {_PACKAGES.get(name, name)}")
 
 
 @dataclass
@@ -68,8 +58,13 @@ class Engine(Described):
         super().__post_init__()
         if self.name == "local" and self.workers not in (None, 1):
             raise UserError("engine 'local' has one process", "choose --engine pool or ray for several workers")
-        for tracker in self.trackers:
-            _check_tracker(tracker)
+        for name in self.trackers:
+            from transformers import integrations  # not at the top: it is slow
+
+            known = {*integrations.INTEGRATION_TO_CALLBACK} - {"flyte"}  # which is used in another way
+            if choose("tracker", name, known) not in integrations.get_available_reporting_integrations():
+                package = {"azure_ml": "azureml-sdk"}.get(name, name)
+                raise UserError(f"tracker '{name}' is not available", f"install it: pip install {package}")
 
     @property
     def trackers(self) -> tuple[str, ...]:
@@ -265,10 +260,7 @@ class _Local:
     def start(self, node: Node, *, wait: bool, watch: Watch, say: Callable[[str], None]) -> None:
         from srnet.experiment.compute import Context, compute_once  # not at the top: it imports torch
 
-        def waiting() -> None:
-            say(f"waiting for another process that computes {node.key}")
-
-        self._outcomes.append(compute_once(node, Context(self.store, self.report_to, watch), waiting, wait=wait))
+        self._outcomes.append(compute_once(node, Context(self.store, self.report_to, watch), say, wait=wait))
 
     def outcomes(self) -> Iterable[Outcome]:
         done, self._outcomes = self._outcomes, []

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from srnet.bias.survey import Survey
-from srnet.core.tables import Shown
+from srnet.core.tables import Shown, plain
 from srnet.evaluation import KEEPS_ID
 from srnet.evaluation.significance import Spread
 from srnet.evaluation.verdict import Verdict
@@ -54,7 +54,7 @@ class Tried:
 
 @dataclass(frozen=True, repr=False)
 class Found(Shown, says="sentence"):
-    """What `find` chose of the subnetworks that it `tried`, why, and how the result scores; `diagnoses` name causes."""
+    """What `find` chose, why, and how the result scores."""
 
     biases: tuple[Biased, ...]
     """The bias models that were tried; the last one is used if it is biased."""
@@ -137,25 +137,17 @@ class Found(Shown, says="sentence"):
 
     def to_json(self) -> dict[str, Any]:
         gains = {} if self.verdict is None else {split: str(each) for split, each in self.verdict.gains.items()}
+        same = ("next", "scale", "full_scores", "tried", "sparsity", "speedup", "warnings", "load", "page", "measured")
         return {
             "sentence": self.sentence,
             "survey": self.survey and self.survey.sentence,
-            "diagnoses": [vars(each) for each in self.diagnoses],
-            "next": self.next,
-            "bias_models": [vars(each) for each in self.biases],
-            "scale": self.scale,
+            "diagnoses": plain(self.diagnoses),
+            **plain({name: getattr(self, name) for name in same}),
+            "bias_models": plain(self.biases),
             "full_id_score": self.full_score,
-            "full_scores": {split: vars(each) for split, each in self.full_scores.items()},
-            "tried": [vars(each) for each in self.tried],
-            "sparsity": self.sparsity,
-            "speedup": self.speedup,
             "model": self.model and self.model.key,
             "full_model": self.full_model.key,
-            "scores": {split: vars(each) for split, each in (self.scores or {}).items()},
+            "scores": plain(self.scores or {}),
             "verdict": self.verdict and {"answer": self.verdict.answer, "text": str(self.verdict), "gains": gains},
-            "warnings": list(self.warnings),
             "folder": self.folder and str(self.folder),
-            "load": self.load,
-            "page": self.page,
-            "measured": [each.facts() for each in self.measured],
         }

@@ -24,7 +24,7 @@ from srnet.models.checkpoints import (
     read_tokenizer,
     tokenizer_in,
 )
-from srnet.models.exported import EXPORT, TOKENIZER, reading_tokenizer
+from srnet.models.exported import EXPORT, TOKENIZER, TOKENIZER_IN, opening
 from srnet.models.formats.base import FORMATS
 from srnet.models.formats.graphs import GRAPH, SEGMENTS, Graph, GraphModel, check_width, open_graph
 from srnet.models.formats.merged import Merged
@@ -241,7 +241,7 @@ def _number(values: Mapping[str, Any], key: str, otherwise: int) -> int:
 
 
 def _tokenizer(folder: Path, graph: Graph, pad_token_id: int) -> Any:
-    with reading_tokenizer(folder):
+    with opening(folder, TOKENIZER_IN):
         if (folder / "tokenizer_config.json").is_file():
             tokenizer = tokenizer_in(str(folder))
         else:

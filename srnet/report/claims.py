@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from srnet.core.tables import Shown, ShownList
+from srnet.core.tables import Shown
 from srnet.evaluation import KEEPS_ID, MIN_SEEDS
 from srnet.evaluation.verdict import (
     ALPHA,
@@ -238,13 +238,11 @@ def main_figure(name: str) -> str:
     return figures.FIGURES[name].same_as or name if name in figures.FIGURES else name
 
 
-def answer_claims(evidence: Sequence[RecipeEvidence]) -> ShownList[Finding]:
+def answer_claims(evidence: Sequence[RecipeEvidence]) -> list[Finding]:
     """Every claim on every task, on the evidence of its figures, each with seeds of its own."""
     tasks = {each.recipe.task: each.task for each in evidence}
     by_place = {(each.recipe.task, main_figure(each.recipe.name)): each for each in evidence}
-    return ShownList(
-        answer_claim(claim, tasks[spec], by_place.get((spec, claim.figure))) for spec in tasks for claim in CLAIMS
-    )
+    return [answer_claim(claim, tasks[spec], by_place.get((spec, claim.figure))) for spec in tasks for claim in CLAIMS]
 
 
 def answer_claim(claim: Claim, task: Task, evidence: RecipeEvidence | None) -> Finding:

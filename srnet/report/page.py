@@ -60,8 +60,6 @@ class Section:
 
 @dataclass(frozen=True, repr=False)
 class Page(Shown, says="first_lines", table="findings"):
-    """A report: the sections of its figures, and the claims on them."""
-
     title: str
     command: str
     sections: list[Section]

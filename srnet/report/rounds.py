@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from srnet.config.values import SeedCount, kind_of, located
 from srnet.core.errors import UserError
-from srnet.core.tables import ShownList
 from srnet.evaluation.verdict import ALPHA, OPEN
 from srnet.experiment.engine import Engine
 from srnet.experiment.estimate import duration_text, estimate
@@ -50,13 +49,13 @@ class Rounds:
         self._alpha = ALPHA / (self.max_seeds - seeds + 1)
         self._started = self.clock()
 
-    def run(self) -> ShownList[Finding]:
+    def run(self) -> list[Finding]:
         for task in dict.fromkeys(recipe.task for recipe in self.recipes):
             self._test(task, CLAIMS)
         while able := [(task, each) for (task, _), each in self._findings.items() if self._may_go_on(task, each)]:
             # the claim that needs the fewest further seeds by its own estimate
             self._compute(*min(able, key=lambda pair: pair[1].further_seeds))
-        return ShownList(self._findings.values())
+        return list(self._findings.values())
 
     def _test(self, task: TaskSpec, claims: Sequence[Claim]) -> None:
         wanted = {(task, claim.figure) for claim in claims} & self._figures.keys()

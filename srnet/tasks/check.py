@@ -47,8 +47,6 @@ class SplitCheck:
 
 @dataclass(frozen=True, repr=False)
 class DataCheck(Shown, says="task", table="splits"):
-    """What is in the files of a task, and what is wrong with them."""
-
     task: str
     splits: tuple[SplitCheck, ...]
     fingerprint: str | None

@@ -67,10 +67,10 @@ class Measured(Shown, says="name"):
         return next((each for each in self.timings if (each.rows, each.length) == (rows, length)), None)
 
     def _rows(self) -> list[Any]:
-        facts = self.facts()
+        facts = self.to_json()
         return [facts | timing for timing in facts.pop("timings")] or [facts]
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         timings = [asdict(each) | {"per_second": each.per_second} for each in self.timings]
         return {**asdict(self), "timings": timings}
 

@@ -47,8 +47,9 @@ class Pruning:
         self.figures: dict[str, float] = {}
         """What the method last measured, such as mask/sparsity."""
         self._settings, self._rates = dict(settings or {}), rates
-        self._trained_before = {id(each): each.requires_grad for each in model.parameters()}
+        self._trained_before = [(each, each.requires_grad) for each in model.parameters()]
         self._found: FoundMask | None = None
+        self._is_baked = False
         self._hooks: list[Any] = []
         try:
             method.prepare(model, steps)
@@ -171,9 +172,10 @@ class Pruning:
         Returns:
             The model, which has no masks any more.
         """
-        self._found = self._settled()
-        self._release()
-        self._found.put_into(self.model)
+        if not self._is_baked:  # else it may have been trained further
+            self._found, self._is_baked = self._settled(), True
+            self._release()
+            self._found.put_into(self.model)
         return self.model
 
     def detach(self) -> nn.Module:
@@ -182,10 +184,10 @@ class Pruning:
         Returns:
             The model, which has no masks any more.
         """
-        if self._found is None:
-            self._found = self._settled()
-            self._release()
-        else:
+        self._found = self._settled()
+        self._release()
+        if self._is_baked:
+            self._is_baked = False
             for name in self._found.mask:
                 self.model.get_parameter(name).data = self._found.tensors[name]
         return self.model
@@ -224,8 +226,8 @@ class Pruning:
         for hook in self._hooks:
             hook.remove()
         detach(self.method.layers)
-        for each in self.model.parameters():
-            each.requires_grad = self._trained_before.get(id(each), each.requires_grad)
+        for each, trains in self._trained_before:
+            each.requires_grad = trains
 
     # --- saving and resuming ---------------------------------------------------------------------------------------
 

@@ -250,6 +250,16 @@ def test_detach_after_bake_gives_the_weights_back() -> None:
     assert pruning.sparsity == pytest.approx(0.9, abs=0.01)
 
 
+def test_a_baked_model_that_was_trained_further_is_not_baked_again() -> None:
+    model = made("mlp")
+    pruning = srnet.prune_once(model, srnet.OneShot(0.5))
+    pruning.bake()
+    with torch.no_grad():
+        model.head.weight.fill_(7.0)
+    pruning.bake()
+    assert bool((model.head.weight == 7.0).all())
+
+
 def test_a_pruned_model_can_be_trained_under_its_mask(tmp_path: Path) -> None:
     model = made("mlp")
     pruning = srnet.prune_once(model, srnet.OneShot(0.5))

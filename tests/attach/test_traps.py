@@ -198,6 +198,7 @@ def test_a_deep_copy_is_the_same_model_and_a_copy_of_both_trains_alone() -> None
     assert torch.equal(logits(teacher, "bert"), logits(model, "bert")), "the first is untouched"
     other.bake()
     assert not is_masked(twin)
+    assert all(parameter.requires_grad for parameter in twin.parameters())
     assert is_masked(model)
 
 

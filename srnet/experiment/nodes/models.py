@@ -88,6 +88,7 @@ class Pretrained(ModelNode):
     """One word per label; none: an ordinary classifier."""
     fresh: bool = field(default=False, metadata=BY_CONTENT)
     """Whether the head is randomly initialised also where the checkpoint has a classifier for these labels."""
+    formula = "pt"
 
     def content(self) -> dict[str, str]:
         known = {"backbone_sha256": backbone_hash(self.backbone, self.head), "data": load_task(self.task).fingerprint}
@@ -130,10 +131,6 @@ class Pretrained(ModelNode):
         return self
 
     @property
-    def formula(self) -> str:
-        return "pt"
-
-    @property
     def label(self) -> str:
         return f"{self.backbone} on {self.task.name}"
 
@@ -152,6 +149,9 @@ class FineTuned(Pretrained):
     """What its outputs are called in the task, where the names differ: (("LABEL_0", "negative"), ...)."""
     length: MaxLength | None = field(default=None, metadata=BY_CONTENT)
     """Tokens after which texts are cut. None: as many as it reads, and at most 8,192."""
+    fine_tuned = True
+    formula = "ft"
+    weak_backbone = None
 
     def __post_init__(self) -> None:
         if isinstance(self.backbone, Path):
@@ -192,10 +192,6 @@ class FineTuned(Pretrained):
         )
 
     @property
-    def fine_tuned(self) -> bool:
-        return True
-
-    @property
     def max_length(self) -> int:
         return min(self.length or LONGEST_READ, self.own_classifier.longest)
 
@@ -212,14 +208,6 @@ class FineTuned(Pretrained):
         own, labels = self.own_classifier, load_task(self.task).labels
         pairs = ", ".join(f"{own.outputs[place]} is {label}" for place, label in zip(own.order, labels, strict=True))
         return f"its own, {shortened(pairs, 200)}; texts are cut at {self.max_length:,} tokens"
-
-    @property
-    def weak_backbone(self) -> str | None:
-        return None
-
-    @property
-    def formula(self) -> str:
-        return "ft"
 
     @property
     def label(self) -> str:

@@ -6,22 +6,20 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from srnet.config.fields import Described
-from srnet.config.values import Range, Share
+from srnet.config.values import Share
 from srnet.core.errors import UserError, choose
 from srnet.experiment.nodes.base import Node
 from srnet.experiment.nodes.models import Evaluate, ModelNode, answers_of
 from srnet.experiment.store import TOKENS, Store, bias_predictions, read_logits
 from srnet.objectives.base import OBJECTIVES, RegisteredLoss, parse_objective
+from srnet.objectives.distillation import Temperature
 from srnet.tasks.base import Task, TrainingData
 from srnet.tasks.splits import Split
-
-Temperature = Annotated[float, Range(above=0, most=1000)]
-"""The temperature of a distillation. Above the highest one the answers of any teacher are practically uniform."""
 
 
 @dataclass(frozen=True)

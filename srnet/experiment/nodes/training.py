@@ -80,10 +80,7 @@ class Training(ModelNode):
 
 @dataclass(frozen=True)
 class FineTune(Training):
-    """A_L(f): train every weight of `parent` for `objective`, under its mask if it has one.
-
-    `training` has the rates and steps, and `data` says whether it learns from ID or OOD examples.
-    """
+    """A_L(f): train the weights of `parent`, under its mask, for `objective`, as `training` says, on `data`."""
 
     parent: ModelNode
     objective: Objective = field(default_factory=CE)
@@ -91,16 +88,13 @@ class FineTune(Training):
     data: TrainingData = "id"
     part: tuple[int, int] | None = None
     """Train only on these rows of one fixed permutation of the training data."""
+    fine_tuned = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_no_scores()
         if self.part is not None and (self.data != "id" or self.objective != CE()):
             raise UserError("a part of the training data is for plain CE on ID data")
-
-    @property
-    def fine_tuned(self) -> bool:
-        return True
 
     def method(self, mask: Mask | None) -> Method:
         return Method(mask)
@@ -122,10 +116,7 @@ class FineTune(Training):
 
 @dataclass(frozen=True)
 class Trajectory(Training):
-    """One fine-tuning of `parent` that keeps the model at several `steps`; `Moment` selects one.
-
-    `objective` and `training` are as in `FineTune`.
-    """
+    """One fine-tuning, as in `FineTune`, that keeps the model at several `steps`; `Moment` selects one."""
 
     holds_several_models: ClassVar[bool] = True
     parent: ModelNode
@@ -162,15 +153,12 @@ class Moment(ModelNode):
 
     trajectory: Trajectory
     step: int
+    fine_tuned = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.step not in self.trajectory.steps:
             raise UserError(f"step {self.step} was not kept", f"kept: {list(self.trajectory.steps)}")
-
-    @property
-    def fine_tuned(self) -> bool:
-        return True
 
     def cost(self, steps_of: Callable[[Any], int]) -> int:
         return self.step + self.trajectory.parent.cost(steps_of)
@@ -215,7 +203,7 @@ class PruneRun(_Pruning):
 
 @dataclass(frozen=True)
 class Prune(_Pruning):
-    """P_L^p(f): find a mask of `parent` with `pruner`; `objective`, `training` and `data` are as in `FineTune`."""
+    """P_L^p(f): find a mask with `pruner`; all else is as in `FineTune`."""
 
     parent: ModelNode
     pruner: Pruner = field(default_factory=MaskTraining)
