@@ -209,8 +209,8 @@ def measure_costs(records: list[Record], data: Data, options: argparse.Namespace
     models = {method: deployed(method, "ce").eval() for method in options.methods}
     with torch.inference_mode():
         texts = medians({method: partial(model, **one) for method, model in models.items()}, 201)
-    short, long = (medians({m: partial(steps, m, count) for m in options.methods}, 6) for count in (5, 25))
-    costs = {m: {"memory": peak(m), "step": (long[m] - short[m]) / 20, "text": texts[m]} for m in options.methods}
+    short, long = (medians({m: partial(steps, m, count) for m in options.methods}, 12) for count in (3, 13))
+    costs = {m: {"memory": peak(m), "step": (long[m] - short[m]) / 10, "text": texts[m]} for m in options.methods}
     file.write_text(json.dumps(costs, indent=1))
     return costs
 
