@@ -209,8 +209,8 @@ def measure_costs(records: list[Record], data: Data, options: argparse.Namespace
     models = {method: deployed(method, "ce").eval() for method in options.methods}
     with torch.inference_mode():
         texts = medians({method: partial(model, **one) for method, model in models.items()}, 201)
-    short, long = (medians({m: partial(steps, m, count) for m in options.methods}, 6) for count in (5, 25))
-    costs = {m: {"memory": peak(m), "step": (long[m] - short[m]) / 20, "text": texts[m]} for m in options.methods}
+    short, long = (medians({m: partial(steps, m, count) for m in options.methods}, 12) for count in (3, 13))
+    costs = {m: {"memory": peak(m), "step": (long[m] - short[m]) / 10, "text": texts[m]} for m in options.methods}
     file.write_text(json.dumps(costs, indent=1))
     return costs
 
@@ -250,15 +250,12 @@ def parse_options() -> argparse.Namespace:
 
 def load_task(options: argparse.Namespace) -> Task:
     if options.train is None:
-        task = srnet.SyntheticTask(options.task).load()
-    else:
-        ood = dict(each.split("=", 1) for each in options.ood)
-        more = {"shortcut": options.shortcut, "metric": options.metric, "say": print}
-        task = task_of_files(options.train, options.dev, ood, **more).load()
-    few = {name: split.sample(options.rows or len(split)) for name, split in task.splits.items()}
-    ideal = {} if options.rows else task.ideal
-    ood = {name: few[name] for name in task.ood}
-    return replace(task, train=few["train"], dev=few["dev"], ood=ood, ood_train=None, ideal=ideal)
+        sizes = ("train_size", "dev_size", "ood_size") if options.rows else ()
+        return replace(srnet.SyntheticTask(options.task, **dict.fromkeys(sizes, options.rows)).load(), ood_train=None)
+    ood = dict(each.split("=", 1) for each in options.ood)
+    rows = {name: options.rows for name in ("train", "dev", *ood) if options.rows}
+    more = {"shortcut": options.shortcut, "metric": options.metric, "rows": tuple(rows.items()), "say": print}
+    return task_of_files(options.train, options.dev, ood, **more).load()
 
 
 def plan(options: argparse.Namespace) -> str:
