@@ -36,19 +36,18 @@ _Sides = Mapping[str, tuple[list[Run], list[Run]]]
 
 @dataclass(frozen=True)
 class _Part:
-    """A system on some rows of a split."""
+    """A system on the rows of one label or sub-case of a split; without a `case`, on all of them.
+
+    The score is the metric on all rows, accuracy on others. `equal` is the percentage of the reference's answers.
+    """
 
     system: str
     split: str
     case: str
-    """Of which label or sub-case; empty: all rows."""
     rows: int
     score: Spread
-    """Over seeds, in percent: the metric on all rows, accuracy on others."""
     difference: Interval | None
-    """The score minus the reference's, in points, unless there are fewer than 10 rows."""
     equal: float
-    """Percent of answers that are the reference's."""
 
 
 @dataclass(frozen=True, repr=False)
