@@ -86,6 +86,7 @@ CALLS = (
     Call("speed KEY", "speed", {"models": ("KEY",)}, {"engine.quiet": "a status line shows the progress"}),
     Call("audit A", "audit_models", {"a": "A"}, {"out": "a command leaves its result in a folder"}),
     Call("page A B", "open_page", {"a": "A", "b": "B"}),
+    Call("verdict p.csv", "verdict", {"tables": ("p.csv",)}),
     Call("pretrain --out o", "pretrain", {"out": Path("o")}),
     Call("data check inference", "check_data", {"spec": SyntheticTask("inference")}),
     Call(

@@ -140,3 +140,25 @@ def test_every_default_is_of_its_own_type() -> None:
             if each.default is not each.empty:
                 hint = _hints(inspect.unwrap(function)).get(each.name, Any)
                 assert _argument(name, hint, each.default) == each.default or callable(each.default)
+
+
+def test_mistakes_inside_arguments_are_one_line_too(tmp_path: Path) -> None:
+    raw = srnet.Pretrained("srnet-tiny", SMALL)
+    with refused("step", "eval_every"):
+        srnet.finetune(SMALL, training={"step": 3}, engine=srnet.Engine(srnet.Store(tmp_path)))
+    with refused("pruner", 0.5):
+        srnet.Prune(raw, 0.5)  # type: ignore[arg-type]
+
+
+def test_one_expression_need_not_be_in_a_list(tmp_path: Path) -> None:
+    bias = srnet.BiasModel(SyntheticTask(train_size=60, dev_size=20, ood_size=20))
+    engine = srnet.Engine(srnet.Store(tmp_path))
+    engine.execute(bias)
+    assert engine.store.has(bias.key)
+
+
+def test_a_call_with_other_arguments_is_pythons_own_error_and_names_the_function() -> None:
+    with pytest.raises(TypeError, match=r"^srnet\.prune\(\): missing a required argument: 'pruner'$"):
+        srnet.prune(SMALL)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^srnet\.shortcuts\(\): got an unexpected keyword argument 'output'$"):
+        srnet.shortcuts(SMALL, output="folder")  # type: ignore[call-arg]

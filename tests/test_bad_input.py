@@ -86,6 +86,15 @@ def test_an_unknown_tracker_is_named(tmp_path: Path) -> None:
         Engine(Store(tmp_path / "store"), Reporter(quiet=True), ("nonsense",))
 
 
+@pytest.mark.parametrize(("tracker", "package"), [("wandb", "wandb"), ("azure_ml", "azureml-sdk")])
+def test_a_missing_tracker_says_what_to_install(tmp_path: Path, tracker: str, package: str, monkeypatch: Any) -> None:
+    available = "transformers.integrations.get_available_reporting_integrations"
+    monkeypatch.setattr(available, lambda: ["tensorboard"])
+    with refused(tracker, f"pip install {package}"):
+        Engine(Store(tmp_path / "store"), report_to=tracker)
+    assert Engine(Store(tmp_path / "store"), report_to="tensorboard").trackers == ("tensorboard",)
+
+
 def test_texts_longer_than_the_backbone_can_read_are_cut(engine: Engine, tiny_backbone: str, tmp_path: Path) -> None:
     long = "the lawyer saw the doctor " * 30
     (tmp_path / "d.csv").write_text("text_a,text_b,label\n" + f"{long},{long},yes\n{long},the doctor,no\n" * 6)

@@ -44,7 +44,10 @@ small=$(forked prune $full --granularity head,neuron --sparsity 0.5 --teacher $f
 words=$(forked prune --pruner smp-s --sparsity 0.9 --task fewer.yaml --backbone backbone --label-words task \
     $short --key)
 forked prune --task qqp --data qqp --granularity head,neuron --speedup 1.05 $short
-forked evaluate $sparse --subcases
+forked evaluate $sparse --subcases --predictions sparse.csv --system sparse
+forked evaluate $full --predictions full.csv --system full --seed 0
+srnet verdict sparse.csv full.csv --reference full --id dev --ood paws_qqp --metric f1 --keep-id 0.9 --subcases \
+    --out judged
 forked bias --task qqp --data qqp --vectors vectors.txt
 forked bias --task mine/mine.yaml --shortcut unknown --weak-examples 10 --weak-backbone backbone --store store
 forked export $small --format onnx --int8 --out int8

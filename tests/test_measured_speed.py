@@ -68,7 +68,7 @@ def test_every_format_side_by_side(folders: Path, tiny_backbone: str) -> None:
     for each in found:
         assert [(t.rows, t.length) for t in each.timings] == [(1, 8), (1, 16), (2, 8), (2, 16)]
         assert all(0 < t.p25 <= t.p50 <= t.p75 <= t.p95 for t in each.timings)
-        assert json.loads(json.dumps(each.facts()))["timings"][0]["per_second"] > 0
+        assert json.loads(json.dumps(each.to_json()))["timings"][0]["per_second"] > 0
     assert all(timing.ratio == (1.0, 1.0, 1.0) for timing in found[0].timings)
     assert len(_table(found, QUICK).rows) == 7
 
@@ -164,7 +164,7 @@ def test_a_length_that_one_model_cannot_read_leaves_the_ratios_of_the_others(ord
     reasons = {"bert": ("too long", "too long for the first"), "llama": ("1.00 (1.00 to 1.00)", "too long")}
     assert (first[long], second[long]) == reasons[order[0]]
     assert "other lengths" in table.note
-    json.dumps([each.facts() for each in found], allow_nan=False)
+    json.dumps([each.to_json() for each in found], allow_nan=False)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -50,12 +50,10 @@ def attach(model: nn.Module, pruner: Pruner, steps: int, *, train: Selector = ()
     pruner.check_steps(steps)
     _check(model, pruner)
     chosen = matching_parameters(model, train)
-    pruning = Pruning(
-        model, pruner.method(fine_tuned=False, eval_every=steps), steps, describe(pruner), pruner.rates(steps)
-    )
+    method = pruner.method(fine_tuned=False, eval_every=steps)
+    pruning = Pruning(model, method, steps, describe(pruner), pruner.rates(steps), saves_plain=True)
     for parameter in chosen:
         parameter.requires_grad = True
-    pruning.save_plain()
     return pruning
 
 
@@ -78,9 +76,7 @@ def prune_once(model: nn.Module, pruner: Pruner, batches: Iterable[Any] = ()) ->
         raise UserError(f"{pruner.name} finds its mask by training", "use srnet.attach")
     _check(model, pruner)
     mask = pruner.mask(model, batches)
-    pruning = Pruning(model, Method(mask), 0, describe(pruner))
-    pruning.save_plain()
-    return pruning
+    return Pruning(model, Method(mask), 0, describe(pruner), saves_plain=True)
 
 
 def load_mask(model: nn.Module, folder: Path | str, *, strict: bool = True) -> Mask:

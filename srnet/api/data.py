@@ -29,7 +29,8 @@ def task_from(
     """A task from DataFrames, `datasets.Dataset`s, lists of dicts, dicts of lists, or files.
 
     `train` may be a `DatasetDict`: its validation split is then dev, and its test split a test set in distribution.
-    Without dev, some of the training rows are split off. `options` are the columns `text`, or `text_a` and `text_b`,
+    Without `dev`, some of the training rows are split off. `ood` and `id_tests` are test sets by name; `ood_train` is
+    for an upper bound. `name` is that of the task. `options` are the columns `text`, or `text_a` and `text_b`,
     and `label`, which are guessed otherwise; `labels`; and further fields of `FilesTask`, such as `shortcut`.
 
     What is in memory is written to the store of `engine` once, by its content: models of the task then have keys, and

@@ -11,6 +11,7 @@ from srnet.config.fields import as_cli_args
 from srnet.core.files import require_writable
 from srnet.core.progress import is_secondary_rank
 from srnet.core.prose import sentences
+from srnet.core.tables import ShownList
 from srnet.evaluation import MIN_SEEDS
 from srnet.experiment.engine import Engine
 from srnet.recipes.demo import DemoSettings, demo_recipe
@@ -31,7 +32,7 @@ def demo(
 ) -> Results:
     """Find sparse and robust subnetworks on the embedded benchmark and write table, curves and report to `out`.
 
-    `settings` are fields of `DemoSettings`: seeds, sparsities, steps.
+    `task` is one of the benchmark; `settings` are fields of `DemoSettings`: seeds, sparsities, steps; `engine` runs it.
     """
     task = task or SyntheticTask("inference")
     command = shlex.join(["srnet", "demo", *as_cli_args(task), *as_cli_args(DemoSettings(**settings))])
@@ -39,7 +40,7 @@ def demo(
 
 
 def run(spec: Path | str, out: Path | str | None = None, *, engine: Engine | None = None) -> Results:
-    """Run the recipe in a YAML file."""
+    """Run the recipe in the YAML file `spec` with `engine`, and write its report to `out`."""
     recipe = load_recipe(spec)
     return run_recipe(recipe, out or recipe.folder, engine, f"srnet run {shlex.quote(str(spec))}")
 
@@ -52,7 +53,7 @@ def run_recipe(
     speed: bytes | None = None,
     lead: Sequence[str] = (),
 ) -> Results:
-    """Run a recipe and write its report to `out`.
+    """Run `recipe` with `engine` and write its report to `out`.
 
     `command` is what the report says it was made by, `speed` a picture of speed against score for it. `lead` are the
     sentences that stand first, with commands in backticks; without them the report begins with its own conclusion.
@@ -62,7 +63,7 @@ def run_recipe(
 
 
 def reproduce(order: Order, out: Path | str | None = None, *, engine: Engine | None = None) -> Page:
-    """Run figures of the paper, check its claims on them, and write one report."""
+    """Run the figures of `order` with `engine`, check the paper's claims on them, and write one report to `out`."""
     engine, recipes = engine or Engine(), order.recipes()
     title = f"{', '.join(order.figures)}, profile {order.profile}"
     return _report(recipes, Path(out or order.folder), engine, title, order.command(), order)
@@ -94,22 +95,22 @@ def _report(
     return page
 
 
-def claims(order: Order, engine: Engine | None = None) -> list[Finding]:
-    """The paper's claims, on what the store has of the order's figures. Nothing is computed.
+def claims(order: Order, engine: Engine | None = None) -> ShownList[Finding]:
+    """The paper's claims, on what the store of `engine` has of the figures of `order`. Nothing is computed.
 
     An order without seeds has as many as an answer needs: three, and four with the profile paper.
     """
     store, recipes = (engine or Engine()).store, order.seeded(MIN_SEEDS).recipes()
-    return answer_claims([RecipeEvidence(recipe, store) for recipe in recipes])
+    return ShownList(answer_claims([RecipeEvidence(recipe, store) for recipe in recipes]))
 
 
 def claims_until_answered(
     order: Order, *, max_seeds: int = 10, budget: float | None = None, engine: Engine | None = None
-) -> list[Finding]:
-    """The paper's claims, with seeds added to their figures until each is answered or a limit is reached.
+) -> ShownList[Finding]:
+    """The paper's claims, with seeds added to the figures of `order` until each is answered or a limit is reached.
 
-    `budget` is in seconds; the default of the order's seeds is that of `claims`. Each look is tested at a level of 0.05
-    divided by the number of planned looks, one for the seeds of the order and one for each further seed up to
-    `max_seeds`.
+    `budget` is in seconds, of `engine`; the default of the order's seeds is that of `claims`. Each look is tested at a
+    level of 0.05 divided by the number of planned looks, one for the seeds of the order and one for each further seed
+    up to `max_seeds`.
     """
-    return Rounds(order.seeded(MIN_SEEDS).recipes(), engine or Engine(), max_seeds, budget).run()
+    return ShownList(Rounds(order.seeded(MIN_SEEDS).recipes(), engine or Engine(), max_seeds, budget).run())

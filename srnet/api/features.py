@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from srnet.bias.given import SPLIT
 from srnet.bias.numbers import LARGEST, beyond
+from srnet.bias.shortcuts.base import PLAIN, FeatureOptions, Features, ShortcutKind
 from srnet.core.errors import UserError, reason
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
@@ -20,7 +21,7 @@ from srnet.tasks.splits import Split
 
 
 def shortcut_from(task: TaskSpec, function: Callable[[Any], Any], *, engine: Engine | None = None) -> str:
-    """A shortcut that is a function of rows, as `shortcut` of `BiasSpec`, of a task or of a recipe.
+    """A shortcut of `task` that is a function of rows, as `shortcut` of `BiasSpec`, of a task or of a recipe.
 
     `function` gets the rows of one split at a time as a pandas DataFrame: the texts under the names of their columns
     (`text_a` and `text_b` for a task that is not from files), and every further column; cells that are all numbers are
@@ -34,11 +35,11 @@ def shortcut_from(task: TaskSpec, function: Callable[[Any], Any], *, engine: Eng
     """
     engine = engine or Engine()
     data = load_task(with_metadata(task))
-    names, found = _features(data, _texts(task, data), function)
+    features = FunctionOfRows(function, _texts(task, data)).fit(data)
     lines = [
-        json.dumps({SPLIT: split, **dict(zip(names, row, strict=True))}) + "\n"
-        for split, rows in found.items()
-        for row in rows.tolist()
+        json.dumps({SPLIT: name, **dict(zip(features.names, row, strict=True))}) + "\n"
+        for name, split in data.splits.items()
+        for row in features.of(split).tolist()
     ]
     file = engine.store.open().data.add("features", "".join(lines).encode())
     return written((f"features:{file}",))
@@ -51,24 +52,37 @@ def _texts(task: TaskSpec, data: Task) -> tuple[str, ...]:
     return tuple(own if data.has_pairs else own[:1])
 
 
-def _features(
-    task: Task, texts: tuple[str, ...], function: Callable[[Any], Any]
-) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
-    """The names of the features, and their values by split."""
-    numbers = {name for name, cells in task.train.columns.items() if _are_numbers(cells)}
-    found, names = dict[str, np.ndarray](), set[tuple[str, ...]]()
-    for split in task.splits.values():
+class FunctionOfRows(ShortcutKind):
+    """A shortcut that is a function of rows; `texts` are the names under which it finds the texts."""
+
+    name: ClassVar[str] = "function"
+    of_texts: ClassVar[bool] = False
+
+    def __init__(self, function: Callable[[Any], Any], texts: tuple[str, ...]) -> None:
+        self._function, self._texts = function, texts
+
+    def fit(self, task: Task, argument: str = "", options: FeatureOptions = PLAIN) -> Features:
+        numbers = {name for name, cells in task.train.columns.items() if _are_numbers(cells)}
+        names, trained = self._called(task.train, numbers)
+
+        def of(split: Split) -> np.ndarray:
+            found, values = (names, trained) if split is task.train else self._called(split, numbers)
+            if found != names:
+                raise UserError(f"the function returns {found} for {split.name}, and {names} before", "return the same")
+            return values
+
+        return Features(names, of)
+
+    def _called(self, split: Split, numbers: set[str]) -> tuple[tuple[str, ...], np.ndarray]:
+        """The names of the features, and their values."""
         try:
-            given = function(_rows(split, texts, numbers))
+            given = self._function(_rows(split, self._texts, numbers))
             values = np.asarray(given, np.float64)
         except Exception as error:  # the user's own code
             why = f"{type(error).__name__}: {reason(error)}"
             raise UserError(f"the function fails on {split.name} ({why})", "correct it") from error
-        found[split.name] = _checked(split, values)
-        names.add(_names(given, found[split.name].shape[1]))
-    if len(names) > 1:
-        raise UserError(f"the function returns other features for some splits: {sorted(names)}", "return the same ones")
-    return names.pop(), found
+        values = _checked(split, values)
+        return _names(given, values.shape[1]), values
 
 
 def _checked(split: Split, given: np.ndarray) -> np.ndarray:

@@ -56,11 +56,12 @@ def find(
     engine: Engine | None = None,
     command: str = "srnet.find",
 ) -> Found:
-    """Find the sparsest subnetwork that keeps the ID score, and write it to `out`, with a report and an audit.
+    """Find the sparsest subnetwork for `task` that keeps the ID score, and write it to `out`, with a report.
 
     The search starts from a model of `backbone` that is fine-tuned first, or from `full`: the folder or hub name of a
     model that was fine-tuned elsewhere. `labels_are` gives the names of its labels that differ from the task's.
 
+    `settings` say what is tried, and `bias` how the shortcut is measured; `engine` trains and keeps what it trained.
     `budget` is in seconds. `out` gets find.json, model-KEY-FORMAT, report.html and audit/audit.html. If no subnetwork
     qualifies, there is no model, the report shows those that were tried, and the audit is of the full model. The
     default of `format` is `shrunk` where units are pruned, and `subnetwork` for single weights. `command` is what the
@@ -177,7 +178,7 @@ def plan_find(
     engine: Engine | None = None,
     measure: bool = False,
 ) -> Plan:
-    """What `find` would compute at most, how long it would take, and, with `measure`, what fits into the budget."""
+    """What a call as in `find` would compute at most, how long it takes, and, with `measure`, what fits the budget."""
     engine, settings = engine or Engine(), settings or FindSettings()
     _format_to_deploy(format, settings)
     own = _own_model(full, task, labels_are, settings, backbone)

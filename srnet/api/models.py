@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from srnet.api.starts import Names, Start, Training, as_read
+from srnet.audit.predictions import saving
 from srnet.config.values import arguments_of, build
 from srnet.core.errors import UserError, choose
 from srnet.core.files import read_json, require_new
 from srnet.core.names import EMBEDDED
 from srnet.core.progress import Reporter
+from srnet.core.tables import Shown
 from srnet.evaluation import BIASED_BY, KEEPS_ID
 from srnet.evaluation.metrics import score_split
 from srnet.experiment.engine import Engine
@@ -23,6 +25,7 @@ from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode, Pretra
 from srnet.experiment.nodes.objectives import Objective, ObjectiveSources, make_objective
 from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.rebuild import stored_model
+from srnet.experiment.store import read_logits
 from srnet.masks.mask import Mask
 from srnet.masks.timed import Latency
 from srnet.models.exported import EXPORT
@@ -44,8 +47,8 @@ TOLERANCE = 0.002
 """How far a pruner without a budget may miss its sparsity before a remark says so."""
 
 
-@dataclass(frozen=True)
-class Trained:
+@dataclass(frozen=True, repr=False)
+class Trained(Shown, says="sentence"):
     """A model in the store and its scores."""
 
     key: str
@@ -54,6 +57,16 @@ class Trained:
     scores: dict[str, Any]
     remarks: tuple[str, ...] = ()
     """What to know before relying on the scores."""
+
+    @property
+    def sentence(self) -> str:
+        """Which model it is, its sparsity, and its accuracy, or another metric, on each split."""
+        scores = [f"{split} {next(iter(each['metrics'].values())):.1f}" for split, each in self.scores.items()]
+        return ", ".join([self.key or str(self.folder), f"sparsity {self.sparsity:.4f}", *scores])
+
+    def _rows(self) -> list[Any]:
+        rows = {split: dict(each) for split, each in self.scores.items()}
+        return [{"split": split, **row.pop("metrics"), **row} for split, row in rows.items()]
 
 
 def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engine, given: dict[str, Any]) -> Objective:
@@ -110,9 +123,9 @@ def finetune(
     matched with the labels of the task by name; `labels_are` gives the names that differ, {"LABEL_0": "negative"}. It
     reads texts as long as it did, unless the training has a `max_length`.
 
-    `words`, one word per label, select the language-model head of the backbone; `("task",)` stands for those of the
-    task. `training` may be a dict of what differs from the defaults. `needs` are fields of `Needs`: bias, teacher,
-    distil, temperature.
+    `objective` is the loss: ce, poe, reweight, ... `words`, one word per label, select the language-model head of the
+    backbone; `("task",)` stands for those of the task. `training` may be a dict of what differs from the defaults.
+    `needs` are fields of `Needs`: bias, teacher, distil, temperature. `engine` trains, and has the store.
     """
     engine = engine or Engine()
     start = Start(model, task, labels_are, backbone, words, training).node(engine)
@@ -144,7 +157,7 @@ def prune(
     engine: Engine | None = None,
     **needs: Any,
 ) -> Trained:
-    """Prune a model. All arguments but the pruner are as in `finetune`.
+    """Prune `model` with `pruner`. All other arguments are as in `finetune`.
 
     With a task, the raw backbone is pruned. Its head is the checkpoint's own classifier where that has the labels of
     the task, else randomly initialised from the seed of the training.
@@ -185,7 +198,7 @@ def _with_remarks(trained: Trained, pruner: Pruner) -> Trained:
 
 
 def latency(backbone: str, engine: Engine | None = None) -> Latency:
-    """The latency table of a backbone on this machine, for pruners with a speed-up: stored, or measured now."""
+    """The latency table of `backbone` on this machine, for pruners with a speed-up: as `engine` has it, or measured."""
     return latency_of(backbone, engine or Engine())
 
 
@@ -196,33 +209,53 @@ def _trained(node: ModelNode, engine: Engine) -> Trained:
 
 
 def evaluate(
-    model: str | Path, *, task: TaskSpec | None = None, labels_are: Names = (), engine: Engine | None = None
+    model: str | Path,
+    *,
+    task: TaskSpec | None = None,
+    labels_are: Names = (),
+    predictions: Path | str | None = None,
+    system: str | None = None,
+    seed: int | None = None,
+    engine: Engine | None = None,
 ) -> Trained:
-    """Score a model of the store (by key) on its own task, or any other that `open_model` opens on `task`.
+    """Score `model`: one of the store of `engine`, by key, on its own task; any that `open_model` opens on `task`.
 
-    `labels_are` gives the names of its labels that differ from the task's, {"LABEL_0": "negative"}.
+    `labels_are` gives the names of its labels that differ from the task's, {"LABEL_0": "negative"}. `predictions` is a
+    csv file that gets every answer, for `srnet.verdict`, as those of `system` and `seed`; by default these are the
+    formula and the seed of a model in the store, the name of any other and 0.
     """
     engine = engine or Engine()
+    if predictions is None and (system is not None or seed is not None):
+        raise UserError("a system or a seed without a file of predictions", "add --predictions FILE.csv")
     if is_key(model, engine.models):
         node = engine.models.find(str(model))
         if task is not None or labels_are:
             raise UserError("a model of the store is scored on its own task", "leave out the task and its labels")
+        save = saving(
+            predictions,
+            load_task(node.task_spec),
+            system or node.formula,
+            node.pretrained.seed if seed is None else seed,
+        )
         engine.execute([node, Evaluate(node)])  # the model too: scores may outlive a model that was removed
+        save(read_logits(engine.store, Evaluate(node).key))
         return _trained(node, engine)
     if task is None:
         raise UserError(f"{model} is no key of the store", "give the task to score it on: --task TASK")
     data = load_task(task)
+    save = saving(predictions, data, system or Path(model).name, seed or 0)
     opened = open_model(model, task=data).require_labels()
     matched = match(opened, data.labels, dict(getattr(task, "spellings", ())), dict(labels_are))
-    splits = {name: data.splits[name] for name in data.scored}
-    scores = {name: score_split(data, each, opened.outputs(data, each, matched.order)) for name, each in splits.items()}
+    outputs = {name: opened.outputs(data, data.splits[name], matched.order) for name in data.scored}
+    save(outputs)
+    scores = {name: score_split(data, data.splits[name], each) for name, each in outputs.items()}
     return Trained("", Path(model), opened.sparsity, scores, (matched.note,) if matched.note else ())
 
 
 def bias_model(task: TaskSpec, spec: BiasSpec | None = None, *, engine: Engine | None = None) -> Trained:
-    """Fit the bias model of a task. Its remarks say whether it is biased; one that is not cannot debias.
+    """Fit the bias model of `task`. Its remarks say whether it is biased; one that is not cannot debias.
 
-    The spec names the backbone of weak models.
+    `spec` says how the shortcut is measured, and names the backbone of weak models; `engine` keeps the model.
     """
     engine, spec, data = engine or Engine(), spec or BiasSpec(), load_task(task)
     node = spec.node_alone(task)
@@ -253,7 +286,7 @@ def export_model(
     keeps: float = KEEPS_ID,
     **options: Any,
 ) -> Path:
-    """Write a model of the store (by key), or a saved subnetwork folder, in a format that others can use.
+    """Write `model`, of the store of `engine` (by key) or a subnetwork's folder, to `out`, in a format for others.
 
     `format` is one of `srnet.models.formats.base.FORMATS`, by its name or as an instance. `options` are the fields of
     the named one: `dtype` of `subnetwork`, `uniform` of `shrunk`, `int8` of `onnx`. `say` is called with remarks on
@@ -299,11 +332,11 @@ def import_mask(
     label_words: Sequence[str] = (),
     task: TaskSpec | None = None,
 ) -> Imported:
-    """Read a mask that others have published and write it, with the backbone's own weights, as a subnetwork folder.
+    """Read a published mask from `file` and write it, with the weights of `backbone`, as the subnetwork folder `out`.
 
     `format` is `smp` (packed bits in a `.npy`) or `srnet-reference` (a `mask.pt`). Such files say nothing about labels:
-    give them in the order of the model's outputs, or a task that has them. `label_words` is for `smp`: one word per
-    label, whose logits of the language model are the model's outputs; a task may know its words. Without them the
+    give `labels` in the order of the model's outputs, or a `task` that has them. `label_words` is for `smp`: one word
+    per label, whose logits of the language model are the model's outputs; a task may know its words. Without them the
     checkpoint's own classifier is kept where its labels fit, and a remark says whether it was.
     """
     choose("format", format, IMPORTED)
@@ -319,7 +352,7 @@ def import_mask(
 
 
 def pretrain(out: Path | str, settings: PretrainSettings | None = None, reporter: Reporter | None = None) -> Path:
-    """Pre-train the embedded backbone again."""
+    """Pre-train the embedded backbone again, with `settings`, and write it to `out`; `reporter` shows the progress."""
     out, reporter = require_new(Path(out)), reporter or Reporter()
     with reporter.session():
         step = reporter.begin(1, 1, f"pre-train {out.name}")

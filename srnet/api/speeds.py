@@ -10,6 +10,7 @@ from pathlib import Path
 from srnet.core.errors import UserError, choose
 from srnet.core.files import require_writable, write_bytes
 from srnet.core.progress import Reporter
+from srnet.core.tables import ShownList
 from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
 from srnet.models.formats.card import scores_by_name, scores_of_folder
@@ -28,12 +29,12 @@ def speed(
     engine: Engine | None = None,
     on_step: Callable[[str], None] = lambda what: None,
     picture: Path | str | None = None,
-) -> list[Measured]:
-    """Measure models side by side: keys of the store, folders of any format, shipped backbones, names on the Hub.
+) -> ShownList[Measured]:
+    """Measure `models` side by side: keys of the store, folders of any format, shipped backbones, names on the Hub.
 
-    The first is what the others are compared with. `picture` is a file for a drawing of speed against the scores that
-    are known: those that the store has of a key, and those on the card of a folder. The engine's reporter warns if the
-    machine was busy.
+    The first is what the others are compared with, at `pace`; `on_step` is called with what is timed. `picture` is a
+    file for a drawing of speed against the scores that are known: those that the store has of a key, and those on the
+    card of a folder. The reporter of `engine` warns if the machine was busy.
     """
     if not models:
         raise UserError("no model to measure", "give keys, folders or names")
@@ -50,7 +51,7 @@ def speed(
     _warn_if_busy(load, threads_of(pace), engine.reporter)
     if path is not None:
         write_bytes(path, speed_picture(measured, scores, pace, path.suffix.removeprefix(".")))
-    return measured
+    return ShownList(measured)
 
 
 def _system_load() -> float:

@@ -11,7 +11,7 @@ from srnet.tasks.base import Task
 
 
 def shortcuts(task: TaskSpec | Task, *, out: Path | str | None = None) -> Survey:
-    """Measure which cheap features predict the label: word overlap, single words, length, columns of metadata.
+    """Measure which cheap features predict the label of `task`: word overlap, single words, length, metadata.
 
     Dev decides which of them is a shortcut; OOD sets are only scored. With `out`, the folder gets `shortcuts.html` and
     `shortcuts.json`.

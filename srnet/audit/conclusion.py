@@ -28,7 +28,7 @@ def conclude(scores: Sequence[SplitScores], splits: Sequence[Judged]) -> tuple[s
 def _scores(scores: Sequence[SplitScores]) -> str:
     shown = [f"{score_text(each.scores[0])} on {_name(each)}" for each in scores]
     constant = [f"{each.majority:.1f}" for each in scores]
-    return f"A scores {_some(shown)}; a constant answer scores {_some(constant)}." if shown else ""
+    return f"A scores {listed(shown, _NAMED)}; a constant answer scores {listed(constant, _NAMED)}." if shown else ""
 
 
 def _comparison(scores: Sequence[SplitScores]) -> str:
@@ -42,17 +42,12 @@ def _comparison(scores: Sequence[SplitScores]) -> str:
             side = better if each.difference.low > 0.0 else worse
             side.append(f"{_name(each)} ({b:.1f} instead of {a:.1f}, {points(each.difference)} points)")
     kinds = {"certainly better": better, "certainly worse": worse, "not certainly different": unknown}
-    parts = [f"{what} on {_some(names)}" for what, names in kinds.items() if names]
+    parts = [f"{what} on {listed(names, _NAMED)}" for what, names in kinds.items() if names]
     return f"Compared with A, B is {'; '.join(parts)}." if parts else ""
 
 
 def _name(each: SplitScores) -> str:
     return f"{each.kind} {each.split}"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
-    return listed([*names[:_NAMED], *more])
 
 
 # --- the shortcut ---

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,12 +14,13 @@ from srnet.audit.conclusion import conclude
 from srnet.audit.outcomes import RuleOutcome
 from srnet.audit.rows import Judged, b_minus_a, judge_split
 from srnet.audit.scores import SplitScores, split_scores
+from srnet.core.tables import Shown, plain
+from srnet.evaluation.metrics import rows_by_case
 from srnet.evaluation.significance import Interval
 from srnet.models.model import Matched
 from srnet.tasks.base import Task
-from srnet.tasks.splits import LEVELS
 
-_FEWEST = 10
+FEWEST = 10
 """Rows of a sub-case from which on its difference has an interval: resamples of fewer say too little."""
 _BINS = 10
 
@@ -35,24 +36,19 @@ class _SubCase:
     right: tuple[int, ...]
     """Rows that A, or A and B, answered correctly."""
     difference: Interval | None
-    """Accuracy of B minus that of A, in points; None for fewer than `_FEWEST` rows."""
+    """Accuracy of B minus that of A, in points; None for fewer than `FEWEST` rows."""
     accuracy: tuple[float, ...]
 
 
 def sub_cases(judged: Judged) -> list[_SubCase]:
     """Every sub-case and every level of them, each before those below it."""
-    rows: dict[str, list[int]] = {}
-    for row, group in enumerate(judged.split.groups):
-        parts = group.split(LEVELS) if group else []
-        for depth in range(1, len(parts) + 1):
-            rows.setdefault(LEVELS.join(parts[:depth]), []).append(row)
-    return [_sub_case(judged, name, np.array(rows[name])) for name in sorted(rows)]
+    return [_sub_case(judged, name, rows) for name, rows in rows_by_case(judged.split.groups).items()]
 
 
 def _sub_case(judged: Judged, name: str, rows: np.ndarray) -> _SubCase:
     right = tuple(int(each[rows].sum()) for each in judged.right)
     answers = [each.answers[rows] for each in judged.models]
-    difference = None if len(rows) < _FEWEST else b_minus_a(answers, judged.labels[rows], "accuracy")
+    difference = None if len(rows) < FEWEST else b_minus_a(answers, judged.labels[rows], "accuracy")
     return _SubCase(judged.split.name, name, len(rows), right, difference, tuple(count / len(rows) for count in right))
 
 
@@ -242,15 +238,15 @@ _FORMAT = 1
 _EXAMPLES_ONLY = "intervals cover the error of the examples alone: one model each says nothing about other seeds"
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(Shown, says="conclusion"):
     """The results of an audit. `splits` holds the rows; everything else is computed from them."""
 
     task: str
     fingerprint: str
     models: tuple[str, ...]
     """The names of A, or of A and B."""
-    splits: tuple[Judged, ...] = field(repr=False)
+    splits: tuple[Judged, ...]
     scores: tuple[SplitScores, ...]
     sub_cases: tuple[_SubCase, ...]
     dependence: tuple[Dependence, ...]
@@ -279,9 +275,13 @@ class Audit:
         """The number of rows of each split on which the models disagree; of one model, its errors."""
         return {each.split.name: int(each.disagree.sum()) for each in self.splits}
 
+    def _rows(self) -> list[Any]:
+        """The scores of each split, A and B in columns of their own."""
+        return [vars(each) | dict(zip(self.letters, each.scores, strict=True)) for each in self.scores]
+
     def to_json(self) -> dict[str, Any]:
         """Everything but the rows, which are in the csv."""
-        values = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self) if f.name != "splits"}
+        values = {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self) if f.name != "splits"}
         return {"format": _FORMAT, **values, "disagreements": self.disagreements}
 
 
@@ -319,14 +319,3 @@ def make_audit(
         conclude(scores, splits),
         tuple(lead),
     )
-
-
-def _plain(value: Any) -> Any:
-    """The value for JSON: an interval as its bounds, a dataclass as its fields."""
-    if isinstance(value, Interval):
-        return {"value": value.difference, "low": value.low, "high": value.high, "level": value.level}
-    if dataclasses.is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    return value

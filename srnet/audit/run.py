@@ -42,11 +42,12 @@ def audit_models(
     engine: Engine | None = None,
     lead: Sequence[str] = (),
 ) -> Audit:
-    """Audit a model, or compare two, on all scored splits of a task.
+    """Audit the model `a`, or compare it with `b`, on all scored splits of a task.
 
-    They are keys of the store, folders, hub names, or any `srnet.models.model.Classifier`. Without `task`,
-    the task is that of A, a key. With `out`, the folder gets `audit.json`, `examples.csv` and `audit.html`. `lead` are
-    sentences that stand before the conclusion of the audit, with commands in backticks.
+    They are keys of the store of `engine`, folders, hub names, or any `srnet.models.model.Classifier`. Without `task`,
+    it is that of A, a key. `options` add tests, `bias` says how the shortcut is measured. With `out`, the folder gets
+    `audit.json`, `examples.csv` and `audit.html`. `lead` are sentences that stand before the conclusion of the audit,
+    with commands in backticks.
     """
     engine, options, first = engine or Engine(), options or AuditOptions(), sentences(lead)
     if out is not None:

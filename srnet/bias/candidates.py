@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from srnet.bias.shortcuts.base import KINDS, Part, ShortcutKind, parse_shortcut
+from srnet.bias.shortcuts.base import KINDS, Part, parse_shortcut
 from srnet.core.errors import UserError, shortened
 from srnet.core.lists import with_commas
 from srnet.tasks.base import Task
@@ -56,7 +56,8 @@ def candidates_of(task: Task) -> tuple[list[Candidate], list[LeftOut]]:
     candidates = [each for each in found if isinstance(each, Candidate)]
     columns = [each for each in candidates if each.parts[0].kind.name == "columns"]
     if len(columns) > 1:
-        candidates += [each for each in [_together(task, columns)] if isinstance(each, Candidate)]
+        together = _candidate(task, tuple(part for each in columns for part in each.parts))
+        candidates += [together] if isinstance(together, Candidate) else []
     return candidates, [each for each in found if isinstance(each, LeftOut)]
 
 
@@ -80,10 +81,6 @@ def _of_columns(task: Task) -> Iterator[Candidate | LeftOut]:
             yield _candidate(task, (Part(KINDS["columns"], column),))
 
 
-def _together(task: Task, columns: Sequence[Candidate]) -> Candidate | LeftOut:
-    return _candidate(task, tuple(part for each in columns for part in each.parts))
-
-
 def _candidate(task: Task, parts: tuple[Part, ...]) -> Candidate | LeftOut:
     """ID data decide what is measured; a problem on other splits is an obstacle to its use."""
     on_id = replace(task, ood={}, id_tests={})
@@ -98,12 +95,9 @@ def _candidate(task: Task, parts: tuple[Part, ...]) -> Candidate | LeftOut:
 
 
 def _problem(task: Task, parts: tuple[Part, ...]) -> str:
-    return next(filter(None, (_problem_of(task, part.kind, part.argument) for part in parts)), "")
-
-
-def _problem_of(task: Task, kind: ShortcutKind, argument: str) -> str:
+    """Why the first part that cannot be measured cannot; empty if all can."""
     try:
-        return kind.problem(task, argument) or ""
+        return next(filter(None, (part.kind.problem(task, part.argument) for part in parts)), "")
     except UserError as error:
         return str(error)
 
@@ -131,8 +125,8 @@ def _no_metadata(cells: Sequence[str]) -> str:
     words = sum(len(cell.split()) for cell in cells) / len(cells)
     if words > _TEXT_WORDS:
         return f"it looks like a text: '{example}'"
-    numbers = _are_numbers(cells)
-    if numbers and not (different == len(cells) and all(map(_is_integer, cells))):
+    are_integers = all(cell.strip().lstrip("-").isdecimal() for cell in cells)
+    if _are_numbers(cells) and not (different == len(cells) and are_integers):
         return ""
     if different > _IDENTIFIER * len(cells) and different > 2:
         return f"it looks like an identifier: {different:,} values in {len(cells):,} rows, such as '{example}'"
@@ -144,7 +138,3 @@ def _are_numbers(cells: Sequence[str]) -> bool:
         return all(float(cell or "nan") is not None for cell in cells)
     except ValueError:
         return False
-
-
-def _is_integer(cell: str) -> bool:
-    return cell.strip().lstrip("-").isdecimal()

@@ -8,7 +8,8 @@ of dev, which counts probabilities and not only the most likely label.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -17,11 +18,19 @@ from srnet.bias.candidates import Candidate
 from srnet.bias.carriers import Binary, Carrier, find_carriers
 from srnet.bias.model import features_of, fit_linear
 from srnet.bias.shortcuts.base import PLAIN, FeatureMatrix, Features
+from srnet.evaluation import BIASED_BY
 from srnet.evaluation.metrics import score_split
 from srnet.evaluation.significance import Interval, Term, contrast
 from srnet.tasks.base import Task
 from srnet.tasks.leaks import TextKeys
 
+LEVEL = 0.01
+"""The probability that any kind is called a shortcut on labels that have nothing to do with the rows."""
+EXPLAINS = 5.0
+"""Percent of the uncertainty about the labels from which on a kind matters, where one label is so frequent that
+accuracy hardly rises above it."""
+CARRIERS = 50
+"""Carriers of a kind that are reported."""
 EARLY_ROWS = 2_000
 """Training rows of an early fit."""
 DRAWS = 5
@@ -63,28 +72,53 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """A kind of shortcut, and how well it predicts."""
+
+    shortcut: str
+    """As it is given to --shortcut."""
+    about: str
+    """What it reads, in words."""
+    features: int
+    scores: Mapping[str, float]
+    """The task's metric on dev and the test sets, in percent."""
+    gain: Interval
+    """The metric on dev above the majority class, in points."""
+    points: float
+    """Accuracy on dev above the majority class, in points."""
+    explained: float
+    """Percent of the uncertainty about the labels of dev that is removed by a fit on a few training rows."""
+    p: float
+    """Of "unrelated to the labels of dev", corrected by Holm's method for all kinds that were measured."""
+    misleads: tuple[str, ...]
+    """Test sets on which it is certainly worse than the majority class."""
+    carriers: tuple[Carrier, ...]
+    obstacle: str = ""
+    """Why --shortcut would refuse it."""
+
+    @property
+    def is_shortcut(self) -> bool:
+        """Whether it is certain that it predicts the label, and by enough to matter."""
+        return self.p < LEVEL and (self.points >= BIASED_BY or self.explained >= EXPLAINS)
+
+    def to_json(self) -> dict[str, Any]:
+        gain = {"points": self.gain.difference, "low": self.gain.low, "high": self.gain.high}
+        return {**asdict(self), "gain": gain, "is_shortcut": self.is_shortcut}
+
+
+@dataclass(frozen=True)
 class Fit:
     """A fitted shortcut."""
 
     candidate: Candidate
     features: Features
-    answers: Mapping[str, np.ndarray]
-    """Log-probabilities by scored split, of the model that is fitted on all training rows."""
-    explained: float
-    """The part of the uncertainty about the labels of dev that early fits remove, in percent."""
-    p: float
-    """Of "its answers on dev have nothing to do with the labels"."""
-    points: float
-    """Accuracy on dev above that of the most frequent label, in points."""
-    gain: Interval
-    """The task's metric on dev above that of the most frequent label."""
-    scores: Mapping[str, float]
-    """The task's metric by split, in percent."""
-    misleads: tuple[str, ...]
-    """Test sets on which it is certainly worse than the most frequent label there."""
-    carriers: tuple[Carrier, ...]
     binary: Binary
     """The features as carriers."""
+    carriers: tuple[Carrier, ...]
+    answers: Mapping[str, np.ndarray]
+    """Log-probabilities by scored split, of the model that is fitted on all training rows."""
+    measured: Measured
+    """With a p-value that is not yet corrected."""
 
 
 def fit_candidate(candidate: Candidate, rows: Rows) -> Fit:
@@ -102,19 +136,21 @@ def fit_candidate(candidate: Candidate, rows: Rows) -> Fit:
     tested, counted = (rows.dev, rows.train) if of_texts else (np.arange(len(task.dev)), np.arange(len(task.train)))
     binary = Binary(features.names, x)
     differences = {name: _difference(task, name, answers[name]) for name in task.scored}
-    return Fit(
-        candidate=candidate,
-        features=features,
-        answers=answers,
+    carriers = find_carriers(binary.names, binary.of(x[counted]), y[counted], task.labels)
+    measured = Measured(
+        shortcut=candidate.shortcut,
+        about=candidate.about,
+        features=len(features.names),
+        scores={name: scores_of(task, name, answers[name])[0] for name in task.scored},
+        gain=differences[task.dev.name],
+        points=_points(answers[task.dev.name].argmax(axis=1), task.dev.labels),
         explained=float(np.mean(explained)),
         p=permutation_p(answers[task.dev.name][tested], task.dev.labels[tested]),
-        points=_points(answers[task.dev.name].argmax(axis=1), task.dev.labels),
-        gain=differences[task.dev.name],
-        scores={name: scores_of(task, name, answers[name])[0] for name in task.scored},
         misleads=tuple(name for name in task.scored if differences[name].high < 0 and name != task.dev.name),
-        carriers=find_carriers(binary.names, binary.of(x[counted]), y[counted], task.labels),
-        binary=binary,
+        carriers=carriers[:CARRIERS],
+        obstacle=candidate.obstacle,
     )
+    return Fit(candidate, features, binary, carriers, answers, measured)
 
 
 def fit_early(x: FeatureMatrix, y: np.ndarray, classes: int) -> Callable[[FeatureMatrix], np.ndarray]:

@@ -91,26 +91,28 @@ def _predict(model: Pipeline, x: FeatureMatrix, classes: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _BiasScorer:
-    """The bias model for texts that it was not fitted on, such as dev and the OOD sets."""
+class BiasScorer:
+    """The bias model for rows that it was not fitted on, such as dev and the OOD sets."""
 
-    of_split: Callable[[Split], FeatureMatrix]
-    """The features of a split."""
+    features: Features
     model: Pipeline
     classes: int
 
+    def of(self, split: Split) -> np.ndarray:
+        """A row for each example, a column for each label."""
+        return _predict(self.model, self.features.of(split), self.classes)
+
     def log_probs(self, text_a: Sequence[str], text_b: Sequence[str]) -> np.ndarray:
-        """A row for each pair, a column for each label."""
         ids, labels = tuple(map(str, range(len(text_a)))), np.zeros(len(text_a), dtype=np.int64)
         split = Split("pairs", "ID", ids, tuple(text_a), tuple(text_b), labels, ("",) * len(ids))
-        return _predict(self.model, self.of_split(split), self.classes)
+        return self.of(split)
 
 
-def fit_bias_scorer(task: Task, shortcut: Shortcut, options: FeatureOptions = PLAIN) -> _BiasScorer:
+def fit_bias_scorer(task: Task, shortcut: Shortcut, options: FeatureOptions = PLAIN) -> BiasScorer:
     """The bias model fitted on all training data, for shortcuts that are in the texts alone."""
-    of_split = features_of(task, parse_shortcut(shortcut), options).of
-    x, y = of_split(task.train), task.train.labels
-    return _BiasScorer(of_split, _fit(x, y, _alike(x), np.arange(len(y))), len(task.labels))
+    features = features_of(task, parse_shortcut(shortcut), options)
+    x, y = features.of(task.train), task.train.labels
+    return BiasScorer(features, _fit(x, y, _alike(x), np.arange(len(y))), len(task.labels))
 
 
 def features_of(task: Task, parts: Sequence[Part], options: FeatureOptions) -> Features:
@@ -121,16 +123,27 @@ def features_of(task: Task, parts: Sequence[Part], options: FeatureOptions) -> F
 def fit_bias_model(
     task: Task, shortcut: Shortcut, options: FeatureOptions = PLAIN, folds: int = 5
 ) -> dict[str, BiasPredictions]:
-    """Predictions for every split. Training examples are scored by a model not fitted on them (cross-fitting).
+    """Predictions for every split. Training examples are scored by a model not fitted on them (cross-fitting)."""
+    parts = parse_shortcut(shortcut)
+    if is_given(parts):
+        check_measurable(task, parts)
+        given = parts[0].kind.log_probs(task, parts[0].argument)
+        return {name: BiasPredictions(task.splits[name].ids, each) for name, each in given.items()}
+    crossed, scorer = cross_fit(task, parts, options, folds)
+    others = {name: scorer.of(split) for name, split in task.splits.items() if name != task.train.name}
+    found = {task.train.name: crossed, **others}
+    return {name: BiasPredictions(task.splits[name].ids, each) for name, each in found.items()}
+
+
+def cross_fit(
+    task: Task, parts: tuple[Part, ...], options: FeatureOptions = PLAIN, folds: int = 5
+) -> tuple[np.ndarray, BiasScorer]:
+    """The predictions for the training split, each by a model not fitted on its row, and the model of all rows.
 
     The folds share what is fitted to the training split without labels, such as the vocabulary of a bag of words: a
     word that does not occur in a fold has weight 0 there.
     """
-    parts = parse_shortcut(shortcut)
     check_measurable(task, parts)
-    if is_given(parts):
-        given = parts[0].kind.log_probs(task, parts[0].argument)
-        return {name: BiasPredictions(task.splits[name].ids, each) for name, each in given.items()}
     classes, y = len(task.labels), task.train.labels
     if len(np.unique(y)) < 2:
         raise UserError(f"task '{task.name}': the train split has one label only", "a bias model needs two")
@@ -139,13 +152,10 @@ def fit_bias_model(
         raise UserError(
             f"{folds} folds do not fit a label with {rarest} training examples", "choose 2 to that many folds"
         )
-    of_split = features_of(task, parts, options).of
-    x = of_split(task.train)
+    features = features_of(task, parts, options)
+    x = features.of(task.train)
     alike = _alike(x)
     crossed = np.full((len(y), classes), -np.inf)
     for seen, unseen in StratifiedKFold(folds, shuffle=True, random_state=0).split(x, y):
         crossed[unseen] = _predict(_fit(x, y, alike, seen), x[unseen], classes)
-    result = {task.train.name: BiasPredictions(task.train.ids, crossed)}
-    others = {name: split for name, split in task.splits.items() if name != task.train.name}
-    whole = _fit(x, y, alike, np.arange(len(y)))
-    return result | {n: BiasPredictions(s.ids, _predict(whole, of_split(s), classes)) for n, s in others.items()}
+    return crossed, BiasScorer(features, _fit(x, y, alike, np.arange(len(y))), classes)

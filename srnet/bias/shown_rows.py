@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from srnet.bias.carriers import Carrier
 from srnet.bias.measuring import EARLY_ROWS, Fit, fit_early
 from srnet.tasks.splits import Split
 
@@ -37,7 +35,7 @@ class ShownRow:
 def rows_of(fit: Fit) -> tuple[ShownRow, ...]:
     """Training rows where the shortcut is right; then rows where it misleads: of dev, and of its worst OOD set."""
     task = fit.candidate.task
-    worst = min(task.ood, key=lambda name: fit.scores[name], default=None)
+    worst = min(task.ood, key=lambda name: fit.measured.scores[name], default=None)
     wrong = [(task.splits[name], fit.answers[name]) for name in (task.dev.name, worst) if name is not None]
     misled = [row for split, answers in wrong for row in _shown(fit, split, answers, right=False)]
     return (*_shown(fit, *_unseen(fit), right=True), *misled)
@@ -95,7 +93,7 @@ def _reasons(fit: Fit, split: Split, answers: np.ndarray) -> list[tuple[str, ...
     """For each row, those of its features that go with the answer."""
     if not len(split):
         return []
-    strength: dict[tuple[str, str], int] = _places(fit.carriers)
+    strength = {(each.feature, each.label): place for place, each in enumerate(fit.carriers)}
     names, x = fit.binary.names, fit.binary.of(fit.features.of(split))
     labels = fit.candidate.task.labels
     found = []
@@ -104,7 +102,3 @@ def _reasons(fit: Fit, split: Split, answers: np.ndarray) -> list[tuple[str, ...
         known = sorted((strength[each], each[0]) for each in held if each in strength)
         found.append(tuple(name for _, name in known[:_REASONS]))
     return found
-
-
-def _places(carriers: Sequence[Carrier]) -> dict[tuple[str, str], int]:
-    return {(each.feature, each.label): place for place, each in enumerate(carriers)}

@@ -3,71 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from srnet.bias.candidates import LeftOut, candidates_of
-from srnet.bias.carriers import Carrier
-from srnet.bias.measuring import Fit, Rows, fit_candidate, scores_of
+from srnet.bias.measuring import Fit, Measured, Rows, fit_candidate, scores_of
 from srnet.bias.shown_rows import ShownRow, rows_of
 from srnet.core.errors import UserError
-from srnet.evaluation import BIASED_BY
-from srnet.evaluation.significance import Interval, holm
+from srnet.core.tables import Shown, plain
+from srnet.evaluation.significance import holm
 from srnet.tasks.base import Task
 from srnet.tasks.metadata import with_metadata
 
-LEVEL = 0.01
-"""The probability that any kind is called a shortcut on labels that have nothing to do with the rows."""
-EXPLAINS = 5.0
-"""Percent of the uncertainty about the labels from which on a kind matters, where one label is so frequent that
-accuracy hardly rises above it."""
 _CLOSE = 0.9
 """Kinds that explain at least this share of what the strongest explains are as good; the simplest of them is first."""
-CARRIERS = 50
-"""Carriers of a kind that are reported."""
 MOST_ROWS = 50_000
 """Training rows that are used. On SNLI the scores are within two points of those of 70,000; the ranking needs 2,000."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A kind of shortcut, and how well it predicts."""
-
-    shortcut: str
-    """As it is given to --shortcut."""
-    about: str
-    """What it reads, in words."""
-    features: int
-    scores: Mapping[str, float]
-    """The task's metric on dev and the test sets, in percent."""
-    gain: Interval
-    """The metric on dev above the majority class, in points."""
-    points: float
-    """Accuracy on dev above the majority class, in points."""
-    explained: float
-    """Percent of the uncertainty about the labels of dev that is removed by a fit on a few training rows."""
-    p: float
-    """Of "unrelated to the labels of dev", corrected by Holm's method for all kinds that were measured."""
-    misleads: tuple[str, ...]
-    """Test sets on which it is certainly worse than the majority class."""
-    carriers: tuple[Carrier, ...]
-    obstacle: str = ""
-    """Why --shortcut would refuse it."""
-
-    @property
-    def is_shortcut(self) -> bool:
-        """Whether it is certain that it predicts the label, and by enough to matter."""
-        return self.p < LEVEL and (self.points >= BIASED_BY or self.explained >= EXPLAINS)
-
-    def to_json(self) -> dict[str, Any]:
-        gain = {"points": self.gain.difference, "low": self.gain.low, "high": self.gain.high}
-        return {**asdict(self), "gain": gain, "is_shortcut": self.is_shortcut}
-
-
-@dataclass(frozen=True)
-class Survey:
+@dataclass(frozen=True, repr=False)
+class Survey(Shown, says="sentence", table="kinds"):
     """The kinds of shortcuts of a task, the strongest first, and what carries the first."""
 
     task: str
@@ -106,15 +63,7 @@ class Survey:
         return sentence_of(self)
 
     def to_json(self) -> dict[str, Any]:
-        plain = {name: value for name, value in vars(self).items() if name not in ("kinds", "left_out", "examples")}
-        return {
-            "sentence": self.sentence,
-            "best": self.best,
-            **plain,
-            "kinds": [each.to_json() for each in self.kinds],
-            "left_out": [asdict(each) for each in self.left_out],
-            "examples": [asdict(each) for each in self.examples],
-        }
+        return {"sentence": self.sentence, "best": self.best, **plain(vars(self))}
 
 
 def survey(task: Any) -> Survey:
@@ -166,25 +115,9 @@ def _fit_all(task: Task) -> tuple[list[Fit], tuple[LeftOut, ...]]:
 
 def _ranked(fits: Sequence[Fit]) -> tuple[Measured, ...]:
     """Shortcuts before other kinds, and by what they explain; of those about as good, the simplest is the first."""
-    corrected = holm([fit.p for fit in fits])
-    kinds = [_measured(fit, p) for fit, p in zip(fits, corrected, strict=True)]
+    corrected = holm([fit.measured.p for fit in fits])
+    kinds = [replace(fit.measured, p=p) for fit, p in zip(fits, corrected, strict=True)]
     kinds.sort(key=lambda each: (each.is_shortcut, each.explained), reverse=True)
     close = [each for each in kinds if each.is_shortcut and each.explained >= _CLOSE * kinds[0].explained]
     first = min(close, key=lambda each: each.features, default=None)
     return tuple([first, *(each for each in kinds if each is not first)] if first else kinds)
-
-
-def _measured(fit: Fit, p: float) -> Measured:
-    return Measured(
-        shortcut=fit.candidate.shortcut,
-        about=fit.candidate.about,
-        features=len(fit.features.names),
-        scores=fit.scores,
-        gain=fit.gain,
-        points=fit.points,
-        explained=fit.explained,
-        p=p,
-        misleads=fit.misleads,
-        carriers=fit.carriers[:CARRIERS],
-        obstacle=fit.candidate.obstacle,
-    )

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
-
-from jinja2 import Environment
 
 from srnet import __version__
 from srnet.bias.survey import Survey
 from srnet.bias.survey_tables import tables_of
-from srnet.core.errors import shortened
 from srnet.core.files import require_writable, write_bytes, write_json
+from srnet.core.tables import page_of_tables
 
 PAGE, JSON = "shortcuts.html", "shortcuts.json"
-_LONGEST = 1000
-"""Characters of a text on the page."""
 
 
 def check_writable(out: Path) -> None:
@@ -32,7 +27,6 @@ def write_survey(survey: Survey, out: Path) -> Path:
 
 
 def _page(survey: Survey) -> bytes:
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["shortened"] = lambda text: shortened(text, _LONGEST)
-    template = environment.from_string(files("srnet.bias").joinpath("survey.html").read_text(encoding="utf-8"))
-    return template.render(survey=survey, tables=tables_of(survey), version=__version__).encode(errors="replace")
+    about = f"{survey.dev} decides; OOD sets are only scored. No model was trained. srnet {__version__}."
+    rest = {"rows": survey.rows, "notes": survey.notes, "details": "What carries the other kinds", "survey": survey}
+    return page_of_tables(f"Shortcuts of {survey.task}", [survey.sentence], tables_of(survey), about=about, **rest)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from srnet.bias.carriers import Carrier
-from srnet.bias.measuring import EARLY_ROWS
-from srnet.bias.survey import EXPLAINS, LEVEL, Measured, Survey
+from srnet.bias.measuring import EARLY_ROWS, EXPLAINS, LEVEL, Measured
+from srnet.bias.survey import Survey
 from srnet.core.errors import shortened
 from srnet.core.tables import Table
 from srnet.evaluation import BIASED_BY
@@ -92,16 +92,8 @@ def _ranking(survey: Survey) -> Table:
         )
         for each in survey.kinds
     ]
-    rows.append(
-        (
-            "majority class",
-            "",
-            f"{survey.majority[survey.dev]:.1f}",
-            "",
-            "",
-            *(f"{survey.majority[n]:.1f}" for n in tests),
-        )
-    )
+    on_dev, *on_tests = (f"{survey.majority[name]:.1f}" for name in (survey.dev, *tests))
+    rows.append(("majority class", "", on_dev, "", "", *on_tests))
     columns = ("kind", "shortcut", survey.dev, "over majority", "early", *tests)
     return Table(
         columns,
@@ -132,14 +124,13 @@ def _how(survey: Survey) -> str:
 def _carriers(survey: Survey, kind: Measured, detail: bool = False) -> Table:
     few = len(survey.labels) <= _LABELS
     columns = ("feature", "rows", *(survey.labels if few else ("label", "share")), "lift", "p")
-    total = sum(1 for _ in kind.carriers)
     overall = [f"{share:.0f} %" for share in survey.label_shares] if few else ["", ""]
     rows = [("all rows", "100 %", *overall, "", "")]
     for each in kind.carriers[:PRINTED]:
         shares = [f"{share:.0f} %" for share in each.labels] if few else [each.label, f"{_share(survey, each):.0f} %"]
         name = shortened(each.feature, _NAME)
         rows.append((name, f"{each.rows:,} ({each.share:.1f} %)", *shares, f"{each.lift:.1f}", _p(each.p)))
-    more = f" {total - PRINTED:,} more are in the JSON." if total > PRINTED else ""
+    more = f" {len(kind.carriers) - PRINTED:,} more are in the JSON." if len(kind.carriers) > PRINTED else ""
     note = (
         "The labels of the training rows that have a feature; equal texts are counted once. lift: how many times as "
         "often as in all rows. Ranked by how far they exceed chance, in standard deviations. p: Fisher's exact test, "

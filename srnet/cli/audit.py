@@ -1,7 +1,8 @@
-"""The commands that compare any two classifiers: `audit`, and `page`, which opens a page with both side by side."""
+"""The commands that compare systems: `audit` and `page` two classifiers, `verdict` any systems by their predictions."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,10 +10,12 @@ from typing import Annotated, Any
 import typer
 
 import srnet
-from srnet.cli.models import Bias, ShortRun, task_spec
+from srnet.cli.models import Bias, ShortRun, Subcases, task_spec
 from srnet.cli.options import Command, Fields
 from srnet.cli.program import Data, Given, Json, Run, app, out
+from srnet.config.values import Share
 from srnet.core.errors import shortened
+from srnet.evaluation import KEEPS_ID
 
 _PRINTED = 5
 """Disagreements that are printed; the page and the csv have the others."""
@@ -125,3 +128,46 @@ def _page(
         ready=lambda address: out.print(f"Page: {address} (Ctrl-C ends it)"),
     )
     out.print("closed")
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is asked of predictions."""
+
+    reference: str | None = None
+    """The system that others are compared with, such as the full model. Default: the one called full or baseline."""
+    id: str | None = None
+    """The split in distribution. Default: the one called dev, validation or id."""
+    ood: tuple[str, ...] = ()
+    """The splits out of distribution, with commas; others are scored and not judged. Default: all but --id."""
+    metric: str = "accuracy"
+    """accuracy, f1, matthews, positive_f1; of numbers pearson, spearman."""
+    keep_id: Share = KEEPS_ID
+    """Share of the reference's ID score that a system must keep."""
+
+
+@app.command("verdict", cls=Command)
+def _verdict(
+    *,
+    tables: Annotated[list[str], typer.Argument(metavar="FILE...", help="csv, tsv, jsonl or parquet files.")],
+    question: Annotated[Given, Fields("Options", _Question)],
+    folder: Annotated[Path | None, typer.Option("--out", help="Folder for the page, Markdown and JSON.")] = None,
+    subcases: Subcases = False,
+    json: Json = False,
+) -> None:
+    """Judge any systems by their predictions: which keeps the ID score and beats the reference OOD?
+
+    No model is needed. A row has system, seed, split, id, label, and prediction or a probability for each label in
+    columns p:LABEL; group is optional. `srnet evaluate MODEL --predictions FILE` writes such files. Intervals come from
+    seeds and examples, corrected for the number of systems; warnings say what is doubtful.
+    """
+    found = srnet.verdict(*tables, **question, out=folder)
+    if json:
+        out.print_json(data=found.to_json())
+        return
+    first, *details = found.tables
+    narrow = replace(first, columns=first.columns[:-2], rows=[row[:-2] for row in first.rows])  # lines have the rest
+    remarks = [f"warning: {each}" for each in found.warnings] + [f"note: {each}" for each in found.task.notes]
+    page = [] if folder is None else [str(folder / "verdict.html")]
+    for each in (*found.lines, narrow, *(details if subcases else []), *remarks, *page):
+        out.print(each)

@@ -58,6 +58,9 @@ Training = Annotated[Given, Fields(TRAINING, "srnet.training.settings:TrainingSe
 TrainingRun = Annotated[Given, Fields("Run", Run, only=("store", "report_to", "quiet"))]
 ShortRun = Annotated[Given, Fields("Run", Run, only=("store", "quiet"))]
 Task = Annotated[str | None, typer.Option(help="The task, for a folder: as in `srnet finetune`.")]
+PredictionsFile = Annotated[Path | None, typer.Option(help="Also write every answer to a csv, for `srnet verdict`.")]
+System = Annotated[str | None, typer.Option(help="Its name in that file. Default: the formula, or the folder's name.")]
+SeedName = Annotated[int | None, typer.Option(help="Its seed in that file. Default: that of the store, or 0.")]
 Subcases = Annotated[bool, typer.Option(help="Also print the accuracy of every sub-case.")]
 Format = Annotated[Any, Choice("format", "srnet.models.formats.base:FORMATS", "merged")]
 ExportPath = Annotated[Path, typer.Option("--out", help="A new folder; for smp a new file, NAME.npy.")]
@@ -191,13 +194,17 @@ def _evaluate(
     task: Task = None,
     labels: LabelsAre,
     subcases: Subcases = False,
+    predictions: PredictionsFile = None,
+    system: System = None,
+    seed: SeedName = None,
     data: Data,
     run: ShortRun,
     json: Json = False,
 ) -> None:
     """Score a model in and out of distribution."""
     engine = Run(**run).start()
-    trained = srnet.evaluate(model, task=task_spec(task, data, engine), **labels, engine=engine)
+    given: Given = {**labels, "predictions": predictions, "system": system, "seed": seed}
+    trained = srnet.evaluate(model, task=task_spec(task, data, engine), **given, engine=engine)
     _print_trained(trained, json)
     for split, report in _id_first(trained.scores):
         if subcases and report["groups"] and not json:

@@ -64,7 +64,7 @@ INTERRUPTED = 130
 # transformers and torch take seconds to import, so commands use names like `srnet.Engine`, imported when first used
 
 COMMANDS = {
-    "Start": ("demo", "shortcuts", "find", "audit", "page"),
+    "Start": ("demo", "shortcuts", "find", "audit", "page", "verdict"),
     "Build": ("data", "bias", "finetune", "prune", "evaluate", "store"),
     "Deploy": ("export", "speed", "import"),
     "Paper": ("reproduce", "claims", "run", "pretrain"),

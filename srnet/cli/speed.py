@@ -39,7 +39,7 @@ def _speed(
     if json:
         from srnet.timing.measuring import threads_of
 
-        out.print_json(data={"threads": threads_of(pace), "models": [each.facts() for each in found]})
+        out.print_json(data={"threads": threads_of(pace), "models": [each.to_json() for each in found]})
     else:
         (out if out.is_terminal else Terminal(width=WIDE)).print(_table(found, pace))
 

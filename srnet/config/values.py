@@ -258,20 +258,6 @@ class _NamedFiles(_Pairs):
         return f"{name}={text}" if dot else text
 
 
-class _Nested(Kind):
-    holds = (Mapping,)
-
-    def __init__(self, type: type) -> None:
-        self.type = type
-
-    def convert(self, value: Any) -> Any:
-        if isinstance(value, self.type):
-            return value
-        if not isinstance(value, Mapping):
-            raise UserError(f"{shown(value)} is not of type {self.type.__name__}")
-        return build(self.type, value)
-
-
 class _Instance(Kind):
     """An object of a class that is no dataclass, or that has what a protocol requires."""
 
@@ -282,6 +268,15 @@ class _Instance(Kind):
         if not isinstance(value, self.type) or isinstance(value, type):
             raise UserError(f"{shown(value)} is not of type {self.type.__name__}")
         return value
+
+
+class _Nested(_Instance):
+    """An object of a dataclass, or a mapping of its fields."""
+
+    holds = (Mapping,)
+
+    def convert(self, value: Any) -> Any:
+        return build(self.type, value) if isinstance(value, Mapping) else super().convert(value)
 
 
 class _Either(Kind):

@@ -12,10 +12,17 @@ _JOINERS = "\u200c\u200d"
 
 
 class UserError(Exception):
-    """An error that the user can correct. The message is one line: what is wrong, where, and the fix."""
+    """An error that the user can correct. The message is one line: the `problem`, where it is, and the `fix`."""
 
     def __init__(self, problem: str, fix: str | None = None) -> None:
         super().__init__("; ".join(shortened(part) for part in (problem, fix) if part is not None))
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook prints instead of a traceback."""
+        return [f"UserError: {self}"]
+
+
+UserError.__module__ = "srnet"  # the last line of a script's traceback: srnet.UserError
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:

@@ -6,7 +6,7 @@ as a decorator or in a type alias.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -39,18 +39,7 @@ else:
     dist, parametrize = _Lazy("torch.distributed"), _Lazy("torch.nn.utils.parametrize")
     transformers = _Lazy("transformers")
 
-__all__ = ["F", "dist", "exports", "nn", "no_grad", "parametrize", "torch", "transformers"]
-
-
-def exports(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's `__getattr__` that imports a name from its module (`where`: name -> module) at first use."""
-
-    def find(name: str) -> Any:
-        if name not in where:
-            raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        return getattr(import_module(f"{package}.{where[name]}"), name)
-
-    return find
+__all__ = ["F", "dist", "nn", "no_grad", "parametrize", "torch", "transformers"]
 
 
 def no_grad(function: Callable[P, T]) -> Callable[P, T]:

@@ -1,4 +1,4 @@
-"""Progress of long runs: live bars on a terminal, plain lines elsewhere."""
+"""Progress of long runs: live bars on a terminal and in a notebook that has ipywidgets, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -23,6 +24,8 @@ Watch = Callable[[int, int, dict[str, float]], None]
 """Called with (step, total, latest figures) during a run."""
 PLAIN_SECONDS = 10.0
 """Seconds between two lines of progress of a step, without a terminal."""
+NOTEBOOK_SECONDS = 0.5
+"""Seconds between two pictures of a bar in a notebook. A thread that drew it would swallow printed lines."""
 
 SHOWN = (("loss", "loss", ".3f"), ("eval_score", "dev", ".1f"), ("mask/flips_per_step", "flips/step", ".0f"))
 """The figures of a training that are shown: logged name, short name, format."""
@@ -53,10 +56,13 @@ class Step:
     def advance(self, done: int, total: int, figures: dict[str, float]) -> None:
         """Show the progress; cheap enough to be called at every training step."""
         shown = " ".join(f"{short} {figures[name]:{spec}}" for name, short, spec in SHOWN if name in figures)
+        now = time.monotonic()
         if self._reporter.progress is not None and self._bar is not None:
-            self._reporter.progress.update(self._bar, completed=done, total=total, figures=shown)
-        elif not self._reporter.quiet and time.monotonic() - self._reported > PLAIN_SECONDS:
-            self._reported = time.monotonic()
+            by_hand = self._reporter.console.is_jupyter and now - self._reported > NOTEBOOK_SECONDS
+            self._reported = now if by_hand else self._reported
+            self._reporter.progress.update(self._bar, completed=done, total=total, figures=shown, refresh=by_hand)
+        elif not self._reporter.quiet and now - self._reported > PLAIN_SECONDS:
+            self._reported = now
             self._reporter.say(f"{self.title}  {done}/{total} {shown}")
             sys.stderr.flush()
 
@@ -77,7 +83,8 @@ class Reporter:
     def __init__(self, quiet: bool = False) -> None:
         self.console = Terminal(stderr=True, soft_wrap=True)
         self.quiet = quiet or is_secondary_rank()
-        self.live = self.console.is_terminal and not self.quiet
+        has_bars = find_spec("ipywidgets") is not None if self.console.is_jupyter else self.console.is_terminal
+        self.live = has_bars and not self.quiet
         self.progress: Progress | None = None
 
     @contextmanager
@@ -89,7 +96,8 @@ class Reporter:
         counts = TextColumn("{task.completed:g}/{task.total:g} {task.fields[figures]}")
         title = TextColumn("{task.description}", markup=False)
         columns = (title, BarColumn(), counts, TimeElapsedColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=self.console, transient=True) as self.progress:
+        by_hand = self.console.is_jupyter
+        with Progress(*columns, console=self.console, transient=True, auto_refresh=not by_hand) as self.progress:
             yield
         self.progress = None
 

@@ -40,6 +40,8 @@ def sentences(lead: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(given)
 
 
-def listed(names: Sequence[str]) -> str:
-    """The names with commas, and an "and" before the last."""
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+def listed(names: Sequence[str], most: int | None = None) -> str:
+    """The names with commas, and an "and" before the last; of more than `most`, the others as their number."""
+    more = [] if most is None or len(names) <= most else [f"{len(names) - most} more"]
+    shown = [*names[:most], *more]
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)

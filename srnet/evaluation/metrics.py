@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -44,7 +45,7 @@ def score(
     by_group, recall = {}, {}
     if answer.has_classes:
         right = predictions == labels
-        by_group = _by_group(right, groups)
+        by_group = {name: _percent(float(right[rows].mean())) for name, rows in rows_by_case(groups).items()}
         present = [index for index in range(len(label_names)) if (labels == index).any()]
         recall = {label_names[index]: _percent(float(right[labels == index].mean())) for index in present}
     return Scores(
@@ -63,18 +64,15 @@ def score_split(task: Task, split: Split, logits: np.ndarray) -> dict[str, Any]:
     return {"kind": split.kind, **asdict(scores)}
 
 
-def _by_group(right: np.ndarray, groups: tuple[str, ...]) -> dict[str, float]:
-    """Accuracy per sub-case; where sub-cases have levels (`a > b`), of every level."""
-    names, group_of = np.unique(np.array(groups), return_inverse=True)
-    counts, hits = np.bincount(group_of), np.bincount(group_of, weights=right)
-    levels: dict[str, tuple[float, int]] = {}
-    for name, count, hit in zip(names.tolist(), counts.tolist(), hits.tolist(), strict=True):
+def rows_by_case(groups: Sequence[str]) -> dict[str, np.ndarray]:
+    """The rows of each sub-case; where sub-cases have levels (`a > b`), of every level, each before those below it."""
+    names, group_of, counts = np.unique(np.array(groups), return_inverse=True, return_counts=True)
+    rows: dict[str, list[np.ndarray]] = {}
+    for name, own in zip(names.tolist(), np.split(np.argsort(group_of), np.cumsum(counts)[:-1]), strict=False):
         parts = name.split(LEVELS) if name else []
         for depth in range(1, len(parts) + 1):
-            level = LEVELS.join(parts[:depth])
-            before = levels.get(level, (0.0, 0))
-            levels[level] = (before[0] + hit, before[1] + count)
-    return {level: _percent(hit / count) for level, (hit, count) in sorted(levels.items())}
+            rows.setdefault(LEVELS.join(parts[:depth]), []).append(own)
+    return {name: np.sort(np.concatenate(rows[name])) for name in sorted(rows)}
 
 
 def _percent(share: float) -> float:

@@ -55,6 +55,9 @@ class Interval:
     seeds: int
     level: float = LEVEL
 
+    def to_json(self) -> dict[str, float]:
+        return {"value": self.difference, "low": self.low, "high": self.high, "level": self.level}
+
     @property
     def low(self) -> float:
         return self.difference - self._reach

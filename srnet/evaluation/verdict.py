@@ -88,6 +88,8 @@ class Verdict:
     alpha: float = ALPHA
     keeps: float = KEEPS_ID
     """The share of the full model's ID score that must be kept."""
+    full: str = "full CE model"
+    """What the full model is called."""
 
     @property
     def seeds(self) -> int:
@@ -151,15 +153,15 @@ class Verdict:
 
     @property
     def explained(self) -> str:
-        """The reason of a no or a not certain, then the other conditions."""
+        """The reason of a no or a not certain, then the other conditions; otherwise what is kept and gained."""
+        if self.answer in ("yes", "no verdict"):
+            return f"keeps {self.kept_percent} of ID; OOD minus {self.full}: {', '.join(self.gain_lines)}"
         others = [each for each in self.conditions if each.what != self._decisive.what]
         return "; ".join([self._reason, *map(self._measured, others)])
 
     def __str__(self) -> str:
-        if self.answer in ("no", "not certain"):
-            return f"{'no SRNet' if self.answer == 'no' else self.answer}: {self.explained}"
-        figures = f"keeps {self.kept_percent} of ID; OOD minus full CE model: {', '.join(self.gain_lines)}"
-        return f"{'SRNet' if self.is_srnet else self.short}: {figures}"
+        answers = {"yes": "SRNet", "no": "no SRNet", "not certain": "not certain"}
+        return f"{answers.get(self.answer, self.short)}: {self.explained}"
 
     @property
     def _reason(self) -> str:
@@ -167,7 +169,7 @@ class Verdict:
         if self.full_id <= 0.0:
             return f"the full model's ID score is {self.full_id:.1f}, and no share of that can be kept"
         decisive = self._decisive
-        bar = share_text(self.keeps) if decisive.what == _ID else "the full CE model"
+        bar = share_text(self.keeps) if decisive.what == _ID else f"the {self.full}"
         if self.answer == "no":
             return f"{self._measured(decisive)} is below {bar}"
         corrected = ", corrected for the number of tests" if decisive.interval.low > 0.0 else ""

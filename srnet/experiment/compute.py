@@ -83,18 +83,19 @@ def compute(node: Node, context: Context, folder: Path) -> None:
 def compute_once(
     node: Node,
     context: Context,
-    on_wait: Callable[[], None] | None = None,
+    say: Callable[[str], None] = lambda line: None,
     before: Callable[[bool], None] | None = None,
     *,
     wait: bool = True,
 ) -> Outcome:
     """Compute `node` under its lock, unless the store has it. Without `wait` it may be busy.
 
-    `before` is called under the lock, with whether the node must be computed.
+    `say` gets a line if another process has the lock. `before` is called under the lock, with whether the node must be
+    computed.
     """
-    store = context.store
+    store, waiting = context.store, f"waiting for another process that computes {node.key}"
     try:
-        with store.lock(node.key, on_wait=on_wait, wait=wait):
+        with store.lock(node.key, on_wait=lambda: say(waiting), wait=wait):
             needed = not store.has(node.key)  # another process may have been faster
             if before is not None:
                 before(needed)
@@ -335,19 +336,13 @@ def _training_record(result: Result) -> dict[str, Any]:
 @compute.register
 def _compute_evaluation(node: Evaluate, context: Context, folder: Path) -> None:
     subnetwork, task = context.subnetwork(node.model), load_task(node.model.task_spec)
-    logits, report = _score_splits(subnetwork, task, node.names, node.model.max_length)
+    splits = {name: task.splits[name] for name in node.names}
+    logits = _logits(subnetwork, splits, node.model.max_length, task.answer_kind)
+    report = {name: score_split(task, split, logits[name]) for name, split in splits.items()}
     if node.splits is None:  # logits per token are only for teachers, which name the split
         logits = {name: logits[name] for name in node.names}
     np.savez(folder / "logits.npz", **logits)  # type: ignore[arg-type]
     write_json(folder / "scores.json", {"sparsity": subnetwork.sparsity, "splits": report})
-
-
-def _score_splits(
-    subnetwork: Subnetwork, task: Task, names: tuple[str, ...], max_length: int
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Logits and scores of a model, by split."""
-    logits = _logits(subnetwork, {name: task.splits[name] for name in names}, max_length, task.answer_kind)
-    return logits, {name: score_split(task, task.splits[name], logits[name]) for name in names}
 
 
 def _logits(

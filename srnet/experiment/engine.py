@@ -15,6 +15,7 @@ from srnet.config.values import Count
 from srnet.core.device import visible_gpus
 from srnet.core.errors import UserError, choose
 from srnet.core.files import DiskFull
+from srnet.core.processes import require_main_guard
 from srnet.core.progress import Reporter, Step, Watch
 from srnet.experiment.nodes.base import Node, every_node
 from srnet.experiment.nodes.models import Pretrained
@@ -37,14 +38,15 @@ def _cores() -> int:
 
 @dataclass
 class Engine(Described):
-    """`name` is the executor: this process (local), a pool of processes, or Ray.
+    """Computes expressions, keeps the results in `store`, and tells `reporter` how far it is.
 
-    A script that uses `pool` must be importable: keep its calls under `if __name__ == "__main__":`.
+    `name` is the executor: this process (local), a pool of processes, or Ray. Workers of `pool` import the script that
+    starts them, so that its calls must be under `if __name__ == "__main__":`.
     """
 
     store: Store = field(default_factory=Store)
     reporter: Reporter = field(default_factory=Reporter)
-    report_to: tuple[str, ...] = ()
+    report_to: str | tuple[str, ...] = ()
     """Trackers for the trainings, as in `transformers.TrainingArguments`: tensorboard, wandb, ..."""
     name: EngineName = "local"
     workers: Count | None = None
@@ -56,20 +58,29 @@ class Engine(Described):
         super().__post_init__()
         if self.name == "local" and self.workers not in (None, 1):
             raise UserError("engine 'local' has one process", "choose --engine pool or ray for several workers")
-        if self.report_to:
-            from transformers.integrations import get_available_reporting_integrations  # not at the top: it is slow
+        for name in self.trackers:
+            from transformers import integrations  # not at the top: it is slow
 
-            for tracker in self.report_to:
-                choose("tracker", tracker, get_available_reporting_integrations())
+            known = {*integrations.INTEGRATION_TO_CALLBACK} - {"flyte"}  # which is used in another way
+            if choose("tracker", name, known) not in integrations.get_available_reporting_integrations():
+                package = {"azure_ml": "azureml-sdk"}.get(name, name)
+                raise UserError(f"tracker '{name}' is not available", f"install it: pip install {package}")
+
+    @property
+    def trackers(self) -> tuple[str, ...]:
+        """The names in `report_to`."""
+        return (self.report_to,) if isinstance(self.report_to, str) else self.report_to
 
     @property
     def models(self) -> StoredModels:
         """The models of the store by key."""
         return StoredModels(self.store)
 
-    def execute(self, targets: Iterable[Node]) -> None:
+    def execute(self, targets: Node | Iterable[Node]) -> None:
         """Compute the targets and all nodes that they need."""
-        targets = list(targets)
+        if self.name == "pool":
+            require_main_guard()
+        targets = [targets] if isinstance(targets, Node) else list(targets)
         ranks = connect()
         keys = ranks.on_main(lambda: [node.key for node in self.plan(targets)])  # one state of the store for all
         every = every_node(targets)
@@ -87,17 +98,17 @@ class Engine(Described):
         if ranks.world > 1:
             if self.name != "local":
                 raise UserError(f"engine '{self.name}' cannot run under torchrun", "use --engine local there")
-            return _Distributed(self.store, self.report_to, ranks)
+            return _Distributed(self.store, self.trackers, ranks)
         if self.name == "pool":
             from srnet.experiment.pool import Pool
 
             gpus = visible_gpus()
-            return Pool(self.workers or len(gpus) or _cores(), _cores(), gpus, self.store, self.report_to)
+            return Pool(self.workers or len(gpus) or _cores(), _cores(), gpus, self.store, self.trackers)
         if self.name == "ray":
             from srnet.experiment.ray import RayExecutor
 
-            return RayExecutor(self.workers, self.store, self.report_to)
-        return _Local(self.store, self.report_to)
+            return RayExecutor(self.workers, self.store, self.trackers)
+        return _Local(self.store, self.trackers)
 
     def _show_heads(self, missing: Sequence[Node]) -> None:
         """One line for each head that is used; models that are trained already have a head of their own."""
@@ -249,10 +260,7 @@ class _Local:
     def start(self, node: Node, *, wait: bool, watch: Watch, say: Callable[[str], None]) -> None:
         from srnet.experiment.compute import Context, compute_once  # not at the top: it imports torch
 
-        def waiting() -> None:
-            say(f"waiting for another process that computes {node.key}")
-
-        self._outcomes.append(compute_once(node, Context(self.store, self.report_to, watch), waiting, wait=wait))
+        self._outcomes.append(compute_once(node, Context(self.store, self.report_to, watch), say, wait=wait))
 
     def outcomes(self) -> Iterable[Outcome]:
         done, self._outcomes = self._outcomes, []

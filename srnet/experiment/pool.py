@@ -158,10 +158,7 @@ def _compute(node: Node, may_wait: bool, store: Store, report_to: tuple[str, ...
             last = time.monotonic()
             connection.send((done, total, figures))
 
-    def waiting() -> None:
-        connection.send(f"waiting for another process that computes {node.key}")
-
-    return picklable(compute_once(node, Context(store, report_to, watch), waiting, wait=may_wait))
+    return picklable(compute_once(node, Context(store, report_to, watch), connection.send, wait=may_wait))
 
 
 def picklable(outcome: Outcome) -> Outcome:

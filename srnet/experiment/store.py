@@ -58,6 +58,8 @@ class Busy(Exception):
 
 
 class Store:
+    """Models, predictions and scores in the folder `root`, by key; by default $SRNET_STORE or the user's cache."""
+
     def __init__(self, root: Path | str | None = None) -> None:
         self.root = Path(root or os.environ.get("SRNET_STORE") or user_cache_path("srnet") / "store")
         self._verified: set[str] = set()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from srnet.evaluation.significance import Interval
 from srnet.evaluation.verdict import share_text
 from srnet.report.results import BEATS_BIAS_BY, FOLLOWS
-from srnet.tasks.shortcut import Shortcut, written
+from srnet.tasks.shortcut import written
+
+if TYPE_CHECKING:
+    from srnet.finding.found import Biased
 
 LONGER = 3.0
 """How many times as long an undertrained model is trained next."""
@@ -31,15 +34,6 @@ class Diagnosis:
 
     def __str__(self) -> str:
         return f"{self.text}. {self.advice}."
-
-
-class _Measured(Protocol):
-    """A bias model on ID dev."""
-
-    @property
-    def shortcut(self) -> Shortcut: ...
-    @property
-    def gain(self) -> float: ...
 
 
 def undertrained(
@@ -76,7 +70,7 @@ def undertrained(
     return Diagnosis(text, f"Train longer: --scale {longer}", ("--scale", longer))
 
 
-def no_shortcut(tried: Sequence[_Measured]) -> Diagnosis:
+def no_shortcut(tried: Sequence[Biased]) -> Diagnosis:
     """What it means that no bias model is biased."""
     gains = ", ".join(f"{written(each.shortcut)} {each.gain:+.1f}" for each in tried)
     return Diagnosis(

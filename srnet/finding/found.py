@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from srnet.bias.survey import Survey
+from srnet.core.tables import Shown, plain
 from srnet.evaluation import KEEPS_ID
 from srnet.evaluation.significance import Spread
 from srnet.evaluation.verdict import Verdict
@@ -51,8 +52,8 @@ class Tried:
         return self.speedup or self.sparsity
 
 
-@dataclass(frozen=True)
-class Found:
+@dataclass(frozen=True, repr=False)
+class Found(Shown, says="sentence"):
     """What `find` chose, why, and how the result scores."""
 
     biases: tuple[Biased, ...]
@@ -130,27 +131,23 @@ class Found:
         following = [f"Next: {same}`{self.next}`."] if self.next else []
         return (" ".join(first), *found, *map(str, self.diagnoses), *following)
 
+    def _rows(self) -> list[Any]:
+        found = self.scores or {}
+        return [{"split": split, "full": full, "found": found.get(split)} for split, full in self.full_scores.items()]
+
     def to_json(self) -> dict[str, Any]:
         gains = {} if self.verdict is None else {split: str(each) for split, each in self.verdict.gains.items()}
+        same = ("next", "scale", "full_scores", "tried", "sparsity", "speedup", "warnings", "load", "page", "measured")
         return {
             "sentence": self.sentence,
             "survey": self.survey and self.survey.sentence,
-            "diagnoses": [vars(each) for each in self.diagnoses],
-            "next": self.next,
-            "bias_models": [vars(each) for each in self.biases],
-            "scale": self.scale,
+            "diagnoses": plain(self.diagnoses),
+            **plain({name: getattr(self, name) for name in same}),
+            "bias_models": plain(self.biases),
             "full_id_score": self.full_score,
-            "full_scores": {split: vars(each) for split, each in self.full_scores.items()},
-            "tried": [vars(each) for each in self.tried],
-            "sparsity": self.sparsity,
-            "speedup": self.speedup,
             "model": self.model and self.model.key,
             "full_model": self.full_model.key,
-            "scores": {split: vars(each) for split, each in (self.scores or {}).items()},
+            "scores": plain(self.scores or {}),
             "verdict": self.verdict and {"answer": self.verdict.answer, "text": str(self.verdict), "gains": gains},
-            "warnings": list(self.warnings),
             "folder": self.folder and str(self.folder),
-            "load": self.load,
-            "page": self.page,
-            "measured": [each.facts() for each in self.measured],
         }

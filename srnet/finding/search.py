@@ -27,10 +27,9 @@ from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode
 from srnet.finding.biases import Biases
-from srnet.finding.budget import Budget
+from srnet.finding.budget import Budget, Plans
 from srnet.finding.diagnoses import LONGER, Diagnosis, no_shortcut, none_keeps, not_followed, undertrained
 from srnet.finding.found import Biased, Found, Tried
-from srnet.finding.plans import Plans
 from srnet.finding.settings import FindSettings
 from srnet.masks.granularity import WEIGHT
 from srnet.recipes.figures import MASK_CE, MASK_POE
@@ -66,7 +65,7 @@ class Find:
         budget: float | None = None,
         own: FineTuned | None = None,
     ) -> None:
-        """`own` is the full model that is given; None: one of `backbone` is fine-tuned."""
+        """All is as in `find`; `own` is the full model that is given. None: one of `backbone` is fine-tuned."""
         self.settings, self.engine, self.task = settings, engine, load_task(task)
         make = toy_profile if own is None and backbone in (EMBEDDED, EMBEDDED_OTHER) else cpu_profile
         profile = settings.changed(make(task, backbone if own is None else own.backbone))

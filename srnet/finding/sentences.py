@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from srnet.bias.shortcuts.base import parse_shortcut
 from srnet.core.prose import listed
 from srnet.evaluation.significance import Spread
-from srnet.evaluation.verdict import FAILS, HOLDS, Condition, Verdict, seeds_in_words, share_text
+from srnet.evaluation.verdict import FAILS, HOLDS, OPEN, Condition, Verdict, seeds_in_words, share_text
 from srnet.tasks.shortcut import Shortcut
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ LISTED = 3
 
 def shortcut_name(shortcut: Shortcut) -> str:
     """A shortcut in plain words, as the subject of "misleads"."""
-    return " with ".join(part.kind.noun(part.argument) for part in parse_shortcut(shortcut))
+    parts = parse_shortcut(shortcut)
+    return " with ".join((part.kind.noun or part.kind.about).format(part.argument) for part in parts)
 
 
 def first_sentence(found: Found) -> str:
@@ -106,13 +107,12 @@ def _uncertain(verdict: Verdict) -> str:
     return listed(doubts) if doubts else "the gain is not certain, corrected for the number of tests"
 
 
-_GAINS = (("fails", "it is certainly worse"), ("none", "there is no gain"), ("open", "the gain may be chance"))
+_NONE = "no gain"
+_GAINS = ((FAILS, "it is certainly worse"), (_NONE, "there is no gain"), (OPEN, "the gain may be chance"))
 
 
 def _kind(gain: Condition) -> str:
-    if gain.answer in (HOLDS, FAILS):
-        return "holds" if gain.answer == HOLDS else "fails"
-    return "open" if gain.interval.difference > 0.0 else "none"
+    return _NONE if gain.answer == OPEN and gain.interval.difference <= 0.0 else gain.answer
 
 
 def _about_id(kept: Condition, verdict: Verdict) -> str:

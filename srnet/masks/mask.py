@@ -16,7 +16,7 @@ _MAGIC = b"SRNETMASK1\n"
 
 
 class Mask(Mapping[str, "torch.Tensor"]):
-    """name -> bool tensor, True where the weight is kept. Immutable; equal masks compare equal."""
+    """Which weights are kept: `tensors` by name, True where it is. Immutable; equal masks compare equal."""
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
         for name, tensor in tensors.items():

@@ -18,7 +18,7 @@ _DIGITS = 3
 
 @dataclass(frozen=True)
 class Latency(Described):
-    """Milliseconds of a forward pass that each unit takes, and those that no unit can save."""
+    """Milliseconds of a forward pass that each `head` and `neuron` takes, and those that no unit can save."""
 
     head: NotNegative
     neuron: NotNegative

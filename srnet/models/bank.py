@@ -128,7 +128,7 @@ class _Task:
 
 
 class MaskBank:
-    """One backbone in memory, tasks switched in place.
+    """One `backbone` in memory, tasks switched in place.
 
         bank = srnet.MaskBank("bert-base-uncased")
         bank.add("nli", "exported/nli")

@@ -144,16 +144,13 @@ def _check_sizes(path: Path) -> None:
         )
 
 
-def _why_not_loaded(error: Exception) -> str:
+def _not_loadable(what: str, error: Exception, fix: str) -> UserError:
     """In one line, without what the Hub's library says about names and connections that were not tried."""
     why = reason(error)
     if "couldn't connect" in why and not may_download():
-        return "no such folder, not in the cache, and downloads are off"
-    return "no such folder" if why.startswith("Repo id must") else why
-
-
-def _not_loadable(what: str, error: Exception, fix: str) -> UserError:
-    why = _why_not_loaded(error)
+        why = "no such folder, not in the cache, and downloads are off"
+    elif why.startswith("Repo id must"):
+        why = "no such folder"
     if "custom code" in why:
         return UserError(f"{what} needs code of its own, which is never run", "give a checkpoint that needs none")
     return UserError(f"{what} cannot be loaded ({why})", fix)

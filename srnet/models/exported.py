@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from srnet.masks.shrink import Units
 
 WEIGHTS, TOKENIZER = "weights.safetensors", "tokenizer.json"
-_AGAIN = "export the model again"
+TOKENIZER_IN = "the tokenizer in "
 
 
 def _are_units(value: object) -> bool:
@@ -99,13 +99,8 @@ def encodes_as_is(name: str) -> bool:
 def open_export(folder: Path, load: Callable[[Path, Exported], Any]) -> TorchModel:
     """The model of an exported folder, which `load` reads."""
     exported = Exported.read(folder)
-    try:
-        with reading(folder):
-            module = load(folder, exported).eval()
-    except UserError:
-        raise
-    except Exception as error:  # a damaged config.json raises almost anything
-        raise UserError(f"{folder} cannot be loaded ({reason(error)})", _AGAIN) from error
+    with opening(folder):
+        module = load(folder, exported).eval()
     tokenizer = partial(_load_tokenizer, folder, exported)
     return TorchModel(**exported.known(folder), load_tokenizer=tokenizer, module=module)
 
@@ -118,19 +113,19 @@ def restricted(model: Any, exported: Exported) -> Any:
 
 
 def _load_tokenizer(folder: Path, exported: Exported) -> Any:
-    with reading_tokenizer(folder):
+    with opening(folder, TOKENIZER_IN):
         tokenizer = tokenizer_in(folder)
     exported.fit(tokenizer)
     return tokenizer
 
 
 @contextmanager
-def reading_tokenizer(folder: Path) -> Iterator[None]:
-    """One line for a tokenizer that cannot be loaded."""
+def opening(folder: Path, part: str = "") -> Iterator[None]:
+    """One line for a folder, or a part of it, that cannot be loaded."""
     try:
         with reading(folder):
             yield
     except UserError:
         raise
-    except Exception as error:  # the tokenizers library raises plain ones
-        raise UserError(f"the tokenizer in {folder} cannot be loaded ({reason(error)})", _AGAIN) from error
+    except Exception as error:  # a damaged config.json raises almost anything, the tokenizers library plain ones
+        raise UserError(f"{part}{folder} cannot be loaded ({reason(error)})", "export the model again") from error

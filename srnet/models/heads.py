@@ -65,8 +65,8 @@ def _token_id(word: str, tokenizer: Any) -> int:
 def use_words(model: transformers.PreTrainedModel, ids: list[int], *, per_token: bool) -> None:
     """Make a language model return the logits of these tokens, for every token of the text or for the text."""
     _restrict_to(model, ids)
-    if not per_token:
-        _read_at_first_token(model)
+    if not per_token:  # the logits of the first token, [CLS], are those of the text
+        model.__class__ = _reading_first(cast(Any, type(model)))
 
 
 def _restrict_to(model: transformers.PreTrainedModel, ids: list[int]) -> None:
@@ -79,11 +79,6 @@ def _restrict_to(model: transformers.PreTrainedModel, ids: list[int]) -> None:
             some.bias.copy_(every.bias[ids])
     model.set_output_embeddings(some)
     model.label_words = True  # type: ignore[assignment]
-
-
-def _read_at_first_token(model: transformers.PreTrainedModel) -> None:
-    """Use the logits of the first token, [CLS], as those of the text."""
-    model.__class__ = _reading_first(cast(Any, type(model)))
 
 
 @cache

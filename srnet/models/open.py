@@ -24,7 +24,7 @@ from srnet.models.checkpoints import (
     read_tokenizer,
     tokenizer_in,
 )
-from srnet.models.exported import EXPORT, TOKENIZER, reading_tokenizer
+from srnet.models.exported import EXPORT, TOKENIZER, TOKENIZER_IN, opening
 from srnet.models.formats.base import FORMATS
 from srnet.models.formats.graphs import GRAPH, SEGMENTS, Graph, GraphModel, check_width, open_graph
 from srnet.models.formats.merged import Merged
@@ -76,7 +76,7 @@ def open_model(
     pairs: bool | None = None,
     max_length: int | None = None,
 ) -> OpenModel:
-    """The model that `ref` names. Nothing that is loaded can run code.
+    """The model that `ref` names: a key of `store`, a folder or a hub name. Nothing that is loaded can run code.
 
     `task` decides whether texts are read in pairs, unless `pairs` does, and where they are cut if the model does not
     know that. `max_length` cuts them there instead.
@@ -156,7 +156,7 @@ def _has_checkpoint(folder: Path) -> bool:
 
 
 def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrainedModel:
-    """An ordinary Hugging Face model with the subnetwork's logits. Also reads folders of complete models.
+    """An ordinary Hugging Face model with the logits of the subnetwork, or complete model, in `folder`.
 
     `backbone` replaces the backbone's location in the subnetwork's manifest; its hash must match in any case.
     """
@@ -241,7 +241,7 @@ def _number(values: Mapping[str, Any], key: str, otherwise: int) -> int:
 
 
 def _tokenizer(folder: Path, graph: Graph, pad_token_id: int) -> Any:
-    with reading_tokenizer(folder):
+    with opening(folder, TOKENIZER_IN):
         if (folder / "tokenizer_config.json").is_file():
             tokenizer = tokenizer_in(str(folder))
         else:

@@ -208,9 +208,9 @@ def _check_range(name: str, values: torch.Tensor, dtype: str) -> None:
 
 @dataclass(frozen=True)
 class Subnetwork:
-    """A model as a value: a backbone, the tensors in which it differs, and a mask over some of them.
+    """A model as a value: a `backbone`, the `weights` in which it differs, and a `mask` over some of them.
 
-    A full model is one without a mask.
+    A full model is one without a mask. `backbone_sha256` makes sure of the backbone; `head` gives logits for `labels`.
     """
 
     backbone: str

@@ -19,7 +19,7 @@ from srnet.tasks.answers.classes import CLASSES
 
 class Loss(Protocol):
     def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
-        """Mean loss of a batch. `needs` are the inputs that the loss declares, one row per example.
+        """Mean loss of a batch, or the loss of each row. `needs` are the inputs that it declares, one row per example.
 
         `bias`, `teacher` and `early` are log-probabilities of the same shape as `logits`; `group` are group indices.
         The meaning of labels, logits and teacher depends on the kind of answer.
@@ -71,7 +71,7 @@ class RegisteredLoss:
         """The loss of one training."""
         if not isinstance(self.loss, type):
             loss: Loss = partial(self.loss, answer=answer) if self.any_answer else self.loss
-            return loss
+            return lambda logits, labels, **needs: loss(logits, labels, **needs).mean()
         made: Loss = self.loss(**self.changed(options))
         return made
 
@@ -123,5 +123,5 @@ def parse_objective(text: str) -> tuple[RegisteredLoss, dict[str, Any]]:
 
 
 def bias_degree(bias: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """beta: the bias model's probability of the true class."""
-    return bias.gather(1, labels[:, None]).squeeze(1).exp()
+    """beta: the bias model's probability of the true class; an ignored label, -100, counts as class 0."""
+    return bias.gather(1, labels[:, None].clamp_min(0)).squeeze(1).exp()

@@ -15,4 +15,4 @@ def confidence_regularisation(
     # S(p_t, beta) = p_t^(1-beta) / sum_k p_t,k^(1-beta), as a softmax of (1-beta) log p_t
     beta = bias_degree(bias, labels)
     target = F.softmax((1.0 - beta)[:, None] * teacher.clamp_min(LOG_FLOOR), dim=-1)
-    return -(target * F.log_softmax(logits, dim=-1)).sum(-1).mean()
+    return -(target * F.log_softmax(logits, dim=-1)).sum(-1)

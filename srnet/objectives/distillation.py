@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from srnet.config.values import Range, Share
 from srnet.core.lazy import torch
 from srnet.objectives.base import Loss
 from srnet.tasks.answers.base import AnswerKind
 from srnet.tasks.answers.classes import CLASSES
 
+Temperature = Annotated[float, Range(above=0, most=1000)]
+"""The temperature of a distillation. Above the highest one the answers of any teacher are practically uniform."""
+
 
 def distilled(
     loss: Loss,
-    weight: float = 0.5,
-    temperature: float = 2.0,
+    weight: Share = 0.5,
+    temperature: Temperature = 2.0,
     needs: tuple[str, ...] = (),
     answer: AnswerKind = CLASSES,
 ) -> Loss:
@@ -19,6 +25,10 @@ def distilled(
 
     def both(logits: torch.Tensor, labels: torch.Tensor, **given: torch.Tensor) -> torch.Tensor:
         own = loss(logits, labels, **{need: given[need] for need in needs})
-        return (1.0 - weight) * own + weight * answer.imitation(logits, given["teacher"], temperature)
+        return shared(own, answer.imitation(logits, given["teacher"], temperature), weight)
 
     return both
+
+
+def shared(own: torch.Tensor, imitation: torch.Tensor, weight: float) -> torch.Tensor:
+    return (1.0 - weight) * own + weight * imitation

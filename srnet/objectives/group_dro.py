@@ -28,7 +28,8 @@ class GroupDRO(StatefulLoss):
 
     def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
         log_q = self.log_q.to(logits.device)
-        member = F.one_hot(needs["group"].long(), len(log_q)).to(logits.dtype)
+        # a row of no group has the number behind the last
+        member = F.one_hot(needs["group"].long(), len(log_q) + 1)[:, :-1].to(logits.dtype)
         sums = F.cross_entropy(logits, labels, reduction="none") @ member
         # groups are counted over all processes that share the batch
         (totals, counts), processes = _over_ranks(torch.stack([sums, member.sum(0)]))

@@ -28,8 +28,12 @@ class JustTrainTwice(StatefulLoss):
         self.mean = self._weights(labels, needs["early"]).mean()
 
     def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
-        weights = self._weights(labels, needs["early"]) / self.mean.to(logits.device)
-        return (weights * F.cross_entropy(logits, labels, reduction="none")).mean()
+        return self.losses(logits, labels, **needs).mean()
+
+    def losses(self, logits: torch.Tensor, labels: torch.Tensor, early: torch.Tensor) -> torch.Tensor:
+        """The loss of each row."""
+        weights = self._weights(labels, early) / self.mean.to(logits.device)
+        return weights * F.cross_entropy(logits, labels, reduction="none")
 
     def _weights(self, labels: torch.Tensor, early: torch.Tensor) -> torch.Tensor:
         return 1.0 + (self.upweight - 1.0) * (early.argmax(1) != labels)

@@ -23,5 +23,8 @@ class ProductOfExperts(StatefulLoss):
     """Weight of the bias model. Near 0 the loss is cross-entropy; lower values keep more of the ID score."""
 
     def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
-        log_bias = self.strength * needs["bias"].clamp_min(LOG_FLOOR)
-        return F.cross_entropy(F.log_softmax(logits, dim=-1) + log_bias, labels)
+        return self.reduced("mean", logits, labels, **needs)
+
+    def reduced(self, reduction: str, logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        log_bias = self.strength * bias.clamp_min(LOG_FLOOR)
+        return F.cross_entropy(F.log_softmax(logits, dim=-1) + log_bias, labels, reduction=reduction)

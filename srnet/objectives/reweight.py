@@ -13,4 +13,4 @@ def example_reweighting(logits: torch.Tensor, labels: torch.Tensor, bias: torch.
     It is averaged over the batch, not divided by the sum of the weights.
     """
     weights = 1.0 - bias_degree(bias, labels)
-    return (weights * F.cross_entropy(logits, labels, reduction="none")).mean()
+    return weights * F.cross_entropy(logits, labels, reduction="none")

@@ -219,9 +219,10 @@ class PairView:
         texts = (text_a, text_b) if self.task.has_pairs else (text_a,)
         unknown = {letter: unknown_to(model, *texts) for letter, model in zip("AB", self.models, strict=True)}
         others = [set(words(text)) for text in reversed(texts)] if self.task.has_pairs else [set[str]()]
+        alone = None if self.shortcut is None else np.exp(self.shortcut.log_probs([text_a], [text_b])[0])
         return {
             "answers": [self._answer(model, text_a, text_b, split) for model in self.models],
-            "shortcut": self._shortcut_answer(text_a, text_b),
+            "shortcut": None if alone is None else _distribution(alone),
             "overlap": _overlap_of(text_a, text_b) if self.task.has_pairs else None,
             "texts": [marked(text, other, unknown) for text, other in zip(texts, others, strict=True)],
             "unknown": "".join(letter for letter, own in unknown.items() if own),
@@ -238,11 +239,6 @@ class PairView:
 
     def _class_in(self, split: Split, logits: np.ndarray) -> str:
         return self.task.classes_of(split)[int(CLASSES.decode(split, logits)[0])]
-
-    def _shortcut_answer(self, text_a: str, text_b: str) -> dict[str, Any] | None:
-        if self.shortcut is None:
-            return None
-        return _distribution(np.exp(self.shortcut.log_probs([text_a], [text_b])[0]))
 
 
 def _distribution(probabilities: np.ndarray) -> dict[str, Any]:

@@ -33,10 +33,11 @@ def open_page(
     engine: Engine | None = None,
     ready: Callable[[str], None] = print,
 ) -> None:
-    """Serve a local page with two models side by side until Ctrl-C.
+    """Serve a local page with two models, `a` and `b`, side by side until Ctrl-C.
 
-    A and B are keys of the store, folders, hub names, or any `srnet.models.model.Classifier`. Without `task`,
-    the page is about that of A, a key. `ready` is called with the address once the page can be opened.
+    They are keys of the store of `engine`, folders, hub names, or any `srnet.models.model.Classifier`. Without `task`,
+    the page is about that of A, a key. `options` has the port, and `bias` how the shortcut is measured. `ready` is
+    called with the address once the page can be opened.
     """
     _check_extra()
     from srnet.page.app import make_app, make_server

@@ -28,7 +28,7 @@ class DemoSettings(Described):
 
 
 def demo_recipe(task: SyntheticTask | None = None, **settings: Any) -> Recipe:
-    """`settings` are fields of `DemoSettings`."""
+    """The recipe of `demo` on `task`; `settings` are fields of `DemoSettings`."""
     given, profile = DemoSettings(**settings), toy_profile(task or SyntheticTask("inference"))
     profile = replace(profile, seeds=first_seeds(given.seeds), sparsities=tuple(given.sparsities))
     if given.steps is not None:

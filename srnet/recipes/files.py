@@ -49,7 +49,7 @@ class _RecipeFile(Described):
 
 
 def load_recipe(path: Path | str) -> Recipe:
-    """Read a recipe; relative paths in it start from its own folder."""
+    """Read a recipe from the YAML file `path`; relative paths in it start from its own folder."""
     path = Path(path)
     values = read_yaml(path)
     with located(path):

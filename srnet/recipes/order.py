@@ -169,16 +169,13 @@ class Order(TrainingOptions):
         """The paper's bias models read word vectors: where ours do not, the user must say so."""
         if not debiased and self.bias != BiasSpec():
             raise UserError(f"no line of {first} uses a bias model", "leave out --shortcut and --vectors")
-        words = [recipe for recipe in debiased if self._reads_vectors(recipe.task)]
+        words = [r for r in debiased if any("vectors" in part.kind.options for part in self.bias.parts(r.task))]
         if debiased and not words and self.without_vectors:
             written = with_commas(part.text for part in self.bias.parts(debiased[0].task))
             raise UserError(f"shortcut '{written}' reads no word vectors", "leave out --without-vectors")
         if words and self.profile == "paper" and self.bias.vectors is None and not self.without_vectors:
             fix = "give --vectors FILE, or --without-vectors to measure the shortcut on words alone"
             raise UserError(f"the bias model of {words[0].name} needs word vectors to be the paper's", fix)
-
-    def _reads_vectors(self, task: TaskSpec) -> bool:
-        return any("vectors" in part.kind.options for part in self.bias.parts(task))
 
 
 def as_published(profile: Profile) -> Profile:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from srnet.core.errors import UserError, choose
 from srnet.core.names import file_name
+from srnet.core.tables import Shown
 from srnet.evaluation import KEEPS_ID
 from srnet.experiment.engine import Engine
 from srnet.experiment.estimate import Estimate, estimate, planned_steps
@@ -158,8 +160,8 @@ def _bias_models(node: Node) -> list[Bias]:
 # --- plans ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Shown, says="summary"):
     """What a run would do."""
 
     steps: list[tuple[Node, bool]]
@@ -177,9 +179,12 @@ class Plan:
         counted = f"{len(trainings)} distinct trainings, {sum(trainings)} of them stored; {missing} results to compute"
         return f"{counted}, {self.estimate}" if self.estimate.trainings else counted
 
+    def _rows(self) -> list[Any]:
+        return [{"step": node.label, "key": node.key, "stored": stored} for node, stored in self.steps]
+
 
 def plan(recipes: Sequence[Recipe], engine: Engine | None = None, *, measure: bool = False) -> Plan:
-    """What the recipes need, what the store has of it, and how long the rest would take."""
+    """What `recipes` need, what the store of `engine` has, and how long the rest takes; `measure` times a few steps."""
     engine = engine or Engine()
     recipes = [with_latencies(recipe, engine) for recipe in recipes]
     wanted = [every_node(recipe.nodes()) for recipe in recipes]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from srnet.core.tables import Shown
 from srnet.evaluation import KEEPS_ID, MIN_SEEDS
 from srnet.evaluation.verdict import (
     ALPHA,
@@ -183,8 +184,8 @@ CLAIMS = (
 # --- findings ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Finding:
+@dataclass(frozen=True, repr=False)
+class Finding(Shown, says="sentence"):
     """A claim's answer for one task, with everything it rests on."""
 
     claim: Claim
@@ -197,6 +198,10 @@ class Finding:
     """About how many seeds in all would answer it; None if it is answered, or if no number of seeds would."""
     alpha: float = ALPHA
     """The one-sided level of the test: lower than that of the intervals where claims are tested repeatedly."""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.claim.name} on {self.task}: {self.answer}"
 
     @property
     def further_seeds(self) -> int:

@@ -65,7 +65,6 @@ def _about_figures(results: Sequence[Results], findings: Sequence[Finding]) -> l
         found.append(f"Of {len(findings)} claims of the paper {counts}.")
     best = {each.recipe.name + " on " + each.recipe.task.name: best_subnetwork(each) for each in results}
     certain = [name for name, chosen in best.items() if chosen is not None and chosen[1].is_srnet]
-    names = [*certain[:NAMED], *([f"{len(certain) - NAMED} more"] if len(certain) > NAMED else [])]
-    where = f": {listed(names)}" if certain else ""
+    where = f": {listed(certain, NAMED)}" if certain else ""
     found.append(f"{len(certain)} of {len(best)} figures have a subnetwork that certainly is sparse and robust{where}.")
     return found

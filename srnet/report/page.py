@@ -18,7 +18,7 @@ from srnet import __version__
 from srnet.core.errors import shortened
 from srnet.core.files import write_bytes
 from srnet.core.prose import html_of, markdown_of
-from srnet.core.tables import Table, markdown_text
+from srnet.core.tables import Shown, Table, markdown_text
 from srnet.evaluation.verdict import share_text
 from srnet.experiment.identity import describe
 from srnet.report import pictures as panels
@@ -58,8 +58,8 @@ class Section:
         return shortened(f"{recipe.name}: {title}")
 
 
-@dataclass(frozen=True)
-class Page:
+@dataclass(frozen=True, repr=False)
+class Page(Shown, says="first_lines", table="findings"):
     title: str
     command: str
     sections: list[Section]

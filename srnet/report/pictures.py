@@ -23,7 +23,7 @@ from srnet.report.results import Results
 
 Picture = dict[str, Any]
 Trace = dict[str, Any]
-Axis = dict[str, Any]
+PlotAxis = dict[str, Any]
 
 # Okabe and Ito: distinguishable with any kind of colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -43,7 +43,7 @@ def _plotly_text(text: str) -> str:
     return escape(text, quote=False).replace("\n", "<br>")
 
 
-def _panel(title: str, x_axis: Axis, y_axis: Axis, traces: list[Trace], height: int = 470) -> Picture:
+def _panel(title: str, x_axis: PlotAxis, y_axis: PlotAxis, traces: list[Trace], height: int = 470) -> Picture:
     layout = {"title": {"text": _plotly_text(title)}, "xaxis": x_axis, "yaxis": y_axis, "height": height}
     return {"data": traces, "layout": layout}
 
@@ -144,8 +144,8 @@ def curves(results: Results) -> list[Picture]:
     return pictures
 
 
-def _x_axis(results: Results, table: Sequence[Summary]) -> Axis:
-    axis: Axis = {"title": {"text": TITLES[results.recipe.axis]}}
+def _x_axis(results: Results, table: Sequence[Summary]) -> PlotAxis:
+    axis: PlotAxis = {"title": {"text": TITLES[results.recipe.axis]}}
     if table:
         axis["title"] = {"text": f"{100 * table[0].sparsity:.0f} % sparse"}
         axis |= {"tickvals": [*range(len(table))], "ticktext": [_plotly_text(summary.label) for summary in table]}

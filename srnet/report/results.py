@@ -13,10 +13,12 @@ import numpy as np
 
 from srnet.core.errors import shortened
 from srnet.core.files import read_json, spreadsheet_cell
+from srnet.core.tables import Shown
 from srnet.evaluation import MIN_SEEDS
+from srnet.evaluation.evidence import Evidence, M
 from srnet.evaluation.metrics import measure
 from srnet.evaluation.significance import Interval, Term, contrast, holm
-from srnet.evaluation.verdict import ALPHA
+from srnet.evaluation.verdict import ALPHA, Verdict
 from srnet.experiment.estimate import training_steps
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import ModelNode
@@ -41,8 +43,8 @@ SHORT_KEY = 12
 """Letters of a key that are printed to be typed."""
 
 
-class Results:
-    """The results of a recipe that was executed."""
+class Results(Shown, says="sentence"):
+    """The results of a recipe that was executed. `rows` has those of every seed and metric."""
 
     def __init__(self, evidence: RecipeEvidence) -> None:
         task, self.recipe, self.summaries = evidence.task, evidence.recipe, evidence.summaries
@@ -70,6 +72,19 @@ class Results:
         self.notes = _notes(evidence)
         self.warnings = _warnings(evidence, majority)
         """Reasons to doubt the gains of this figure."""
+
+    @property
+    def sentence(self) -> str:
+        """What was found, as the report begins."""
+        from srnet.report.conclusion import conclude  # which is about results
+
+        return conclude([self])[0]
+
+    def _rows(self) -> list[Any]:
+        return [
+            {"model": s.name, "sparsity": s.sparsity, "verdict": s.verdict and s.verdict.short, **s.scores}
+            for s in self.summaries
+        ]
 
 
 def _page_command(evidence: RecipeEvidence) -> str:
@@ -236,8 +251,10 @@ def _warnings(evidence: RecipeEvidence, majority: Mapping[str, float]) -> list[s
     if not evidence.task.answer_kind.has_classes:
         return []
     judged = [summary for summary in evidence.summaries if summary.verdict is not None]
-    low = [each.name for each in judged if _below_majority(each, majority)]
-    disputed = [each.name for each in judged if _metrics_disagree(evidence, each.models)]
+    means = {each.name: {split: score.mean for split, score in each.scores.items()} for each in judged}
+    low = [each.name for each in judged if is_below_majority(each.verdict, means[each.name], majority)]
+    full = {each.name: evidence.full_models(each.models) for each in judged}
+    disputed = [each.name for each in judged if metrics_disagree(evidence, each.models, full[each.name])]
     return [
         *(w for backbone, bias in evidence.recipe.bias_models.items() for w in _about_full(evidence, backbone, bias)),
         *_about_subnetworks(low, "better than the full CE model OOD, but no better than the majority class"),
@@ -286,13 +303,15 @@ def follows_shortcut(
     return found
 
 
-def _below_majority(summary: Summary, majority: Mapping[str, float]) -> bool:
-    gained = [s for s, gain in summary.verdict.gains.items() if gain.difference >= NO_GAIN] if summary.verdict else []
-    return any(summary.scores[split].mean <= majority[split] for split in gained)
+def is_below_majority(verdict: Verdict | None, scores: Mapping[str, float], majority: Mapping[str, float]) -> bool:
+    """Whether an OOD set on which there is a gain is scored no better than by its most frequent class."""
+    gained = [s for s, gain in verdict.gains.items() if gain.difference >= NO_GAIN] if verdict else []
+    return any(scores[split] <= majority[split] for split in gained)
 
 
-def _metrics_disagree(evidence: RecipeEvidence, models: Models) -> bool:
-    sides, pairs = (models, evidence.full_models(models)), []
+def metrics_disagree(evidence: Evidence[M], *sides: Sequence[M]) -> bool:
+    """Whether accuracy gains on an OOD set and F1 does not, or the other way: answers have moved between classes."""
+    pairs = []
     for split in evidence.ood:
         ours, full = ([evidence.mean(side, split, metric) for metric in ("accuracy", "f1")] for side in sides)
         pairs.append([ours[0] - full[0], ours[1] - full[1]])

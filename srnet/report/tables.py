@@ -51,9 +51,14 @@ def _compared(results: Results) -> list[str]:
 
 def _comparison(summary: Summary, columns: int) -> list[str]:
     """The cells of these columns, empty for a full model."""
-    if (verdict := summary.verdict) is not None:
-        return [verdict.kept_percent, _two_lines(verdict.id_kept), "\n".join(map(_two_lines, verdict.gain_lines))]
+    if summary.verdict is not None:
+        return verdict_cells(summary.verdict)
     return [_two_lines(summary.id_gain)] if summary.id_gain is not None else [""] * columns
+
+
+def verdict_cells(verdict: Verdict) -> list[str]:
+    """The share of the ID score that is kept, and the differences that decide."""
+    return [verdict.kept_percent, _two_lines(verdict.id_kept), "\n".join(map(_two_lines, verdict.gain_lines))]
 
 
 def _two_lines(difference: object) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from srnet.core.errors import UserError
+from srnet.core.tables import Shown
 from srnet.tasks.answers.base import AnswerKind, get_answer
 from srnet.tasks.base import TaskSpec
 from srnet.tasks.files import FilesTask
@@ -44,8 +45,8 @@ class SplitCheck:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class DataCheck:
+@dataclass(frozen=True, repr=False)
+class DataCheck(Shown, says="task", table="splits"):
     task: str
     splits: tuple[SplitCheck, ...]
     fingerprint: str | None
@@ -59,7 +60,7 @@ class DataCheck:
 
 
 def check_data(spec: TaskSpec) -> DataCheck:
-    """What one should know about the data of a task, by its description. Bad rows are listed, not raised."""
+    """What one should know about the data of a task, by its description `spec`. Bad rows are listed, not raised."""
     if isinstance(spec, FilesTask):
         return _check_files(spec)
     task = spec.load()

@@ -31,10 +31,11 @@ def describe_files(
     say: Say = lambda line: None,
     **options: Any,
 ) -> Path:
-    """Write the YAML file that describes a user's files; local paths in it are relative to it.
+    """Write the YAML file `out` that describes a user's files; local paths in it are relative to it.
 
-    `options` are columns and labels, which are guessed otherwise, and further fields of `FilesTask`; `text` is the
-    column of single texts. `say` is called with what is read. `force` replaces a file that exists.
+    The files are `train`, `dev`, those of `ood` by name, and `ood_train`, for an upper bound. `options` are columns and
+    labels, which are guessed otherwise, and further fields of `FilesTask`; `text` is the column of single texts. `say`
+    is called with what is read. `force` replaces a file that exists.
     """
     out = Path(out)
     if out.suffix not in (".yaml", ".yml"):
@@ -64,7 +65,7 @@ def _description(spec: FilesTask, folder: Path) -> dict[str, Any]:
 
 
 def write_csv(task: Task, folder: Path | str) -> list[Path]:
-    """One file per split, with the columns text_a, text_b, label and group."""
+    """Write `task` to `folder`: one file per split, with the columns text_a, text_b, label and group."""
     kind, folder = task.answer_kind, Path(folder)
     if not kind.in_cells:
         raise UserError(f"task '{task.name}' has {kind.plural}, which do not fit into a csv file", "use its own files")

@@ -43,7 +43,7 @@ def _has_files(values: Mapping[str, Any]) -> bool:
 )  # fmt: skip
 @dataclass(frozen=True)
 class FilesTask(OfFiles):
-    """Files with one example per row. Everything under `ood` is scored, and never used for training or selection."""
+    """The task `name` in files of one example per row. `train` is trained on; `leaks` of it into tests are checked."""
 
     name: str
     labels: tuple[str, ...] = ()

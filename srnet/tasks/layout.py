@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -16,7 +16,7 @@ from srnet.tasks.answers.base import AnswerKind
 from srnet.tasks.leaks import TextKeys
 from srnet.tasks.reading import Nested, bad_row, python_literal, read_rows
 from srnet.tasks.splits import LEVELS, Coarse, Split, SplitKind
-from srnet.tasks.tables import Bad
+from srnet.tasks.tables import Bad, Row
 
 ALL_COLUMNS = "*"
 """Among the names of metadata: every column that is not a text or the label."""
@@ -146,8 +146,8 @@ class Layout:
 
         return tidy
 
-    def read(self, name: str, kind: SplitKind, *, collect: bool) -> SplitFile:
-        """The file as a split. Bad rows are collected; without `collect` the first is an error."""
+    def read(self, name: str, kind: SplitKind, *, collect: bool, rows: Iterable[Row] | None = None) -> SplitFile:
+        """The file, or `rows`, as a split. Bad rows are collected; without `collect` the first is an error."""
         columns, bad_rows = _Columns(), []
         row: Mapping[str, str] = {}
 
@@ -156,7 +156,7 @@ class Layout:
                 raise bad_row(self.path, line, problem)
             bad_rows.append(BadRow(line, problem))
 
-        for line, row in read_rows(self.path, bad, self.columns):
+        for line, row in read_rows(self.path, bad, self.columns) if rows is None else rows:
             self._add(columns, line, row, bad)
         if not columns.labels:
             raise self._no_rows(columns, bad_rows)

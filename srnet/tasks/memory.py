@@ -65,7 +65,9 @@ def _rows(name: str, source: Any) -> Iterable[Mapping[Any, Any]]:
     if hasattr(source, "to_dicts"):  # of polars
         return list(source.to_dicts())
     if hasattr(source, "to_dict") and hasattr(source, "columns"):  # of pandas, whose columns are attributes as well
-        return _of_columns(name, {column: source[column].tolist() for column in _names(name, source.columns)})
+        # a table may have two columns of the same name; 1 and "1" are the same when they are stored
+        check_names(name, list(map(str, source.columns)))
+        return _of_columns(name, {column: source[column].tolist() for column in source.columns})
     if hasattr(source, "features"):  # of datasets
         return _of_dataset(source)
     if hasattr(source, "to_pylist"):  # of pyarrow
@@ -73,23 +75,11 @@ def _rows(name: str, source: Any) -> Iterable[Mapping[Any, Any]]:
     if isinstance(source, Mapping):
         return _of_columns(name, source)
     if isinstance(source, Sequence) and not isinstance(source, str | bytes):
-        return list(map(_mapping(name), source))
+        for row in source:
+            if not isinstance(row, Mapping):
+                raise UserError(f"{name}: {row!r:.80} is not a row with named columns", f"give {_KINDS}")
+        return source
     raise UserError(f"{name}: {type(source).__name__} is no data", f"give {_KINDS}")
-
-
-def _mapping(name: str) -> Any:
-    def checked(row: Any) -> Mapping[Any, Any]:
-        if not isinstance(row, Mapping):
-            raise UserError(f"{name}: {row!r:.80} is not a row with named columns", f"give {_KINDS}")
-        return row
-
-    return checked
-
-
-def _names(name: str, columns: Any) -> list[Any]:
-    """The columns of a table, which may have two of the same name; 1 and "1" are the same when they are stored."""
-    check_names(name, list(map(str, columns)))
-    return list(columns)
 
 
 def _of_columns(name: str, columns: Mapping[Any, Any]) -> Iterator[dict[Any, Any]]:

@@ -249,10 +249,11 @@ def published_task(
     ood_train: Mapping[str, FileSource] | None = None,
     **options: Any,
 ) -> FilesTask:
-    """A dataset of the papers: from `folder`, or from the Hub without one. `ood` adds test files by name.
+    """The dataset `name` of the papers: from `folder`, or from the Hub without one.
 
-    A file with a known name (hans, hard, paws_qqp, ...) has the layout of that test set, any other the layout of the
-    task's own files. Further options are those of `FilesTask`: rows, leaks, decision, ...
+    `ood` adds test files by name, `ood_train` OOD files to train on. A file with a known name (hans, hard, paws_qqp,
+    ...) has the layout of that test set, any other the layout of the task's own files. Further `options` are those of
+    `FilesTask`: rows, leaks, decision, ...
     """
     dataset = PUBLISHED_TASKS[choose("dataset", name, PUBLISHED_TASKS)]
     folder = dataset_folder(folder, name, dataset.folder or name.upper())  # GLUE's names are in capitals

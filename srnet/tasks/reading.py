@@ -16,6 +16,7 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -54,14 +55,14 @@ def read_rows(source: str, bad: Bad | None = None, columns: tuple[str, ...] = ()
     suffix = "".join(Path(source).suffixes[-2:]) if source.endswith(".gz") else Path(source).suffix
     if suffix not in SUFFIXES:
         raise UserError(f"{source} has an unknown ending", f"give a file that ends in {', '.join(SUFFIXES)}")
-    complain = bad or _refuse(source)
+    complain = bad or partial(_refuse, source)
     with open_source(source) as file:
         if suffix == ".parquet":
             yield from _parquet_rows(source, file)
             return
         text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
         if suffix.startswith(".jsonl"):
-            yield from _json_rows(text, complain)
+            yield from json_rows(text, complain)
         else:
             yield from table_rows(source, text, lambda: _lines_of(source), complain, list(columns))
 
@@ -104,11 +105,8 @@ def python_literal(text: str) -> Any:
         raise ValueError(f"not a literal: {type(error).__name__}") from error
 
 
-def _refuse(source: str) -> Bad:
-    def refuse(line: int, problem: str) -> NoReturn:
-        raise bad_row(source, line, problem)
-
-    return refuse
+def _refuse(source: str, line: int, problem: str) -> NoReturn:
+    raise bad_row(source, line, problem)
 
 
 def _undecodable_line(source: str) -> str:
@@ -121,7 +119,8 @@ def _undecodable_line(source: str) -> str:
     return ""
 
 
-def _json_rows(file: Iterable[str], bad: Bad) -> Iterator[Row]:
+def json_rows(file: Iterable[str], bad: Bad) -> Iterator[Row]:
+    """The rows of JSON lines."""
     for number, line in enumerate(file, start=1):
         if not line.strip():
             continue

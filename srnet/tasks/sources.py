@@ -24,9 +24,10 @@ S = TypeVar("S", bound=Split)
 
 @dataclass(frozen=True)
 class DataFile(Described):
-    """One file, or one split of a Hub dataset, where its columns or labels differ from the task's.
+    """One file, or one split of a Hub dataset, at `path`, where its columns or labels differ from the task's.
 
-    A column may be given as alternatives, `evidence|evidence_sentence`: the first that a row has is read.
+    `text_a`, `text_b`, `label` and `group` are columns. A column may be given as alternatives,
+    `evidence|evidence_sentence`: the first that a row has is read.
     """
 
     path: str

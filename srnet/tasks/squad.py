@@ -18,7 +18,6 @@ from srnet.tasks.base import DATASETS, Metric, Task, register_task
 from srnet.tasks.layout import columns_here, refuse_list
 from srnet.tasks.published import SplitLocation, dataset_folder
 from srnet.tasks.reading import HUB, SUFFIXES, broken_character, open_source, python_literal, read_rows
-from srnet.tasks.shortcut import Shortcut
 from srnet.tasks.sources import BadRows, OfFiles
 from srnet.tasks.splits import SplitKind
 
@@ -42,11 +41,12 @@ V = TypeVar("V")
 )
 @dataclass(frozen=True)
 class SquadTask(OfFiles):
-    """Questions answered by a span of their context. Everything under `ood` is scored, and never trained on."""
+    """Questions whose `answer` is a span of their context: the task `name`, its files `train`, `dev`, its `metric`."""
 
     labels: ClassVar = SPANS.outputs
     label_words: ClassVar = ("Yes", "No")
     """The words whose logits, at each token, are those of the answer's start and end (SMP)."""
+    shortcut: ClassVar = "unknown"
 
     train: str
     dev: str
@@ -63,10 +63,6 @@ class SquadTask(OfFiles):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_splits()
-
-    @property
-    def shortcut(self) -> Shortcut:
-        return "unknown"
 
     def load(self) -> Task:
         notes: list[str] = []
@@ -103,7 +99,7 @@ class SquadTask(OfFiles):
 
 
 def squad_task(folder: Path | None = None, ood: Mapping[str, str] | None = None, **options: Any) -> SquadTask:
-    """SQuAD v1.1 from `folder`, or from the Hub without one. `ood` adds test files by name."""
+    """SQuAD v1.1 from `folder` or the Hub. `ood` adds test files by name; `options` are those of `SquadTask`."""
     folder = dataset_folder(folder, "squad", "SQuAD")
     train, dev = (location.require(SQUAD, split, folder) for split, location in _SPLITS.items())
     return SquadTask(train, dev, tuple((ood or {}).items()), **options)

@@ -21,6 +21,7 @@ from srnet.core.lazy import torch, transformers
 from srnet.masks.timed import Latency
 from srnet.masks.units import Block, Kind, blocks_of
 from srnet.models.checkpoints import loading, max_positions, read_config
+from srnet.models.model import random_batch
 from srnet.pruners.base import Pruner
 from srnet.training.hardware import connect
 
@@ -44,7 +45,8 @@ def latency_of(backbone: str, engine: Engine) -> Latency:
 
 
 def _stored_or_measured(backbone: str, engine: Engine) -> Latency:
-    about = {"shapes": _shapes(backbone), "threads": torch.get_num_threads(), "tokens": TOKENS, **_machine()}
+    about = {"shapes": _shapes(backbone), "threads": torch.get_num_threads(), "tokens": TOKENS}
+    about |= {"cpu": _processor(), "cores": os.cpu_count(), "architecture": platform.machine()}
     key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
     path = engine.store.root / "latency" / f"{key}.json"
     if (found := _read(path, engine)) is not None:
@@ -69,10 +71,6 @@ def _read(path: Path, engine: Engine) -> Latency | None:
     except UserError as error:
         engine.reporter.warn(f"the latency table is measured again: {error}")
         return None
-
-
-def _machine() -> dict[str, Any]:
-    return {"cpu": _processor(), "cores": os.cpu_count(), "architecture": platform.machine()}
 
 
 def _processor() -> str:
@@ -113,7 +111,8 @@ def _measure_latency(model: Any) -> Latency:
     blocks, kinds = blocks_of(model), get_args(Kind)
     shapes = [(kind, width) for kind in kinds for width in _widths(blocks, kind)]
     models = [model, *(_narrowed(model, kind, width) for kind, width in shapes)]
-    batch = _batch(model)
+    words, length = model.get_input_embeddings().num_embeddings, min(TOKENS, int(max_positions(model)))
+    batch = {name: tensor.to(model.device) for name, tensor in random_batch(words, 1, length).items()}
     seconds = interleaved([_call(each, batch) for each in models], ROUNDS)
     dense, *others = (1000.0 * float(each.min()) for each in seconds if each is not None)
     times: dict[Kind, dict[int, float]] = {kind: {} for kind in kinds}
@@ -136,13 +135,6 @@ def _narrowed(model: Any, kind: Kind, width: int) -> Any:
     with torch.no_grad():
         cut_blocks(copy, {block.name: list(range(width)) for block in blocks_of(copy) if block.kind == kind})
     return copy
-
-
-def _batch(model: Any) -> dict[str, torch.Tensor]:
-    words = model.get_input_embeddings().num_embeddings
-    length = min(TOKENS, int(max_positions(model)))
-    ids = torch.randint(0, words, (1, length), generator=torch.Generator().manual_seed(0))
-    return {"input_ids": ids.to(model.device), "attention_mask": torch.ones_like(ids, device=model.device)}
 
 
 def _call(model: Any, batch: dict[str, torch.Tensor]) -> Callable[[], Any]:

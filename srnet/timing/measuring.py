@@ -21,6 +21,7 @@ import torch
 
 from srnet.core.arrays import finite_logits
 from srnet.core.errors import running
+from srnet.core.tables import Shown
 from srnet.models.model import OpenModel
 from srnet.models.open import ModelStore, Reference, open_model
 from srnet.timing.pace import Pace
@@ -49,8 +50,8 @@ class Timing:
         return 1000.0 * self.rows / self.p50
 
 
-@dataclass(frozen=True)
-class Measured:
+@dataclass(frozen=True, repr=False)
+class Measured(Shown, says="name"):
     """What was found out about one model."""
 
     name: str
@@ -65,7 +66,11 @@ class Measured:
     def timing(self, rows: int, length: int) -> Timing | None:
         return next((each for each in self.timings if (each.rows, each.length) == (rows, length)), None)
 
-    def facts(self) -> dict[str, Any]:
+    def _rows(self) -> list[Any]:
+        facts = self.to_json()
+        return [facts | timing for timing in facts.pop("timings")] or [facts]
+
+    def to_json(self) -> dict[str, Any]:
         timings = [asdict(each) | {"per_second": each.per_second} for each in self.timings]
         return {**asdict(self), "timings": timings}
 
@@ -225,7 +230,8 @@ def speed_against_scores(
 ) -> Any:
     """A matplotlib figure: texts a second, one at a time, against the score, a point a model that has one.
 
-    There is a panel for every score, such as those on ID and OOD data: name of the score -> model -> score.
+    `measured` comes from `speed`. There is a panel for each of the `scores`, such as those on ID and OOD data: name of
+    the score -> model -> score. `length` is that of the texts, in tokens.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator

@@ -39,8 +39,12 @@ class Pruning:
         steps: int,
         settings: Mapping[str, Any] | None = None,
         rates: tuple[float, float] = (5e-5, 5e-5),
+        saves_plain: bool = False,
     ) -> None:
-        """`rates` are the learning rates of weights and of scores, `settings` describe the method in a saved folder."""
+        """Put `method` on `model` for `steps` steps; `settings` describe it in a folder, `rates` are learning rates.
+
+        With `saves_plain`, `state_dict` of the model has masked weights under their ordinary names beside the masks.
+        """
         self.model, self.method, self.steps = model, method, steps
         self.done = 0
         """The steps that were taken."""
@@ -56,6 +60,8 @@ class Pruning:
         except BaseException:
             self._release()
             raise
+        if saves_plain:
+            self._hooks = save_plain(method.layers)
         self._watched = self.scores() or [each for each in model.parameters() if each.requires_grad]
         self._has_stepped = self._has_trained = self._has_missed = False
         self._idle = 0
@@ -131,7 +137,7 @@ class Pruning:
         """The trainable scores of the masks; none for a method that ranks the weights themselves."""
         return [each for name, each in self.model.named_parameters() if name.endswith(".scores")]
 
-    def note_step(self, optimizer: torch.optim.Optimizer) -> None:
+    def _note_step(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimiser has taken a step: of what the method trains, of this model's other parameters, or of neither."""
         moved = {id(each) for group in optimizer.param_groups for each in group["params"]}
         if any(id(each) in moved for each in self._watched):
@@ -231,10 +237,6 @@ class Pruning:
 
     # --- saving and resuming ---------------------------------------------------------------------------------------
 
-    def save_plain(self) -> None:
-        """Let the model's `state_dict` hold masked weights under their ordinary names beside the masks."""
-        self._hooks = save_plain(self.method.layers)
-
     def tensors(self) -> dict[str, torch.Tensor]:
         """The tensors that training changes: parameters with a gradient, and all buffers, such as thresholds."""
         trained = {name: each for name, each in self.model.named_parameters() if each.requires_grad}
@@ -266,7 +268,7 @@ class Pruning:
 
 def _note_step(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
     for pruning in list(_ATTACHED):
-        pruning.note_step(optimizer)
+        pruning._note_step(optimizer)
 
 
 # Not the version of a parameter: fused optimisers do not increase it.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from srnet.config.fields import Described, option
-from srnet.config.values import BatchSize, Count, MaxLength, Range, Rate, Seed
+from srnet.config.values import BatchSize, Count, MaxLength, Range, Rate, Seed, arguments_of
 from srnet.core.errors import UserError
 
 Precision = Literal["float32", "bf16"]
@@ -81,7 +81,8 @@ class TrainingSettings(Described):
         """With other values. Epochs take the place of steps, so a user gives one of the two."""
         if "steps" in given and "epochs" in given:
             raise UserError("steps and epochs exclude each other", "keep one of them")
-        return replace(replace(self, steps=None) if "epochs" in given else self, **given)
+        base = replace(self, steps=None) if "epochs" in given else self
+        return replace(base, **arguments_of(type(self), given))
 
     def total_steps(self, examples: int) -> int:
         """t_max: optimisation steps of the run."""

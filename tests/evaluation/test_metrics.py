@@ -15,7 +15,7 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, matthews_corrcoef
 
 from srnet.evaluation.metrics import measure, score
-from srnet.tasks.answers.classes import OF_COUNTS, _confusion
+from srnet.tasks.answers.classes import OF_COUNTS, _counts, _terms
 from srnet.tasks.answers.numbers import NUMBERS, _spearman_of
 from srnet.tasks.answers.spans import SPANS
 from srnet.tasks.base import Metric
@@ -58,11 +58,22 @@ def test_metrics_by_hand(metric: Metric, predictions: np.ndarray, labels: np.nda
     assert measure(metric, predictions, labels) == pytest.approx(expected)
 
 
-def test_confusion_by_hand() -> None:
-    # rows are the true class, columns the predicted one
-    assert _confusion(PREDICTIONS, LABELS).tolist() == [[6, 1], [2, 1]]
-    assert _confusion(PREDICTIONS, LABELS, 3).tolist() == [[6, 1, 0], [2, 1, 0], [0, 0, 0]]
-    assert _confusion(np.array([2]), np.array([0])).tolist() == [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
+def test_counts_by_hand() -> None:
+    # right answers, labels and answers by class
+    assert _counts(PREDICTIONS, LABELS).tolist() == [[6, 1], [7, 3], [8, 2]]
+    assert _counts(np.array([2]), np.array([0])).tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 1]]
+
+
+def test_hundreds_of_classes_are_scored_in_little_memory() -> None:
+    """A table of true and predicted classes for each row would need 800 MB here."""
+    rng = np.random.default_rng(0)
+    labels, predictions = rng.integers(0, 1000, 200), rng.integers(0, 1000, 200)
+    predictions[:50] = labels[:50]
+    terms = _terms(labels, predictions, 1000)
+    assert terms.nbytes < 3e6
+    assert measure("f1", predictions, labels) == pytest.approx(
+        f1_score(labels, predictions, average="weighted", zero_division=0)
+    )
 
 
 @st.composite
@@ -84,8 +95,9 @@ def test_they_agree_with_scikit_learn(made: tuple[np.ndarray, np.ndarray, int]) 
     }
     names = tuple(f"class {index}" for index in range(classes))
     scores = score(predictions, labels, ("",) * len(labels), names)
-    counts = _confusion(predictions, labels, classes)
-    assert counts.tolist() == confusion_matrix(labels, predictions, labels=range(classes)).tolist()
+    counts = _terms(labels, predictions, classes).sum(axis=0)
+    table = confusion_matrix(labels, predictions, labels=range(classes))
+    assert counts.tolist() == [table.diagonal().tolist(), table.sum(axis=1).tolist(), table.sum(axis=0).tolist()]
     for metric, wanted in theirs.items():
         assert measure(metric, predictions, labels) == pytest.approx(wanted)
         # with every class, also those without examples; many tables at once; scale does not matter

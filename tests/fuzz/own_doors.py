@@ -1,4 +1,4 @@
-"""Doors of a user's own data: guessed columns, shortcuts in columns and files, and rows in memory."""
+"""Doors of a user's own data: guessed columns, shortcuts in columns and files, rows in memory, predictions."""
 
 from __future__ import annotations
 
@@ -104,16 +104,58 @@ def in_memory(rng: random.Random, folder: Path) -> Command:
 
 
 def _taken(train: Any, options: dict[str, Any], folder: Path) -> None:
-    import srnet
-    from srnet.core.errors import UserError
-    from srnet.core.progress import Reporter
+    def take(srnet: Any) -> None:
+        from srnet.core.progress import Reporter
 
-    try:
         engine = srnet.Engine(srnet.Store(folder / "store"), Reporter(quiet=True))
         srnet.task_from(train, **options, engine=engine).load()
-    except UserError as error:
+
+    _refusing(take)
+
+
+def _refusing(call: Callable[[Any], Any]) -> None:
+    """A call that ends in a result or in one line."""
+    import srnet
+
+    try:
+        call(srnet)
+    except srnet.UserError as error:
         if "\n" in str(error):
             raise
+
+
+def _predictions() -> list[Row]:
+    cells = [
+        (s, seed, split, n)
+        for s in ("full", "mine")
+        for seed in range(2)
+        for split in ("dev", "hard")
+        for n in range(12)
+    ]
+    return [
+        {"system": s, "seed": seed, "split": split, "id": n, "label": LABELS[n % 2], "prediction": LABELS[n % 3 == 0]}
+        | {"group": "ab"[n % 2], "p:no": 0.5, "p:yes": 0.5}
+        for s, seed, split, n in cells
+    ]
+
+
+def predictions(rng: random.Random, folder: Path) -> Command:
+    """Tables of predictions with any cells, in files or in memory."""
+    rows = _hostile(rng)(_predictions())
+    words = ("full", "dev", "hard", "f1", "pearson", "0.5", *TEXTS)
+    options = rng.sample(("--reference", "--id", "--ood", "--metric", "--keep-id"), rng.randrange(3))
+    given = [word for option in options for word in (option, rng.choice(words).replace("\0", ""))]
+    if rng.random() < 0.2:
+        return lambda: _refusing(lambda srnet: srnet.verdict(rng.choice([rows, value(rng), {"system": rows}])))
+    if rng.random() < 0.5:
+        text = "".join(json.dumps(row, default=str) + "\n" for row in rows)
+    else:
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        table = [names, *([row.get(name, "") for name in names] for row in rows)]
+        text = "\n".join(",".join(str(cell).replace("\n", " ") for cell in cells) for cells in table)
+    data, name = text.encode(errors="surrogatepass"), "p.jsonl" if text.startswith("{") else "p.csv"
+    (folder / name).write_bytes(damage(rng, data) if rng.random() < 0.3 else data)
+    return ["verdict", name, *given, *rng.choice([[], ["--json"], ["--out", "made"], ["--subcases"]])]
 
 
 # --- what the cases damage -------------------------------------------------------------------------------------------
@@ -139,9 +181,20 @@ def _valid_rows(folder: Path) -> Command:
     return lambda: _taken(_rows("train"), {}, folder)
 
 
-OWN_DOORS: dict[str, Door] = {"own-files": own_files, "scores": scores, "memory": in_memory}
+def _valid_predictions(folder: Path) -> list[str]:
+    (folder / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in _predictions()))
+    return ["verdict", "p.jsonl", "--out", "made"]
+
+
+OWN_DOORS: dict[str, Door] = {
+    "own-files": own_files,
+    "scores": scores,
+    "memory": in_memory,
+    "predictions": predictions,
+}
 VALID_OWN: dict[str, list[Maker]] = {
     "own-files": [_valid("shortcuts"), _valid("bias", "-q", "--shortcut", "source")],
     "scores": [_valid_scores],
     "memory": [_valid_rows],
+    "predictions": [_valid_predictions],
 }

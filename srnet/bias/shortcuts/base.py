@@ -53,12 +53,16 @@ class ShortcutKind:
     """What it reads, in a few words."""
     sentence: ClassVar[str]
     """The suspicion as a sentence, for a model card."""
+    noun: ClassVar[str] = ""
+    """The shortcut in a few words, as the subject of "misleads"; {} is the argument. Empty: as in `about`."""
     argument: ClassVar[str] = ""
     """What stands behind the colon, such as COLUMN; empty if nothing does."""
     options: ClassVar[tuple[str, ...]] = ()
     """The fields of `BiasSpec` that it uses."""
     of_texts: ClassVar[bool] = True
     """Whether it can be measured on two texts alone, without further columns or files."""
+    of_pairs: ClassVar[bool] = False
+    """Whether it needs a second text."""
     is_linear: ClassVar[bool] = True
     """Whether it is measured by a linear model on features."""
     gives_probabilities: ClassVar[bool] = False
@@ -76,6 +80,8 @@ class ShortcutKind:
 
     def problem(self, task: Task, argument: str) -> str | None:
         """Why it cannot be measured on a task, or None. A problem inside the data may also be a `UserError`."""
+        if self.of_pairs and not has_pairs(task):
+            return f"there is no second text, which the shortcut '{self.name}' is measured on"
         return None
 
     def notes(self, task: Task, argument: str) -> tuple[str, ...]:
@@ -89,10 +95,6 @@ class ShortcutKind:
     def identity(self, task: Task, argument: str) -> str:
         """The shortcut as part of a key: what is read from columns and files is in it by its content."""
         return f"{self.name}:{argument}" if argument else self.name
-
-    def noun(self, argument: str) -> str:
-        """The shortcut in a few words, as the subject of "misleads"."""
-        return self.about
 
     def described(self, argument: str, vectors: str | None, extended: bool) -> str:
         """The features in words; `vectors` names the source of word vectors."""
@@ -195,11 +197,6 @@ def _scale(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard deviations; a constant column is not divided."""
     deviations = x.std(axis=0)
     return x.mean(axis=0), np.where(deviations > 0, deviations, 1.0)
-
-
-# --- what kinds share ----------------------------------------------------------------------------------------------
-
-NO_SECOND_TEXT = "there is no second text, which the shortcut '{}' is measured on"
 
 
 def has_pairs(task: Task) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -27,14 +27,12 @@ _POOLED = "(rare)"
 class Columns(ShortcutKind):
     """A column of numbers, if all its training cells are numbers; otherwise of categories."""
 
-    name: ClassVar[str] = "columns"
-    about: ClassVar[str] = "a column beside the texts"
-    sentence: ClassVar[str] = "The suspected shortcut is in metadata, a column beside the texts."
-    argument: ClassVar[str] = "COLUMN"
-    of_texts: ClassVar[bool] = False
-
-    def noun(self, argument: str) -> str:
-        return f"the column {argument}"
+    name = "columns"
+    about = "a column beside the texts"
+    sentence = "The suspected shortcut is in metadata, a column beside the texts."
+    noun = "the column {}"
+    argument = "COLUMN"
+    of_texts = False
 
     def columns(self, argument: str) -> tuple[str, ...]:
         return (argument,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 from srnet.bias.given import Given, check_rows, file_hash, read_given
 from srnet.bias.numbers import LARGEST, beyond
@@ -16,14 +15,12 @@ from srnet.tasks.base import Task
 class OwnFeatures(ShortcutKind):
     """A table with a column `split` and one for each feature, or an .npz file with one array for each split."""
 
-    name: ClassVar[str] = "features"
-    about: ClassVar[str] = "features of your own"
-    sentence: ClassVar[str] = "The suspected shortcut is in features of the user's own."
-    argument: ClassVar[str] = "FILE"
-    of_texts: ClassVar[bool] = False
-
-    def noun(self, argument: str) -> str:
-        return "what your own features tell"
+    name = "features"
+    about = "features of your own"
+    sentence = "The suspected shortcut is in features of the user's own."
+    noun = "what your own features tell"
+    argument = "FILE"
+    of_texts = False
 
     def files(self, argument: str) -> tuple[str, ...]:
         return (argument,)

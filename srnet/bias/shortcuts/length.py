@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -18,23 +18,18 @@ from srnet.tasks.splits import Split
 class Length(ShortcutKind):
     """Words and characters of each text."""
 
-    name: ClassVar[str] = "length"
-    about: ClassVar[str] = "the length of the texts in words and characters"
-    sentence: ClassVar[str] = "The suspected shortcut is length: short and long texts tend to have different labels."
-
-    def noun(self, argument: str) -> str:
-        return "the length of a text"
+    name = "length"
+    about = "the length of the texts in words and characters"
+    sentence = "The suspected shortcut is length: short and long texts tend to have different labels."
+    noun = "the length of a text"
 
     def fit(self, task: Task, argument: str, options: FeatureOptions) -> Features:
         texts = ("the first text", "the second text") if has_pairs(task) else ("the text",)
         names = [f"{unit} of {text}" for text in texts for unit in ("words", "characters")]
 
         def counts(split: Split) -> list[np.ndarray]:
-            return [
-                each
-                for side in (split.text_a, split.text_b)[: len(texts)]
-                for each in (_words(side), _characters(side))
-            ]
+            sides = (split.text_a, split.text_b)[: len(texts)]
+            return [count(side) for side in sides for count in (_words, _characters)]
 
         fitted = [Numbers.of(name, each) for name, each in zip(names, counts(task.train), strict=True)]
 

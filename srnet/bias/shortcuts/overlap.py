@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from srnet.bias.shortcuts.base import NO_SECOND_TEXT, FeatureOptions, Features, ShortcutKind, has_pairs, register
+from srnet.bias.shortcuts.base import FeatureOptions, Features, ShortcutKind, register
 from srnet.bias.texts import Tokens, for_each_chunk, tokenise
 from srnet.tasks.base import Task
 
@@ -27,19 +27,13 @@ _SECOND = "second-smallest similarity to the first text"
 class Overlap(ShortcutKind):
     """The features of Clark et al. (2019)."""
 
-    name: ClassVar[str] = "overlap"
-    about: ClassVar[str] = "word overlap between the two texts"
-    sentence: ClassVar[str] = (
-        "The suspected shortcut is word overlap: texts that share many words tend to have the same label."
-    )
-    options: ClassVar[tuple[str, ...]] = ("vectors", "extended")
-    without_vectors: ClassVar[str] = "words alone, no similarities: --vectors FILE adds them"
-
-    def noun(self, argument: str) -> str:
-        return "word overlap"
-
-    def problem(self, task: Task, argument: str) -> str | None:
-        return None if has_pairs(task) else NO_SECOND_TEXT.format(self.name)
+    name = "overlap"
+    about = "word overlap between the two texts"
+    sentence = "The suspected shortcut is word overlap: texts that share many words tend to have the same label."
+    noun = "word overlap"
+    of_pairs = True
+    options = ("vectors", "extended")
+    without_vectors = "words alone, no similarities: --vectors FILE adds them"
 
     def fit(self, task: Task, argument: str, options: FeatureOptions) -> Features:
         names = feature_names(options.vectors is not None, options.extended)

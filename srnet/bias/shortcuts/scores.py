@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
@@ -28,15 +27,13 @@ _BETWEEN = re.compile(r"[\s,;\[\]()]+")
 class Scores(ShortcutKind):
     """Alone they are the bias model's answers as they are; beside other shortcuts their logarithms are features."""
 
-    name: ClassVar[str] = "scores"
-    about: ClassVar[str] = "probabilities of the user's own"
-    sentence: ClassVar[str] = "The suspected shortcut is what a bias model of the user's own has learned."
-    argument: ClassVar[str] = "COLUMN|FILE"
-    of_texts: ClassVar[bool] = False
-    gives_probabilities: ClassVar[bool] = True
-
-    def noun(self, argument: str) -> str:
-        return "your own bias model"
+    name = "scores"
+    about = "probabilities of the user's own"
+    sentence = "The suspected shortcut is what a bias model of the user's own has learned."
+    noun = "your own bias model"
+    argument = "COLUMN|FILE"
+    of_texts = False
+    gives_probabilities = True
 
     def columns(self, argument: str) -> tuple[str, ...]:
         return () if is_file(argument) else (argument,)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from srnet.bias.shortcuts.base import ShortcutKind, register
 
 
@@ -11,11 +9,9 @@ from srnet.bias.shortcuts.base import ShortcutKind, register
 class Unknown(ShortcutKind):
     """Measured by a weak model (`srnet.experiment.nodes.bias.WeakModel`), and not by features."""
 
-    name: ClassVar[str] = "unknown"
-    about: ClassVar[str] = "the answers of a model trained on very few examples"
-    sentence: ClassVar[str] = "The shortcut has no name: it is whatever a weak model learns from very few examples."
-    options: ClassVar[tuple[str, ...]] = ("examples", "epochs", "learning_rate", "backbone")
-    is_linear: ClassVar[bool] = False
-
-    def noun(self, argument: str) -> str:
-        return "what a weak model learns"
+    name = "unknown"
+    about = "the answers of a model trained on very few examples"
+    sentence = "The shortcut has no name: it is whatever a weak model learns from very few examples."
+    noun = "what a weak model learns"
+    options = ("examples", "epochs", "learning_rate", "backbone")
+    is_linear = False

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from srnet.bias.shortcuts.base import NO_SECOND_TEXT, FeatureOptions, Features, ShortcutKind, has_pairs, register
+from srnet.bias.shortcuts.base import FeatureOptions, Features, ShortcutKind, has_pairs, register
 from srnet.bias.texts import Tokens, chunks, for_each_chunk, tokenise
 from srnet.core.errors import UserError
 from srnet.tasks.base import Task
@@ -25,8 +25,8 @@ _SECOND: _Side = lambda split: split.text_b  # noqa: E731
 class _Words(ShortcutKind):
     """A bag of words for each text, or with word vectors the maximum in each dimension."""
 
-    options: ClassVar[tuple[str, ...]] = ("vectors",)
-    without_vectors: ClassVar[str] = "a bag of words: --vectors FILE uses max-pooled word vectors, as the paper does"
+    options = ("vectors",)
+    without_vectors = "a bag of words: --vectors FILE uses max-pooled word vectors, as the paper does"
 
     def sides(self, task: Task) -> dict[str, _Side]:
         """The texts that are read, by what is said behind a word."""
@@ -53,14 +53,10 @@ class _Words(ShortcutKind):
 class Claim(_Words):
     """The second text alone: a hypothesis, a claim."""
 
-    name: ClassVar[str] = "claim"
-    about: ClassVar[str] = "the second text alone"
-    sentence: ClassVar[str] = (
-        "The suspected shortcut is the second text alone: its words tell much about the label without the first."
-    )
-
-    def problem(self, task: Task, argument: str) -> str | None:
-        return None if has_pairs(task) else NO_SECOND_TEXT.format(self.name)
+    name = "claim"
+    about = "the second text alone"
+    sentence = "The suspected shortcut is the second text alone: its words tell much about the label without the first."
+    of_pairs = True
 
     def sides(self, task: Task) -> dict[str, _Side]:
         return {"": _SECOND}
@@ -70,14 +66,10 @@ class Claim(_Words):
 class Words(_Words):
     """All words: of the only text, or of both, told apart."""
 
-    name: ClassVar[str] = "words"
-    about: ClassVar[str] = "the words alone, without their order"
-    sentence: ClassVar[str] = (
-        "The suspected shortcut are single words: they tell much about the label without the rest of the text."
-    )
-
-    def noun(self, argument: str) -> str:
-        return "the choice of words"
+    name = "words"
+    about = "the words alone, without their order"
+    sentence = "The suspected shortcut are single words: they tell much about the label without the rest of the text."
+    noun = "the choice of words"
 
     def sides(self, task: Task) -> dict[str, _Side]:
         return {" (first text)": _FIRST, " (second text)": _SECOND} if has_pairs(task) else {"": _FIRST}

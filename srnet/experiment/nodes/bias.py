@@ -21,9 +21,10 @@ from srnet.core.names import EMBEDDED
 from srnet.experiment.identity import BY_CONTENT
 from srnet.experiment.nodes.base import Node, TaskSpec, load_task, shortcut_of_spec
 from srnet.experiment.nodes.models import Pretrained
-from srnet.experiment.nodes.objectives import CE, Temperature
+from srnet.experiment.nodes.objectives import CE
 from srnet.experiment.nodes.training import FineTune
 from srnet.models.backbones import backbone_hash
+from srnet.objectives.distillation import Temperature
 from srnet.tasks.base import Task
 from srnet.tasks.metadata import metadata_columns, with_metadata
 from srnet.tasks.shortcut import Shortcut, canonical, with_file_paths
@@ -33,7 +34,7 @@ from srnet.training.settings import TrainingSettings
 
 @dataclass(frozen=True)
 class BiasModel(Node):
-    """A cross-fitted linear model on the features of the shortcut."""
+    """A linear model on the features of the shortcut of `task`, cross-fitted in so many `folds`."""
 
     task: TaskSpec = field(metadata=BY_CONTENT)
     shortcut: Shortcut | None = field(default=None, metadata=BY_CONTENT)
@@ -43,6 +44,7 @@ class BiasModel(Node):
     folds: int = 5
     extended: bool = False
     """Overlap: two more features, as in the original authors' tool."""
+    formula = "bias"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,10 +94,6 @@ class BiasModel(Node):
         task, parts = self.load_measured(), self.parts
         hints = [part.kind.without_vectors for part in parts if self.vectors is None and part.kind.without_vectors]
         return [*hints, *(note for part in parts for note in part.kind.notes(task, part.argument))]
-
-    @property
-    def formula(self) -> str:
-        return "bias"
 
     @property
     def label(self) -> str:
@@ -160,12 +158,14 @@ def _vectors_hash(source: str) -> str:
 class WeakModel(Node):
     """Utama et al. (2020b): a model trained on very few examples learns the shortcut, also an unknown one.
 
-    Two models are fine-tuned on different examples, so that every training example is scored by a model that was not
-    trained on it.
+    Two models, `first` and `second`, are fine-tuned on different examples, so that every training example is scored by
+    a model that was not trained on it.
     """
 
     first: FineTune
     second: FineTune
+    formula = "weak"
+    suspected = Unknown.name
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -190,10 +190,6 @@ class WeakModel(Node):
         return self.first.task_spec
 
     @property
-    def suspected(self) -> Shortcut:
-        return Unknown.name
-
-    @property
     def features(self) -> str:
         """Its features in words."""
         start, end = self.first.part or (0, 0)
@@ -206,10 +202,6 @@ class WeakModel(Node):
     def remarks(self) -> list[str]:
         """What a user should know: `features` says it all."""
         return []
-
-    @property
-    def formula(self) -> str:
-        return "weak"
 
     @property
     def label(self) -> str:

@@ -77,8 +77,8 @@ class ModelNode(Node):
 class Pretrained(ModelNode):
     """f(pt): the backbone with a head for the task's labels.
 
-    The head is the checkpoint's own classifier where its labels are the same, else a randomly initialised one; with
-    `words` it is the language-model head.
+    `backbone` is a shipped one, a folder or a hub name. Its head is the checkpoint's own classifier where that has the
+    labels of `task`, else a random one, from `seed`; with `words` it is the language-model head.
     """
 
     backbone: str
@@ -88,6 +88,7 @@ class Pretrained(ModelNode):
     """One word per label; none: an ordinary classifier."""
     fresh: bool = field(default=False, metadata=BY_CONTENT)
     """Whether the head is randomly initialised also where the checkpoint has a classifier for these labels."""
+    formula = "pt"
 
     def content(self) -> dict[str, str]:
         known = {"backbone_sha256": backbone_hash(self.backbone, self.head), "data": load_task(self.task).fingerprint}
@@ -130,10 +131,6 @@ class Pretrained(ModelNode):
         return self
 
     @property
-    def formula(self) -> str:
-        return "pt"
-
-    @property
     def label(self) -> str:
         return f"{self.backbone} on {self.task.name}"
 
@@ -142,8 +139,9 @@ class Pretrained(ModelNode):
 class FineTuned(Pretrained):
     """f(ft): a model that was fine-tuned elsewhere, with its own classifier and its own way of reading texts.
 
-    `backbone` is its folder or hub name. Its outputs are matched with the labels of the task by name. Texts are encoded
-    as its tokenizer alone does, and cut where the model or the tokenizer has its limit.
+    `backbone` is its folder or hub name. Its outputs are matched with the labels of `task` by name. Texts are encoded
+    as its tokenizer alone does, and cut where the model or the tokenizer has its limit. `seed` is
+    that of trainings from it.
     """
 
     backbone: str = field(metadata=BY_CONTENT)
@@ -151,6 +149,9 @@ class FineTuned(Pretrained):
     """What its outputs are called in the task, where the names differ: (("LABEL_0", "negative"), ...)."""
     length: MaxLength | None = field(default=None, metadata=BY_CONTENT)
     """Tokens after which texts are cut. None: as many as it reads, and at most 8,192."""
+    fine_tuned = True
+    formula = "ft"
+    weak_backbone = None
 
     def __post_init__(self) -> None:
         if isinstance(self.backbone, Path):
@@ -191,10 +192,6 @@ class FineTuned(Pretrained):
         )
 
     @property
-    def fine_tuned(self) -> bool:
-        return True
-
-    @property
     def max_length(self) -> int:
         return min(self.length or LONGEST_READ, self.own_classifier.longest)
 
@@ -211,14 +208,6 @@ class FineTuned(Pretrained):
         own, labels = self.own_classifier, load_task(self.task).labels
         pairs = ", ".join(f"{own.outputs[place]} is {label}" for place, label in zip(own.order, labels, strict=True))
         return f"its own, {shortened(pairs, 200)}; texts are cut at {self.max_length:,} tokens"
-
-    @property
-    def weak_backbone(self) -> str | None:
-        return None
-
-    @property
-    def formula(self) -> str:
-        return "ft"
 
     @property
     def label(self) -> str:
@@ -264,7 +253,7 @@ class Rewind(ModelNode):
 
 @dataclass(frozen=True)
 class Evaluate(Node):
-    """E_d(f): logits and scores of a model on splits of its task; by default all that are scored."""
+    """E_d(f): logits and scores of `model` on `splits` of its task; by default on all that are scored."""
 
     model: ModelNode
     splits: tuple[str, ...] | None = None

@@ -6,22 +6,20 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from srnet.config.fields import Described
-from srnet.config.values import Range, Share
+from srnet.config.values import Share
 from srnet.core.errors import UserError, choose
 from srnet.experiment.nodes.base import Node
 from srnet.experiment.nodes.models import Evaluate, ModelNode, answers_of
 from srnet.experiment.store import TOKENS, Store, bias_predictions, read_logits
 from srnet.objectives.base import OBJECTIVES, RegisteredLoss, parse_objective
+from srnet.objectives.distillation import Temperature
 from srnet.tasks.base import Task, TrainingData
 from srnet.tasks.splits import Split
-
-Temperature = Annotated[float, Range(above=0, most=1000)]
-"""The temperature of a distillation. Above the highest one the answers of any teacher are practically uniform."""
 
 
 @dataclass(frozen=True)
@@ -179,24 +177,27 @@ class Objective(Described):
 
 
 def CE() -> Objective:
+    """Cross-entropy."""
     return Objective("ce")
 
 
 def PoE(bias: Node, strength: float = 1.0) -> Objective:
+    """Product of experts: the log-probabilities of `bias`, times `strength`, are added to the model's in training."""
     return Objective("poe", bias, options=() if strength == 1.0 else (("strength", strength),))
 
 
 def Reweight(bias: Node) -> Objective:
+    """Cross-entropy in which an example counts less the surer `bias` is of its label."""
     return Objective("reweight", bias)
 
 
 def ConfReg(bias: Node, teacher: ModelNode) -> Objective:
-    """`teacher` is a model trained with CE; its predictions on the training data are computed once and stored."""
+    """Imitate `teacher`, a model trained with CE, made the less certain the surer `bias` is of the label."""
     return Objective("confreg", bias, answers_of(teacher))
 
 
 def Distilled(objective: Objective, teacher: ModelNode, share: float = 0.5, temperature: float = 2.0) -> Objective:
-    """`objective`, of which `share` is replaced by imitating `teacher`; its answers are computed once and stored."""
+    """The loss of `objective`, of which `share` is replaced by imitating `teacher`, softened by `temperature`."""
     own = objective.teacher
     if own is not None and own != answers_of(teacher):
         raise UserError(f"objective '{objective.name}' has a teacher already", "distil from the same one")

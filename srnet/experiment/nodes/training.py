@@ -80,7 +80,7 @@ class Training(ModelNode):
 
 @dataclass(frozen=True)
 class FineTune(Training):
-    """A_L(f): train every weight, under the parent's mask if it has one."""
+    """A_L(f): train the weights of `parent`, under its mask, for `objective`, as `training` says, on `data`."""
 
     parent: ModelNode
     objective: Objective = field(default_factory=CE)
@@ -88,16 +88,13 @@ class FineTune(Training):
     data: TrainingData = "id"
     part: tuple[int, int] | None = None
     """Train only on these rows of one fixed permutation of the training data."""
+    fine_tuned = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_no_scores()
         if self.part is not None and (self.data != "id" or self.objective != CE()):
             raise UserError("a part of the training data is for plain CE on ID data")
-
-    @property
-    def fine_tuned(self) -> bool:
-        return True
 
     def method(self, mask: Mask | None) -> Method:
         return Method(mask)
@@ -119,7 +116,7 @@ class FineTune(Training):
 
 @dataclass(frozen=True)
 class Trajectory(Training):
-    """One fine-tuning that keeps the model at several steps; `Moment` selects one."""
+    """One fine-tuning, as in `FineTune`, that keeps the model at several `steps`; `Moment` selects one."""
 
     holds_several_models: ClassVar[bool] = True
     parent: ModelNode
@@ -152,19 +149,16 @@ class Trajectory(Training):
 
 @dataclass(frozen=True)
 class Moment(ModelNode):
-    """f(theta_t): the model at one step of a fine-tuning, regardless of its score."""
+    """f(theta_t): the model of `trajectory` at one `step`, regardless of its score."""
 
     trajectory: Trajectory
     step: int
+    fine_tuned = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.step not in self.trajectory.steps:
             raise UserError(f"step {self.step} was not kept", f"kept: {list(self.trajectory.steps)}")
-
-    @property
-    def fine_tuned(self) -> bool:
-        return True
 
     def cost(self, steps_of: Callable[[Any], int]) -> int:
         return self.step + self.trajectory.parent.cost(steps_of)
@@ -209,7 +203,7 @@ class PruneRun(_Pruning):
 
 @dataclass(frozen=True)
 class Prune(_Pruning):
-    """P_L^p(f): find a mask."""
+    """P_L^p(f): find a mask with `pruner`; all else is as in `FineTune`."""
 
     parent: ModelNode
     pruner: Pruner = field(default_factory=MaskTraining)
@@ -218,11 +212,11 @@ class Prune(_Pruning):
     data: TrainingData = "id"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.pruner.trains and self.objective != CE():
             raise UserError(f"pruner '{self.pruner.name}' does not train, so it takes no objective")
         if not self.pruner.trains and self.data != "id":
             raise UserError(f"pruner '{self.pruner.name}' does not train, so it takes no training data")
-        super().__post_init__()
         self.check_no_patience()
         if self.training.steps is not None:
             self.pruner.check_steps(self.training.steps)

@@ -75,9 +75,8 @@ class About:
 
     def with_own_scores(self, own: Mapping[str, float]) -> About:
         """`own` by data and metric, as `score_name` gives it."""
-        names = [score_name(self.task, each.split, each.kind, self.metric) for each in self.scores]
-        pairs = zip(self.scores, names, strict=True)
-        return replace(self, scores=tuple(replace(each, own=own.get(name)) for each, name in pairs))
+        named = [(each, score_name(self.task, each.split, each.kind, self.metric)) for each in self.scores]
+        return replace(self, scores=tuple(replace(each, own=own.get(name)) for each, name in named))
 
 
 def write_card(folder: Path, subnetwork: Subnetwork, about: About, format: str, load: str) -> None:
@@ -91,30 +90,30 @@ def _card_text(subnetwork: Subnetwork, about: About, format: str, load: str) -> 
     parts = [f"---\n{header}---\n", f"# {title}\n", _what(subnetwork, about, format), _scores(about)]
     parts += ["## The shortcut\n", about.shortcut or "No shortcut is on record for this model.", ""]
     parts += ["## How to load it\n", f"```python\n{load.strip()}\n```\n"]
-    parts += ["## What it was not tested for\n", *(f"- {each}" for each in _untested(about)), ""]
+    ood = any(each.kind == "OOD" for each in about.scores)
+    untested = NOT_TESTED if ood else ("Data out of distribution.", *NOT_TESTED)
+    parts += ["## What it was not tested for\n", *(f"- {each}" for each in untested), ""]
     return "\n".join(parts)
 
 
 def scores_of_folder(folder: Path) -> dict[str, float]:
     """The scores of an exported model, by data and metric: measured on its graph, or else named on its card."""
-    measured = _measured(folder)
-    own = _numbers(measured.get(SCORES))
+    own, is_rounded = _measured(folder)
     # a card without own scores has those from before rounding
-    return own if own or measured.get("int8") else _scores_on_card(folder)
+    return own if own or is_rounded else _scores_on_card(folder)
 
 
 def scores_of_graph(folder: Path) -> dict[str, float]:
     """The scores that the export measured on an ONNX graph; none for other folders."""
-    return _numbers(_measured(folder).get(SCORES))
+    return _measured(folder)[0]
 
 
-def _measured(folder: Path) -> dict[str, Any]:
-    return Exported.read(folder).more if EXPORT.is_in(folder) else {}
-
-
-def _numbers(own: object) -> dict[str, float]:
-    numbers = own.items() if isinstance(own, dict) else ()
-    return {name: value for name, value in numbers if isinstance(value, int | float) and math.isfinite(value)}
+def _measured(folder: Path) -> tuple[dict[str, float], bool]:
+    """The scores of a graph, and whether its weights were rounded."""
+    facts = Exported.read(folder).more if EXPORT.is_in(folder) else {}
+    own = facts[SCORES].items() if isinstance(facts.get(SCORES), dict) else ()
+    finite = {name: value for name, value in own if isinstance(value, int | float) and math.isfinite(value)}
+    return finite, bool(facts.get("int8"))
 
 
 def _scores_on_card(folder: Path) -> dict[str, float]:
@@ -153,8 +152,9 @@ def _metadata(title: str, subnetwork: Subnetwork, about: About, format: str) -> 
         "pipeline_tag": "text-classification",
         "tags": ["srnet", format] + (["pruned", "sparse"] if subnetwork.mask is not None else []),
     }
-    if _on_hub(subnetwork.backbone):
-        found["base_model"] = subnetwork.backbone
+    backbone = subnetwork.backbone
+    if backbone not in SHIPPED and _HUB_NAME.fullmatch(backbone) and not Path(backbone).exists():
+        found["base_model"] = backbone
     if about.scores:
         found["metrics"] = [about.metric]
         found["model-index"] = [{"name": title, "results": [_result(each, about) for each in about.scores]}]
@@ -172,10 +172,6 @@ def _result(scored: Scored, about: About) -> dict[str, Any]:
 def _public_name(backbone: str) -> str:
     """A path of this machine says nothing to others."""
     return backbone if _HUB_NAME.fullmatch(backbone) else Path(backbone).name or "a local model"
-
-
-def _on_hub(backbone: str) -> bool:
-    return backbone not in SHIPPED and _HUB_NAME.fullmatch(backbone) is not None and not Path(backbone).exists()
 
 
 def _what(subnetwork: Subnetwork, about: About, format: str) -> str:
@@ -225,8 +221,3 @@ def _how_sure(seeds: int, verdict: Verdict | None) -> Sequence[str]:
         return [f"From {seeds_in_words(seeds)}: how much scores vary between seeds is not known, so no verdict."]
     lines = [f"Mean ± standard deviation of {seeds} seeds. This folder holds the model of one of them."]
     return lines if verdict is None else [*lines, f"Verdict: {verdict}."]
-
-
-def _untested(about: About) -> Sequence[str]:
-    ood = any(each.kind == "OOD" for each in about.scores)
-    return NOT_TESTED if ood else ("Data out of distribution.", *NOT_TESTED)

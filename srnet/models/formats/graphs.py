@@ -19,7 +19,7 @@ import numpy as np
 from srnet.core.errors import UserError, reason, running
 from srnet.core.lazy import torch
 from srnet.core.network import disable_telemetry
-from srnet.models.exported import TOKENIZER, reading_tokenizer
+from srnet.models.exported import TOKENIZER, TOKENIZER_IN, opening
 from srnet.models.model import Batch, OpenModel, Runner, random_batch
 from srnet.tasks.answers.classes import CLASSES
 
@@ -298,5 +298,5 @@ def read_backend(folder: Path) -> Any:
     """The tokenizer of a folder as the tokenizers library has it, without transformers."""
     from tokenizers import Tokenizer
 
-    with reading_tokenizer(folder):
+    with opening(folder, TOKENIZER_IN):
         return Tokenizer.from_file(str(folder / TOKENIZER))

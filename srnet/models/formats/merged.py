@@ -52,7 +52,7 @@ def _load(folder: Path, exported: Exported) -> Any:
 
 
 def save_merged(subnetwork: Subnetwork, folder: Path, backbone: str | None = None) -> None:
-    """Write what `from_pretrained(folder)` reads, with the tokenizer beside it."""
+    """Write `subnetwork` to `folder`, as `from_pretrained` reads it. `backbone` is its place, if it was moved."""
     Merged().write(Source(subnetwork, subnetwork.base(backbone)), require_new(folder))
 
 

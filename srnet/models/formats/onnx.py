@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from srnet.core.arrays import finite_logits
 from srnet.core.errors import UserError
 from srnet.core.files import new_folder, write_text
-from srnet.core.lazy import nn, no_grad, torch, transformers
+from srnet.core.lazy import nn, torch, transformers
 from srnet.evaluation.metrics import measure
 from srnet.masks.granularity import Granularity
 from srnet.masks.units import FAMILIES
@@ -32,7 +31,7 @@ from srnet.models.formats.graphs import (
     require_onnx,
     silence,
 )
-from srnet.models.formats.subnetwork import sample_of
+from srnet.models.formats.subnetwork import logits_of, sample_of
 from srnet.models.model import OpenModel
 
 OPSET = 17
@@ -102,7 +101,7 @@ class Onnx(Format):
         samples = [*_sample_batches(base.tokenizer, base.max_length(source.max_length)), *sample.batches]
         where = f" on {sample.name} and random texts"
         _write_graph(model, samples[0], graph)
-        expected = [_logits(model, batch) for batch in samples]
+        expected = [logits_of(model, batch) for batch in samples]
         remarks = [_checked(_difference(graph, samples, expected), expected) + where]
         scores = before = _scores(graph, source, base)
         if self.int8:
@@ -138,7 +137,7 @@ def _write_graph(model: Any, batch: Mapping[str, torch.Tensor], path: Path) -> N
     if getattr(model.config, "use_cache", False):
         model.config.use_cache = False
     dynamic = {name: {0: "batch", 1: "length"} for name in names}
-    per_token = _logits(model, batch).ndim == 3
+    per_token = logits_of(model, batch).ndim == 3
     try:
         with silence():
             torch.onnx.export(
@@ -202,11 +201,6 @@ def _sample_batches(tokenizer: Any, max_length: int) -> Iterator[dict[str, torch
         texts = [tokenizer.decode(each, skip_special_tokens=True) or "a" for each in ids]
         batch = tokenizer(texts, padding=True, truncation=True, max_length=max_length, return_tensors="pt")
         yield dict(batch)
-
-
-@no_grad
-def _logits(model: Any, batch: Mapping[str, torch.Tensor]) -> np.ndarray:
-    return finite_logits(model(**batch).logits.numpy())
 
 
 def _difference(graph: Path, samples: Sequence[Mapping[str, torch.Tensor]], expected: list[np.ndarray]) -> float:

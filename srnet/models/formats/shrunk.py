@@ -50,7 +50,8 @@ class Shrunk(Format):
 
         subnetwork, base = source.subnetwork, source.base
         model: Any = whole_model(subnetwork, base) if self.uniform else subnetwork.model(base)
-        before, heads, neurons = _size(model), *(_count(model, kind) for kind in ("attention", "feed-forward"))
+        before = model.num_parameters()
+        heads, neurons = (_count(model, kind) for kind in ("attention", "feed-forward"))
         left = shrink(model, uniform=self.uniform)
         remarks = _remarks(model, before, heads, neurons)
         if not left:
@@ -105,16 +106,12 @@ def _load(folder: Path, exported: Exported) -> Any:
 # --- in words ------------------------------------------------------------------------------------------------------
 
 
-def _size(model: Any) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 def _count(model: Any, kind: str) -> int:
     return sum(block.size for block in blocks_of(model) if block.kind == kind)
 
 
 def _remarks(model: Any, before: int, heads: int, neurons: int) -> list[str]:
-    after = _size(model)
+    after = model.num_parameters()
     counts = f"{_count(model, 'attention')} of {heads} heads and {_count(model, 'feed-forward')} of {neurons} neurons"
     return [f"{counts} are left: {after:,} of {before:,} parameters ({100 * after / before:.1f} %)"]
 

@@ -47,7 +47,7 @@ def read_smp(path: Path, shapes: Shapes) -> Mask:
         raise UserError(f"there is no file {path}", "give the .npy file of a mask")
     with open_file(path) as file:
         length = _check_header(file, path)
-        found, needed = path.stat().st_size - file.tell(), _bytes_for(shapes)
+        found, needed = path.stat().st_size - file.tell(), -(-_weights_in(shapes) // 8)
         if found != needed or length != needed:
             raise UserError(
                 f"{path} holds {length if found == needed else found:,} bytes; {needed:,} are needed for the "
@@ -90,10 +90,6 @@ def _weights_in(shapes: Shapes) -> int:
     return sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes.values())
 
 
-def _bytes_for(shapes: Shapes) -> int:
-    return -(-_weights_in(shapes) // 8)
-
-
 # --- writing -------------------------------------------------------------------------------------------------------
 
 
@@ -115,20 +111,16 @@ class Smp(Format):
         if mask is None:
             raise UserError("a full model has no mask to write", "prune it first, or choose another format")
         _check_cover(mask, stack_shapes(source.base.model))
-        _check_untrained([name for name in mask if name in weights])
+        if trained := [name for name in mask if name in weights]:
+            raise UserError(
+                f"the weights of this model were trained too ({trained[0]}), and SMP's format has a mask only",
+                "choose --format subnetwork",
+            )
         write_bytes(out, _to_npy(mask))
         if not weights:
             return []
         names = f"{len(weights)} trained tensors, such as {weights[0]},"
         return [f"{names} are not in the file: SMP's format has a mask only"]
-
-
-def _check_untrained(trained: list[str]) -> None:
-    if trained:
-        raise UserError(
-            f"the weights of this model were trained too ({trained[0]}), and SMP's format has a mask only",
-            "choose --format subnetwork",
-        )
 
 
 def _to_npy(mask: Mask) -> bytes:

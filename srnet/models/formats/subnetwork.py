@@ -73,15 +73,16 @@ def _logits_moved(exact: Subnetwork, rounded: Subnetwork, base: LoadedBackbone, 
 
     Both are put into `base`, one after the other: they have one mask, and the same tensors differ from the backbone.
     """
-    before = _logits(exact, base, sample)
-    pairs = zip(before, _logits(rounded, base, sample), strict=True)
-    return max(float(np.abs(a - b).max()) for a, b in pairs)
+    both = []
+    for each in (exact, rounded):
+        model = each.model(base)
+        both.append([logits_of(model, batch) for batch in sample.batches])
+    return max(float(np.abs(a - b).max()) for a, b in zip(*both, strict=True))
 
 
 @no_grad
-def _logits(subnetwork: Subnetwork, base: LoadedBackbone, sample: _Sample) -> list[np.ndarray]:
-    model = subnetwork.model(base)
-    return [finite_logits(model(**batch).logits.numpy()) for batch in sample.batches]
+def logits_of(model: Any, batch: Mapping[str, torch.Tensor]) -> np.ndarray:
+    return finite_logits(model(**batch).logits.numpy())
 
 
 @register

@@ -141,12 +141,15 @@ class AnswerKind(ABC):
         raise UserError(f"task '{task}': metric '{metric}' {why}", f"choose one of: {', '.join(fitting)}")
 
 
-def divergence(logits: torch.Tensor, teacher: torch.Tensor, temperature: float) -> torch.Tensor:
+def divergence(
+    logits: torch.Tensor, teacher: torch.Tensor, temperature: float, reduction: str = "batchmean"
+) -> torch.Tensor:
     """T^2 KL(p_t^(1/T) || p_m^(1/T)) over the last axis; a teacher may give logits or log-probabilities."""
     from torch.nn import functional as F
 
     ours, theirs = (F.log_softmax(each / temperature, dim=-1) for each in (logits, teacher))
-    return temperature**2 * F.kl_div(ours, theirs, reduction="batchmean", log_target=True)
+    theirs = theirs.clamp_min(-1e30)  # 0 * -inf is no number
+    return temperature**2 * F.kl_div(ours, theirs, reduction=reduction, log_target=True)
 
 
 ANSWERS: dict[str, AnswerKind] = {}

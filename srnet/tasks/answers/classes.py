@@ -14,23 +14,24 @@ from srnet.tasks.splits import Split
 if TYPE_CHECKING:
     import torch
 
-# --- metrics: the last two axes of a count array are (true class, predicted class) ---------------------------------
+# --- metrics: the last two axes of a count array are (right, true, predicted) and the class. The whole table of true
+# and predicted classes would need gigabytes for the resamples of 150 classes, and no metric needs more of it. ---
 
 OfCounts = Callable[[np.ndarray], np.ndarray]
 
 
-def _confusion(predictions: np.ndarray, labels: np.ndarray, classes: int | None = None) -> np.ndarray:
-    size = classes or max(2, int(max(predictions.max(), labels.max())) + 1)
-    return np.bincount(labels * size + predictions, minlength=size * size).reshape(size, size)
+def _counts(predictions: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return np.asarray(_terms(labels, predictions, _class_count(labels, predictions)).sum(axis=0, dtype=np.int64))
 
 
 def _accuracy_of(counts: np.ndarray) -> np.ndarray:
-    return np.asarray(np.trace(counts, axis1=-2, axis2=-1) / counts.sum(axis=(-2, -1)))
+    right, true, _ = np.moveaxis(counts, -2, 0)
+    return np.asarray(right.sum(axis=-1) / true.sum(axis=-1))
 
 
 def _weighted_f1_of(counts: np.ndarray) -> np.ndarray:
     """The mean F1 of the classes, weighted by their number of examples. A class without any has F1 0."""
-    true = counts.sum(axis=-1)
+    true = counts[..., 1, :]
     return np.asarray((_f1_by_class(counts) * true).sum(axis=-1) / true.sum(axis=-1))
 
 
@@ -40,16 +41,14 @@ def _positive_f1_of(counts: np.ndarray) -> np.ndarray:
 
 
 def _f1_by_class(counts: np.ndarray) -> np.ndarray:
-    right = np.diagonal(counts, axis1=-2, axis2=-1)
-    true, predicted = counts.sum(axis=-1), counts.sum(axis=-2)
+    right, true, predicted = np.moveaxis(counts, -2, 0)
     return np.asarray(2.0 * right / np.maximum(true + predicted, 1e-12))
 
 
 def _matthews_of(counts: np.ndarray) -> np.ndarray:
     """Matthews' correlation of true and predicted class, for any number of classes; 0 where one is constant."""
-    counts = counts.astype(np.float64)
-    total, right = counts.sum(axis=(-2, -1)), np.trace(counts, axis1=-2, axis2=-1)
-    true, predicted = counts.sum(axis=-1), counts.sum(axis=-2)
+    by_class, true, predicted = np.moveaxis(counts.astype(np.float64), -2, 0)
+    total, right = true.sum(axis=-1), by_class.sum(axis=-1)
     spread_true, spread_predicted = (total**2 - (side**2).sum(axis=-1) for side in (true, predicted))
     return quotient(right * total - (true * predicted).sum(axis=-1), np.sqrt(spread_true * spread_predicted))
 
@@ -64,18 +63,22 @@ OF_COUNTS: dict[str, OfCounts] = {
 
 def _measure(name: str) -> Measure:
     value, labels = OF_COUNTS[name], 2 if name == "positive_f1" else None
-    return Measure(lambda *both: float(value(_confusion(*both))), partial(_judge, value), labels)
+    return Measure(lambda *both: float(value(_counts(*both))), partial(_judge, value), labels)
 
 
 def _judge(value: OfCounts, models: Sequence[np.ndarray], labels: np.ndarray) -> Judge:
-    classes = max(2, 1 + int(max(labels.max(), *(model.max() for model in models))))
-    return judge_sums([_tables(labels, model, classes) for model in models], value)
+    classes = _class_count(labels, *models)
+    return judge_sums([_terms(labels, model, classes) for model in models], value)
 
 
-def _tables(labels: np.ndarray, answers: np.ndarray, classes: int) -> np.ndarray:
-    """One confusion table per example, with a 1 in its cell."""
-    tables: np.ndarray = np.eye(classes * classes, dtype=np.float32)[labels * classes + answers]
-    return tables.reshape(len(labels), classes, classes)
+def _class_count(*columns: np.ndarray) -> int:
+    return max(2, 1 + max(int(each.max()) for each in columns))
+
+
+def _terms(labels: np.ndarray, answers: np.ndarray, classes: int) -> np.ndarray:
+    """The counts of each example alone."""
+    true, predicted = (np.eye(classes, dtype=np.float32)[each] for each in (labels, answers))
+    return np.stack([true * predicted, true, predicted], axis=1)
 
 
 # --- the kind ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ number of its content words are the scene's own words, the others are synonyms. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from srnet.tasks.base import Metric
@@ -137,25 +137,18 @@ class _EmbeddedTask:
     """Label words, from the grammar's own vocabulary."""
 
 
+_INFERENCE = _EmbeddedTask(
+    labels=("not_entailment", "entailment"),
+    write=_inference,
+    metric="accuracy",
+    shortcut="overlap",
+    noise=0.06,
+    frequencies=(0.0, 1.0, 2.0),
+    words=("perhaps", "truly"),
+)
 EMBEDDED_TASKS = {
-    "inference": _EmbeddedTask(
-        labels=("not_entailment", "entailment"),
-        write=_inference,
-        metric="accuracy",
-        shortcut="overlap",
-        noise=0.06,
-        frequencies=(0.0, 1.0, 2.0),
-        words=("perhaps", "truly"),
-    ),
-    "paraphrase": _EmbeddedTask(
-        labels=("not_duplicate", "duplicate"),
-        write=_paraphrase,
-        metric="f1",
-        shortcut="overlap",
-        noise=0.06,
-        frequencies=(0.0, 1.0, 2.0),
-        words=("perhaps", "truly"),
-    ),
+    "inference": _INFERENCE,
+    "paraphrase": replace(_INFERENCE, labels=("not_duplicate", "duplicate"), write=_paraphrase, metric="f1"),
     "verification": _EmbeddedTask(
         labels=("supports", "refutes", "not_enough_info"),
         write=_verification,

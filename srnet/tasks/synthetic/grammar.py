@@ -105,7 +105,6 @@ class Sentence(NamedTuple):
     mentioned: frozenset[str]
     """Every concept that occurs, asserted or not."""
     surface: tuple[tuple[str, str], ...]
-    construction: str
 
     @property
     def text(self) -> str:
@@ -197,12 +196,9 @@ FORMS: dict[str, Form] = {
 }
 
 
-def _forms_for(fact: Fact) -> tuple[str, ...]:
-    return ("active", "subject_cleft") if fact.patient is None else tuple(FORMS)
-
-
 def clause(rng: Random, fact: Fact, w: Surface) -> Words:
-    return FORMS[rng.choice(_forms_for(fact))](fact, w)
+    forms = ("active", "subject_cleft") if fact.patient is None else tuple(FORMS)
+    return FORMS[rng.choice(forms)](fact, w)
 
 
 def adjunct(rng: Random) -> Words:
@@ -212,9 +208,9 @@ def adjunct(rng: Random) -> Words:
 # --- constructions: how a sentence puts facts together -------------------------------------------------------------
 
 
-def _sentence(construction: str, words: Words, facts: set[Fact], mentioned: set[str], w: Surface) -> Sentence:
+def _sentence(words: Words, facts: set[Fact], mentioned: set[str], w: Surface) -> Sentence:
     surface = tuple(sorted((concept, w[concept]) for concept in mentioned))
-    return Sentence(tuple(words), frozenset(facts), frozenset(mentioned), surface, construction)
+    return Sentence(tuple(words), frozenset(facts), frozenset(mentioned), surface)
 
 
 def _one_event(form: str) -> Callable[[Random], Sentence]:
@@ -222,7 +218,7 @@ def _one_event(form: str) -> Callable[[Random], Sentence]:
         event = draw_event(rng)
         w = draw_surface(rng, event.concepts)
         words = FORMS[form](event, w) + adjunct(rng)
-        return _sentence(form, words, {event}, set(event.concepts), w)
+        return _sentence(words, {event}, set(event.concepts), w)
 
     return build
 
@@ -232,12 +228,12 @@ def _relative(rng: Random, *, subject: bool) -> Sentence:
     verb, main = draw_verb(rng, transitive=True), draw_verb(rng, transitive=False)
     w = draw_surface(rng, (a, b, verb, main))
     if subject:
-        event, name = Fact(a, verb, b), "subject_relative"
+        event = Fact(a, verb, b)
         words = ["the", w[a], "who", w[verb], "the", w[b], w[main]]
     else:
-        event, name = Fact(b, verb, a), "object_relative"
+        event = Fact(b, verb, a)
         words = ["the", w[a], "whom", "the", w[b], w[verb], w[main]]
-    return _sentence(name, words + adjunct(rng), {event, Fact(a, main)}, {a, b, verb, main}, w)
+    return _sentence(words + adjunct(rng), {event, Fact(a, main)}, {a, b, verb, main}, w)
 
 
 def _preposition(rng: Random) -> Sentence:
@@ -245,7 +241,7 @@ def _preposition(rng: Random) -> Sentence:
     main = draw_verb(rng, transitive=False)
     w = draw_surface(rng, (a, b, main))
     words = ["the", w[a], "near", "the", w[b], w[main], *adjunct(rng)]
-    return _sentence("preposition", words, {Fact(a, main)}, {a, b, main}, w)
+    return _sentence(words, {Fact(a, main)}, {a, b, main}, w)
 
 
 def _conjunction(rng: Random) -> Sentence:
@@ -253,7 +249,7 @@ def _conjunction(rng: Random) -> Sentence:
     first, second = (pair[0] for pair in rng.sample(INTRANSITIVE_VERBS, 2))
     w = draw_surface(rng, (a, b, first, second))
     words = ["the", w[a], w[first], "and", "the", w[b], w[second], *adjunct(rng)]
-    return _sentence("conjunction", words, {Fact(a, first), Fact(b, second)}, {a, b, first, second}, w)
+    return _sentence(words, {Fact(a, first), Fact(b, second)}, {a, b, first, second}, w)
 
 
 def _conditional(rng: Random) -> Sentence:
@@ -264,7 +260,7 @@ def _conditional(rng: Random) -> Sentence:
     link = rng.choice(("if", "because"))
     facts = {Fact(a, first), Fact(b, second)} if link == "because" else set()
     words = [link, "the", w[a], w[first], ",", "the", w[b], w[second]]
-    return _sentence("conditional", words, facts, {a, b, first, second}, w)
+    return _sentence(words, facts, {a, b, first, second}, w)
 
 
 CONSTRUCTIONS: dict[str, Callable[[Random], Sentence]] = {
