@@ -20,7 +20,7 @@ from srnet.training.pruning import Pruning, check_attachable
 
 
 def attach(model: nn.Module, pruner: Pruner, steps: int, *, train: Selector = ()) -> Pruning:
-    """Put the masks of a pruner on a model that is trained in a loop of its user.
+    """Put the masks of a pruner on a model that is trained in a loop of its user, and return the handle on them.
 
         pruning = srnet.attach(model, srnet.MaskTraining(sparsity=0.5), steps=2000)
         optimizer = torch.optim.AdamW(pruning.parameters())
@@ -32,16 +32,12 @@ def attach(model: nn.Module, pruner: Pruner, steps: int, *, train: Selector = ()
             optimizer.zero_grad()
         pruning.bake()
 
-    Args:
-        model: Any module with linear layers. It is changed in place and used as before. What its pruner does not train
-            is frozen: with `MaskTraining`, `StaticLocal` and `StaticShared` everything but the scores.
-        pruner: What is pruned and how, such as `srnet.MaskTraining(sparsity=0.5)`. `pruner.targets` are the layers.
-        steps: Steps of the optimiser that the run has, by which schedules run.
-        train: Modules that train besides the scores, such as `("classifier",)`: name endings, or a regular expression
-            for the full name. A randomly initialised head must train somewhere.
+    `model` is any module with linear layers. It is changed in place and used as before. What `pruner` does not train is
+    frozen: with `MaskTraining`, `StaticLocal` and `StaticShared` everything but the scores. `pruner.targets` are the
+    layers. `steps` is the number of steps of the optimiser that the run has, by which schedules run.
 
-    Returns:
-        The handle on the masks.
+    `train` are modules that train besides the scores, such as `("classifier",)`: name endings, or a regular expression
+    for the full name. A randomly initialised head must train somewhere.
     """
     if not pruner.trains:
         raise UserError(f"{pruner.name} finds its mask without training", "use srnet.prune_once")
@@ -50,9 +46,8 @@ def attach(model: nn.Module, pruner: Pruner, steps: int, *, train: Selector = ()
     pruner.check_steps(steps)
     _check(model, pruner)
     chosen = matching_parameters(model, train)
-    pruning = Pruning(
-        model, pruner.method(fine_tuned=False, eval_every=steps), steps, describe(pruner), pruner.rates(steps)
-    )
+    method = pruner.method(fine_tuned=False, eval_every=steps)
+    pruning = Pruning(model, method, steps, describe(pruner), pruner.rates(steps))
     for parameter in chosen:
         parameter.requires_grad = True
     pruning.save_plain()
@@ -60,40 +55,29 @@ def attach(model: nn.Module, pruner: Pruner, steps: int, *, train: Selector = ()
 
 
 def prune_once(model: nn.Module, pruner: Pruner, batches: Iterable[Any] = ()) -> Pruning:
-    """Prune a model without training.
+    """Prune a model without training, and return the handle on its mask.
 
         pruning = srnet.prune_once(model, srnet.Wanda(0.5), batches)
         pruning.bake()
 
-    Args:
-        model: Any module with linear layers. It is changed in place and used as before; training it keeps the mask.
-        pruner: `srnet.OneShot` or `srnet.Wanda`.
-        batches: Inputs of the model, for a pruner that measures them: mappings of its keyword arguments, tuples of its
-            arguments, or single tensors.
-
-    Returns:
-        The handle on the mask.
+    `model` is any module with linear layers. It is changed in place and used as before; training it keeps the mask.
+    `pruner` is `srnet.OneShot` or `srnet.Wanda`. `batches` are inputs of the model, for a pruner that measures them:
+    mappings of its keyword arguments, tuples of its arguments, or single tensors.
     """
     if pruner.trains:
         raise UserError(f"{pruner.name} finds its mask by training", "use srnet.attach")
     _check(model, pruner)
-    mask = pruner.mask(model, batches)
-    pruning = Pruning(model, Method(mask), 0, describe(pruner))
+    pruning = Pruning(model, Method(pruner.mask(model, batches)), 0, describe(pruner))
     pruning.save_plain()
     return pruning
 
 
 def load_mask(model: nn.Module, folder: Path | str, *, strict: bool = True) -> Mask:
-    """Give a model the mask that `Pruning.save` wrote: ordinary weights, pruned ones zero.
+    """Give a model the mask that `Pruning.save` wrote to `folder`, and return it: ordinary weights, pruned ones zero.
 
-    Args:
-        model: The model with the weights that it had before it was pruned, for example from the same checkpoint.
-        folder: What `save` wrote.
-        strict: Whether every tensor that did not train must be the one that the mask was found on. Then the logits
-            are the same. False puts the mask on other weights, unless it is coded for a backbone.
-
-    Returns:
-        The mask.
+    `model` has the weights that it had before it was pruned, for example from the same checkpoint. With `strict` every
+    tensor that did not train must be the one that the mask was found on, so that the logits are the same. Without it
+    the mask is put on other weights, unless it is coded for a backbone.
     """
     _check_unmasked(model)
     found = read_found(folder, model, strict=strict)
