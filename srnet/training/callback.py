@@ -1,12 +1,15 @@
-"""A pruning method in an unmodified `transformers.Trainer`."""
+"""Callbacks of `transformers.Trainer`: a pruning method in an unmodified one, and the time that a training takes."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
+from srnet.core.device import synchronize
 from srnet.core.errors import UserError
 from srnet.training.pruning import Pruning
 
@@ -57,3 +60,49 @@ def _check_optimizer(optimizer: Any, pruning: Pruning) -> None:
         raise UserError("the Trainer's optimiser does not train the scores of the masks", fix)
     if any(decay[id(each)] for each in scores):
         raise UserError("weight decay would move the scores towards the threshold", f"set weight_decay=0, or {fix}")
+
+
+class Clock(TrainerCallback):  # type: ignore[misc]
+    """Counts the seconds in which steps are taken, and of these the ones in which a batch was made.
+
+    A window of time begins with a batch or a step, and ends with a step after which the Trainer logs, evaluates or
+    saves, which does not count. A GPU is waited for at both ends, where it has nothing to do, and not at every step.
+    """
+
+    def __init__(self) -> None:
+        self.data = self.total = 0.0
+        self._began: float | None = None
+
+    @property
+    def data_percent(self) -> float | None:
+        return round(100.0 * self.data / self.total, 3) if self.total else None
+
+    def figures(self) -> dict[str, float]:
+        return {} if self.data_percent is None else {"time/data_percent": self.data_percent}
+
+    def timed(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        """`make`, whose calls count as time for data."""
+
+        def made(*args: Any) -> Any:
+            self._begin()
+            began = time.perf_counter()
+            result = make(*args)
+            self.data += time.perf_counter() - began
+            return result
+
+        return made
+
+    def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
+        self._begin()
+
+    def on_step_end(self, args: Any, state: Any, control: TrainerControl, **kwargs: Any) -> None:
+        stops = control.should_log, control.should_evaluate, control.should_save, control.should_training_stop
+        if any(stops) and self._began is not None:
+            synchronize()
+            self.total += time.perf_counter() - self._began
+            self._began = None
+
+    def _begin(self) -> None:
+        if self._began is None:
+            synchronize()
+            self._began = time.perf_counter()

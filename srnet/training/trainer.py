@@ -29,8 +29,8 @@ from srnet.core.device import current_device, on_cpu, synchronize
 from srnet.core.errors import UserError
 from srnet.core.progress import Watch
 from srnet.objectives.base import Loss, StatefulLoss
+from srnet.training.callback import Clock
 from srnet.training.checkpoint import TRAINER_STATE, Checkpoint
-from srnet.training.clock import Clock
 from srnet.training.data import Encoded, training_order
 from srnet.training.hardware import Ranks, connect, hardware_arguments
 from srnet.training.method import Method, Snapshot
