@@ -39,8 +39,6 @@ class PruningCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         self.pruning.advance(state.global_step)
-        if self.pruning.finished:
-            control.should_training_stop = True
 
     def on_log(
         self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **kw: Any
