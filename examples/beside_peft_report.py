@@ -117,7 +117,7 @@ def summary(records: Sequence[Record], task: Task, names: Mapping[str, str]) -> 
 def references(task: Task, bias: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
     """Scores to compare with: the bias model and, where it is known, theory."""
     scored = {name: task.splits[name] for name in task.scored}
-    rows = {f"theory: {name}": answers for name, answers in task.ideal.items()}
+    rows = {name: dict(answers) for name, answers in task.ideal.items()}
     rows["bias model"] = {name: task.answer_kind.decode(each, bias[name]) for name, each in scored.items()}
     return {
         name: {split: 100 * measure(task.metric, answers[split], each.labels) for split, each in scored.items()}
