@@ -219,7 +219,8 @@ def draw(entries: Sequence[dict[str, Any]], task: Task, names: Mapping[str, str]
                 style = {"fmt": marker, "color": f"C{number}", "mfc": fill, "capsize": 3}
                 axis.errorbar(entry["bytes"], each.mean, each.sd, **style)
         axis.set(xscale="log", xlabel="bytes of a task on disk", ylabel=f"OOD {split}, {task.metric} in percent")
-    axes[0][0].legend(fontsize=8, title="circle: CE, square: PoE", title_fontsize=8)
+    title = {"title": "hollow circle: CE, square: PoE", "title_fontsize": 8}
+    axes[0][0].legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2, fontsize=8, **title)
     figure.tight_layout()
     figure.savefig(file, dpi=120)
     plt.close(figure)
