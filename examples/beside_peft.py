@@ -261,7 +261,8 @@ def load_task(options: argparse.Namespace) -> Task:
 def plan(options: argparse.Namespace) -> str:
     tries = sum(len(LOSSES) * len(METHODS[method].rates) for method in options.methods)
     reported = len(LOSSES) * len(options.methods) * options.seeds
-    done = len(list((options.out / "runs").glob("*.json")))
+    pairs = [f"{method}-{loss}" for method in options.methods for loss in LOSSES]
+    done = sum(len(list((options.out / "runs").glob(f"{pair}-*.json"))) for pair in pairs)
     return f"{tries + reported} trainings of {options.steps} steps ({tries} to choose learning rates); {done} finished"
 
 

@@ -117,7 +117,7 @@ def summary(records: Sequence[Record], task: Task, names: Mapping[str, str]) -> 
 def references(task: Task, bias: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
     """Scores to compare with: the bias model and, where it is known, theory."""
     scored = {name: task.splits[name] for name in task.scored}
-    rows = {f"theory: {name}": answers for name, answers in task.ideal.items()}
+    rows = {name: dict(answers) for name, answers in task.ideal.items()}
     rows["bias model"] = {name: task.answer_kind.decode(each, bias[name]) for name, each in scored.items()}
     return {
         name: {split: 100 * measure(task.metric, answers[split], each.labels) for split, each in scored.items()}
@@ -219,7 +219,8 @@ def draw(entries: Sequence[dict[str, Any]], task: Task, names: Mapping[str, str]
                 style = {"fmt": marker, "color": f"C{number}", "mfc": fill, "capsize": 3}
                 axis.errorbar(entry["bytes"], each.mean, each.sd, **style)
         axis.set(xscale="log", xlabel="bytes of a task on disk", ylabel=f"OOD {split}, {task.metric} in percent")
-    axes[0][0].legend(fontsize=8, title="circle: CE, square: PoE", title_fontsize=8)
+    title = {"title": "hollow circle: CE, square: PoE", "title_fontsize": 8}
+    axes[0][0].legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2, fontsize=8, **title)
     figure.tight_layout()
     figure.savefig(file, dpi=120)
     plt.close(figure)
