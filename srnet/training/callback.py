@@ -8,13 +8,14 @@ from typing import Any
 
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState
+from transformers.trainer_callback import ExportableState
 
 from srnet.core.device import synchronize
 from srnet.core.errors import UserError
 from srnet.training.pruning import Pruning
 
 
-class PruningCallback(TrainerCallback):  # type: ignore[misc]
+class PruningCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
     """Adds the penalty's gradient, updates the masks after each step, and logs what was measured.
 
     A checkpoint of the Trainer holds masks and thresholds with the model, so that a resumed run continues to the bit.
@@ -23,12 +24,18 @@ class PruningCallback(TrainerCallback):  # type: ignore[misc]
     def __init__(self, pruning: Pruning) -> None:
         self.pruning = pruning
 
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint of the Trainer records."""
+        return {"args": {}, "attributes": {"settings": self.pruning.settings}}
+
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if state.max_steps != self.pruning.steps:
             raise UserError(
                 f"the Trainer takes {state.max_steps:,} steps, but the masks were attached for {self.pruning.steps:,}",
                 f"give attach steps={state.max_steps}",
             )
+        if (state.stateful_callbacks or {}).get(type(self).__name__, self.state()) != self.state():
+            raise UserError("the Trainer's checkpoint is of another pruner", "attach as in that run")
         if args.fp16:
             raise UserError("fp16 scales gradients, which the penalty does not take part in", "train with bf16")
         _check_optimizer(kwargs.get("optimizer"), self.pruning)
