@@ -79,8 +79,9 @@ def _input_norms(model: nn.Module, layers: dict[str, nn.Module], batches: Batche
             values = values[attended.bool()]
         squares[name] = squares.get(name, 0.0) + values.reshape(-1, values.shape[-1]).float().square().sum(0)
 
-    training, device = model.training, next(model.parameters()).device
+    device = next(model.parameters()).device
     with ExitStack() as hooks:
+        hooks.callback(model.train, model.training)
         for name, layer in layers.items():
             hook: Callable[..., None] = partial(add, weight_name(name))
             hooks.callback(layer.register_forward_hook(hook).remove)
@@ -92,7 +93,6 @@ def _input_norms(model: nn.Module, layers: dict[str, nn.Module], batches: Batche
             except Exception as error:  # the model may be anybody's
                 fix = "give inputs alone: mappings of keyword arguments, tuples of arguments, or tensors"
                 raise UserError(f"the model cannot be run on a batch ({reason(error)})", fix) from error
-    model.train(training)
     if batch == ():
         raise UserError("wanda measures the inputs of layers, and there are no batches", "give batches of inputs")
     if len(squares) < len(layers):
