@@ -32,7 +32,7 @@ FEWER = {
 SETUP = {
     "README.md": (
         "import torch\n"
-        "model = torch.nn.Linear(4, 2)\n"
+        "model = torch.nn.Sequential(torch.nn.Linear(4, 2))\n"
         "batches = [(torch.randn(8, 4), torch.randint(2, (8,))) for _ in range(3)]"
     ),
     "docs/commands.md": 'import srnet; task = srnet.SyntheticTask("inference")',
@@ -42,6 +42,10 @@ SETUP = {
         "films = [f'film {n} is {w}' for n in range(90) for w in ('good', 'bad')]\n"
         "rows = pandas.DataFrame({'review': films, 'sentiment': [film.split()[-1] for film in films]})\n"
         "frame, other, hard = rows[:80], rows[80:100], rows[100:]"
+    ),
+    "docs/guides/own-predictions.md": (
+        "from documented import ROOT\n"
+        "exec((ROOT / 'docs/guides/own-predictions.md').read_text().split(\"<<'EOF'\\n\")[1].split('\\nEOF')[0])"
     ),
     "docs/static-pruning.md": (
         "import srnet; from transformers import AutoModelForMaskedLM, AutoTokenizer\n"

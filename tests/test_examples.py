@@ -35,7 +35,7 @@ def run(monkeypatch: pytest.MonkeyPatch, script: str, *words: str) -> None:
 def with_this_package() -> dict[str, str]:
     """The environment of other processes."""
     env = environment()
-    return env | {"PYTHONPATH": os.pathsep.join([str(EXAMPLES.parent), env["PYTHONPATH"]]), "MPLBACKEND": "agg"}
+    return env | {"PYTHONPATH": os.pathsep.join([str(EXAMPLES.parent), env["PYTHONPATH"]])}
 
 
 def test_a_loop_of_ones_own(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

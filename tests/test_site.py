@@ -99,7 +99,8 @@ def test_search_works_in_pages_opened_as_files(site: Path) -> None:
         page = browser.new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.goto((site / "index.html").as_uri())
-        page.get_by_role("textbox", name="Search").fill("srnet.prune_once")
+        page.locator(".md-search-result__meta", has_text="Type to start searching").wait_for(state="attached")
+        page.get_by_role("textbox", name="Search").fill("prune_once")
         page.locator(".md-search-result__item h1", has_text="Your own loop").first.wait_for()
     assert {url.split(":")[0] for url in asked} <= {"file", "data", "blob"}
 

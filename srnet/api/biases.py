@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from srnet.api.features import FunctionOfRows
-from srnet.bias.carriers import Binary, Carrier, find_carriers
+from srnet.bias.carriers import Binary, find_carriers
 from srnet.bias.model import BiasScorer, cross_fit
 from srnet.bias.shortcuts.base import KINDS, Part, parse_shortcut
 from srnet.config.values import shown
@@ -25,20 +25,10 @@ from srnet.tasks.memory import json_lines
 from srnet.tasks.reading import json_rows
 from srnet.tasks.splits import Split
 
+if TYPE_CHECKING:  # slow to import
+    import pandas as pd
+
 _TEXTS, _LABEL = ("text_a", "text_b"), "(label)"
-
-
-class Carriers(tuple[Carrier, ...]):
-    """Features that certainly go with a label, the strongest first. They print as a table."""
-
-    def to_pandas(self) -> Any:
-        """A row for each feature; how many rows have it, and the share of all that is, in percent."""
-        import pandas as pd  # not at the top: it is slow to import
-
-        return pd.DataFrame([vars(each) for each in self], columns=["feature", "label", "rows", "share", "lift", "p"])
-
-    def __repr__(self) -> str:
-        return str(self.to_pandas().to_string(index=False, float_format="{:.3g}".format))
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,18 +60,21 @@ class FittedBias:
         split, _ = _split("new", table, [self.labels[0]] * len(table["text_a"]), self.labels)
         return self._scorer.of(split)
 
-    def explain(self, most: int = 12) -> Carriers:
-        """What carries the shortcut: at most `most` features with the label that they go with, and how often.
+    def explain(self, most: int = 12) -> pd.DataFrame:
+        """What carries the shortcut: at most `most` features with the label that they go with, the strongest first.
 
-        `lift` is how many times as often as in all rows; p is Fisher's exact test, corrected for all features and
-        labels. Equal texts are counted once. `to_pandas()` is a DataFrame of it.
+        `rows` have the feature, which are `share` percent of all; `lift` is how many times as often as in all rows they
+        have the label; p is Fisher's exact test, corrected for all features and labels. Equal texts are counted once.
         """
+        import pandas as pd
+
         features, train = self._scorer.features, self._task.train
         x, rows = features.of(train), np.arange(len(train))
         if all(part.kind.of_texts for part in self._parts):
             rows = np.sort(np.unique(TextKeys.of(train).rows, return_index=True)[1])
         binary = Binary(features.names, x)
-        return Carriers(find_carriers(binary.names, binary.of(x[rows]), train.labels[rows], self.labels, most))
+        found = find_carriers(binary.names, binary.of(x[rows]), train.labels[rows], self.labels, most)
+        return pd.DataFrame(map(vars, found), columns=["feature", "label", "rows", "share", "lift", "p"])
 
 
 def fit_bias(

@@ -15,7 +15,7 @@ from srnet.core.errors import UserError, reason
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.tasks.base import Task
-from srnet.tasks.metadata import with_metadata
+from srnet.tasks.files import with_metadata
 from srnet.tasks.shortcut import written
 from srnet.tasks.splits import Split
 

@@ -231,12 +231,8 @@ def evaluate(
         node = engine.models.find(str(model))
         if task is not None or labels_are:
             raise UserError("a model of the store is scored on its own task", "leave out the task and its labels")
-        save = saving(
-            predictions,
-            load_task(node.task_spec),
-            system or node.formula,
-            node.pretrained.seed if seed is None else seed,
-        )
+        own = node.pretrained.seed if seed is None else seed
+        save = saving(predictions, load_task(node.task_spec), system or node.formula, own)
         engine.execute([node, Evaluate(node)])  # the model too: scores may outlive a model that was removed
         save(read_logits(engine.store, Evaluate(node).key))
         return _trained(node, engine)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from srnet.audit.rows import Judged
-from srnet.audit.scores import SplitScores, points, score_text
+from srnet.audit.rows import Judged, SplitScores, points, score_text
 from srnet.core.prose import listed
 from srnet.evaluation.significance import Interval, Term, contrast
 

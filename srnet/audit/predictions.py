@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -61,9 +59,8 @@ def read_predictions(tables: Sequence[Any], id: str | None, ood: Sequence[str], 
     def values(rows: Mapping[str, Mapping[str, str]], ids: Iterable[str], column: str) -> np.ndarray:
         found = [kind.parse(rows[id][column], index) for id in ids]
         if None in found:
-            raise UserError(
-                f"a {column} is not among {kind.plural}", f"correct it, or choose another metric than {metric}"
-            )
+            fix = f"correct it, or choose another metric than {metric}"
+            raise UserError(f"a {column} is not among {kind.plural}", fix)
         return np.array(found, kind.dtype)
 
     def split_of(name: str) -> Split:
@@ -172,12 +169,11 @@ def saving(file: Path | str | None, task: Task, system: str, seed: int) -> Calla
     require_writable(path.parent, path.name)
 
     def save(logits: Mapping[str, np.ndarray]) -> None:
-        buffer, rows = io.StringIO(), [row for name in logits for row in _rows(task, name, logits[name])]
-        columns = dict.fromkeys(name for row in rows for name in row)
-        table = csv.DictWriter(buffer, ["system", "seed", *columns], "", lineterminator="\n")
-        table.writeheader()
-        table.writerows({"system": system, "seed": seed, **row} for row in rows)
-        write_bytes(path, buffer.getvalue().encode(errors="replace"))
+        import pandas as pd  # not at the top: it is slow to import
+
+        rows = [{"system": system, "seed": seed, **row} for name in logits for row in _rows(task, name, logits[name])]
+        text = pd.DataFrame(rows, dtype=object).to_csv(index=False, lineterminator="\n")
+        write_bytes(path, text.encode(errors="replace"))
 
     return save
 

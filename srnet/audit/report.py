@@ -12,8 +12,7 @@ from scipy.special import rel_entr
 
 from srnet.audit.conclusion import conclude
 from srnet.audit.outcomes import RuleOutcome
-from srnet.audit.rows import Judged, b_minus_a, judge_split
-from srnet.audit.scores import SplitScores, split_scores
+from srnet.audit.rows import Judged, SplitScores, b_minus_a, judge_split, split_scores
 from srnet.core.tables import Shown, plain
 from srnet.evaluation.metrics import rows_by_case
 from srnet.evaluation.significance import Interval

@@ -1,4 +1,4 @@
-"""Answers of models on the rows of a split, and the rows in order: disagreements first, worst first."""
+"""Answers of models on the rows of a split, the rows in order (disagreements first, worst first), and scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from scipy.special import softmax
 from srnet.bias.shortcuts.overlap import overlap_features
 from srnet.core.arrays import finite_logits
 from srnet.core.errors import UserError
-from srnet.evaluation.significance import Interval, paired_bootstrap
+from srnet.evaluation.metrics import score
+from srnet.evaluation.significance import Interval, Term, contrast, paired_bootstrap
 from srnet.models.model import Classifier
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Metric, Task
@@ -157,3 +158,50 @@ def b_minus_a(answers: Sequence[np.ndarray], labels: np.ndarray, metric: Metric)
     if len(answers) < 2 or not len(labels):
         return None
     return paired_bootstrap([answers[1]], [answers[0]], labels, metric)
+
+
+# --- scores of the models on one split, with intervals ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SplitScores:
+    """Scores of the models on one split, in percent. Intervals cover the error of the examples, not of seeds."""
+
+    split: str
+    kind: str
+    rows: int
+    metric: str
+    scores: tuple[Interval, ...]
+    """The scores of A, or of A and B, in the task's metric."""
+    difference: Interval | None
+    """B minus A, on the same resamples of the examples."""
+    majority: float
+    """The score of a constant answer."""
+    metrics: tuple[dict[str, float], ...]
+    """All metrics of each model."""
+
+
+def split_scores(judged: Judged, metric: Metric) -> SplitScores:
+    split, answers = judged.split, [each.answers for each in judged.models]
+    full = [score(each, split.labels, ("",) * len(split), judged.classes) for each in answers]
+    return SplitScores(
+        split.name,
+        split.kind,
+        len(split),
+        metric,
+        tuple(contrast([Term(1.0, "split", [each])], {"split": split.labels}, metric) for each in answers),
+        b_minus_a(answers, split.labels, metric),
+        full[0].majority[metric],
+        tuple(each.metrics for each in full),
+    )
+
+
+def points(difference: Interval) -> str:
+    """A difference in points with its interval."""
+    return f"{difference.difference:+.1f} [{difference.low:+.1f}, {difference.high:+.1f}]"
+
+
+def score_text(score: Interval) -> str:
+    """A score with its interval."""
+    low, high = max(score.low, 0.0), min(score.high, 100.0)  # on few rows the normal approximation leaves the range
+    return f"{score.difference:.1f} [{low:.1f}, {high:.1f}]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from srnet.audit.report import CONFIDENCE, OVERLAP, SUPPORT, Audit, Bin, Dependence
-from srnet.audit.scores import points, score_text
+from srnet.audit.rows import points, score_text
 from srnet.core.tables import Table
 from srnet.evaluation.significance import Interval
 from srnet.tasks.splits import LEVELS

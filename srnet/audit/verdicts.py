@@ -12,7 +12,7 @@ import numpy as np
 from srnet import __version__
 from srnet.audit.predictions import Answers, Run, one_of, read_predictions
 from srnet.audit.report import FEWEST
-from srnet.audit.scores import points
+from srnet.audit.rows import points
 from srnet.config.values import Share
 from srnet.core.errors import UserError
 from srnet.core.files import require_writable, write_bytes, write_json
@@ -36,19 +36,18 @@ _Sides = Mapping[str, tuple[list[Run], list[Run]]]
 
 @dataclass(frozen=True)
 class _Part:
-    """A system on some rows of a split."""
+    """A system on the rows of one label or sub-case of a split; without a `case`, on all of them.
+
+    The score is the metric on all rows, accuracy on others. `equal` is the percentage of the reference's answers.
+    """
 
     system: str
     split: str
     case: str
-    """Of which label or sub-case; empty: all rows."""
     rows: int
     score: Spread
-    """Over seeds, in percent: the metric on all rows, accuracy on others."""
     difference: Interval | None
-    """The score minus the reference's, in points, unless there are fewer than 10 rows."""
     equal: float
-    """Percent of answers that are the reference's."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,9 +93,8 @@ class Verdicts(Shown, says="lines", table="parts"):
         rows = []
         for each in (each for each in self.parts if each.split == split):
             minus = points(each.difference) if each.difference else ""
-            rows.append(
-                [each.case or "all", f"{each.rows:,}", each.system, str(each.score), minus, f"{each.equal:.1f}"]
-            )
+            figures = str(each.score), minus, f"{each.equal:.1f}"
+            rows.append([each.case or "all", f"{each.rows:,}", each.system, *figures])
         columns = ("rows of", "rows", "system", "score", "minus reference", "equal answers, %")
         note = "All rows by the metric, those of a label or a sub-case by accuracy; intervals of 95 %."
         return Table(columns, rows, f"{split}, by label and sub-case", note, texts=(0, 2), detail=True)
@@ -132,26 +130,23 @@ def verdict(
     full = one_of("system", "the reference", reference, systems, _REFERENCES, "--reference")
     if len(systems) < 2:
         raise UserError(f"'{full}' is the only system", "add the predictions of a system to compare with it")
-    found = _judged(Evidence(task, answers.__getitem__, keeps=keep_id), _sides(answers, full), full)
+    evidence, sides = Evidence(task, answers.__getitem__, keeps=keep_id), _sides(answers, full)
+    judged = judge_together([replace(evidence.verdict(*sides[name]), full="reference") for name in [*sides][1:]])
+    verdicts = dict(zip([*sides][1:], judged, strict=True))
+    warnings = tuple(_doubts(evidence, sides, verdicts))
+    found = Verdicts(full, verdicts, tuple(_parts(evidence, sides)), task, warnings)
     if out is not None:
         _write(found, Path(out))
     return found
 
 
 def _sides(answers: Answers, full: str) -> _Sides:
-    ordered = sorted(answers, key=lambda run: (not run.seed.isdecimal(), run.seed.zfill(20)))
-    for run in (run for run in ordered if Run(full, run.seed) not in answers):
-        raise UserError(f"{full} has no seed {run.seed}, which {run.system} has", "give the reference all seeds")
-    own = {name: [run for run in ordered if run.system == name] for name in (full, *(run.system for run in answers))}
-    return {name: (runs, [Run(full, run.seed) for run in runs]) for name, runs in own.items()}
-
-
-def _judged(evidence: Evidence[Run], sides: _Sides, full: str) -> Verdicts:
-    others = [name for name in sides if name != full]
-    judged = judge_together([replace(evidence.verdict(*sides[name]), full="reference") for name in others])
-    verdicts = dict(zip(others, judged, strict=True))
-    warnings = tuple(_doubts(evidence, sides, verdicts))
-    return Verdicts(full, verdicts, tuple(_parts(evidence, sides)), evidence.task, warnings)
+    runs: dict[str, list[Run]] = {name: [] for name in (full, *(run.system for run in answers))}
+    for run in sorted(answers, key=lambda run: (not run.seed.isdecimal(), run.seed.zfill(20))):
+        if Run(full, run.seed) not in answers:
+            raise UserError(f"{full} has no seed {run.seed}, which {run.system} has", "give the reference all seeds")
+        runs[run.system].append(run)
+    return {name: (own, [Run(full, run.seed) for run in own]) for name, own in runs.items()}
 
 
 def _parts(evidence: Evidence[Run], sides: _Sides) -> Iterator[_Part]:
@@ -182,22 +177,18 @@ def _doubts(evidence: Evidence[Run], sides: _Sides, verdicts: Mapping[str, Verdi
     if not task.answer_kind.has_classes:
         return
     for run, split in ((run, split) for runs, _ in sides.values() for run in runs for split in task.scored):
-        yield from _doubts_of_answers(task, run, split, evidence.answers(run, split))
+        answers, labels = evidence.answers(run, split), task.splits[split].labels
+        if len(np.unique(answers)) == 1 < len(np.unique(labels)):
+            yield f"{run.key}: answers '{task.labels[answers[0]]}' to all rows of {split}"
+        elif (other := answers[~np.isin(answers, labels)]).size:
+            share = f"{100 * other.size / answers.size:.1f} % of its answers on {split}"
+            yield f"{run.key}: {share} are none of the labels there, such as '{task.labels[other[0]]}'"
     for name, each in verdicts.items():
         means = {split: round(evidence.mean(sides[name][0], split), 4) for split in task.ood}
         if is_below_majority(each, means, _constant(task)):
             yield f"{name}: better than the reference OOD, but no better than the majority class"
         if metrics_disagree(evidence, *sides[name]):
             yield f"{name}: accuracy and F1 disagree about the OOD gain; answers may only have moved between classes"
-
-
-def _doubts_of_answers(task: Task, run: Run, split: str, answers: np.ndarray) -> Iterator[str]:
-    labels = task.splits[split].labels
-    if len(np.unique(answers)) == 1 < len(np.unique(labels)):
-        yield f"{run.key}: answers '{task.labels[answers[0]]}' to all rows of {split}"
-    elif (other := answers[~np.isin(answers, labels)]).size:
-        share = f"{100 * other.size / answers.size:.1f} % of its answers on {split}"
-        yield f"{run.key}: {share} are none of the labels there, such as '{task.labels[other[0]]}'"
 
 
 def _constant(task: Task) -> dict[str, float]:

@@ -15,7 +15,7 @@ from srnet.core.errors import UserError
 from srnet.core.tables import Shown, plain
 from srnet.evaluation.significance import holm
 from srnet.tasks.base import Task
-from srnet.tasks.metadata import with_metadata
+from srnet.tasks.files import with_metadata
 
 _CLOSE = 0.9
 """Kinds that explain at least this share of what the strongest explains are as good; the simplest of them is first."""

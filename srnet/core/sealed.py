@@ -45,7 +45,7 @@ class Manifest:
         if "files" in self.fields:
             names = self._others_in(folder) if files is None else files
             sealed["files"] = {name: sha256(folder / name) for name in names}
-        write_json(folder / self.file, {**sealed, "sha256": _checksum(sealed)})
+        write_json(folder / self.file, {**sealed, "sha256": checksum_of(sealed)})
 
     def read(self, folder: Path) -> dict[str, Any]:
         """The facts, after the manifest and every file that it names were found unaltered."""
@@ -56,7 +56,7 @@ class Manifest:
         facts = read_json_object(path)
         if type(facts.get("format")) is not int or facts["format"] not in self.formats:
             raise self.unknown(folder)
-        if facts.pop("sha256", None) != _checksum(facts):
+        if facts.pop("sha256", None) != checksum_of(facts):
             raise UserError(f"{path} does not match its checksum", _RESTORE)
         facts = {**self.defaults, **facts}
         check_types(path, facts, **self.fields)
@@ -95,7 +95,7 @@ def is_inside(name: str) -> bool:
     return not Path(name).is_absolute() and ".." not in Path(name).parts and "\0" not in name
 
 
-def _checksum(facts: dict[str, Any]) -> str:
+def checksum_of(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

@@ -110,6 +110,16 @@ class Mask(Mapping[str, "torch.Tensor"]):
         return cls(tensors)
 
 
+def hash_tensors(tensors: Mapping[str, torch.Tensor]) -> str:
+    """A hash of the names, types, shapes and values, whatever the order and the device."""
+    digest = hashlib.sha256()
+    for key in sorted(tensors):
+        tensor = tensors[key].detach().cpu().contiguous()
+        digest.update(f"{key}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+        digest.update(tensor.view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
 def with_checksum(magic: bytes, body: bytes) -> bytes:
     """The content of a mask file: its magic number, a checksum, the body."""
     return magic + hashlib.sha256(body).digest() + body

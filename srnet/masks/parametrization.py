@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from srnet.core.errors import UserError
 from srnet.core.lazy import nn, no_grad, parametrize, torch
 from srnet.masks.mask import Mask
 
@@ -17,8 +16,6 @@ def weight_name(module_name: str) -> str:
 def attach(layers: Mapping[str, nn.Module], masks: Mapping[str, nn.Module]) -> None:
     """Attach each layer's mask (by weight name) to its weight."""
     for name, layer in layers.items():
-        if parametrize.is_parametrized(layer, "weight"):
-            raise UserError(f"{name} has a mask or another parametrisation already", "remove it first, e.g. by bake()")
         # unsafe: skips a check that would run the mask on the weight once more; shapes are equal by construction
         parametrize.register_parametrization(layer, "weight", masks[weight_name(name)], unsafe=True)
 

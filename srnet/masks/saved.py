@@ -8,8 +8,6 @@ weights.safetensors   the tensors that trained; of masked ones the kept entries
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +20,9 @@ from torch import nn
 
 from srnet.core.errors import UserError
 from srnet.core.files import new_folder, read_bytes, require_new, write_bytes
-from srnet.core.sealed import Manifest
+from srnet.core.sealed import Manifest, checksum_of
 from srnet.masks.coding import decode_mask, encode_mask
-from srnet.masks.mask import Mask
+from srnet.masks.mask import Mask, hash_tensors
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -52,11 +50,11 @@ class FoundMask:
         trained = {name: self.tensors[name].cpu() for name in self.trained}
         aliases = {self.tensors[name].data_ptr() for name in trained}
         fixed = {n: t.cpu() for n, t in self.tensors.items() if n not in trained and t.data_ptr() not in aliases}
-        checksums = {name: _checksum(tensor) for name, tensor in fixed.items()}
+        checksums = {name: hash_tensors({name: tensor}) for name, tensor in fixed.items()}
         kept = {name: tensor[self.mask[name]] if name in self.mask else tensor for name, tensor in trained.items()}
         with new_folder(require_new(Path(folder))) as staging:
             if backbone and self.mask.keys() <= fixed.keys():
-                write_bytes(staging / _CODED, encode_mask(self.mask, fixed, _digest(checksums)))
+                write_bytes(staging / _CODED, encode_mask(self.mask, fixed, checksum_of(checksums)))
             else:
                 write_bytes(staging / _BITS, self.mask.to_bytes())
             write_bytes(staging / _WEIGHTS, save({name: tensor.contiguous() for name, tensor in kept.items()}))
@@ -91,18 +89,17 @@ def read_found(folder: Path | str, model: nn.Module, *, strict: bool = True) -> 
         _check_unchanged(folder, facts, tensors, is_coded=is_coded)
     if is_coded:
         known = {name: tensor.cpu() for name, tensor in tensors.items() if name in facts["unchanged"]}
-        mask = decode_mask(read_bytes(folder / _CODED), known, _digest(facts["unchanged"]), str(folder / _CODED))
+        mask = decode_mask(read_bytes(folder / _CODED), known, checksum_of(facts["unchanged"]), str(folder / _CODED))
     else:
         mask = Mask.from_bytes(read_bytes(folder / _BITS), str(folder / _BITS))
-    _check_places(folder, mask, tensors)
     trained = packed_tensors(folder / _WEIGHTS, mask)
-    _check_places(folder, trained, tensors)
+    _check_places(folder, {**mask, **trained}, tensors)
     return FoundMask(mask, {**tensors, **{name: each.to(tensors[name]) for name, each in trained.items()}}, trained)
 
 
 def _check_unchanged(folder: Path, facts: dict[str, Any], tensors: Tensors, *, is_coded: bool) -> None:
     for name, checksum in facts["unchanged"].items():
-        if name not in tensors or _checksum(tensors[name].cpu()) != checksum:
+        if name not in tensors or hash_tensors({name: tensors[name]}) != checksum:
             source = f", '{facts['backbone']}'" if facts["backbone"] else ""
             other = "" if is_coded else ", or give strict=False to put the mask on other weights"
             raise UserError(
@@ -116,16 +113,6 @@ def _check_places(folder: Path, found: Tensors, tensors: Tensors) -> None:
         if name not in tensors or each.shape != tensors[name].shape:
             problem = f"the mask in {folder} does not fit this model: {name[:80]} is missing or has another shape"
             raise UserError(problem, "give the model that was pruned")
-
-
-def _checksum(tensor: torch.Tensor) -> str:
-    shape = f"{tensor.dtype} {tuple(tensor.shape)} ".encode()
-    data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return hashlib.sha256(shape + data.tobytes()).hexdigest()[:32]
-
-
-def _digest(checksums: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps(checksums, sort_keys=True).encode()).hexdigest()
 
 
 # --- tensors of which only the kept entries are stored -------------------------------------------------------------

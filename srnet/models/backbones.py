@@ -12,6 +12,7 @@ from srnet.core.errors import UserError, shortened
 from srnet.core.lazy import nn, torch, transformers
 from srnet.core.names import AS_IS, are_unnamed, match_names, output_names, renamed
 from srnet.core.sealed import LONGEST_TEXT
+from srnet.masks.mask import hash_tensors
 from srnet.masks.targets import classifier_of, in_base
 from srnet.models.checkpoints import (
     SHIPPED,
@@ -176,18 +177,8 @@ def _identity(state: dict[str, torch.Tensor], config: dict[str, Any], vocabulary
     """The same tensors under other heads, other activations or another vocabulary are another backbone."""
     ignored = {"_name_or_path", "transformers_version", "id2label", "label2id", "num_labels", "architectures", "dtype"}
     settings = {key: value for key, value in config.items() if key not in ignored}
-    parts = [_hash_tensors(state), json.dumps(settings, sort_keys=True, default=str)]
+    parts = [hash_tensors(state), json.dumps(settings, sort_keys=True, default=str)]
     return hashlib.sha256(json.dumps([*parts, sorted(vocabulary.items())]).encode()).hexdigest()
-
-
-def _hash_tensors(tensors: dict[str, torch.Tensor]) -> str:
-    """A hash of the names, types, shapes and values, whatever the order and the device."""
-    digest = hashlib.sha256()
-    for key in sorted(tensors):
-        tensor = tensors[key].detach().cpu().contiguous()
-        digest.update(f"{key}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
-        digest.update(tensor.view(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
 
 
 # --- the classifier that a fine-tuned checkpoint has, for models whose labels are the same ---
@@ -217,7 +208,7 @@ class OwnClassifier:
     @property
     def sha256(self) -> str:
         """Of the tensors in the order of the labels."""
-        return _hash_tensors(self.tensors)
+        return hash_tensors(self.tensors)
 
     def copy_into(self, model: nn.Module) -> None:
         """Replace the randomly initialised classifier, if this one fits."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from itertools import islice
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -16,16 +17,19 @@ from srnet.tasks.base import Metric, Task, check_label_words, register_task
 from srnet.tasks.holdout import split_off, strata_of
 from srnet.tasks.layout import ALL_COLUMNS, Layout, SplitFile, alternatives
 from srnet.tasks.leaks import TextKeys
-from srnet.tasks.reading import bad_row, is_table
+from srnet.tasks.reading import bad_row, is_table, read_rows
 from srnet.tasks.shortcut import Shortcut, canonical
 from srnet.tasks.sources import BadRows, DataFile, FileSource, OfFiles
 from srnet.tasks.splits import Coarse, Decision, Split, joined
 
+S = TypeVar("S")
 Leaks = Literal["check", "drop", "keep"]
 """Test rows that are also trained on. `check`: an error beyond one in a hundred; `drop`: not trained on; `keep`."""
 DevShare = Annotated[float, Range(above=0, most=0.5)]
 _LEAKS_ALLOWED = 0.01
 """Published datasets have a few; above this share of a test set its score would measure memorisation."""
+_ROWS = 100
+"""Rows from which the columns of a file are known; jsonl has no header."""
 
 
 def _has_files(values: Mapping[str, Any]) -> bool:
@@ -305,3 +309,25 @@ def _coarse(task: FilesTask, file: DataFile) -> Coarse | None:
         raise UserError(f"{file.path}: classes must say what each of {list(task.labels)} counts as", f"not {counted}")
     classes = tuple(dict.fromkeys(counted[label] for label in task.labels))
     return Coarse(classes, tuple(classes.index(counted[label]) for label in task.labels), task.decision)
+
+
+# --- metadata: columns beside the texts, which are read only where something needs them ------------------------------
+
+
+def with_metadata(spec: S, columns: tuple[str, ...] = (ALL_COLUMNS,)) -> S:
+    """A task's description whose splits also have these columns, or all; others than files have what they have."""
+    if not isinstance(spec, FilesTask) or set(columns) <= set(spec.metadata):
+        return spec
+    changed: Any = replace(spec, metadata=tuple(dict.fromkeys((*spec.metadata, *columns))))
+    found: S = changed
+    return found
+
+
+def metadata_columns(spec: Any) -> tuple[str, ...]:
+    """The columns of the training data that are neither texts nor labels, without reading all of it."""
+    if not isinstance(spec, FilesTask):
+        return tuple(spec.load().train.columns)
+    file = spec.files["train"]
+    rows = islice(read_rows(file.path, lambda *_: None, file.columns or spec.columns), _ROWS)
+    names = dict.fromkeys(name for _, row in rows for name in row)
+    return tuple(name for name in names if name not in spec.read_columns)

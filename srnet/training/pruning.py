@@ -78,22 +78,17 @@ class Pruning:
     # --- in a training loop ----------------------------------------------------------------------------------------
 
     def parameters(self, lr: float | None = None, score_lr: float | None = None) -> list[dict[str, Any]]:
-        """What an optimiser trains, in groups: the scores of masks, and other parameters that are not frozen.
+        """What an optimiser of torch trains, in groups: the weights that are not frozen, and the scores of masks.
 
-        Args:
-            lr: Learning rate of weights. Default: the published one of the method.
-            score_lr: Learning rate of scores. Default: the published one, higher in runs of few steps, in which the
-                scores would otherwise not reach the threshold.
-
-        Returns:
-            Groups for an optimiser of torch. Scores have no weight decay: it would move them towards the threshold.
+        `lr` is the learning rate of weights, `score_lr` that of scores. By default they are the published ones; that
+        of scores is higher in runs of few steps, in which they would otherwise not reach the threshold. Scores have no
+        weight decay: it would move them towards the threshold.
         """
-        found = [(name, each) for name, each in self.model.named_parameters() if each.requires_grad]
-        scores = [each for name, each in found if name.endswith(".scores")]
-        weights = [each for name, each in found if not name.endswith(".scores")]
-        groups: list[dict[str, Any]] = [{"params": weights, "lr": self._rates[0] if lr is None else lr}]
-        rate = self._rates[1] if score_lr is None else score_lr
-        groups.append({"params": scores, "lr": rate, "weight_decay": 0.0})
+        rates = [own if given is None else given for own, given in zip(self._rates, (lr, score_lr), strict=True)]
+        trained = {name: each for name, each in self.model.named_parameters() if each.requires_grad}
+        weights = [each for name, each in trained.items() if not name.endswith(".scores")]
+        scores = [each for name, each in trained.items() if name.endswith(".scores")]
+        groups = [{"params": weights, "lr": rates[0]}, {"params": scores, "lr": rates[1], "weight_decay": 0.0}]
         return [group for group in groups if group["params"]]
 
     def penalty(self) -> torch.Tensor | float:
@@ -104,8 +99,7 @@ class Pruning:
     def step(self) -> dict[str, float]:
         """Update the masks after a step of the optimiser. A call after none, as in accumulation, does nothing.
 
-        Returns:
-            What was measured, such as mask/sparsity; in most steps nothing.
+        Returns what was measured, such as mask/sparsity; in most steps nothing.
         """
         if self._found is not None:
             raise UserError("the masks were removed by bake() or detach()", "call step() before that")
@@ -113,10 +107,8 @@ class Pruning:
             return self.advance(self.done + 1)
         self._idle += 1
         if self._has_missed and not self._has_trained:
-            trained = "scores of the masks" if self.scores() else "masked model"
-            raise UserError(
-                f"the optimiser does not train the {trained}", "after attach, make it from pruning.parameters()"
-            )
+            problem = f"the optimiser does not train the {'scores of the masks' if self.scores() else 'masked model'}"
+            raise UserError(problem, "after attach, make it from pruning.parameters()")
         if self._idle >= _PATIENCE:
             problem = f"step() was called {_PATIENCE} times without a step of an optimiser of torch"
             raise UserError(problem, "call it after optimizer.step(), or advance(step) where there is none")
@@ -173,11 +165,7 @@ class Pruning:
         return self.mask.sparsity
 
     def bake(self) -> nn.Module:
-        """Make ordinary weights of the result, pruned ones zero, and restore which parameters train.
-
-        Returns:
-            The model, which has no masks any more.
-        """
+        """Make ordinary weights of the result, pruned ones zero; restore which parameters train; return the model."""
         if not self._is_baked:  # else it may have been trained further
             self._found, self._is_baked = self._settled(), True
             self._release()
@@ -185,11 +173,7 @@ class Pruning:
         return self.model
 
     def detach(self) -> nn.Module:
-        """Remove the masks and leave the weights as they are without them, also after `bake`.
-
-        Returns:
-            The model, which has no masks any more.
-        """
+        """Remove the masks, leave the weights as they are without them, also after `bake`, and return the model."""
         self._found = self._settled()
         self._release()
         if self._is_baked:
@@ -199,10 +183,9 @@ class Pruning:
         return self.model
 
     def save(self, folder: Path | str) -> None:
-        """Write the mask, its settings, checksums, and the tensors that trained; before or after `bake`.
+        """Write the mask, its settings, checksums, and the tensors that trained to a new `folder`, for `load_mask`.
 
-        Args:
-            folder: A new folder. `srnet.load_mask` reads it.
+        It may be called before and after `bake`.
         """
         name = getattr(getattr(self.model, "config", None), "_name_or_path", "")
         facts = {**self._settings, "step": self.done, "steps": self.steps}
@@ -252,11 +235,7 @@ class Pruning:
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Continue from a state.
-
-        Args:
-            state: What `state_dict` returned in a run of the same model, pruner and number of steps.
-        """
+        """Continue from `state`: what `state_dict` returned in a run of the same model, pruner and number of steps."""
         own = self.tensors()
         wrong = [name for name, each in own.items() if name not in state or state[name].shape != each.shape]
         if wrong or "step" not in state:

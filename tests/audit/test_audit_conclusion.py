@@ -16,8 +16,7 @@ import srnet
 from srnet.audit.chart import BOTTOM, TOP, panels_of, wilson
 from srnet.audit.conclusion import conclude
 from srnet.audit.report import SUPPORT, Audit, make_audit
-from srnet.audit.rows import Judged
-from srnet.audit.scores import split_scores
+from srnet.audit.rows import Judged, split_scores
 from srnet.audit.writing import _render_page
 from srnet.models.model import match
 from srnet.tasks.splits import SplitKind

@@ -24,8 +24,16 @@ from srnet.audit.report import (
     loyalty,
     sub_cases,
 )
-from srnet.audit.rows import Judged, _predictions_of, disagreements, judge_split, word_overlap, worst_first
-from srnet.audit.scores import score_text, split_scores
+from srnet.audit.rows import (
+    Judged,
+    _predictions_of,
+    disagreements,
+    judge_split,
+    score_text,
+    split_scores,
+    word_overlap,
+    worst_first,
+)
 from srnet.evaluation.significance import Interval
 from srnet.tasks.splits import Coarse, Split
 

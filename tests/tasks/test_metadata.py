@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
 
-from srnet.tasks.files import FilesTask
-from srnet.tasks.metadata import metadata_columns, with_metadata
+from srnet.tasks.files import FilesTask, metadata_columns, with_metadata
 from srnet.tasks.reading import Nested
 from srnet.tasks.sources import DataFile
 from srnet.tasks.splits import Split, joined

@@ -26,7 +26,7 @@ from srnet.experiment.nodes.training import FineTune
 from srnet.models.backbones import backbone_hash
 from srnet.objectives.distillation import Temperature
 from srnet.tasks.base import Task
-from srnet.tasks.metadata import metadata_columns, with_metadata
+from srnet.tasks.files import metadata_columns, with_metadata
 from srnet.tasks.shortcut import Shortcut, canonical, with_file_paths
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.settings import TrainingSettings
