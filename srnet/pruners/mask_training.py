@@ -39,7 +39,7 @@ class MaskTraining(OfUnits):
     scope: Scope = "local"
     """local: every matrix has the sparsity; global: all of them together."""
     phi: Positive = option(0.01, expert=True)
-    """Initial threshold: weights with scores above it are kept."""
+    """Initial threshold: weights with scores of at least phi are kept."""
     alpha: Annotated[float, Range(1.0)] = option(2.0, expert=True)
     """Hard initialisation: the score of a kept weight, as a multiple of phi."""
     refresh_every: Count = option(10, expert=True)

@@ -284,6 +284,8 @@ def check_attachable(model: nn.Module, layers: Mapping[str, nn.Module]) -> None:
     kind = type(model).__name__
     if hasattr(model, "_orig_mod") or kind in ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel"):
         raise UserError(f"the model is wrapped in a {kind}", "attach to the model itself, and wrap it afterwards")
+    if "" in layers:
+        raise UserError("the model is a linear layer itself", "put it into an nn.Sequential")
     for name, layer in layers.items():
         weight = layer.weight
         if not isinstance(weight, torch.Tensor) or not weight.is_floating_point() or weight.is_meta:

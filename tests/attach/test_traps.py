@@ -234,6 +234,8 @@ def broken(value: float) -> nn.Module:
 def test_what_cannot_be_masked_is_refused() -> None:
     with refused("share one matrix"):
         srnet.attach(Tied(), srnet.MaskTraining(0.5), steps=STEPS)
+    with refused("linear layer itself", "nn.Sequential"):
+        srnet.prune_once(nn.Linear(4, 4), srnet.OneShot(0.5))
     with refused("non-finite"):
         srnet.attach(broken(float("nan")), srnet.MaskTraining(0.5), steps=STEPS)
     with refused("floating-point"):
