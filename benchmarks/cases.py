@@ -94,7 +94,7 @@ def own_loop() -> Iterator[Ratio]:
             method = MaskTraining(sparsity=0.5).method(fine_tuned=True, eval_every=steps)
             train(
                 Run(
-                    bert().train(), method, OBJECTIVES["ce"].loss, settings, data, dev, lambda logits: 0.0,
+                    bert().train(), method, OBJECTIVES["ce"].make({}), settings, data, dev, lambda logits: 0.0,
                     Path(folder), watch=lambda *args: ends.append(time.perf_counter()),
                 )
             )  # fmt: skip

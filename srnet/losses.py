@@ -24,7 +24,7 @@ from srnet.config.values import arguments_of
 from srnet.core.errors import UserError
 from srnet.core.lazy import torch
 from srnet.objectives.base import OBJECTIVES
-from srnet.objectives.distillation import distilled, shared
+from srnet.objectives.distillation import distilled
 from srnet.tasks.answers.base import divergence
 
 Given: TypeAlias = "torch.Tensor | np.ndarray | Sequence[Any]"
@@ -73,7 +73,7 @@ def distil(
     arguments_of(distilled, {"weight": weight, "temperature": temperature})
     own = loss(logits, labels, **needs, **({"teacher": teacher} if loss is confreg else {}))
     imitation = lambda ours, labels, teacher: divergence(ours, teacher, temperature, "none").sum(-1)  # noqa: E731
-    return shared(own, _mean(imitation, logits, labels, teacher=teacher), weight)
+    return (1.0 - weight) * own + weight * _mean(imitation, logits, labels, teacher=teacher)
 
 
 def group_dro(

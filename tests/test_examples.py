@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from processes import environment
+from processes import PATIENCE, environment
 from safetensors.torch import load_file
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -81,7 +81,8 @@ def test_the_notebook_runs(tour: nbformat.NotebookNode, folder: Path, monkeypatc
     first = next(cell for cell in tour.cells if cell.cell_type == "code")
     assert "STEPS, ROWS = 300, 8000" in first.source
     first.source = first.source.replace("300, 8000", "3, 100")
-    NotebookClient(tour, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    place = {"metadata": {"path": str(folder)}}
+    NotebookClient(tour, timeout=int(PATIENCE), kernel_name="python3", resources=place).execute()
     assert len(pictures(tour)) == 3
 
 

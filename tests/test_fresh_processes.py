@@ -92,6 +92,7 @@ forked find qqp --data qqp --full merged --max-length 32 --sparsities 0.5 --dry-
 forked run recipe.yaml --dry-run
 forked run recipe.yaml --out report --store store
 forked reproduce fig2 --profile cpu --tasks qqp --data qqp --ood paws_qqp=paws.tsv --backbone backbone --dry-run
+forked reproduce fig2 --tasks fewer.yaml --backbone backbone --as-published --engine pool --workers 2 --dry-run
 forked reproduce fig2 --tasks fewer.yaml --backbone backbone --scale 0.02 --sparsities 0.5 --seeds 1 --folds 2 \
     --line 'mask training (PoE)' --out fig2 --store store
 forked claims --tasks mine/mine.yaml --seeds 3 --scale 0.02 --leaks keep --folds 2 --store store

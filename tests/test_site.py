@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from processes import HERE, environment
+from processes import HERE, PATIENCE, environment
 from served import chromium
 
 import srnet
@@ -99,9 +99,8 @@ def test_search_works_in_pages_opened_as_files(site: Path) -> None:
         page = browser.new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.goto((site / "index.html").as_uri())
-        page.locator(".md-search-result__meta", has_text="Type to start searching").wait_for(state="attached")
-        page.get_by_role("textbox", name="Search").fill("prune_once")
-        page.locator(".md-search-result__item h1", has_text="Your own loop").first.wait_for()
+        page.get_by_role("textbox", name="Search").press_sequentially("prune_once")
+        page.locator(".md-search-result__item h1", has_text="Your own loop").first.wait_for(timeout=1000 * PATIENCE)
     assert {url.split(":")[0] for url in asked} <= {"file", "data", "blob"}
 
 

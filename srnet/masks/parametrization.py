@@ -30,6 +30,8 @@ def detach(layers: Mapping[str, nn.Module]) -> None:
     for layer in layers.values():
         if parametrize.is_parametrized(layer, "weight"):
             parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
+            for other in [name for name in layer._parameters if name != "weight"]:  # the weight is first again
+                layer._parameters[other] = layer._parameters.pop(other)
 
 
 def save_plain(layers: Mapping[str, nn.Module]) -> list[Any]:

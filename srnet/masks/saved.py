@@ -85,15 +85,16 @@ def read_found(folder: Path | str, model: nn.Module, *, strict: bool = True) -> 
     if facts["files"].keys() not in ({_BITS, _WEIGHTS}, {_CODED, _WEIGHTS}):
         raise UserError(f"{folder / SAVED.file}: 'files' are not those of a mask", "restore the file")
     is_coded = _CODED in facts["files"]
-    if strict or is_coded:
-        _check_unchanged(folder, facts, tensors, is_coded=is_coded)
     if is_coded:
+        _check_unchanged(folder, facts, tensors, is_coded=True)
         known = {name: tensor.cpu() for name, tensor in tensors.items() if name in facts["unchanged"]}
         mask = decode_mask(read_bytes(folder / _CODED), known, checksum_of(facts["unchanged"]), str(folder / _CODED))
     else:
         mask = Mask.from_bytes(read_bytes(folder / _BITS), str(folder / _BITS))
     trained = packed_tensors(folder / _WEIGHTS, mask)
     _check_places(folder, {**mask, **trained}, tensors)
+    if strict and not is_coded:
+        _check_unchanged(folder, facts, tensors, is_coded=False)
     return FoundMask(mask, {**tensors, **{name: each.to(tensors[name]) for name, each in trained.items()}}, trained)
 
 

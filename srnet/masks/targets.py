@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from srnet.config.fields import Described, option
@@ -118,7 +118,9 @@ LAYERS = Targets(exclude=STACK_ONLY)
 """Only the matrices of attention and feed-forward layers: 72 in BERT-base."""
 
 
-def _endings(layers: Iterable[str]) -> str:
+def _endings(layers: Collection[str]) -> str:
+    if not layers:
+        return "the model has no linear layer, and masks are for these alone"
     return f"linear layers end in: {', '.join(sorted({name.rsplit('.', 1)[-1] for name in layers}))}"
 
 

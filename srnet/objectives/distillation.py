@@ -25,10 +25,6 @@ def distilled(
 
     def both(logits: torch.Tensor, labels: torch.Tensor, **given: torch.Tensor) -> torch.Tensor:
         own = loss(logits, labels, **{need: given[need] for need in needs})
-        return shared(own, answer.imitation(logits, given["teacher"], temperature), weight)
+        return (1.0 - weight) * own + weight * answer.imitation(logits, given["teacher"], temperature)
 
     return both
-
-
-def shared(own: torch.Tensor, imitation: torch.Tensor, weight: float) -> torch.Tensor:
-    return (1.0 - weight) * own + weight * imitation

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from srnet.config.values import Count
-from srnet.core.errors import UserError
+from srnet.core.errors import UserError, reason
 from srnet.core.lazy import nn, no_grad, torch
 from srnet.masks.budget import Sparsity, meet_budget
 from srnet.masks.granularity import WEIGHT
@@ -79,19 +79,22 @@ def _input_norms(model: nn.Module, layers: dict[str, nn.Module], batches: Batche
             values = values[attended.bool()]
         squares[name] = squares.get(name, 0.0) + values.reshape(-1, values.shape[-1]).float().square().sum(0)
 
-    training, device = model.training, next(model.parameters()).device
+    device = next(model.parameters()).device
     with ExitStack() as hooks:
+        hooks.callback(model.train, model.training)
         for name, layer in layers.items():
             hook: Callable[..., None] = partial(add, weight_name(name))
             hooks.callback(layer.register_forward_hook(hook).remove)
         model.eval()
         for each in batches:
-            batch = _on(device, each, decodes(model))
-            if isinstance(batch, dict):
-                model(**batch)
-            else:
-                model(*batch)
-    model.train(training)
+            try:
+                batch = _on(device, each, decodes(model))
+                model(**batch) if isinstance(batch, dict) else model(*batch)
+            except Exception as error:  # the model may be anybody's
+                fix = "give inputs alone: mappings of keyword arguments, tuples of arguments, or tensors"
+                raise UserError(f"the model cannot be run on a batch ({reason(error)})", fix) from error
+    if batch == ():
+        raise UserError("wanda measures the inputs of layers, and there are no batches", "give batches of inputs")
     if len(squares) < len(layers):
         unseen = next(name for name in layers if weight_name(name) not in squares)
         raise UserError(f"wanda found no input of {unseen}", "exclude layers that the model does not use")

@@ -93,7 +93,8 @@ class Checkpoint:
         recover_folder(folder)
         try:
             require_readable_in(folder)
-            load_file(folder / _TENSORS)
+            if "model/identity" not in load_file(folder / _TENSORS):
+                raise UserError(f"{folder} was written by another version of srnet")
             read_json(folder / _STATE)
             read_json(folder / TRAINER_STATE)
         except (OSError, SafetensorError, UserError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,7 +52,7 @@ class Pruning:
         """The steps that were taken."""
         self.figures: dict[str, float] = {}
         """What the method last measured, such as mask/sparsity."""
-        self._settings, self._rates = dict(settings or {}), rates
+        self.settings, self._rates = dict(settings or {}), rates
         self._trained_before = [(each, each.requires_grad) for each in model.parameters()]
         self._found: FoundMask | None = None
         self._is_baked = False
@@ -73,7 +75,7 @@ class Pruning:
         _ATTACHED.add(self)
 
     def __repr__(self) -> str:
-        return f"Pruning({self._settings.get('type', 'method')}, step {self.done} of {self.steps}, {self.mask!r})"
+        return f"Pruning({self.settings.get('type', 'method')}, step {self.done} of {self.steps}, {self.mask!r})"
 
     # --- in a training loop ----------------------------------------------------------------------------------------
 
@@ -116,6 +118,8 @@ class Pruning:
 
     def advance(self, step: int) -> dict[str, float]:
         """Update the masks after the step with this number, for loops that count their steps themselves."""
+        if any(each.itemsize < 4 for each in self.scores()):
+            raise UserError("the scores are in half precision", "convert the model before attach, or use autocast")
         figures = self.method.after_step(step)
         self.resume_at(step)
         self.figures |= figures
@@ -156,7 +160,10 @@ class Pruning:
 
     @property
     def mask(self) -> Mask:
-        """What is kept now. The budget is met to the weight after the last step, and after `bake` and `save`."""
+        """What is kept now. A budget is met to the weight after the last step, and after `bake` and `save`.
+
+        `L0` and `SoftMovement` have none: their penalty determines the sparsity.
+        """
         return self.method.current_mask() if self._found is None else self._found.mask
 
     @property
@@ -188,16 +195,26 @@ class Pruning:
         It may be called before and after `bake`.
         """
         name = getattr(getattr(self.model, "config", None), "_name_or_path", "")
-        facts = {**self._settings, "step": self.done, "steps": self.steps}
+        facts = {**self.settings, "step": self.done, "steps": self.steps}
         self._settled().save(folder, str(name or ""), facts)
 
     def _settled(self) -> FoundMask:
         if self._found is not None:
             return self._found
+        if self.steps and not self.done:
+            raise UserError("the masks were not trained", "call step() after each optimizer.step()")
+        self.check_finite()
         self.method.settle(self.done)
         tensors, mask = self.method.result()
         assert mask is not None
         return FoundMask(mask, tensors, () if self.method.keeps_weights else self._trained())
+
+    def check_finite(self) -> None:
+        """Refuse to continue a training with non-finite parameters."""
+        for name, parameter in self.model.named_parameters():
+            if parameter.requires_grad and not bool(parameter.isfinite().all()):
+                problem = f"training diverged before step {self.done}: {name} has non-finite values"
+                raise UserError(problem, "lower the learning rates, or the penalty")
 
     def _trained(self) -> set[str]:
         """The ordinary names of what may have changed: parameters that train, and buffers that are saved.
@@ -231,15 +248,23 @@ class Pruning:
         Save it with the states of the optimiser and of the random number generators. To resume, load the same
         checkpoint, attach in the same way, and call `load_state_dict`.
         """
-        return {"step": torch.tensor(self.done), **{name: t.detach() for name, t in self.tensors().items()}}
+        known = {"step": torch.tensor(self.done), "identity": self._identity()}
+        return {**known, **{name: each.detach() for name, each in self.tensors().items()}}
+
+    def _identity(self) -> torch.Tensor:
+        """A checksum of the pruner and the number of steps."""
+        text = json.dumps([self.settings, self.steps], sort_keys=True)
+        return torch.tensor(list(hashlib.sha256(text.encode()).digest()), dtype=torch.uint8)
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Continue from `state`: what `state_dict` returned in a run of the same model, pruner and number of steps."""
         own = self.tensors()
         wrong = [name for name, each in own.items() if name not in state or state[name].shape != each.shape]
-        if wrong or "step" not in state:
+        if wrong or not {"step", "identity"} <= state.keys():
             raise UserError(f"the state has no fitting '{wrong[0] if wrong else 'step'}'", "attach as in that run")
+        if not torch.equal(state["identity"].cpu(), self._identity()):
+            raise UserError("the state is of another pruner or number of steps", "attach as in that run")
         for name, tensor in own.items():
             tensor.copy_(state[name])
         self.resume_at(int(state["step"]))

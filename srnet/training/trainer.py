@@ -29,8 +29,8 @@ from srnet.core.device import current_device, on_cpu, synchronize
 from srnet.core.errors import UserError
 from srnet.core.progress import Watch
 from srnet.objectives.base import Loss, StatefulLoss
+from srnet.training.callback import Clock
 from srnet.training.checkpoint import TRAINER_STATE, Checkpoint
-from srnet.training.clock import Clock
 from srnet.training.data import Encoded, training_order
 from srnet.training.hardware import Ranks, connect, hardware_arguments
 from srnet.training.method import Method, Snapshot
@@ -179,7 +179,7 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
         # Every rank gets the same gradients, clips and steps by itself, and so has the same weights, except for the
         # last bit on different hardware. Results are taken here, so here the weights must be equal.
         self.ranks.align(self.pruning.tensors().values())
-        _check_finite(self.run.model, self.state.global_step)
+        self.pruning.check_finite()
         score, step = self._score(self.run.dev, self.run.score), self.state.global_step
         metrics = {"eval_score": score}
         eligible = step >= self.first_eligible and self.pruning.may_select()
@@ -258,16 +258,6 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
         pace, waited, log = self.ranks.on_main(lambda: (seconds, self.clock.data_percent, self.state.log_history))
         device, steps = current_device().type, self.state.global_step
         return Result(self.best, self.best_step, score, steps, pace, device, waited, log)
-
-
-def _check_finite(model: nn.Module, step: int) -> None:
-    """Refuse to continue a training with non-finite parameters."""
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad and not bool(parameter.isfinite().all()):
-            raise UserError(
-                f"training diverged before step {step}: {name} has non-finite values",
-                "lower the learning rates, or the penalty",
-            )
 
 
 def _rate_scores(optimizer: torch.optim.Optimizer, found: list[nn.Parameter], rate: float) -> None:

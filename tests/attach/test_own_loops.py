@@ -198,6 +198,9 @@ def test_a_state_of_another_run_is_refused() -> None:
     other = srnet.attach(made("mlp"), srnet.MaskTraining(0.5), steps=STEPS)
     with refused("no fitting", "attach as in that run"):
         pruning.load_state_dict(other.state_dict())
+    for pruner, steps in ((srnet.MaskTraining(0.6), STEPS), (srnet.MaskTraining(0.5), STEPS + 1)):
+        with refused("of another pruner or number of steps"):
+            pruning.load_state_dict(srnet.attach(made("bert"), pruner, steps=steps).state_dict())
 
 
 def test_groups_of_parameters_by_hand() -> None:

@@ -99,6 +99,9 @@ def test_what_a_trainer_cannot_do_is_said_before_the_first_step(tmp_path: Path) 
 
     with refused("takes 20 steps", "steps=20"):
         train(steps=30)
+    main("movement", tmp_path / "other", save_steps=10)
+    with refused("of another pruner", "attach as in that run"):
+        main("soft-movement", tmp_path / "other", resume=True)
     with refused("weight decay", "weight_decay=0"):
         train(weight_decay=0.1)
     with refused("does not train the scores", "pruning.parameters()"):

@@ -255,17 +255,50 @@ def test_mistakes_of_one_line() -> None:
         srnet.attach(made("mlp"), srnet.Wanda(0.5), steps=STEPS)
     with refused("srnet.attach"):
         srnet.prune_once(made("mlp"), srnet.MaskTraining(0.5))
-    with refused("wanda found no input"):
+    with refused("there are no batches", "give batches"):
         srnet.prune_once(made("mlp"), srnet.Wanda(0.5))
+    for rows in ([1], [(torch.ones(2, 16), torch.ones(2))]):
+        with refused("cannot be run on a batch", "give inputs alone"):
+            srnet.prune_once(made("mlp"), srnet.Wanda(0.5), rows)
     with refused("0 steps"):
         srnet.attach(made("mlp"), srnet.MaskTraining(0.5), steps=0)
     with refused("3 steps are too few for imp"):
         srnet.attach(made("mlp"), srnet.IMP(0.5), steps=3)
     with refused("pruner", "give a pruner"):
         srnet.attach(made("mlp"), "mask", steps=STEPS)  # type: ignore[arg-type]
+    with refused("the masks were not trained", "call step()"):
+        pruning.bake()
+    train_in_own_loop(model, pruning, "bert", range(1))
     pruning.bake()
     with refused("bake() or detach()"):
         pruning.step()
+
+
+def test_scores_in_half_precision_are_refused() -> None:
+    """Steps and thresholds would be rounded away, and the sparsity with them."""
+    model, pruning = attached("mlp")
+    model.half()
+    with refused("half precision", "before attach"):
+        pruning.advance(1)
+
+
+def test_a_diverged_training_is_not_baked() -> None:
+    model, pruning = attached("mlp")
+    optimizer = torch.optim.AdamW(pruning.parameters())
+    (batch("mlp", 0).loss(model) * float("nan")).backward()
+    optimizer.step()
+    pruning.step()
+    with refused("training diverged", "lower the learning rates"):
+        pruning.bake()
+
+
+@pytest.mark.parametrize("remove", ["bake", "detach"])
+def test_parameters_are_in_their_order_again(remove: str) -> None:
+    model = made("bert")
+    before = [name for name, _ in model.named_parameters()]
+    pruning = srnet.prune_once(model, srnet.OneShot(0.5))
+    getattr(pruning, remove)()
+    assert [name for name, _ in model.named_parameters()] == before
 
 
 def test_a_refused_pruner_leaves_the_model_as_it_was() -> None:

@@ -95,8 +95,12 @@ def test_the_model_is_left_as_it_was() -> None:
 
 
 def test_a_layer_without_inputs_is_refused() -> None:
-    with refused("layer", "exclude"):
-        Wanda(0.5).mask(OneLayer(WEIGHT))
+    model = OneLayer(WEIGHT)
+    with refused("no batches"):
+        Wanda(0.5).mask(model)
+    model.unused = nn.Linear(2, 2)
+    with refused("unused", "exclude"):
+        Wanda(0.5).mask(model, [BATCH])
 
 
 # --- in the engine -------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def make_run(tiny_backbone: str, tiny_task: SyntheticTask, tiny_training: Traini
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.1  # whatever the backbone says: random numbers must be in play
         defaults: dict[str, Any] = {
-            "loss": OBJECTIVES["ce"].loss,
+            "loss": OBJECTIVES["ce"].make({}),
             "settings": tiny_training,
             "train": encode(task.train, base.tokenizer, 64),
             "dev": encode(task.dev, base.tokenizer, 64),

@@ -65,6 +65,7 @@ def test_roundtrip_continues_bit_for_bit(tmp_path: Path) -> None:
 def test_only_what_trains_is_kept() -> None:
     assert set(prepared(0)[0].state_dict()) == {
         "step",
+        "identity",
         "0.bias",
         "0.parametrizations.weight.original",
         "0.parametrizations.weight.0.keep",

@@ -11,7 +11,7 @@ import torch
 from gpus import Simulated
 from transformers import TrainerControl
 
-from srnet.training.clock import Clock
+from srnet.training.callback import Clock
 from srnet.training.method import Method
 from srnet.training.trainer import train
 
@@ -75,7 +75,7 @@ def test_a_training_waits_for_the_gpu_between_steps_only(
 ) -> None:
     """Whatever is timed: twice for each window of steps, of which every evaluation ends one, and once at the end."""
     waits: list[str] = []
-    for place in ("srnet.training.clock", "srnet.training.trainer"):
+    for place in ("srnet.training.callback", "srnet.training.trainer"):
         monkeypatch.setattr(f"{place}.synchronize", lambda place=place: waits.append(place))
     result = train(run := make_run(Method(), tmp_path))
     windows = len([entry for entry in result.log if "eval_score" in entry])
