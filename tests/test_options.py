@@ -37,7 +37,7 @@ def called(function: str, *words: str) -> Any:
     def stop(*args: Any, **kwargs: Any) -> None:
         raise Called(args, kwargs)
 
-    with mock.patch(f"srnet.{srnet._WHERE[function]}.{function}", stop):
+    with mock.patch(f"{srnet._WHERE[function]}.{function}", stop):
         result = CliRunner().invoke(app, list(words))
     assert isinstance(result.exception, Called), result
     return result.exception.args

@@ -11,7 +11,7 @@ import numpy as np
 from srnet.bias.given import SPLIT
 from srnet.bias.numbers import LARGEST, beyond
 from srnet.bias.shortcuts.base import PLAIN, FeatureOptions, Features, ShortcutKind
-from srnet.core.errors import UserError, reason
+from srnet.core.errors import UserError, reason, shortened
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.tasks.base import Task
@@ -68,7 +68,8 @@ class FunctionOfRows(ShortcutKind):
         def of(split: Split) -> np.ndarray:
             found, values = (names, trained) if split is task.train else self._called(split, numbers)
             if found != names:
-                raise UserError(f"the function returns {found} for {split.name}, and {names} before", "return the same")
+                problem = f"the function returns other features for {split.name}: {found}, and {names} for train"
+                raise UserError(shortened(problem), "return the same ones")
             return values
 
         return Features(names, of)

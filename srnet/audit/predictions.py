@@ -105,7 +105,7 @@ def _read(tables: Sequence[Any]) -> tuple[dict[Run, _Rows], dict[str, None]]:
 
 def _cells(table: Any) -> Iterator[tuple[str, dict[str, str]]]:
     """Where each row is, and its cells, without those that hold a list or nothing."""
-    name = str(table) if is_path(table) else "table"
+    name = str(table) if is_path(table) else "tables"
 
     def refuse(line: int, problem: str) -> NoReturn:
         raise UserError(f"{name}, line {line}: {problem}", "correct it")

@@ -174,6 +174,7 @@ class Pruning:
     def bake(self) -> nn.Module:
         """Make ordinary weights of the result, pruned ones zero; restore which parameters train; return the model."""
         if not self._is_baked:  # else it may have been trained further
+            self._check_trained()
             self._found, self._is_baked = self._settled(), True
             self._release()
             self._found.put_into(self.model)
@@ -194,6 +195,7 @@ class Pruning:
 
         It may be called before and after `bake`.
         """
+        self._check_trained()
         name = getattr(getattr(self.model, "config", None), "_name_or_path", "")
         facts = {**self.settings, "step": self.done, "steps": self.steps}
         self._settled().save(folder, str(name or ""), facts)
@@ -201,13 +203,16 @@ class Pruning:
     def _settled(self) -> FoundMask:
         if self._found is not None:
             return self._found
-        if self.steps and not self.done:
-            raise UserError("the masks were not trained", "call step() after each optimizer.step()")
-        self.check_finite()
         self.method.settle(self.done)
         tensors, mask = self.method.result()
         assert mask is not None
         return FoundMask(mask, tensors, () if self.method.keeps_weights else self._trained())
+
+    def _check_trained(self) -> None:
+        if self._found is None:
+            if self.steps and not self.done:
+                raise UserError("the masks were not trained", "call step() after each optimizer.step()")
+            self.check_finite()
 
     def check_finite(self) -> None:
         """Refuse to continue a training with non-finite parameters."""
