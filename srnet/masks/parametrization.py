@@ -20,6 +20,11 @@ def attach(layers: Mapping[str, nn.Module], masks: Mapping[str, nn.Module]) -> N
         parametrize.register_parametrization(layer, "weight", masks[weight_name(name)], unsafe=True)
 
 
+def is_score(name: str) -> bool:
+    """Whether a parameter is the score of a mask, and not one of the model's own that is named alike."""
+    return name.endswith(".scores") and ".parametrizations.weight." in name
+
+
 def is_masked(model: nn.Module) -> bool:
     """Whether some layer has a mask, or another parametrisation of its weight."""
     return any(parametrize.is_parametrized(layer, "weight") for layer in model.modules())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from srnet.config.fields import Described, option
 from srnet.core.errors import UserError
 from srnet.core.lazy import nn
-from srnet.masks.parametrization import raw_weights
+from srnet.masks.parametrization import is_score, raw_weights
 
 Selector = str | tuple[str, ...]
 ALL, OUTSIDE, STACK_ONLY = "all-linear", "outside-layers", "outside-stack"
@@ -182,7 +182,7 @@ def _check_reach(model: nn.Module, found: dict[str, nn.Module]) -> None:
     stack = {
         name: parameter
         for name, parameter in model.named_parameters()
-        if parameter.dim() > 1 and not name.endswith(".scores") and _in_stack(model, name)  # scores belong to a mask
+        if parameter.dim() > 1 and not is_score(name) and _in_stack(model, name)  # scores belong to a mask
     }
     missed = {name: parameter.numel() for name, parameter in stack.items() if id(parameter) not in masked}
     reached = sum(parameter.numel() for name, parameter in stack.items() if name not in missed)

@@ -15,7 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from srnet.core.errors import UserError
 from srnet.masks.mask import Mask
-from srnet.masks.parametrization import detach, save_plain, weight_name
+from srnet.masks.parametrization import detach, is_score, save_plain, weight_name
 from srnet.masks.saved import FoundMask
 from srnet.training.method import Method
 
@@ -88,8 +88,8 @@ class Pruning:
         """
         rates = [own if given is None else given for own, given in zip(self._rates, (lr, score_lr), strict=True)]
         trained = {name: each for name, each in self.model.named_parameters() if each.requires_grad}
-        weights = [each for name, each in trained.items() if not name.endswith(".scores")]
-        scores = [each for name, each in trained.items() if name.endswith(".scores")]
+        weights = [each for name, each in trained.items() if not is_score(name)]
+        scores = [each for name, each in trained.items() if is_score(name)]
         groups = [{"params": weights, "lr": rates[0]}, {"params": scores, "lr": rates[1], "weight_decay": 0.0}]
         return [group for group in groups if group["params"]]
 
@@ -131,7 +131,7 @@ class Pruning:
 
     def scores(self) -> list[nn.Parameter]:
         """The trainable scores of the masks; none for a method that ranks the weights themselves."""
-        return [each for name, each in self.model.named_parameters() if name.endswith(".scores")]
+        return [each for name, each in self.model.named_parameters() if is_score(name)]
 
     def _note_step(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimiser has taken a step: of what the method trains, of this model's other parameters, or of neither."""

@@ -202,6 +202,14 @@ def test_a_deep_copy_is_the_same_model_and_a_copy_of_both_trains_alone() -> None
     assert is_masked(model)
 
 
+def test_parameters_that_are_named_as_scores_are_not_taken_for_those_of_masks() -> None:
+    model = made("mlp")
+    model.body.scores = nn.Parameter(torch.ones(2))
+    pruning = srnet.attach(model, srnet.Movement(0.5), steps=STEPS)
+    assert len(pruning.scores()) == 3
+    assert any(each is model.body.scores for each in pruning.parameters()[0]["params"])
+
+
 @pytest.mark.parametrize("method", ["mask", "movement"])
 def test_parameters_that_a_user_froze_stay_frozen(method: str) -> None:
     model, before = made("bert"), made("bert").state_dict()
