@@ -20,7 +20,7 @@ from srnet.masks.timed import Latency
 from srnet.objectives.base import parse_objective
 from srnet.pruners.base import OfUnits, Pruner, Speedup, get_pruner, speedup_text
 from srnet.tasks.base import TrainingData
-from srnet.training.settings import TrainingSettings
+from srnet.training.settings import TrainingSettings, Update
 
 # --- points --------------------------------------------------------------------------------------------------------
 
@@ -283,9 +283,36 @@ def _of_run(settings: TrainingSettings, objective: str, model: ModelNode) -> Tra
 # --- series of points: full models, and the three paradigms --------------------------------------------------------
 
 
-def full(profile: Profile, label: str, *, finetune: str = "ce", backbone: str | None = None) -> list[Point]:
-    """A full model, fine-tuned with the objective `finetune`."""
-    return [Point(label, Place(), seed, profile.full(seed, finetune, backbone)) for seed in profile.seeds]
+_RATES = {"all": 1.0, "head": 20.0, "lora": 5.0}
+"""Learning rates relative to that of fine-tuning: usual ones, which were best or as good on held-out ID rows of the
+embedded benchmark (docs/results/beside-peft.md)."""
+
+
+def full(
+    profile: Profile,
+    label: str,
+    *,
+    finetune: str = "ce",
+    after: str | None = None,
+    update: Update = "all",
+    backbone: str | None = None,
+) -> list[Point]:
+    """A full model, fine-tuned with the objective `finetune`, and then with `after`.
+
+    The last of its trainings updates all weights, the head alone, or LoRA matrices.
+    """
+
+    def model(seed: int) -> ModelNode:
+        found = profile.full(seed, finetune, backbone)
+        found = found if after is None else profile.fine_tuned(found, after)
+        if update == "all":
+            return found
+        if not isinstance(found, FineTune):
+            raise UserError(f"'{update}' needs a training, and {found.label} has none", "give another objective")
+        rate = _RATES[update] * found.training.learning_rate
+        return replace(found, training=replace(found.training, update=update, learning_rate=rate))
+
+    return [Point(label, Place(), seed, model(seed)) for seed in profile.seeds]
 
 
 def of_fine_tuned(

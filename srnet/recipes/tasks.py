@@ -16,12 +16,15 @@ from srnet.experiment.nodes.base import TaskSpec
 from srnet.tasks.base import DATASETS, TASK_FAMILIES
 from srnet.tasks.files import DevShare, Leaks
 from srnet.tasks.own import Say, task_of_files
+from srnet.tasks.planted import PlantedTask, Strength
 from srnet.tasks.sources import BadRows, OfFiles
 from srnet.tasks.splits import Decision
 from srnet.tasks.synthetic import SyntheticTask
 
 _OOD_FILES = ("ood", "ood_train")
 """The OOD files of a published dataset, by name."""
+_PLANT = "plant"
+"""The key of a planted shortcut: its strength, or a mapping of the fields of `PlantedTask`."""
 
 
 def read_task(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
@@ -34,6 +37,8 @@ def read_task(values: Any, where: str, folder: Path = Path()) -> TaskSpec:
     with located(where):
         if isinstance(values, str):
             values = _named(values)
+        if isinstance(values, Mapping) and _PLANT in values:
+            return _planted({key: each for key, each in values.items() if key != _PLANT}, values[_PLANT], folder)
         if isinstance(values, Mapping) and "dataset" in values:
             return _dataset(values, folder)
         families = TASK_FAMILIES.values() if isinstance(values, Mapping) else ()
@@ -48,6 +53,15 @@ def _named(name: str) -> dict[str, str]:
         raise UserError(f"'{name[:80]}' is not the YAML file of a task", fix)
     choose("task", name, [*(each for family in TASK_FAMILIES.values() for each in family.names), *DATASETS])
     return {"dataset" if name in DATASETS else "name": name}
+
+
+def _planted(values: Mapping[str, Any], plant: Any, folder: Path) -> TaskSpec:
+    """A copy of the task that is described by `values`, with a planted shortcut."""
+    fields = dict(plant) if isinstance(plant, Mapping) else {"strength": plant}
+    with located(_PLANT):
+        known = tuple(each.name for each in dataclasses.fields(PlantedTask) if each.name != "of")
+        options = arguments_of(PlantedTask, fields, only=known)
+    return PlantedTask(read_task(values, "task", folder), **options)
 
 
 def _dataset(values: Mapping[str, Any], folder: Path) -> TaskSpec:
@@ -122,12 +136,18 @@ class DataOptions(Described):
     """Rows that cannot be read: refuse them, or skip and count them. Default: refuse."""
     decision: Decision | None = option(None, expert=True)
     """Three-way answers on a two-way set such as HANS: argmax or sum. Default: argmax."""
+    plant: Strength | None = option(None, expert=True)
+    """Train on a copy of the task with a planted shortcut: an opening word that is right with this probability."""
 
     def task(self, name: str | None = None, alone: bool = True, say: Say | None = None) -> TaskSpec:
         """The task called `name`, described in the YAML file of that name, or without a name that of the files.
 
         `alone`: it is the only one of a command. `say` is called with what is read of files; by default it is printed.
         """
+        task = self._unplanted(name, alone, say)
+        return task if self.plant is None else PlantedTask(task, self.plant)
+
+    def _unplanted(self, name: str | None, alone: bool, say: Say | None) -> TaskSpec:
         for key, value in vars(self).items():
             if value == "" and key != "text_b":
                 raise UserError(f"{_flag(key)}: the value is empty", "give one, or leave the option out")
@@ -150,7 +170,8 @@ class DataOptions(Described):
     @property
     def given(self) -> dict[str, Any]:
         """The options that were given. An empty --text-b is for single texts."""
-        return {key: value for key, value in vars(self).items() if value or (key == "text_b" and value is not None)}
+        given = {key: value for key, value in vars(self).items() if key != _PLANT}
+        return {key: value for key, value in given.items() if value or (key == "text_b" and value is not None)}
 
     def _of_files(self, say: Say) -> TaskSpec:
         given = self.given

@@ -30,8 +30,7 @@ def split_off(train: SplitFile, share: float, strata: np.ndarray) -> tuple[Split
     split, size = train.split, min(MOST_ROWS, round(share * len(train.split)))
     if len(split) < FEWEST_ROWS or not size:
         raise UserError(f"{train.path} has {len(split):,} rows, too few to split dev off", "give --dev FILE")
-    what, groups = _grouping(train.keys, size)
-    held = _held_out(groups, strata, size)
+    what, held = rows_apart(train.keys, strata, size)
     if not len(held):
         raise UserError(f"{train.path}: no rows can be split off as dev, because all are alike", "give --dev FILE")
     kept = np.setdiff1d(np.arange(len(split)), held)
@@ -40,6 +39,12 @@ def split_off(train: SplitFile, share: float, strata: np.ndarray) -> tuple[Split
         f"{len(held):,} of the {len(split):,} rows of the training file, which are not trained on; {what} stay together"
     )
     return replace(train, split=split.take(kept)), SplitFile(train.path, dev, origin=origin)
+
+
+def rows_apart(keys: TextKeys, strata: np.ndarray, size: int) -> tuple[str, np.ndarray]:
+    """At most `size` rows that share no text with the others, and what stays together, in words."""
+    what, groups = _grouping(keys, size)
+    return what, _held_out(groups, strata, size)
 
 
 def _grouping(keys: TextKeys, size: int) -> tuple[str, np.ndarray]:

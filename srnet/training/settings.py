@@ -13,6 +13,7 @@ from srnet.core.errors import UserError
 
 Precision = Literal["float32", "bf16"]
 Selection = Literal["late", "published"]
+Update = Literal["all", "head", "lora"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class TrainingSettings(Described):
     selection: Selection = option("late", expert=True)
     """Which checkpoints may be the result with a debiasing objective: late, those of the last 30 % of the run, because
     ID dev favours early and still biased ones; published, any checkpoint of a full model."""
+    update: Update = option("all", expert=True)
+    """What fine-tuning updates: all weights, the head alone, or the head and low-rank matrices (lora, needs peft)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

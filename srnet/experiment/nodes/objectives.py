@@ -70,6 +70,14 @@ class _Bias(Need):
         return np.concatenate([bias_predictions(store, node.key, split.name).for_ids(split.ids) for split in splits])
 
 
+class _PermutedBias(_Bias):
+    """The bias model's answers in random order, always the same one."""
+
+    def values(self, node: Node, splits: Sequence[Split], task: Task, store: Store) -> np.ndarray:
+        values = super().values(node, splits, task, store)
+        return np.asarray(np.random.default_rng(0).permutation(values))
+
+
 class _Teacher(Need):
     what = "teacher"
     covers_ood = False
@@ -114,7 +122,13 @@ class _Group(Need):
         return np.unique(groups, return_inverse=True)[1]
 
 
-NEEDS: dict[str, Need] = {"bias": _Bias(), "teacher": _Teacher(), "early": _Early(), "group": _Group()}
+NEEDS: dict[str, Need] = {
+    "bias": _Bias(),
+    "permuted_bias": _PermutedBias(),
+    "teacher": _Teacher(),
+    "early": _Early(),
+    "group": _Group(),
+}
 """By the names that losses declare."""
 
 

@@ -18,6 +18,7 @@ from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.base import TrainingData
 from srnet.training.method import Method, SnapshotsAtSteps
 from srnet.training.settings import TrainingSettings
+from srnet.training.updates import update_method
 
 
 class Training(ModelNode):
@@ -52,6 +53,11 @@ class Training(ModelNode):
     def check_no_scores(self, what: str = "fine-tuning") -> None:
         if self.training.score_rate is not None:
             raise UserError(f"{what} has no scores to train", "leave score_rate out")
+
+    def check_updates_all(self) -> None:
+        """Only plain fine-tuning may update less than every weight."""
+        if self.training.update != "all":
+            raise UserError(f"'{self.training.update}' is for fine-tuning", "leave update out")
 
     @property
     def trains(self) -> bool:
@@ -97,7 +103,12 @@ class FineTune(Training):
             raise UserError("a part of the training data is for plain CE on ID data")
 
     def method(self, mask: Mask | None) -> Method:
-        return Method(mask)
+        return update_method(self.training.update, mask)
+
+    @property
+    def how(self) -> str:
+        what = {"all": "", "head": ", head only", "lora": ", LoRA"}[self.training.update]
+        return super().how + what
 
     @property
     def formula(self) -> str:
@@ -128,6 +139,7 @@ class Trajectory(Training):
         super().__post_init__()
         if not self.steps:
             raise UserError("a trajectory keeps at least one step")
+        self.check_updates_all()
         self.check_no_patience()
         self.check_no_scores()
 
@@ -217,6 +229,7 @@ class Prune(_Pruning):
             raise UserError(f"pruner '{self.pruner.name}' does not train, so it takes no objective")
         if not self.pruner.trains and self.data != "id":
             raise UserError(f"pruner '{self.pruner.name}' does not train, so it takes no training data")
+        self.check_updates_all()
         self.check_no_patience()
         if self.training.steps is not None:
             self.pruner.check_steps(self.training.steps)
