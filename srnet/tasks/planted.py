@@ -9,7 +9,7 @@ so that what ideal classifiers score is known (`srnet/tasks/planted_theory.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -45,7 +45,7 @@ _WORDS = (
 class PlantedTask(Described):
     """The classification task `of`, with a cue in every row."""
 
-    of: TaskSpec = option(None, name=None)  # type: ignore[arg-type]
+    of: TaskSpec = field(metadata={"name": None})
     strength: Strength = 0.7
     """The probability that the cue points at the label, in train and dev. One over the number of labels is no cue."""
     cue: CueAs = option("text", name="--as")

@@ -129,12 +129,6 @@ NEEDS: dict[str, Need] = {
     "early": _Early(),
     "group": _Group(),
 }
-    "bias": _Bias(),
-    "permuted_bias": _PermutedBias(),
-    "teacher": _Teacher(),
-    "early": _Early(),
-    "group": _Group(),
-}
 """By the names that losses declare."""
 
 
