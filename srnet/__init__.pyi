@@ -33,6 +33,8 @@ from srnet.tasks.published import published_task as published_task
 from srnet.tasks.squad import SquadTask as SquadTask, squad_task as squad_task
 from srnet.tasks.check import check_data as check_data
 from srnet.tasks.describe import describe_files as describe_files, write_csv as write_csv
+from srnet.tasks.planted import PlantedTask as PlantedTask
+from srnet.tasks.planted_files import plant as plant
 from srnet.training.settings import TrainingSettings as TrainingSettings
 from srnet.models.subnetwork import Subnetwork as Subnetwork
 from srnet.models.open import load_subnetwork as load_subnetwork, open_model as open_model

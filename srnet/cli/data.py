@@ -122,6 +122,37 @@ def _write(*, task: TaskName = None, folder: NewFolder, data: Data) -> None:
         out.print(str(path))
 
 
+Strength = Annotated[
+    float | None,
+    typer.Option(help="How often the cue is right in train and dev. Default: 0.7; the same odds for more labels."),
+]
+CueAs = Annotated[
+    str, typer.Option("--as", help="text: an opening word; column: the column 'cue' alone, which no model reads.")
+]
+
+
+@data_commands.command("plant", cls=Command)
+def _plant(
+    *, task: TaskName = None, strength: Strength = None, cue: CueAs = "text", folder: NewFolder, data: Data
+) -> None:
+    """Write a copy of a task with a known shortcut: a positive control for a search on your data.
+
+    An opening word, one for each label, is right with probability --strength in train and dev. In the OOD set anti it
+    is always wrong, in neutral it says nothing; both have the same rows, which are not trained on. If a subnetwork does
+    not lose this shortcut with your data, backbone and length of training, it would not lose yours.
+
+    The table says what ideal classifiers score, by the accuracy that a debiased one would have. Choose a strength at
+    which the debiased one keeps more than 95 % of the ID score, so that there is room for the cost of pruning. A task's
+    YAML file plants the same with `plant: 0.7`, and other commands with --plant 0.7.
+    """
+    planted = srnet.plant(srnet.DataOptions(**data).task(task), folder, strength, cue)
+    names = ("debiased, all splits", "CE, ID", "CE, anti", "CE, neutral", "ID kept", "gain on anti")
+    rows = [[f"{each:.1f}" for each in (*one, one.kept, one.gain)] for one in planted.theory]
+    title = f"Accuracies of ideal classifiers, strength {planted.task.strength:g}, in percent"
+    out.print(Table(names, rows, title, texts=()), *map(str, planted.paths), sep="\n")
+    out.print("now", runnable(f"`srnet find {shlex.quote(str(planted.paths[-1]))}`"))
+
+
 # --- commands about the store of results ---
 
 store_commands = group("store", "Look at, check and clean the store of results.")

@@ -28,6 +28,7 @@ from srnet.experiment.store import Store, bias_predictions, bias_splits
 from srnet.recipes.paradigms import Point, Start, search_behind
 from srnet.recipes.recipe import Reference
 from srnet.report.evidence import Models, RecipeEvidence, Summary
+from srnet.report.planted import planted_theory
 
 BEATS_BIAS_BY = 2.0
 """Points by which a full model should beat its bias model on ID: else it has learned little beside the shortcut."""
@@ -59,7 +60,7 @@ class Results(Shown, says="sentence"):
         """Scores of the constant answer by its name and by split."""
         self.bias_models = {name: evidence.bias_scores(node) for name, node in evidence.bias_models.items()}
         """Scores of the shortcut alone, by bias model of the recipe and by split."""
-        self.theory = {
+        self.theory = planted_theory(evidence) or {
             name: {s: 100.0 * measure(task.metric, each, task.splits[s].labels) for s, each in answers.items()}
             for name, answers in task.ideal.items()
         }
@@ -265,7 +266,8 @@ def _warnings(evidence: RecipeEvidence, majority: Mapping[str, float]) -> list[s
 def _about_full(evidence: RecipeEvidence, backbone: str, bias: Bias) -> list[str]:
     found, models = [], list(evidence.references[backbone].full.values())
     name = "the full CE model" + ("" if backbone == evidence.recipe.profile.backbone else f" on {backbone}")
-    follows = follows_shortcut(evidence, bias, models, evidence.ood)
+    ood = [split for split in evidence.splits if evidence.task.splits[split].kind == "OOD"]
+    follows = follows_shortcut(evidence, bias, models, ood)
     if follows and all(each.low <= 0.0 for each in follows.values()):
         falls = "does not fall" if all(each.high < FOLLOWS for each in follows.values()) else "may not fall"
         differences = ", ".join(f"{each} on {split}" for split, each in follows.items())

@@ -23,6 +23,9 @@ Metric = str
 TrainingData = Literal["id", "id+ood"]
 """The training data: ID, or ID and OOD (for an upper bound)."""
 
+CE_OPTIMAL, DEBIASED = "theory: CE-optimal", "theory: ideal debiased"
+"""Ideal classifiers where the evidence is known: the best in distribution, and the best without the shortcut."""
+
 
 def check_label_words(task: str, words: tuple[str, ...], labels: tuple[str, ...]) -> None:
     if words and (len(words) != len(labels) or len(set(words)) != len(words) or not all(map(str.strip, words))):
@@ -66,7 +69,7 @@ class Task(Described):
     label_words: tuple[str, ...] = ()
     """One word per label, whose logit in a masked language model can be the label's."""
     ideal: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
-    """The answers of ideal classifiers, where they are known, by classifier and split."""
+    """The answers of ideal classifiers, where they are known, by their names (`CE_OPTIMAL`, ...) and split."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -65,19 +65,30 @@ def _description(spec: FilesTask, folder: Path) -> dict[str, Any]:
 
 
 def write_csv(task: Task, folder: Path | str) -> list[Path]:
-    """Write `task` to `folder`: one file per split, with the columns text_a, text_b, label and group."""
-    kind, folder = task.answer_kind, Path(folder)
+    """Write `task` to `folder`: one file per split, with the columns text_a, text_b, label, group and its metadata."""
+    return write_task_files(task, Path(folder), {})
+
+
+def write_task_files(task: Task, folder: Path, also: Mapping[str, str]) -> list[Path]:
+    """The files of the splits, and `also` texts by file name, all or none."""
+    kind = task.answer_kind
     if not kind.in_cells:
         raise UserError(f"task '{task.name}' has {kind.plural}, which do not fit into a csv file", "use its own files")
     with new_folder(require_new(folder)) as staging:
         for name, split in task.splits.items():
             write_text(staging / f"{name}.csv", _csv(split, kind.cells(split.labels, task.classes_of(split))))
-    return [folder / f"{name}.csv" for name in task.splits]
+        for name, text in also.items():
+            write_text(staging / name, text)
+    return [*(folder / f"{name}.csv" for name in task.splits), *(folder / name for name in also)]
+
+
+_WRITTEN = ("text_a", "text_b", "label", "group")
 
 
 def _csv(split: Split, labels: list[Any]) -> str:
+    further = {name: cells for name, cells in split.columns.items() if name not in _WRITTEN}
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(("text_a", "text_b", "label", "group"))
-    writer.writerows(zip(split.text_a, split.text_b, labels, split.groups, strict=True))
+    writer.writerow((*_WRITTEN, *further))
+    writer.writerows(zip(split.text_a, split.text_b, labels, split.groups, *further.values(), strict=True))
     return buffer.getvalue()

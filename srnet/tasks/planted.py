@@ -101,7 +101,9 @@ class PlantedTask(Described):
                 "give that, which is no cue, or more",
             )
         if any(COLUMN in split.columns for split in task.splits.values()):
-            raise UserError(f"task '{task.name}' has a column '{COLUMN}' already", "leave it out of its metadata")
+            raise UserError(
+                f"task '{task.name}' has a column '{COLUMN}', which may be a planted shortcut", "plant one at a time"
+            )
 
     def _notes(self, task: Task, held: Split) -> list[str]:
         where = "the opening word" if self.cue == "text" else f"the column '{COLUMN}', which no model reads,"
@@ -136,6 +138,17 @@ def _openings(task: Task) -> list[str]:
     return found[: len(task.labels)]
 
 
+def cues_of(task: Task, split: Split) -> np.ndarray:
+    """The labels that the cues of a split of a planted task point at."""
+    place = {_cell(label): index for index, label in enumerate(task.labels)}
+    return np.array([place[cell] for cell in split.columns[COLUMN]])
+
+
+def _cell(label: str) -> str:
+    """The cell of a cue that points at a label. It is never a number, as a label may be."""
+    return f"towards {label}"
+
+
 def _shares(classes: int, right: float) -> np.ndarray:
     """P(cue | label): a row for each label."""
     shares = np.full((classes, classes), (1.0 - right) / (classes - 1))
@@ -159,7 +172,7 @@ class _Planter:
             texts[which] = tuple(f"{self.words[cue]}, {text}" for cue, text in opened)
         cases = ("cue right" if right else "cue wrong" for right in cues == split.labels)
         groups = tuple(f"{case}{LEVELS}{own}" if own else case for case, own in zip(cases, split.groups, strict=True))
-        column = tuple(f"towards {self.labels[cue]}" for cue in cues)
+        column = tuple(_cell(self.labels[cue]) for cue in cues)
         return replace(split, name=name, kind=kind, groups=groups, columns={**split.columns, COLUMN: column}, **texts)
 
 

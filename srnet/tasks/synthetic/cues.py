@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-_CE_OPTIMAL, _DEBIASED = "theory: CE-optimal", "theory: ideal debiased"
+from srnet.tasks.base import CE_OPTIMAL, DEBIASED
 
 
 class Draw(NamedTuple):
@@ -98,8 +98,8 @@ class Cues:
             return int(self.posterior(relation, grade, towards).argmax())
 
         return {
-            _CE_OPTIMAL: lambda draws: np.array([best(draw.relation, draw.grade, draw.towards) for draw in draws]),
-            _DEBIASED: lambda draws: np.array([best(draw.relation, None, 0) for draw in draws]),
+            CE_OPTIMAL: lambda draws: np.array([best(draw.relation, draw.grade, draw.towards) for draw in draws]),
+            DEBIASED: lambda draws: np.array([best(draw.relation, None, 0) for draw in draws]),
         }
 
     def theory(self) -> dict[str, tuple[float, float]]:
