@@ -16,6 +16,7 @@ from srnet.config.fields import option
 from srnet.config.values import NAMED_FILES
 from srnet.core.errors import UserError
 from srnet.core.tables import Table
+from srnet.tasks.planted import CueAs
 
 data_commands = group("data", "Look at data before you train on them.")
 SHOWN = 10
@@ -126,14 +127,14 @@ Strength = Annotated[
     float | None,
     typer.Option(help="How often the cue is right in train and dev. Default: 0.7; the same odds for more labels."),
 ]
-CueAs = Annotated[
-    str, typer.Option("--as", help="text: an opening word; column: the column 'cue' alone, which no model reads.")
+Cue = Annotated[
+    CueAs, typer.Option("--as", help="text: an opening word; column: the column 'cue' alone, which no model reads.")
 ]
 
 
 @data_commands.command("plant", cls=Command)
 def _plant(
-    *, task: TaskName = None, strength: Strength = None, cue: CueAs = "text", folder: NewFolder, data: Data
+    *, task: TaskName = None, strength: Strength = None, cue: Cue = "text", folder: NewFolder, data: Data
 ) -> None:
     """Write a copy of a task with a known shortcut: a positive control for a search on your data.
 

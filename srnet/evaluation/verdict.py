@@ -90,13 +90,17 @@ class Verdict:
     """The share of the full model's ID score that must be kept."""
     full: str = "full CE model"
     """What the full model is called."""
+    has_shortcut: bool = True
+    """Whether the shortcut predicts the labels of ID dev. Else a gain is no robustness against it."""
 
     @property
     def seeds(self) -> int:
         return self.id_kept.seeds
 
     @property
-    def answer(self) -> Literal["yes", "no", "not certain", "no verdict"]:
+    def answer(self) -> Literal["yes", "no", "not certain", "no verdict", "no shortcut"]:
+        if not self.has_shortcut:
+            return "no shortcut"
         if self.seeds < MIN_SEEDS:
             return "no verdict"
         if self.p_value < self.alpha:
@@ -144,6 +148,8 @@ class Verdict:
     @property
     def short(self) -> str:
         """The answer for a table, with the condition that decides."""
+        if self.answer == "no shortcut":
+            return self.answer
         if self.answer == "no verdict":
             return f"{seeds_in_words(self.seeds)}: no verdict"
         if self.is_srnet:
@@ -154,8 +160,9 @@ class Verdict:
     @property
     def explained(self) -> str:
         """The reason of a no or a not certain, then the other conditions; otherwise what is kept and gained."""
-        if self.answer in ("yes", "no verdict"):
-            return f"keeps {self.kept_percent} of ID; OOD minus {self.full}: {', '.join(self.gain_lines)}"
+        if self.answer in ("yes", "no verdict", "no shortcut"):
+            why = "" if self.has_shortcut else "the bias model does not predict the labels of ID dev; "
+            return f"{why}keeps {self.kept_percent} of ID; OOD minus {self.full}: {', '.join(self.gain_lines)}"
         others = [each for each in self.conditions if each.what != self._decisive.what]
         return "; ".join([self._reason, *map(self._measured, others)])
 

@@ -48,6 +48,8 @@ def _scores(results: Results, best: Summary, differences: Mapping[str, float]) -
 
 
 def _certainty(verdict: Verdict) -> str:
+    if not verdict.has_shortcut:
+        return "The suspected shortcut does not predict the label, so that nothing is claimed about robustness."
     if verdict.seeds < MIN_SEEDS:
         return f"With {seeds_in_words(verdict.seeds)} this may be luck; {MIN_SEEDS} are needed for a verdict."
     goal = f"at least {share_text(verdict.keeps)} of the ID score and beats the full model out of distribution"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from srnet.bias.measuring import LEVEL, permutation_p
 from srnet.core.errors import shortened
 from srnet.core.files import read_json
 from srnet.evaluation.evidence import Evidence
@@ -18,7 +20,7 @@ from srnet.experiment.known import read_answers, read_scores
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate, ModelNode
-from srnet.experiment.store import Store
+from srnet.experiment.store import Store, bias_predictions
 from srnet.recipes.paradigms import Place, Point
 from srnet.recipes.recipe import Recipe, Reference
 
@@ -66,6 +68,14 @@ class RecipeEvidence(Evidence[ModelNode]):
         report = read_json(self.store.path(node.key) / "scores.json")
         return {split: scores["metrics"][self.task.metric] for split, scores in report.items()}
 
+    def has_shortcut(self, backbone: str) -> bool:
+        """Whether the bias model certainly predicts the labels of ID dev; also where a figure has no bias model."""
+        node = self.recipe.bias_models.get(backbone)
+        if node is None:
+            return True
+        log_probs = bias_predictions(self.store, node.key, self.id).log_probs
+        return permutation_p(log_probs, self.task.dev.labels) < LEVEL
+
     def _evaluation(self, model: ModelNode) -> str:
         """The key of a model's scores and answers."""
         key = Evaluate(model).key
@@ -111,7 +121,8 @@ class RecipeEvidence(Evidence[ModelNode]):
             models = [point.node for point in points]
             # a penalty may have pruned nothing at all: that is no subnetwork to judge
             if self.ood and points[0].is_pruned and any(self.report(model)["sparsity"] for model in models):
-                judged[place] = self.verdict(models, self.full_models(models))
+                verdict = self.verdict(models, self.full_models(models))
+                judged[place] = replace(verdict, has_shortcut=self.has_shortcut(points[0].backbone))
         complete = [place for place in judged if len(self.groups[place]) == self.seeds]
         together = judge_together([judged[place] for place in complete])
         return judged | dict(zip(complete, together, strict=True))

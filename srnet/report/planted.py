@@ -32,8 +32,9 @@ def planted_theory(evidence: RecipeEvidence) -> dict[str, dict[str, float]]:
 
 def _is_debiased(node: ModelNode) -> bool:
     """Whether it is a full model that was fine-tuned with PoE from the raw one."""
-    is_full = isinstance(node, FineTune) and node.parent is node.pretrained
-    return is_full and node.objective.label == "poe" and node.training.update == "all"
+    if not isinstance(node, FineTune) or node.parent is not node.pretrained:
+        return False
+    return node.objective.label == "poe" and node.training.update == "all"
 
 
 def _of_one(evidence: RecipeEvidence, model: ModelNode, strength: float) -> dict[str, dict[str, float]]:

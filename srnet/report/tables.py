@@ -100,6 +100,8 @@ def verdict_line(results: Results) -> str:
     if chosen is None:
         return "No verdict: there is no subnetwork to judge."
     best, verdict = chosen
+    if not verdict.has_shortcut:
+        return "No shortcut: the bias model does not predict the labels of ID dev, so there is nothing to be robust to."
     if verdict.seeds < MIN_SEEDS:
         seeds = seeds_in_words(verdict.seeds)
         return f"No verdict: {seeds} cannot tell a gain from luck; at least {MIN_SEEDS} seeds are needed."
