@@ -95,6 +95,11 @@ CALLS = (
         {"out": Path("c.yaml"), "train": Path("a.csv"), "dev": Path("b.csv")},
     ),
     Call("data write t.yaml --out o", "write_csv", {"task": ANY, "folder": Path("o")}),
+    Call(
+        "data plant inference --out o",
+        "plant",
+        {"task": SyntheticTask("inference"), "folder": Path("o")},
+    ),
     Call("store ls", "Store.entries"),
     Call("store show KEY", "Store.find", {"prefix": "KEY"}),
     Call("store verify", "Store.verify"),

@@ -22,6 +22,7 @@ from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import FineTuned, ModelNode
 from srnet.experiment.store import Store
+from srnet.finding.control import CONTROL
 from srnet.finding.found import Found
 from srnet.finding.search import Find
 from srnet.finding.settings import FindSettings
@@ -72,7 +73,10 @@ def find(
     check_writable(out / AUDIT)
     require_writable(out, FOUND, *report_files(section_id("find", task.name)))
     deployed = _format_to_deploy(format, settings)
-    found = Find(task, backbone, settings, engine, bias, budget, own).run()
+    search = Find(task, backbone, settings, engine, bias, budget, own)
+    found = search.run()
+    if settings.control:
+        found = replace(found, control=search.control(found))
     if is_secondary_rank():
         return found
     found = replace(found, next=_next_command(found, command))
@@ -128,6 +132,8 @@ class _Delivery:
     def write_pages(self, speed: bytes | None = None) -> Found:
         """The report and the audit, of the full model alone if no subnetwork was chosen; returns also the warnings."""
         found = self.found
+        if (control := found.control) is not None:
+            run_recipe(control.recipe, self.out / CONTROL, self.engine, self.command, lead=[control.sentence])
         results = run_recipe(found.recipe, self.out, self.engine, self.command, speed, found.lead)
         models = [each.key for each in (found.full_model, found.model) if each]
         task, bias = found.recipe.task, found.recipe.profile.bias
@@ -191,6 +197,11 @@ def _own_model(
     folder: str | Path | None, task: TaskSpec, labels_are: Names, settings: FindSettings, backbone: str
 ) -> FineTuned | None:
     """The full model that is given, if any. One that does not fit is refused before anything is trained."""
+    if folder is not None and settings.control:
+        raise UserError(
+            "--control plants a shortcut in the training data, which your fine-tuned model has not seen",
+            "give --backbone instead of --full",
+        )
     if folder is None and labels_are:
         raise UserError("names of labels without a fine-tuned model", "give its folder: --full FOLDER")
     if folder is None:

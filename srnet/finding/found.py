@@ -12,6 +12,7 @@ from srnet.evaluation import KEEPS_ID
 from srnet.evaluation.significance import Spread
 from srnet.evaluation.verdict import Verdict
 from srnet.experiment.nodes.models import ModelNode
+from srnet.finding.control import Control
 from srnet.finding.diagnoses import Diagnosis
 from srnet.finding.sentences import first_sentence
 from srnet.recipes.recipe import Recipe
@@ -73,6 +74,8 @@ class Found(Shown, says="sentence"):
     """Whether the full model is one of the user's own, fine-tuned elsewhere."""
     misled: tuple[str, ...] = ()
     """The OOD sets on which the shortcut has lost at least half of what it gains on ID dev."""
+    id_tests: tuple[str, ...] = ()
+    """Further test sets, which are scored and about which nothing is claimed."""
     survey: Survey | None = None
     """Which cheap features predict the label."""
     diagnoses: tuple[Diagnosis, ...] = ()
@@ -80,6 +83,9 @@ class Found(Shown, says="sentence"):
     """The length of the trainings, `--scale`; larger than requested if the search trained longer by itself."""
     keeps: float = KEEPS_ID
     """The share of the full model's ID score that was requested."""
+
+    control: Control | None = None
+    """What became of a planted shortcut, if that was requested and there was time for it."""
 
     # of the chosen subnetwork; without one they are None
     sparsity: float | None = None
@@ -114,7 +120,12 @@ class Found(Shown, says="sentence"):
     @property
     def ood(self) -> tuple[str, ...]:
         """The OOD sets."""
-        return tuple(self.full_scores)[1:]
+        return tuple(split for split in self.full_scores if split not in self.id_tests)[1:]
+
+    @property
+    def seeds(self) -> int:
+        """Those of the chosen subnetwork, or of the full model."""
+        return len(self.recipe.seeds)
 
     @property
     def sentence(self) -> str:
@@ -129,7 +140,8 @@ class Found(Shown, says="sentence"):
         found = [self.survey.sentence] if self.survey and self.survey.found else []
         same = "" if self.next.startswith("srnet ") else "the same search with "
         following = [f"Next: {same}`{self.next}`."] if self.next else []
-        return (" ".join(first), *found, *map(str, self.diagnoses), *following)
+        control = [self.control.sentence] if self.control else []
+        return (" ".join(first), *found, *control, *map(str, self.diagnoses), *following)
 
     def _rows(self) -> list[Any]:
         found = self.scores or {}
@@ -141,6 +153,7 @@ class Found(Shown, says="sentence"):
         return {
             "sentence": self.sentence,
             "survey": self.survey and self.survey.sentence,
+            "control": self.control and self.control.to_json(),
             "diagnoses": plain(self.diagnoses),
             **plain({name: getattr(self, name) for name in same}),
             "bias_models": plain(self.biases),

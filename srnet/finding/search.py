@@ -28,6 +28,7 @@ from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode
 from srnet.finding.biases import Biases
 from srnet.finding.budget import Budget, Plans
+from srnet.finding.control import CONTROL, Control, planted_copy
 from srnet.finding.diagnoses import LONGER, Diagnosis, no_shortcut, none_keeps, not_followed, undertrained
 from srnet.finding.found import Biased, Found, Tried
 from srnet.finding.settings import FindSettings
@@ -66,18 +67,21 @@ class Find:
         own: FineTuned | None = None,
     ) -> None:
         """All is as in `find`; `own` is the full model that is given. None: one of `backbone` is fine-tuned."""
-        self.settings, self.engine, self.task = settings, engine, load_task(task)
+        self.settings, self.engine, self.spec, self.task = settings, engine, task, load_task(task)
+        self.backbone = backbone
         make = toy_profile if own is None and backbone in (EMBEDDED, EMBEDDED_OTHER) else cpu_profile
         profile = settings.changed(make(task, backbone if own is None else own.backbone))
         self.profile = profile if own is None else profile.starting_from(own)
         self.biases = Biases(bias or BiasSpec(), task, self.profile.raw(0).weak_backbone, engine)
-        self.budget = Budget(budget, engine, self.task)
+        self.budget = Budget(None if budget is None else budget / (1 + settings.control), engine, self.task)
         self.objective = "ce"
         self.scale = settings.scale
 
     def run(self) -> Found:
         self._check_targets()
         self.biases.check()
+        if self.settings.control:
+            self._copy().biases.check()  # a task that nothing can be planted in is refused before anything is trained
         surveyed = survey(self.profile.task)
         for line in (surveyed.sentence, *(f"{self.task.name}: {note}" for note in self.task.notes)):
             self._say(line)
@@ -96,7 +100,8 @@ class Find:
         self.biases.check()
         self._use(self.biases.presumed, debias=True)
         targets, seeds = self.settings.targets, self.settings.seeds
-        return [self._recipe(targets, 1, "search"), self._recipe(targets[-1:], seeds, "seeds of the chosen one")]
+        found = [self._recipe(targets, 1, "search"), self._recipe(targets[-1:], seeds, "seeds of the chosen one")]
+        return [*found, *([self._copy()._control_recipe(targets[-1], seeds)] if self.settings.control else [])]
 
     def plan(self) -> str:
         """What fits into the budget. It is announced before anything is trained; what is trained follows the pace."""
@@ -241,6 +246,7 @@ class Find:
             full_is_control=models != recipe.references[backbone].full,
             is_own=self.profile.own is not None,
             misled=self.biases.misled(biases[-1]),
+            id_tests=tuple(self.task.id_tests),
             diagnoses=tuple(self._diagnoses(evidence, biases, scores, tried)),
             scale=self.scale,
             keeps=self.settings.keep_id,
@@ -273,6 +279,37 @@ class Find:
             "scores": {split: spread(evidence.scores(models, split)) for split in self.task.scored},
             "verdict": evidence.verdicts.get(place) if self.objective == "poe" else None,
         }
+
+    # --- a planted shortcut ----------------------------------------------------------------------------------------
+
+    def _copy(self, budget: float | None = None) -> Find:
+        """The same search in a copy of the task with a planted shortcut."""
+        spec = planted_copy(self.spec, len(self.task.labels))
+        copied = Find(spec, self.backbone, replace(self.settings, control=False), self.engine, budget=budget)
+        if self.scale != self.settings.scale:
+            copied.profile = copied._lengthened
+        return copied
+
+    def _control_recipe(self, target: float, seeds: int) -> Recipe:
+        self._use(self.biases.presumed, debias=True)
+        return replace(self._recipe([target], seeds, CONTROL), title="The control: a planted shortcut")
+
+    def control(self, found: Found) -> Control | None:
+        """What became of a planted shortcut at the chosen sparsity, or the densest; None if there is no time for it."""
+        limit = self.budget.limit
+        copied = self._copy(limit)  # the other half of the budget
+        tried = {each.target for each in found.tried}
+        chosen = next((t for t in tried if t in (found.speedup, found.sparsity)), min(tried))
+        seeds = next((n for n in range(found.seeds, 0, -1) if copied._fits(chosen, n)), 0)
+        if not seeds:
+            self._say("control: not begun, no time is left for it")
+            return None
+        recipe = copied._control_recipe(chosen, seeds)
+        self.engine.execute(recipe.nodes())
+        return Control.of(RecipeEvidence(recipe, self.engine.store), recipe.task.strength)  # type: ignore[attr-defined]
+
+    def _fits(self, target: float, seeds: int) -> bool:
+        return self.budget.fits(self._control_recipe(target, seeds))
 
     def _diagnoses(
         self, evidence: RecipeEvidence, biases: Sequence[Biased], scores: _FullScores, tried: Sequence[Tried]

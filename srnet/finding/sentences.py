@@ -31,7 +31,8 @@ def first_sentence(found: Found) -> str:
     if found.scores is None:
         return f"{full}; {_nothing_chosen(found)}."
     faster = f", is about {found.speedup:g} times as fast by estimate," if found.speedup else ""
-    own = f"this one keeps {_kept(found.sparsity or 0.0)} of the weights{faster} and scores {_scores(found.scores)}"
+    scores = _scores(found, found.scores)
+    own = f"this one keeps {_kept(found.sparsity or 0.0)} of the weights{faster} and scores {scores}"
     doubt = _doubt(found)
     return f"{full}; {own}{doubt and f'; {doubt}'}."
 
@@ -51,20 +52,20 @@ def _kept(sparsity: float) -> str:
 # --- scores and where they are measured ----------------------------------------------------------------------------
 
 
-def _split(scores: Mapping[str, Spread]) -> tuple[float, list[float]]:
-    """The ID score and those that are mentioned of the others."""
-    first, *others = [each.mean for each in scores.values()]
+def _split(found: Found, scores: Mapping[str, Spread]) -> tuple[float, list[float]]:
+    """The ID score and those that are mentioned of the OOD sets."""
+    first, others = next(iter(scores.values())).mean, [scores[split].mean for split in found.ood]
     return first, others if len(others) <= LISTED else [sum(others) / len(others)]
 
 
-def _scores(scores: Mapping[str, Spread]) -> str:
-    first, others = _split(scores)
+def _scores(found: Found, scores: Mapping[str, Spread]) -> str:
+    first, others = _split(found, scores)
     return listed([f"{each:.1f}" for each in (first, *others)])
 
 
 def _with_places(found: Found) -> str:
     """The full model's scores, each with where it was measured."""
-    first, others = _split(found.full_scores)
+    first, others = _split(found, found.full_scores)
     return listed(
         [f"{first:.1f} on your data", *(f"{s:.1f}{at}" for s, at in zip(others, _places(found), strict=True))]
     )

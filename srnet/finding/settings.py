@@ -34,6 +34,10 @@ class FindSettings(TrainingOptions):
     """Train three times as long, once, if scores on ID dev say that the first full model is undertrained, the budget
     allows it and no --scale is given."""
 
+    control: bool = option(False, alone=True)
+    """Also search in a copy of the data with a planted shortcut of known strength: if that is not removed, a negative
+    answer on yours says little. It takes about as long again; half of a --budget is for it."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.targets or len(set(self.targets)) != len(self.targets):

@@ -88,6 +88,7 @@ class PlantedTask(Described):
             # scored beside `anti`; no verdict asks for a gain where the cue misleads half of the time only
             id_tests={NEUTRAL: plant(held, NEUTRAL, "OOD", neutral)},
             ood_train=None,
+            ideal={},  # of other splits, without the cue
             notes=(*task.notes, *self._notes(task, held)),
         )
 

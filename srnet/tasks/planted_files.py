@@ -37,7 +37,7 @@ class Planted(Shown, says="sentence"):
 
 
 def plant(task: TaskSpec, folder: Path | str, strength: float | None = None, cue: CueAs = "text") -> Planted:
-    """Write a copy of a classification task with a planted shortcut to `folder`, and its description, task.yaml.
+    """Write a copy of `task`, which has classes, with a planted shortcut to `folder`, with a description, task.yaml.
 
     In train and dev the cue points at the label with probability `strength`, in the OOD set `anti` never, in `neutral`
     by chance; by default it is 0.7 for two labels, and for more the strength with the same odds. `cue` is `text`, an

@@ -34,6 +34,7 @@ from srnet.recipes import profiles as toy
 from srnet.recipes.order import Order
 from srnet.recipes.recipe import Recipe
 from srnet.tasks.base import Task
+from srnet.tasks.planted import PlantedTask
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training.settings import TrainingSettings
 
@@ -96,6 +97,39 @@ def test_ood_labels_choose_nothing(engine: Engine) -> None:
     assert other.scores is not None
     assert found.scores["dev"] == other.scores["dev"]
     assert found.scores["challenge"] != other.scores["challenge"]
+
+
+def test_ood_labels_choose_nothing_of_a_control(engine: Engine) -> None:
+    """A planted copy has its own OOD sets: what it computes does not depend on the OOD labels of the task."""
+
+    def planned(task: TaskSpec) -> set[str]:
+        settings = FindSettings(sparsities=(0.5,), seeds=1, control=True)
+        return set(every_node(Find(task, "srnet-tiny", settings, engine).at_most()[-1].nodes()))
+
+    assert planned(SMALL) == planned(RELABELLED)
+
+
+def test_a_control_searches_in_a_copy_with_a_planted_shortcut(engine: Engine, tmp_path: Path) -> None:
+    settings = FindSettings(keep_id=0.5, sparsities=(0.5,), seeds=3, lengthen=False, control=True)
+    found = srnet.find(SMALL, settings, out=tmp_path / "out", engine=engine)
+    assert found.control is not None
+    assert found.control.strength == 0.7
+    assert found.control.recipe.task == PlantedTask(SMALL, 0.7)
+    assert {point.place.sparsity for point in found.control.recipe.points if point.is_pruned} == {0.5}
+    assert len(found.control.recipe.seeds) == 3
+    assert found.control.sentence in found.lead
+    assert json.loads((tmp_path / "out" / "find.json").read_text())["control"]["sentence"] == found.control.sentence
+    assert found.control.sentence in (tmp_path / "out" / "control" / "report.md").read_text()
+
+
+def test_a_control_of_a_model_of_ones_own_is_refused(engine: Engine, tmp_path: Path) -> None:
+    with refused("--control", "--backbone"):
+        srnet.find(SMALL, FindSettings(control=True), full=tmp_path, out=tmp_path / "out", engine=engine)
+
+
+def test_half_of_a_budget_is_for_the_control(engine: Engine) -> None:
+    whole, half = (Find(SMALL, "srnet-tiny", FindSettings(control=on), engine, budget=60.0) for on in (False, True))
+    assert (whole.budget.limit, half.budget.limit) == (60.0, 30.0)
 
 
 def test_every_training_has_the_options_that_were_given(engine: Engine) -> None:
