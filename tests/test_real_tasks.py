@@ -118,7 +118,8 @@ def test_sets_that_were_not_found_are_named(snli: Path) -> None:
     task = published_task("snli", snli).load()
     assert not task.ood
     assert [note for note in task.notes if "not scored" in note] == [
-        f"{name}: not scored, because its file was not found: --ood {name}=FILE" for name in ("hard", "hans")
+        f"{name}: not scored, because its file was not found: --ood {name}=FILE"
+        for name in ("hard", "hans", "revised_premise", "revised_hypothesis")
     ]
     result = CliRunner().invoke(app, ["reproduce", "fig2", "--tasks", "snli", "--data", str(snli), "--dry-run"])
     assert "task 'snli' has no OOD set; give one: --ood NAME=FILE" in str(result.exception)

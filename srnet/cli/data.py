@@ -23,7 +23,7 @@ SHOWN = 10
 """Bad rows that are printed; --json has them all."""
 LAYOUT = ("text", "text_a", "text_b", "label", "group", "labels", "answer", "metric", "columns", "dev_share")
 """Options that say how files are read."""
-TASKS = "mnli, snli, qqp, fever, cola, sst2, mrpc, stsb, qnli, rte, squad"
+TASKS = "mnli, snli, qqp, fever, imdb, cola, sst2, mrpc, stsb, qnli, rte, squad"
 NewFolder = Annotated[Path, typer.Option("--out", help="A new folder for the csv files.")]
 TaskName = Annotated[
     str | None,

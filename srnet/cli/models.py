@@ -24,8 +24,8 @@ class _NewModel:
     """A model that is not yet in the store."""
 
     task: str | None = None
-    """inference, paraphrase, verification (embedded); mnli, snli, qqp, fever; cola, mrpc, qnli, rte, sst2, stsb (the
-    rest of GLUE); squad; or a YAML file of your own. Your own files: --train instead. Default, for a backbone:
+    """inference, paraphrase, verification (embedded); mnli, snli, qqp, fever, imdb; cola, mrpc, qnli, rte, sst2, stsb
+    (the rest of GLUE); squad; or a YAML file of your own. Your own files: --train instead. Default, for a backbone:
     inference."""
     backbone: str = EMBEDDED
     """A folder, a hub name (set SRNET_DOWNLOAD=1 to fetch it), srnet-tiny or srnet-small."""

@@ -295,6 +295,7 @@ def _layout(task: FilesTask, file: DataFile) -> Layout:
         strip_final_punctuation=task.strip_final_punctuation,
         bytes_literals=file.bytes_literals,
         metadata=task.metadata,
+        pair=file.pair,
         not_metadata=frozenset(task.read_columns if ALL_COLUMNS in task.metadata else ()),
     )
 

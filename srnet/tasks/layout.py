@@ -20,6 +20,8 @@ from srnet.tasks.tables import Bad, Row
 
 ALL_COLUMNS = "*"
 """Among the names of metadata: every column that is not a text or the label."""
+PAIR = "pair"
+"""The metadata column whose values join the rows of a pair, whatever the file calls it."""
 _FINAL_PUNCTUATION = " \t.!?,;:…。"
 _BYTES = re.compile(r"""b(['"]).*\1""", re.DOTALL)
 _TEXTS, _LABELS = (re.compile(rf"\[\s*{each}\s*\]", re.DOTALL) for each in (r"""['"].*['"]""", r"""['"\d-].*"""))
@@ -133,6 +135,8 @@ class Layout:
     """Further columns to keep."""
     not_metadata: frozenset[str] = frozenset()
     """Columns that are not kept where all are."""
+    pair: str | None = None
+    """The column that is kept as `PAIR`; every row must have it."""
 
     @cached_property
     def _tidy(self) -> Callable[[str], str]:
@@ -179,13 +183,14 @@ class Layout:
     def _add(self, columns: _Columns, line: int, row: Mapping[str, str], bad: Bad) -> None:
         label, text_a = cell_of(row, self.label), cell_of(row, self.text_a)
         text_b = "" if self.text_b is None else cell_of(row, self.text_b)
+        pair = "" if self.pair is None else cell_of(row, self.pair)
         for cell in (label, text_a, text_b):
             # all checks in every row would take a third of the reading time
             if cell and cell.lstrip().startswith(("[", "{")):
                 self._refuse_lists(line, row)
         if label is not None and label.strip() in self.unlabelled:
             columns.unlabelled += 1
-        elif label is None or text_a is None or text_b is None:
+        elif label is None or text_a is None or text_b is None or pair is None:
             bad(line, self._missing(row))
         elif (value := self.answer.parse(label.strip(), self.labels)) is None:
             bad(line, self.answer.unreadable(shortened(label, 80), self.label, self.names))
@@ -193,8 +198,8 @@ class Layout:
             bad(line, f"an empty text under '{self.text_b if text_a else self.text_a}'")
         else:
             columns.add(text_a, text_b, value, self._group(columns, line, row))
-            if self.metadata:
-                columns.add_metadata(self._metadata(row))
+            if self.metadata or self.pair is not None:
+                columns.add_metadata(self._metadata(row) | ({} if self.pair is None else {PAIR: pair}))
 
     def _metadata(self, row: Mapping[str, str]) -> dict[str, str]:
         if ALL_COLUMNS in self.metadata:
@@ -221,7 +226,7 @@ class Layout:
             refuse_list("label", label, self.path, line, self.label)
 
     def _missing(self, row: Mapping[str, str]) -> str:
-        wanted = [self.label, self.text_a] + ([self.text_b] if self.text_b is not None else [])
+        wanted = [self.label, self.text_a, *(each for each in (self.text_b, self.pair) if each is not None)]
         names = " or ".join(f"'{name}'" for name in alternatives(next(w for w in wanted if cell_of(row, w) is None)))
         return f"no column {names}; {columns_here(row)}"
 

@@ -30,18 +30,23 @@ class SplitLocation:
     stems: tuple[str, ...]
     hub: str | None = None
     endings: tuple[str, ...] = _ENDINGS
+    beside: tuple[str, ...] = ()
+    """Names in a folder of several datasets, for a test set that is another dataset than the task's."""
 
-    def find(self, folder: Path | None) -> str | None:
-        """The file in `folder`, or the Hub's dataset without one."""
+    def find(self, folder: Path | None, root: Path | None = None) -> str | None:
+        """The file in `folder`, or beside it in `root`, or the Hub's dataset without a folder."""
         if folder is None:
             return self.hub
-        paths = [folder / f"{stem}{ending}" for stem in self.stems for ending in self.endings]
-        return next((str(path) for path in paths if path.is_file()), None)
+        stems = [folder / stem for stem in self.stems] + [root / stem for stem in self.beside if root]
+        paths = [f"{stem}{ending}" for stem in stems for ending in self.endings]
+        return next((path for path in paths if Path(path).is_file()), None)
 
     def require(self, dataset: str, split: str, folder: Path | None) -> str:
         if (path := self.find(folder)) is not None:
             return path
-        if folder is not None and not folder.is_dir():
+        if folder is None:
+            raise UserError(f"we know of no copy of {dataset} on the Hub", "give its files with --data FOLDER")
+        if not folder.is_dir():
             raise UserError(f"{folder} is not a folder", f"give the folder with the files of {dataset}")
         wanted = f"{' or '.join(f'{stem}.*' for stem in self.stems)}, in {', '.join(self.endings)}"
         raise UserError(f"{folder} has no {split} file of {dataset}", f"it must be called {wanted}")
@@ -53,10 +58,10 @@ def dataset_folder(folder: Path | None, *names: str) -> Path | None:
 
 
 @dataclass(frozen=True)
-class _Challenge:
-    """An OOD set: its layout where it differs from the task's, and its training data for an upper bound."""
+class _TestSet:
+    """A further test set: its layout where it differs from the task's, and OOD training data for an upper bound."""
 
-    test: SplitLocation
+    location: SplitLocation
     layout: Mapping[str, Any] = field(default_factory=dict)
     train: SplitLocation | None = None
     train_layout: Mapping[str, Any] = field(default_factory=dict)
@@ -68,19 +73,20 @@ class _Dataset:
     dev: SplitLocation
     settings: Mapping[str, Any]
     """Fields of `FilesTask`. The label words are those of the paper on static model pruning."""
-    ood: Mapping[str, _Challenge] = field(default_factory=dict)
-    id_tests: Mapping[str, SplitLocation] = field(default_factory=dict)
+    ood: Mapping[str, _TestSet] = field(default_factory=dict)
+    id_tests: Mapping[str, _TestSet] = field(default_factory=dict)
+    """Scored, but neither selected on nor part of the verdict."""
     columns: tuple[str, ...] = ()
     """Column names of the authors' files, if they have no header."""
     hub_remark: str = ""
     """A note on the Hub's copy if it differs from the paper's data."""
     folder: str | None = None
-    """The name of its folder in GLUE's archives, if it is not the name in capitals."""
+    """Another name of its folder, such as that in GLUE's archives, if it is not the name in capitals."""
 
 
 _HANS_HUB = "hub:jhu-cogsci/hans@refs/convert/parquet:plain_text"
 _NLI = ("entailment", "neutral", "contradiction")
-_HANS = _Challenge(
+_HANS = _TestSet(
     SplitLocation(("heuristics_evaluation_set", "hans"), f"{_HANS_HUB}:validation"),
     {
         "group": ("heuristic", "gold_label|label", "subcase"),
@@ -94,6 +100,7 @@ _HANS = _Challenge(
 _PAWS = {"text_a": "sentence1", "text_b": "sentence2", "label": "label"}
 _PAWS_HUB = "hub:google-research-datasets/paws:labeled_final"
 _SYMMETRIC = {"text_a": "evidence|evidence_sentence|sentence1", "text_b": "claim|sentence2"}
+_CAD_REPOSITORY = "counterfactually-augmented-data"
 _UNLABELLED = ("-", "-1")
 """The Hub's value for a missing label, and the same in a file made from it."""
 
@@ -110,7 +117,22 @@ _INFERENCE = {
     "text_b": "sentence2|hypothesis",
     "label": "gold_label|label",
 }
+
+
+def _counterfactual(name: str) -> _TestSet:
+    """A test file of counterfactual NLI (Kaushik et al. 2020). Its authors use the names of SNLI's own files."""
+    in_repository = f"NLI/{name}/test"
+    beside = (f"cad_nli/{name}", f"cad_nli/{name}/test", in_repository, f"{_CAD_REPOSITORY}/{in_repository}")
+    return _TestSet(SplitLocation((name, f"{name}_test", f"cad_nli_{name}"), beside=beside))
+
+
+def _imdb(*stems: str) -> SplitLocation:
+    """A file of counterfactual IMDB (Kaushik et al. 2020), in one folder or in those of the authors' repository."""
+    return SplitLocation((*stems, *(f"sentiment/{stem}" for stem in stems if "/" in stem)))
+
+
 _ENTAILED = _labelled("entailment", "not_entailment", words=("Yes", "No"))
+_SENTIMENT = _labelled("negative", "positive", words=("terrible", "great"))
 
 
 def _glue(
@@ -139,8 +161,10 @@ PUBLISHED_TASKS: dict[str, _Dataset] = {
         settings={**_INFERENCE, "unlabelled": ("-", "hidden")},
         ood={"hans": _HANS},
         id_tests={
-            "mismatched": SplitLocation(
-                ("dev_mismatched", "multinli_1.0_dev_mismatched"), "hub:nyu-mll/glue:mnli:validation_mismatched"
+            "mismatched": _TestSet(
+                SplitLocation(
+                    ("dev_mismatched", "multinli_1.0_dev_mismatched"), "hub:nyu-mll/glue:mnli:validation_mismatched"
+                )
             )
         },
     ),
@@ -149,7 +173,13 @@ PUBLISHED_TASKS: dict[str, _Dataset] = {
         dev=SplitLocation(("dev", "snli_1.0_dev"), "hub:stanfordnlp/snli:plain_text:validation"),
         # the shortcut: its hard test set are the errors of a hypothesis-only model
         settings={**_INFERENCE, "unlabelled": ("-",), "shortcut": "claim"},
-        ood={"hard": _Challenge(SplitLocation(("test_hard", "snli_1.0_test_hard"))), "hans": _HANS},
+        ood={
+            "hard": _TestSet(SplitLocation(("test_hard", "snli_1.0_test_hard"))),
+            "hans": _HANS,
+            "revised_premise": _counterfactual("revised_premise"),
+            "revised_hypothesis": _counterfactual("revised_hypothesis"),
+        },
+        id_tests={"original": _counterfactual("original")},
     ),
     "qqp": _Dataset(
         train=SplitLocation(("train",), "hub:nyu-mll/glue:qqp:train"),
@@ -162,12 +192,12 @@ PUBLISHED_TASKS: dict[str, _Dataset] = {
             "metric": "f1",
         },
         ood={
-            "paws_qqp": _Challenge(
+            "paws_qqp": _TestSet(
                 SplitLocation(("paws_qqp", "dev_and_test")),
                 {**_PAWS, "bytes_literals": True},
                 SplitLocation(("paws_qqp_train",)),
             ),
-            "paws_wiki": _Challenge(
+            "paws_wiki": _TestSet(
                 SplitLocation(("paws_wiki", "paws_wiki_test"), f"{_PAWS_HUB}:test"),
                 _PAWS,
                 SplitLocation(("paws_wiki_train",), f"{_PAWS_HUB}:train"),
@@ -186,8 +216,8 @@ PUBLISHED_TASKS: dict[str, _Dataset] = {
             "ood_copies": 10,
         },
         ood={
-            "symm1": _Challenge(SplitLocation(("symm1", "fever_symmetric_generated", "symmetric_v0.1")), _SYMMETRIC),
-            "symm2": _Challenge(
+            "symm1": _TestSet(SplitLocation(("symm1", "fever_symmetric_generated", "symmetric_v0.1")), _SYMMETRIC),
+            "symm2": _TestSet(
                 SplitLocation(("symm2", "fever_symmetric_test", "symmetric_v0.2")),
                 _SYMMETRIC,
                 SplitLocation(("symm2_dev", "fever_symmetric_dev")),
@@ -195,6 +225,25 @@ PUBLISHED_TASKS: dict[str, _Dataset] = {
         },
         hub_remark="the Hub's copy of FEVER is another sample than the paper's: about 228,000 training and 15,900 dev "
         "rows instead of 242,911 and 16,664; --data FOLDER reads the authors' files",
+    ),
+    "imdb": _Dataset(
+        train=_imdb("train", "orig/train"),
+        dev=_imdb("dev", "orig/dev"),
+        settings={
+            **_SENTIMENT,
+            "spellings": (*_SENTIMENT["spellings"], ("Negative", "negative"), ("Positive", "positive")),
+            "text_a": "Text|review",
+            "text_b": None,
+            "label": "Sentiment|sentiment",
+            "shortcut": "words",
+        },
+        ood={"revised": _TestSet(_imdb("revised", "new/test"))},
+        id_tests={
+            "test": _TestSet(_imdb("test", "orig/test")),
+            # half of its rows are those of `test`, so it is no OOD set
+            "pairs": _TestSet(_imdb("pairs", "test_paired", "combined/paired/test_paired"), {"pair": "pair|batch_id"}),
+        },
+        folder="cad_imdb",
     ),
     "cola": _glue(
         "cola",
@@ -209,7 +258,7 @@ PUBLISHED_TASKS: dict[str, _Dataset] = {
     ),
     "sst2": _glue(
         "sst2",
-        {**_labelled("negative", "positive", words=("terrible", "great")), "text_a": "sentence"},
+        {**_SENTIMENT, "text_a": "sentence"},
         folder="SST-2",
     ),
     "mrpc": _glue(
@@ -252,17 +301,19 @@ def published_task(
     """The dataset `name` of the papers: from `folder`, or from the Hub without one.
 
     `ood` adds test files by name, `ood_train` OOD files to train on. A file with a known name (hans, hard, paws_qqp,
-    ...) has the layout of that test set, any other the layout of the task's own files. Further `options` are those of
-    `FilesTask`: rows, leaks, decision, ...
+    ...) has the layout of that test set, any other the layout of the task's own files. One with the name of an ID test
+    set (mismatched, pairs, ...) is that set. Further `options` are those of `FilesTask`: rows, leaks, decision, ...
     """
     dataset = PUBLISHED_TASKS[choose("dataset", name, PUBLISHED_TASKS)]
-    folder = dataset_folder(folder, name, dataset.folder or name.upper())  # GLUE's names are in capitals
-    tests = _tests(dataset, folder, ood or {})
+    root, folder = folder, dataset_folder(folder, name, dataset.folder or name.upper())  # GLUE's are in capitals
+    given = ood or {}
+    id_tests = _tests(dataset.id_tests, folder, root, {test: given[test] for test in given if test in dataset.id_tests})
+    tests = _tests(dataset.ood, folder, root, {test: given[test] for test in given if test not in dataset.id_tests})
     settings = {
         **dataset.settings,
         "train": _with_columns(dataset, dataset.train.require(name, "train", folder)),
         "dev": _with_columns(dataset, dataset.dev.require(name, "dev", folder)),
-        "id_tests": tuple((test, path) for test, at in dataset.id_tests.items() if (path := at.find(folder))),
+        "id_tests": tuple(id_tests.items()),
         "ood": tuple(tests.items()),
         "absent": tuple(test for test in dataset.ood if test not in tests),
         "ood_train": _training_files(dataset, folder, ood_train or {}) or None,
@@ -288,9 +339,11 @@ def _header(path: str) -> tuple[str, ...]:
     return ()
 
 
-def _tests(dataset: _Dataset, folder: Path | None, given: Mapping[str, FileSource]) -> dict[str, FileSource]:
-    found = {name: path for name, challenge in dataset.ood.items() if (path := challenge.test.find(folder))}
-    layouts = {name: challenge.layout for name, challenge in dataset.ood.items()}
+def _tests(
+    known: Mapping[str, _TestSet], folder: Path | None, root: Path | None, given: Mapping[str, FileSource]
+) -> dict[str, FileSource]:
+    found = {name: path for name, each in known.items() if (path := each.location.find(folder, root))}
+    layouts = {name: each.layout for name, each in known.items()}
     return {name: _laid_out(source, layouts.get(name, {})) for name, source in {**found, **given}.items()}
 
 
@@ -309,8 +362,8 @@ def _training_files(dataset: _Dataset, folder: Path | None, given: Mapping[str, 
     found = {name: path for name, (_, train) in trained.items() if (path := train.find(folder))}
     columns = ("text_a", "text_b", "label", "bytes_literals")
 
-    def layout(challenge: _Challenge) -> dict[str, Any]:
-        shared = {key: value for key, value in challenge.layout.items() if key in columns}
-        return {**shared, **challenge.train_layout}
+    def layout(test: _TestSet) -> dict[str, Any]:
+        shared = {key: value for key, value in test.layout.items() if key in columns}
+        return {**shared, **test.train_layout}
 
     return tuple(_laid_out(source, layout(trained[name][0])) for name, source in {**found, **given}.items())

@@ -43,6 +43,8 @@ class DataFile(Described):
     """For a test file with fewer classes than the task: what each label of the task counts as here."""
     columns: tuple[str, ...] = ()
     """For a csv, tsv or txt file without a header: the names of its columns, in order."""
+    pair: str | None = None
+    """The column that joins the rows of a pair. Every row must have it. It is kept as the metadata column `pair`."""
 
 
 FileSource = str | DataFile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -106,6 +107,52 @@ def qqp(folder: Path) -> Path:
 
 def paws(path: Path, a: str = "Is a b ?", b: str = "Is b a ?") -> str:
     return table(path, ("id", "sentence1", "sentence2", "label"), [{"sentence1": a, "sentence2": b, "label": "0"}])
+
+
+# --- counterfactual IMDB and NLI -----------------------------------------------------------------------------------
+
+REVIEWS = {
+    "train": [("Negative", "Dull, dull."), ("Positive", "What a joy!")],
+    "dev": [("Negative", "Flat."), ("Positive", "Fun.")],
+    "test": [("Negative", "So bad."), ("Positive", 'A "great" film.')],
+}
+REVISED = [("Positive", "So good."), ("Negative", 'A "bad" film.')]
+PAIRED = [
+    (label, text, n)
+    for versions, n in zip(zip(REVIEWS["test"], REVISED, strict=True), ("13", "46"), strict=True)
+    for label, text in versions
+]
+
+
+def _written(path: Path, columns: tuple[str, ...], rows: list[tuple[str, ...]], between: str = ",") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        csv.writer(file, delimiter=between).writerows([columns, *rows])
+
+
+def imdb_repository(folder: Path) -> Path:
+    """The clone of the authors' repository; texts with quotes are quoted."""
+    columns, home = ("Sentiment", "Text"), folder / "sentiment"
+    for name, texts in REVIEWS.items():
+        _written(home / "orig" / f"{name}.tsv", columns, [*texts], "\t")
+    _written(home / "new" / "test.tsv", columns, [*REVISED], "\t")
+    _written(home / "combined" / "paired" / "test_paired.tsv", (*columns, "batch_id"), [*PAIRED], "\t")
+    return folder
+
+
+def imdb_csv(folder: Path) -> Path:
+    """One folder of csv files."""
+    columns = ("review", "sentiment")
+    for name, texts in {**REVIEWS, "revised": REVISED}.items():
+        _written(folder / f"{name}.csv", columns, [(text, label.lower()) for label, text in texts])
+    pairs = [(text, label.lower(), pair) for label, text, pair in PAIRED]
+    _written(folder / "pairs.csv", (*columns, "pair"), pairs)
+    return folder
+
+
+def cad_nli(folder: Path, name: str) -> str:
+    """A test file of counterfactual NLI, with texts of its own."""
+    return table(folder / f"{name}.tsv", ("sentence1", "sentence2", "gold_label"), nli(name))
 
 
 # --- FEVER ---------------------------------------------------------------------------------------------------------

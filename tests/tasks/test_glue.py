@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from layouts import imdb_csv
 from refusals import refused
 
 from srnet.evaluation.metrics import measure, score
@@ -104,14 +105,18 @@ def test_without_a_folder_the_hub_has_them(name: str) -> None:
         ("qqp", ("not_duplicate", "duplicate"), "f1", ("No", "Yes")),
         ("mnli", ("entailment", "neutral", "contradiction"), "accuracy", ("Yes", "Maybe", "No")),
         ("snli", ("entailment", "neutral", "contradiction"), "accuracy", ("Yes", "Maybe", "No")),
+        ("imdb", ("negative", "positive"), "accuracy", ("terrible", "great")),
         ("fever", ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"), "accuracy", ()),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_labels_metric_and_words(name: str, labels: tuple[str, ...], metric: str, words: tuple[str, ...]) -> None:
-    task = published_task(name, ood={"mine": "mine.csv"})
+def test_labels_metric_and_words(
+    name: str, labels: tuple[str, ...], metric: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    folder = imdb_csv(tmp_path) if name == "imdb" else None  # no copy on the Hub
+    task = published_task(name, folder, ood={"mine": "mine.csv"})
     assert (task.labels, task.metric, task.label_words) == (labels, metric, words)
-    assert set(PUBLISHED_TASKS) == {*GLUE, "qqp", "mnli", "snli", "fever"}
+    assert set(PUBLISHED_TASKS) == {*GLUE, "qqp", "mnli", "snli", "fever", "imdb"}
 
 
 def test_the_words_can_be_others(tmp_path: Path) -> None:

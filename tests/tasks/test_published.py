@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +13,18 @@ from layouts import (
     HANS,
     HANS_COLUMNS,
     NLI,
+    PAIRED,
     QQP,
+    REVIEWS,
+    REVISED,
+    cad_nli,
     content,
     expected,
     fever,
     glue_mnli,
     hans_txt,
+    imdb_csv,
+    imdb_repository,
     jsonl,
     left_out,
     nli,
@@ -280,6 +287,136 @@ def test_both_symmetric_sets_and_their_dev_as_training_data(tmp_path: Path) -> N
     assert len(task.training_data("id+ood")) == 1 + 10, "ten copies"
 
 
+# --- counterfactual IMDB and NLI -----------------------------------------------------------------------------------
+
+
+def reviews(rows: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
+    return [(label.lower(), text, "") for label, text in rows]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [imdb_csv, imdb_repository, lambda folder: imdb_repository(folder) / "sentiment"],
+    ids=["csv", "repository", "sentiment"],
+)
+def test_imdb_with_its_revised_reviews_and_pairs(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    task = published_task("imdb", make(tmp_path)).load()
+    assert content(task.train, task) == reviews(REVIEWS["train"])
+    assert content(task.dev, task) == reviews(REVIEWS["dev"])
+    assert content(task.id_tests["test"], task) == reviews(REVIEWS["test"])
+    assert content(task.ood["revised"], task) == reviews(REVISED)
+    pairs = task.id_tests["pairs"]
+    assert content(pairs, task) == reviews([(label, text) for label, text, _ in PAIRED])
+    assert pairs.columns["pair"] == ("13", "13", "46", "46")
+    assert (task.shortcut, task.metric, task.notes) == ("words", "accuracy", ())
+
+
+def test_pairs_are_scored_in_distribution_and_are_no_ood_set(tmp_path: Path) -> None:
+    task = published_task("imdb", imdb_csv(tmp_path)).load()
+    assert task.scored == ("dev", "test", "pairs", "revised")
+    assert {name: split.kind for name, split in task.splits.items()} == {
+        "train": "ID", "dev": "ID", "test": "ID", "pairs": "ID", "revised": "OOD",
+    }  # fmt: skip
+    assert list(task.ood) == ["revised"]
+
+
+def test_imdb_without_its_revised_reviews_and_pairs(tmp_path: Path) -> None:
+    imdb_csv(tmp_path)
+    for name in ("revised", "pairs"):
+        (tmp_path / f"{name}.csv").unlink()
+    task = published_task("imdb", tmp_path)
+    assert [name for name, _ in task.id_tests] == ["test"]
+    assert task.load().notes == ("revised: not scored, because its file was not found: --ood revised=FILE",)
+
+
+def test_the_folder_of_imdb_beside_others(tmp_path: Path) -> None:
+    imdb_csv(tmp_path / "cad_imdb")
+    assert len(published_task("imdb", tmp_path).load().train) == 2
+
+
+def test_the_hub_has_no_imdb() -> None:
+    with refused("imdb", "Hub", "--data FOLDER"):
+        published_task("imdb")
+
+
+@pytest.mark.parametrize("column", ["pair", "batch_id"])
+def test_an_id_test_that_is_given_by_its_name(column: str, tmp_path: Path) -> None:
+    folder = imdb_csv(tmp_path / "data")
+    (folder / "pairs.csv").unlink()
+    rows: list[dict[str, object]] = [
+        {"review": f"mine {n}", "sentiment": label, column: 7} for n, label in enumerate(("negative", "Positive"))
+    ]
+    mine = jsonl(tmp_path / "mine.jsonl", rows)
+    task = DataOptions(data=str(folder), ood=(("pairs", mine),)).task("imdb").load()
+    assert task.id_tests["pairs"].columns["pair"] == ("7", "7")
+    assert list(task.ood) == ["revised"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "named"),
+    [
+        ("pairs.csv", "review,sentiment\na,negative\n", ("line 2", "'pair' or 'batch_id'", "review, sentiment")),
+        ("revised.csv", "review,sentiment\na,neutral\n", ("line 2", "'neutral'", "negative, positive")),
+        ("test.csv", "review,stars\na,5\n", ("line 2", "'Sentiment' or 'sentiment'", "review, stars")),
+        ("train.csv", "words,sentiment\na,negative\n", ("line 2", "'Text' or 'review'", "words, sentiment")),
+    ],
+)
+def test_bad_files_of_imdb(file: str, text: str, named: tuple[str, ...], tmp_path: Path) -> None:
+    (imdb_csv(tmp_path) / file).write_text(text)
+    with refused(file, *named):
+        published_task("imdb", tmp_path).load()
+
+
+def test_a_row_without_its_pair_can_be_left_out(tmp_path: Path) -> None:
+    folder = imdb_csv(tmp_path)
+    (folder / "pairs.csv").unlink()
+    row: dict[str, object] = {"review": "a", "sentiment": "negative"}
+    jsonl(folder / "pairs.jsonl", [{**row, "pair": 1}, {**row, "review": "b"}])
+    task = published_task("imdb", folder, bad_rows="skip").load()
+    assert task.id_tests["pairs"].columns["pair"] == ("1",)
+    assert left_out(task) == ["pairs: 1 rows that cannot be read were left out (lines 2)"]
+
+
+COUNTERFACTUAL = ("original", "revised_premise", "revised_hypothesis")
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        ("snli", "snli/{}"),
+        ("snli", "snli/{}_test"),
+        ("snli", "snli/cad_nli_{}"),
+        (".", "cad_nli/{}"),
+        (".", "cad_nli/{}/test"),
+        (".", "counterfactually-augmented-data/NLI/{}/test"),
+    ],
+)
+def test_counterfactual_nli_is_found_in_the_folder_of_snli_or_beside_it(data: str, place: str, tmp_path: Path) -> None:
+    snli_txt(tmp_path / "snli", [])
+    for name in COUNTERFACTUAL:
+        path = tmp_path / f"{place.format(name)}.tsv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Path(cad_nli(tmp_path, name)).rename(path)
+    task = published_task("snli", tmp_path / data).load()
+    assert list(task.ood) == ["hard", "revised_premise", "revised_hypothesis"]
+    assert list(task.id_tests) == ["original"]
+    for name in COUNTERFACTUAL:
+        assert content(task.splits[name], task) == expected(name)
+
+
+def test_counterfactual_nli_with_the_columns_of_the_hub(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("premise,hypothesis,label\nA dog ran.,It sat.,contradiction\n")
+    task = published_task("snli", snli_txt(tmp_path / "snli", []), {"revised_premise": str(path)}).load()
+    assert content(task.ood["revised_premise"], task) == [("contradiction", "A dog ran.", "It sat.")]
+
+
+def test_what_is_beside_the_folder_that_was_given_is_not_read(tmp_path: Path) -> None:
+    snli_txt(tmp_path / "snli", [])
+    cad_nli(tmp_path / "cad_nli", "revised_premise")
+    assert list(published_task("snli", tmp_path / "snli").load().ood) == ["hard"]
+
+
 # --- finding files in a folder -------------------------------------------------------------------------------------
 
 
@@ -317,7 +454,7 @@ def test_a_missing_file_is_named_as_it_is_looked_for(gone: str, split: str, tmp_
 def test_folders_and_datasets_that_do_not_exist(tmp_path: Path) -> None:
     with refused(tmp_path / "gone", "snli"):
         published_task("snli", tmp_path / "gone")
-    with refused("'anli'", "cola, fever, mnli"):
+    with refused("'anli'", "cola, fever, imdb, mnli"):
         published_task("anli")
     with refused("here", "'anli'", "squad"):
         read_task({"dataset": "anli"}, "here")
@@ -331,20 +468,25 @@ def test_folders_and_datasets_that_do_not_exist(tmp_path: Path) -> None:
     [(dataset, name) for dataset, task in PUBLISHED_TASKS.items() for name in task.ood],
 )
 def test_an_ood_file_on_the_command_line_is_read_by_its_name(dataset: str, name: str, tmp_path: Path) -> None:
-    make = {"mnli": glue_mnli, "snli": lambda folder: snli_txt(folder, []), "qqp": qqp, "fever": fever}
+    make = {
+        "mnli": glue_mnli, "snli": lambda folder: snli_txt(folder, []), "qqp": qqp, "fever": fever, "imdb": imdb_csv,
+    }  # fmt: skip
     folder = make[dataset](tmp_path / "data")
     symmetric(tmp_path)
     table(tmp_path / "hard.tsv", ("gold_label", "sentence1", "sentence2"), nli("hard"))
     paths = {
         "hans": lambda: hans_txt(tmp_path),
         "hard": lambda: str(tmp_path / "hard.tsv"),
+        "revised_premise": lambda: cad_nli(tmp_path, "mine"),
+        "revised_hypothesis": lambda: cad_nli(tmp_path, "mine"),
+        "revised": lambda: str(imdb_csv(tmp_path) / "revised.csv"),
         "paws_qqp": lambda: paws(tmp_path / "p.tsv", "b'x'", "b'y'"),
         "paws_wiki": lambda: paws(tmp_path / "p.tsv"),
         "symm1": lambda: str(tmp_path / "fever_symmetric_generated.jsonl"),
         "symm2": lambda: str(tmp_path / "fever_symmetric_test.jsonl"),
     }
     task = DataOptions(data=str(folder), ood=((name, paths[name]()),)).task(dataset).load()
-    rows = {"hans": 4, "hard": 3}.get(name, 1)
+    rows = {"hans": 4, "hard": 3, "revised_premise": 3, "revised_hypothesis": 3, "revised": 2}.get(name, 1)
     assert len(task.ood[name]) == rows
     assert task.ood[name].kind == "OOD"
     assert (task.ood[name].coarse is not None) == (name == "hans")
@@ -382,7 +524,10 @@ def test_the_real_snli_and_hans() -> None:
     ood = {"hans": str(REAL / "hans" / "eval_sample.tsv")}
     task = published_task("snli", REAL, ood, {"hans": str(REAL / "hans" / "train.tsv")}).load()
     sizes = {name: len(split) for name, split in task.splits.items()}
-    assert sizes == {"train": 69_865, "dev": 9_842, "hard": 3_261, "hans": 6_000, "ood_train": 30_000}
+    assert sizes == {
+        "train": 69_865, "dev": 9_842, "original": 600, "hard": 3_261, "hans": 6_000, "revised_premise": 1_200,
+        "ood_train": 30_000,
+    }  # fmt: skip
     hans = task.ood["hans"]
     assert np.bincount(hans.labels).tolist() == [3_000, 3_000]
     assert {group.split(" > ")[0] for group in hans.groups} == {"lexical_overlap", "subsequence", "constituent"}
@@ -408,6 +553,19 @@ def test_the_real_qqp_and_paws() -> None:
     }
     with refused("'dev'", "also in train"):
         spec.load()  # this sample of the training data holds nearly all of dev
+
+
+@real
+def test_the_real_counterfactual_imdb() -> None:
+    task = published_task("imdb", REAL).load()
+    sizes = {name: len(split) for name, split in task.splits.items()}
+    assert sizes == {"train": 1_707, "dev": 245, "test": 488, "pairs": 976, "revised": 488}
+    pairs = task.id_tests["pairs"]
+    labels: dict[str, set[int]] = {}
+    for pair, label in zip(pairs.columns["pair"], pairs.labels.tolist(), strict=True):
+        labels.setdefault(pair, set()).add(label)
+    assert len(labels) == 488
+    assert all(each == {0, 1} for each in labels.values()), "the two versions have different labels"
 
 
 @real
