@@ -21,6 +21,7 @@ import srnet.timing.pace  # noqa: F401  these modules define the classes below
 from srnet.config.fields import DESCRIBED, Described, Option
 from srnet.config.values import OneOf, Range, arguments_of, hints_of, kind_of
 from srnet.experiment.nodes.base import Node
+from srnet.tasks.synthetic import SyntheticTask
 
 NAN, INF = math.nan, math.inf
 SHARE = (0.0, -0.1, 1.1, NAN)
@@ -95,9 +96,11 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
         "decision": NAME, "leaks": NAME, "bad_rows": NAME, "ood_copies": COUNT,
         "rows": ((("train", 0),), (("dev", -1),)), "dev_share": (0.0, -0.1, 0.6, NAN),
     },
+    "PlantedTask": {"strength": (0.0, 1.0, -0.1, NAN), "cue": NAME},
     "SquadTask": {"answer": NAME, "metric": NAME, "bad_rows": NAME, "rows": ((("train", 0),),)},
     "DataOptions": {
         "leaks": NAME, "bad_rows": NAME, "decision": NAME, "rows": ((("train", 0),),), "dev_share": (0.0, 0.6),
+        "plant": (0.0, 1.0),
     },
     "Pace": {"rounds": (1, 10**7), "lengths": ((0,), (32, 2**21)), "batch": (0, 2**21), "threads": (0, 1025)},
     "PageOptions": {"port": (-1, 65536), "max_length": MAX_LENGTH},
@@ -112,6 +115,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "_RecipeFile": {"task": "inference", "lines": ()},
     "FilesTask": {"name": "mine", "labels": ("no", "yes"), "train": "a.csv", "dev": "b.csv"},
     "SquadTask": {"train": "a.json", "dev": "b.json"},
+    "PlantedTask": {"of": SyntheticTask()},
 }
 """Fields without a default."""
 BUILT_ELSEWHERE = {"Task", "Rounds"}
