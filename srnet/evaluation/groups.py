@@ -1,0 +1,109 @@
+"""Worst-group accuracy and pair accuracy, with intervals. They are reported: neither chooses a model or is part of a
+verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from srnet.evaluation.metrics import rows_by_case
+from srnet.evaluation.significance import LEVEL, SAMPLES, AsymmetricInterval, Interval, Term, contrast
+from srnet.tasks.splits import LEVELS
+
+FEWEST = 10
+"""Rows of a group, or pairs, from which on there is an interval: resamples of fewer say too little."""
+Groups = Mapping[str, np.ndarray]
+"""The rows of each group by its name."""
+
+
+@dataclass(frozen=True)
+class WorstGroup:
+    """The accuracy of a system on the group on which it is lowest, mean over seeds."""
+
+    name: str
+    accuracy: AsymmetricInterval
+    """In percent. Its interval is about the lowest of the expected accuracies, whichever group has it."""
+
+
+@dataclass(frozen=True)
+class GroupFigures:
+    """What is reported of a system on a split; None where there are no groups, no pairs, or nothing to compare with."""
+
+    worst: WorstGroup | None
+    worst_difference: AsymmetricInterval | None
+    """Its worst-group accuracy minus that of the reference, each on the worst group of its own."""
+    pairs: Interval | None
+    """The percentage of pairs all of whose rows are answered correctly."""
+    pairs_difference: Interval | None
+
+
+def given_groups(groups: Sequence[str]) -> Groups:
+    """The sub-cases of the top level. A row without one is in no group."""
+    return {name: rows for name, rows in rows_by_case(groups).items() if name and LEVELS not in name}
+
+
+def shortcut_groups(labels: np.ndarray, classes: Sequence[str], right: np.ndarray) -> Groups:
+    """The rows of each label on which the shortcut is right, and those on which it is wrong; only those with rows."""
+    found = {}
+    for number, name in enumerate(classes):
+        for side, rows in (("right", right), ("wrong", ~right)):
+            found[f"{name}, shortcut {side}"] = np.flatnonzero((labels == number) & rows)
+    return {name: rows for name, rows in found.items() if len(rows)}
+
+
+def too_small(groups: Groups) -> tuple[str, ...]:
+    """The groups that are left out, because they have fewer than `FEWEST` rows."""
+    return tuple(name for name, rows in groups.items() if len(rows) < FEWEST)
+
+
+def worst_group(
+    answers: Sequence[np.ndarray], labels: np.ndarray, groups: Groups, samples: int = SAMPLES, level: float = LEVEL
+) -> WorstGroup | None:
+    """The group with the lowest accuracy; None without two groups, or if all are too small. `answers` are by seed.
+
+    The interval is about the lowest of the true accuracies. Its lower end is the lowest of the groups' lower ends. It
+    is too high only if that of the truly worst group is, so this end needs no correction. Its upper end is the lowest
+    of the groups' upper ends, which fails if any of them does: these are corrected (Bonferroni) for their number.
+    """
+    found = {
+        name: contrast([Term(1.0, name, [each[rows] for each in answers])], {name: labels[rows]}, "accuracy", samples)
+        for name, rows in groups.items()
+        if len(rows) >= FEWEST
+    }
+    if len(groups) < 2 or not found:
+        return None
+    name = min(found, key=lambda each: found[each].difference)
+    low = min(replace(each, level=level).low for each in found.values())
+    high = min(replace(each, level=1.0 - (1.0 - level) / len(found)).high for each in found.values())
+    return WorstGroup(name, AsymmetricInterval(found[name].difference, low, high, len(answers), level))
+
+
+def pair_numbers(cells: Sequence[str]) -> np.ndarray:
+    """For each row the number of its pair, from 0; -1 if its cell is empty or its pair has no other row."""
+    rows, numbers = Counter(cells), dict[str, int]()
+    found = [numbers.setdefault(cell, len(numbers)) if cell.strip() and rows[cell] > 1 else -1 for cell in cells]
+    return np.array(found, np.int64)
+
+
+def pairs_right(right: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """For each pair, 1 if all of its rows are right, else 0."""
+    rows = pairs >= 0
+    wrong = np.bincount(pairs[rows], weights=~right[rows])
+    return np.asarray(wrong == 0, np.int64)
+
+
+def pair_contrast(
+    terms: Sequence[tuple[float, Sequence[np.ndarray]]], labels: np.ndarray, pairs: np.ndarray, samples: int = SAMPLES
+) -> Interval | None:
+    """The interval of a weighted sum of pair accuracies; None with fewer than `FEWEST` pairs.
+
+    Each term is a weight and the answers by seed. Pairs are resampled, not rows.
+    """
+    count = int(pairs.max(initial=-1)) + 1
+    if count < FEWEST:
+        return None
+    weighted = [Term(weight, "pairs", [pairs_right(each == labels, pairs) for each in by]) for weight, by in terms]
+    return contrast(weighted, {"pairs": np.ones(count, np.int64)}, "accuracy", samples)
