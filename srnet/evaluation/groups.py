@@ -62,23 +62,26 @@ def too_small(groups: Groups) -> tuple[str, ...]:
 def worst_group(
     answers: Sequence[np.ndarray], labels: np.ndarray, groups: Groups, samples: int = SAMPLES, level: float = LEVEL
 ) -> WorstGroup | None:
-    """The group with the lowest accuracy; None without two groups, or if all are too small. `answers` are by seed.
-
-    The interval is about the lowest of the true accuracies. Its lower end is the lowest of the groups' lower ends. It
-    is too high only if that of the truly worst group is, so this end needs no correction. Its upper end is the lowest
-    of the groups' upper ends, which fails if any of them does: these are corrected (Bonferroni) for their number.
-    """
+    """The group with the lowest accuracy; None without two groups, or if all are too small. `answers` are by seed."""
     found = {
         name: contrast([Term(1.0, name, [each[rows] for each in answers])], {name: labels[rows]}, "accuracy", samples)
         for name, rows in groups.items()
         if len(rows) >= FEWEST
     }
-    if len(groups) < 2 or not found:
-        return None
+    return lowest(found, level) if found and len(groups) > 1 else None
+
+
+def lowest(found: Mapping[str, Interval], level: float = LEVEL) -> WorstGroup:
+    """The lowest of the groups' accuracies.
+
+    The interval is about the lowest of the true accuracies. Its lower end is the lowest of the groups' lower ends. It
+    is too high only if that of the truly worst group is, so this end needs no correction. Its upper end is the lowest
+    of the groups' upper ends, which fails if any of them does: these are corrected (Bonferroni) for their number.
+    """
     name = min(found, key=lambda each: found[each].difference)
     low = min(replace(each, level=level).low for each in found.values())
     high = min(replace(each, level=1.0 - (1.0 - level) / len(found)).high for each in found.values())
-    return WorstGroup(name, AsymmetricInterval(found[name].difference, low, high, len(answers), level))
+    return WorstGroup(name, AsymmetricInterval(found[name].difference, low, high, found[name].seeds, level))
 
 
 def pair_numbers(cells: Sequence[str]) -> np.ndarray:
