@@ -3,6 +3,7 @@ verdict."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,12 +64,22 @@ def worst_group(
     answers: Sequence[np.ndarray], labels: np.ndarray, groups: Groups, samples: int = SAMPLES, level: float = LEVEL
 ) -> WorstGroup | None:
     """The group with the lowest accuracy; None without two groups, or if all are too small. `answers` are by seed."""
-    found = {
-        name: contrast([Term(1.0, name, [each[rows] for each in answers])], {name: labels[rows]}, "accuracy", samples)
-        for name, rows in groups.items()
-        if len(rows) >= FEWEST
-    }
+    found = {}
+    for name, rows in groups.items():
+        if len(rows) >= FEWEST:
+            terms = [Term(1.0, name, [each[rows] for each in answers])]
+            found[name] = widened(contrast(terms, {name: labels[rows]}, "accuracy", samples), len(rows))
     return lowest(found, level) if found and len(groups) > 1 else None
+
+
+def widened(accuracy: Interval, rows: int) -> Interval:
+    """The interval with at least the example error of ten right and ten wrong rows, or of half and half.
+
+    With fewer, the normal approximation fails; if all rows are wrong, resamples do not differ at all. In simulations of
+    four tied groups of 20 rows with an accuracy of 5 %, intervals cover 17 % without it, and 100 % with it.
+    """
+    share = min(0.5, FEWEST / rows)
+    return replace(accuracy, example_error=max(accuracy.example_error, 100.0 * math.sqrt(share * (1.0 - share) / rows)))
 
 
 def lowest(found: Mapping[str, Interval], level: float = LEVEL) -> WorstGroup:

@@ -21,6 +21,7 @@ from srnet.evaluation.groups import (
     pairs_right,
     shortcut_groups,
     too_small,
+    widened,
     worst_group,
 )
 from srnet.evaluation.significance import AsymmetricInterval, Interval, points, score_text
@@ -120,6 +121,16 @@ def test_the_worst_group_is_below_the_mean_and_names_change_nothing(rows: Any, o
 
 
 # --- pairs ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_without_a_right_answer_has_an_interval() -> None:
+    # 40 rows count as if ten were right: sqrt(.25 * .75 / 40) = 6.8465 %; z = 2.2414 for one of two groups
+    labels, groups = np.zeros(80, np.int64), {"a": np.arange(40), "b": np.arange(40, 80)}
+    found = worst_group([np.repeat([1, 0], 40)] * 3, labels, groups)
+    assert found is not None
+    assert (found.accuracy.difference, found.accuracy.high) == (0.0, pytest.approx(2.2414 * 6.8465, abs=1e-3))
+    assert widened(Interval(50.0, 1.0, 7.0, 3), 40) == Interval(50.0, 1.0, 7.0, 3), "others stay as they are"
+    assert widened(Interval(0.0, 0.0, 0.0, 3), 10).example_error == pytest.approx(100 * np.sqrt(0.25 / 10))
 
 
 def test_pairs_by_hand() -> None:
@@ -245,6 +256,20 @@ def test_worst_group_intervals_cover_whether_groups_are_tied_or_not(seeds: int, 
     for ours, theirs in permutations(found, 2):
         differences = [a.minus(b) for a, b in zip(found[ours], found[theirs], strict=True)]
         assert coverage(differences) >= 0.93, (ours, theirs)
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.5])
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.1, 0.3, 0.9, 0.98])
+@pytest.mark.parametrize("rows", [10, 20, 50, 200])
+def test_intervals_of_small_groups_with_extreme_accuracies_cover(rows: int, share: float, gap: float) -> None:
+    """Four groups; seeds agree on every row, so that the binomial distribution is all there is."""
+    rng, runs = np.random.default_rng([rows, round(100 * share), round(100 * gap)]), 1000
+    counts = rng.binomial(rows, [share, *[min(1.0, share + gap)] * 3], size=(runs, 4))
+    shares = np.arange(rows + 1) / rows
+    errors = 100 * np.sqrt(shares * (1 - shares) / rows)
+    of = [widened(Interval(100 * float(p), 0.0, float(e), 3), rows) for p, e in zip(shares, errors, strict=True)]
+    found = [lowest({str(n): of[count] for n, count in enumerate(run)}).accuracy for run in counts.tolist()]
+    assert coverage(found, 100 * share) >= 0.93
 
 
 @pytest.mark.parametrize("shift", [0.02, 0.1])
