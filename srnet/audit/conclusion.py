@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from srnet.audit.rows import Judged, SplitScores, points, score_text
+from srnet.audit.rows import Judged, SplitScores
 from srnet.core.prose import listed
-from srnet.evaluation.significance import Interval, Term, contrast
+from srnet.evaluation.significance import Interval, Term, contrast, points, score_text
 
 _FEWEST = 10
 """Rows on which the shortcut leads right, and wrong, from which on the models are compared there."""

@@ -17,9 +17,11 @@ from srnet.tasks.answers.numbers import NUMBERS
 from srnet.tasks.base import Task
 from srnet.tasks.memory import is_path, json_lines
 from srnet.tasks.reading import Nested, json_rows, read_rows
-from srnet.tasks.splits import Split
+from srnet.tasks.splits import PAIR, Split
 
-_NEEDED, _GROUP, _P = ("system", "seed", "split", "id", "label", "prediction"), "group", "p:"
+_NEEDED, _P = ("system", "seed", "split", "id", "label", "prediction"), "p:"
+_GROUP = "group"
+_OPTIONAL = (_GROUP, PAIR)
 _FORM = f"each row needs {', '.join(_NEEDED)}; for prediction also the probability of each label, under {_P}LABEL"
 _MOST_LABELS = 1000
 _ID_NAMES = {"dev", "val", "valid", "validation", "validationmatched", "devmatched", "id", "iid", "indistribution"}
@@ -67,12 +69,13 @@ def read_predictions(tables: Sequence[Any], id: str | None, ood: Sequence[str], 
         rows, empty = splits[name], ("",) * len(splits[name])
         groups = tuple(row.get(_GROUP, "") for row in rows.values())
         gold = values(rows, rows, "label")
-        return Split(name, "OOD" if name in tests else "ID", tuple(rows), empty, empty, gold, groups)
+        pairs = {PAIR: tuple(row.get(PAIR, "") for row in rows.values())} if PAIR in columns else {}
+        return Split(name, "OOD" if name in tests else "ID", tuple(rows), empty, empty, gold, groups, columns=pairs)
 
     sets = {name: split_of(name) for name in splits}
     train = Split("", "ID", (), (), (), np.empty(0, kind.dtype), ())  # nothing was trained here
     roles: Any = {"dev": sets.pop(dev), "ood": {name: sets.pop(name) for name in tests}, "id_tests": sets}
-    unread = [name for name in columns if name not in (*_NEEDED, _GROUP) and not name.startswith(_P)]
+    unread = [name for name in columns if name not in (*_NEEDED, *_OPTIONAL) and not name.startswith(_P)]
     notes = (f"not read: {shortened(', '.join(unread), 200)}",) if unread else ()
     task = Task("predictions", labels, metric, "unknown", train, **roles, notes=notes, answer=kind.name)
     return task, {run: {s: values(own[s], splits[s], "prediction") for s in splits} for run, own in runs.items()}
@@ -97,7 +100,7 @@ def _read(tables: Sequence[Any]) -> tuple[dict[Run, _Rows], dict[str, None]]:
         rows, id = runs.setdefault(run, {}).setdefault(cells.pop("split"), {}), cells.pop("id")
         if id in rows:
             raise UserError(f"{where}: id '{id}' of {run.key} is there twice in this split", "name rows differently")
-        rows[id] = {name: cells[name] for name in ("label", "prediction", _GROUP) if name in cells}
+        rows[id] = {name: cells[name] for name in ("label", "prediction", *_OPTIONAL) if name in cells}
     if not runs:
         raise UserError("there are no predictions", _FORM)
     return runs, columns
@@ -140,8 +143,10 @@ def _shared_rows(runs: Mapping[Run, _Rows]) -> _Rows:
             own = runs[run].get(split, {}).get(id)
             if own is None:
                 raise UserError(f"{run.key} has no row '{id}' of split '{split}', as others have", "give all the same")
-            if any(own.get(name) != row.get(name) for name in ("label", _GROUP)):
-                raise UserError(f"split '{split}': row '{id}' has several labels or groups", "give it the same ones")
+            if any(own.get(name) != row.get(name) for name in ("label", *_OPTIONAL)):
+                raise UserError(
+                    f"split '{split}': row '{id}' has several labels, groups or pairs", "give it the same ones"
+                )
     return splits
 
 
@@ -185,6 +190,7 @@ def _rows(task: Task, name: str, logits: np.ndarray) -> Iterator[dict[str, Any]]
     ids = split.ids if len(set(split.ids)) == len(split) else [f"{id}#{at}" for at, id in enumerate(split.ids)]
     answers = [kind.cells(each, classes) for each in (split.labels, kind.decode(split, logits))]
     shares = softmax(logits.astype(float), axis=1) if kind.has_classes and not split.coarse else [()] * len(split)
-    for *cells, each in zip(ids, *answers, split.groups, shares, strict=True):
-        row = dict(zip((*_NEEDED[2:], _GROUP), (name, *cells), strict=True))
+    optional = {_GROUP: split.groups} | {name: cells for name, cells in split.columns.items() if name == PAIR}
+    for *cells, each in zip(ids, *answers, *optional.values(), shares, strict=True):
+        row = dict(zip((*_NEEDED[2:], *optional), (name, *cells), strict=True))
         yield row | {f"{_P}{of}": f"{share:.9g}" for of, share in zip(classes, each, strict=False)}

@@ -11,16 +11,16 @@ import numpy as np
 from scipy.special import rel_entr
 
 from srnet.audit.conclusion import conclude
+from srnet.audit.groups import ModelGroups, model_groups
 from srnet.audit.outcomes import RuleOutcome
 from srnet.audit.rows import Judged, SplitScores, b_minus_a, judge_split, split_scores
 from srnet.core.tables import Shown, plain
+from srnet.evaluation.groups import FEWEST
 from srnet.evaluation.metrics import rows_by_case
 from srnet.evaluation.significance import Interval
 from srnet.models.model import Matched
 from srnet.tasks.base import Task
 
-FEWEST = 10
-"""Rows of a sub-case from which on its difference has an interval: resamples of fewer say too little."""
 _BINS = 10
 
 
@@ -253,6 +253,10 @@ class Audit(Shown, says="conclusion"):
     loyalty: tuple[_Loyalty, ...]
     calibration: tuple[_Calibration, ...]
     contrast: tuple[RuleOutcome, ...] = ()
+    groups: tuple[ModelGroups, ...] = ()
+    """Worst-group and pair accuracy."""
+    left_out: str = ""
+    """A sentence that names groups which are too small for it."""
     notes: tuple[str, ...] = ()
     label_notes: tuple[str, ...] = ()
     """Those of the notes that say what was assumed about the labels of a model: if it is wrong, everything is."""
@@ -313,6 +317,7 @@ def make_audit(
         by_split(loyalty),
         by_split(_calibrations),
         tuple(contrast),
+        *model_groups(task, splits),
         (*label_notes, *task.notes, _EXAMPLES_ONLY, *notes),
         label_notes,
         conclude(scores, splits),

@@ -194,14 +194,3 @@ def split_scores(judged: Judged, metric: Metric) -> SplitScores:
         full[0].majority[metric],
         tuple(each.metrics for each in full),
     )
-
-
-def points(difference: Interval) -> str:
-    """A difference in points with its interval."""
-    return f"{difference.difference:+.1f} [{difference.low:+.1f}, {difference.high:+.1f}]"
-
-
-def score_text(score: Interval) -> str:
-    """A score with its interval."""
-    low, high = max(score.low, 0.0), min(score.high, 100.0)  # on few rows the normal approximation leaves the range
-    return f"{score.difference:.1f} [{low:.1f}, {high:.1f}]"

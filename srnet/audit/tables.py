@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from srnet.audit.report import CONFIDENCE, OVERLAP, SUPPORT, Audit, Bin, Dependence
-from srnet.audit.rows import points, score_text
 from srnet.core.tables import Table
-from srnet.evaluation.significance import Interval
+from srnet.evaluation.significance import Interval, points, score_text
+from srnet.report.groups import GroupRow, group_table
 from srnet.tasks.splits import LEVELS
 
 _FOLLOWS = "follows: answers like the bias model, which is right so often."
@@ -26,8 +26,8 @@ def tables_of(audit: Audit) -> list[Table]:
 
 
 def main_tables(audit: Audit) -> list[Table]:
-    """Those that everyone reads: scores, the shortcut, loyalty, changed rows."""
-    every = (_scores(audit), _shortcut_sides(audit), _loyalty(audit), _contrast(audit))
+    """Those that everyone reads: scores, the shortcut, worst groups and pairs, loyalty, changed rows."""
+    every = (_scores(audit), _shortcut_sides(audit), _groups(audit), _loyalty(audit), _contrast(audit))
     return [table for table in every if table.rows]
 
 
@@ -69,6 +69,10 @@ def _shortcut_sides(audit: Audit) -> Table:
     note = "Accuracy where the bias model, which sees nothing but the shortcut, is right, and where it is wrong."
     columns = ("split", *sides, "rows right", "rows wrong")
     return Table(columns, rows, "Where the shortcut leads right and wrong", note)
+
+
+def _groups(audit: Audit) -> Table:
+    return group_table([GroupRow(each.model, each.split, each.figures) for each in audit.groups], "A", audit.left_out)
 
 
 def _loyalty(audit: Audit) -> Table:

@@ -11,17 +11,17 @@ import numpy as np
 
 from srnet import __version__
 from srnet.audit.predictions import Answers, Run, one_of, read_predictions
-from srnet.audit.report import FEWEST
-from srnet.audit.rows import points
 from srnet.config.values import Share
 from srnet.core.errors import UserError
 from srnet.core.files import require_writable, write_bytes, write_json
 from srnet.core.tables import Shown, Table, markdown_text, page_of_tables, plain
 from srnet.evaluation import KEEPS_ID, MIN_SEEDS
 from srnet.evaluation.evidence import Evidence
+from srnet.evaluation.groups import FEWEST
 from srnet.evaluation.metrics import measure, rows_by_case
-from srnet.evaluation.significance import Interval, Spread, paired_bootstrap, spread
+from srnet.evaluation.significance import Interval, Spread, paired_bootstrap, points, spread
 from srnet.evaluation.verdict import Verdict, judge_together, seeds_in_words, share_text
+from srnet.report.groups import GroupRow, group_table, left_out
 from srnet.report.results import is_below_majority, metrics_disagree
 from srnet.report.tables import verdict_cells
 from srnet.tasks.base import Task
@@ -55,6 +55,8 @@ class Verdicts(Shown, says="lines", table="parts"):
     """Whether each system keeps the ID score of `reference` and beats it on every OOD set of `task`.
 
     `verdicts` are by system, `parts` the scores by split, label and sub-case, `warnings` reasons to doubt them.
+    `groups` has worst-group and pair accuracy, which are no part of a verdict; `left_out` names groups that are too
+    small for it.
     """
 
     reference: str
@@ -62,6 +64,8 @@ class Verdicts(Shown, says="lines", table="parts"):
     parts: tuple[_Part, ...]
     task: Task
     warnings: tuple[str, ...] = ()
+    groups: tuple[GroupRow, ...] = ()
+    left_out: str = ""
 
     @property
     def lines(self) -> list[str]:
@@ -76,7 +80,7 @@ class Verdicts(Shown, says="lines", table="parts"):
 
     @property
     def tables(self) -> list[Table]:
-        """Scores and verdicts; then, as details, what each system does by label and sub-case."""
+        """Scores and verdicts, worst groups and pairs; then, as details, each system by label and sub-case."""
         rows = [[self.reference, "reference", *self._scores(self.reference), *[""] * 3]]
         for name, each in self.verdicts.items():
             rows.append([name, each.short, *self._scores(name), *verdict_cells(each)])
@@ -84,7 +88,9 @@ class Verdicts(Shown, says="lines", table="parts"):
         splits = [f"{self.task.splits[name].kind} {name}" for name in self.task.scored]
         columns = ["system", "verdict", *splits, "ID kept", "ID minus bar [95 %]", "OOD minus reference [95 %]"]
         title, last = f"{self.task.metric} in percent", len(rows) - 1
-        return [Table(columns, rows, title, texts=(0, 1), soft=(last,)), *map(self._details, self.task.scored)]
+        scores = Table(columns, rows, title, texts=(0, 1), soft=(last,))
+        groups = [group_table(self.groups, "reference", self.left_out)] if self.groups else []
+        return [scores, *groups, *map(self._details, self.task.scored)]
 
     def _scores(self, system: str) -> list[str]:
         return [str(each.score) for each in self.parts if each.system == system and not each.case]
@@ -102,8 +108,13 @@ class Verdicts(Shown, says="lines", table="parts"):
     def to_json(self) -> dict[str, Any]:
         judged = {name: {**vars(each), "answer": each.answer} for name, each in self.verdicts.items()}
         splits = {"id": self.task.dev.name, "ood": [*self.task.ood], "metric": self.task.metric}
+        groups = {"groups": [row._asdict() for row in self.groups], "left_out": self.left_out}
         said = {"says": self.lines, "warnings": self.warnings, "notes": self.task.notes}
-        return {"reference": self.reference, **splits, **plain({"verdicts": judged, "parts": self.parts, **said})}
+        return {
+            "reference": self.reference,
+            **splits,
+            **plain({"verdicts": judged, "parts": self.parts, **groups, **said}),
+        }
 
 
 def verdict(
@@ -119,9 +130,10 @@ def verdict(
 
     `tables` are files (csv, tsv, jsonl, parquet), DataFrames, lists of dicts or dicts of lists, with a row for each
     system, seed, split and example: `system`, `seed`, `split`, `id`, `label`, `prediction`, or `p:LABEL` with the
-    probability of each label, and optionally `group`. `reference` and the split `id` are guessed only where their names
-    leave no doubt; all other splits are `ood`, unless that is given: then the rest is scored and not judged. A system
-    must keep the share `keep_id` by `metric`. With `out`, the folder gets `verdict.html`, `verdict.md`, `verdict.json`.
+    probability of each label, and optionally `group` and `pair`. `reference` and the split `id` are guessed only where
+    their names leave no doubt; all other splits are `ood`, unless that is given: then the rest is scored and not
+    judged. A system must keep the share `keep_id` by `metric`. With `out`, the folder gets `verdict.html`,
+    `verdict.md`, `verdict.json`.
     """
     if out is not None:
         require_writable(Path(out), *_FILES)
@@ -134,7 +146,9 @@ def verdict(
     judged = judge_together([replace(evidence.verdict(*sides[name]), full="reference") for name in [*sides][1:]])
     verdicts = dict(zip([*sides][1:], judged, strict=True))
     warnings = tuple(_doubts(evidence, sides, verdicts))
-    found = Verdicts(full, verdicts, tuple(_parts(evidence, sides)), task, warnings)
+    groups = tuple(_groups(evidence, sides))
+    small = left_out(evidence, task.scored)
+    found = Verdicts(full, verdicts, tuple(_parts(evidence, sides)), task, warnings, groups, small)
     if out is not None:
         _write(found, Path(out))
     return found
@@ -165,6 +179,14 @@ def _parts(evidence: Evidence[Run], sides: _Sides) -> Iterator[_Part]:
                 equal = 100.0 * float(np.mean([a == b for a, b in zip(ours, theirs, strict=True)]))
                 score = spread([100.0 * measure(metric, each, gold) for each in ours])
                 yield _Part(system, split.name, case, len(rows), score, difference, equal)
+
+
+def _groups(evidence: Evidence[Run], sides: _Sides) -> Iterator[GroupRow]:
+    for split in evidence.task.scored:
+        for system, (own, full) in sides.items():
+            figures = evidence.group_figures(own, full, split)
+            if figures.worst or figures.pairs:
+                yield GroupRow(system, f"{evidence.task.splits[split].kind} {split}", figures)
 
 
 def _doubts(evidence: Evidence[Run], sides: _Sides, verdicts: Mapping[str, Verdict]) -> Iterator[str]:

@@ -29,7 +29,7 @@ LONGEST = 1000
 _TABLE_ROWS = 200
 _FAILURES = 8
 """Failures of a rule that are shown."""
-_WORDS = ("ID", "OOD", "shortcut", "bias model", "interval")
+_WORDS = ("ID", "OOD", "shortcut", "bias model", "worst group", "pair", "interval")
 """Of the glossary: those that are on the page."""
 _DATA = "<!-- data -->"
 _JSON, _CSV, _PAGE = "audit.json", "examples.csv", "audit.html"

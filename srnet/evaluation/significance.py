@@ -18,6 +18,7 @@ SAMPLES = 1000
 LEVEL = 0.95
 _SMALLEST_P = 1e-100
 """The smallest p-value: below it quantiles are inaccurate, and no decision depends on them."""
+_EXAMPLES_ONLY = " (one seed: examples only)"
 _CHUNK = 2_000_000
 """Entries of the table of resamples that are in memory at once."""
 
@@ -79,8 +80,7 @@ class Interval:
         return replace(self, seeds=seeds, seed_error=self.seed_error * math.sqrt(self.seeds / seeds))
 
     def __str__(self) -> str:
-        examples_only = " (one seed: examples only)" if self.seeds == 1 else ""
-        return f"{self.difference:+.1f} [{self.low:+.1f}, {self.high:+.1f}]{examples_only}"
+        return points(self) + _EXAMPLES_ONLY * (self.seeds == 1)
 
     @property
     def _reach(self) -> float:
@@ -110,6 +110,44 @@ class Interval:
     @property
     def _error(self) -> float:
         return math.hypot(self.seed_error, self.example_error)
+
+
+@dataclass(frozen=True)
+class AsymmetricInterval:
+    """A score or a difference in points, with a confidence interval whose ends may be at unequal distances."""
+
+    difference: float
+    low: float
+    high: float
+    seeds: int
+    level: float = LEVEL
+
+    def minus(self, other: AsymmetricInterval) -> AsymmetricInterval:
+        """The difference of two figures, by MOVER (Zou & Donner 2008).
+
+        It takes them as independent: if they are positively correlated, as on the same examples, it is too wide.
+        """
+        difference = self.difference - other.difference
+        below = math.hypot(self.difference - self.low, other.high - other.difference)
+        above = math.hypot(self.high - self.difference, other.difference - other.low)
+        return AsymmetricInterval(difference, difference - below, difference + above, self.seeds, self.level)
+
+    def to_json(self) -> dict[str, float]:
+        return {"value": self.difference, "low": self.low, "high": self.high, "level": self.level}
+
+    def __str__(self) -> str:
+        return points(self) + _EXAMPLES_ONLY * (self.seeds == 1)
+
+
+def points(difference: Interval | AsymmetricInterval) -> str:
+    """A difference in points with its interval."""
+    return f"{difference.difference:+.1f} [{difference.low:+.1f}, {difference.high:+.1f}]"
+
+
+def score_text(score: Interval | AsymmetricInterval) -> str:
+    """A score with its interval."""
+    low, high = max(score.low, 0.0), min(score.high, 100.0)  # on few rows the normal approximation leaves the range
+    return f"{score.difference:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -20,7 +20,7 @@ from srnet.experiment.known import read_answers, read_scores
 from srnet.experiment.nodes.base import load_task
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate, ModelNode
-from srnet.experiment.store import Store, bias_predictions
+from srnet.experiment.store import Store, bias_predictions, bias_splits
 from srnet.recipes.paradigms import Place, Point
 from srnet.recipes.recipe import Recipe, Reference
 
@@ -37,7 +37,11 @@ class RecipeEvidence(Evidence[ModelNode]):
 
     def __init__(self, recipe: Recipe, store: Store, alpha: float = ALPHA) -> None:
         task = load_task(recipe.task)
-        super().__init__(task, lambda model: read_answers(store, self._evaluation(model), task), alpha, recipe.keeps)
+
+        def read(model: ModelNode) -> dict[str, np.ndarray]:
+            return read_answers(store, self._evaluation(model), task)
+
+        super().__init__(task, read, alpha, recipe.keeps, self._first_shortcut_right)
         self.recipe, self.store, self.seeds = recipe, store, len(recipe.seeds)
         self.splits = {name: f"{task.splits[name].kind} {name}" for name in task.scored}
         """The scored splits, each with its kind: ID dev, OOD hans."""
@@ -75,6 +79,19 @@ class RecipeEvidence(Evidence[ModelNode]):
             return True
         log_probs = bias_predictions(self.store, node.key, self.id).log_probs
         return permutation_p(log_probs, self.task.dev.labels) < LEVEL
+
+    def shortcut_right(self, bias: Bias, split: str) -> np.ndarray | None:
+        """Whether the bias model's answer to each row is the label; None if it has no predictions for the split."""
+        if split not in bias_splits(self.store, bias.key):
+            return None
+        # in the order of the split, as they were stored: ids of test examples need not be unique
+        data, logits = self.task.splits[split], bias_predictions(self.store, bias.key, split).log_probs
+        return np.asarray(self.task.answer_kind.decode(data, logits) == data.labels)
+
+    def _first_shortcut_right(self, split: str) -> np.ndarray | None:
+        """By the figure's first bias model, so that all lines are compared on the same groups."""
+        found = (self.shortcut_right(bias, split) for bias in self.recipe.bias_models.values())
+        return next((right for right in found if right is not None), None)
 
     def _evaluation(self, model: ModelNode) -> str:
         """The key of a model's scores and answers."""

@@ -19,6 +19,10 @@ GLOSSARY = {
     "kept.",
     "control": "The full model, trained as long as the longest search: a gain must not come from longer training.",
     "seed": "A repetition of the whole experiment with other random numbers.",
+    "worst group": "The group of examples with the lowest accuracy. Groups are a label and whether the bias model is "
+    "right there; without a bias model, the groups of the data.",
+    "pair": "Examples with the same value in the column `pair`, such as a text and its edited copy. A pair is right if "
+    "all of them are.",
     "interval": "A 95 % confidence interval of a score or of a difference in points. A difference is certain if 0 lies "
     "outside.",
 }  # fmt: skip

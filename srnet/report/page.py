@@ -130,6 +130,8 @@ def _section(section: Section) -> list[str]:
     parts = [f"{_code(section.command)}, {results.metric} in percent.", tables.score_table(results).markdown()]
     texts = [tables.verdict_line(results), *(f"Warning: {warning}." for warning in results.warnings), *results.notes]
     parts += map(markdown_text, texts)
+    groups = tables.worst_groups(results)
+    parts += [f"{groups.title}.", groups.markdown(), markdown_text(groups.note)] if groups.rows else []
     for split, title in results.splits.items():
         cases = [case for case in results.summaries[0].groups[split] if case.count(LEVELS) == 1]
         if cases:

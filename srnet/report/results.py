@@ -24,10 +24,11 @@ from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import ModelNode
 from srnet.experiment.nodes.objectives import Objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune
-from srnet.experiment.store import Store, bias_predictions, bias_splits
+from srnet.experiment.store import Store
 from srnet.recipes.paradigms import Point, Start, search_behind
 from srnet.recipes.recipe import Reference
 from srnet.report.evidence import Models, RecipeEvidence, Summary
+from srnet.report.groups import group_metrics, group_rows, left_out
 from srnet.report.planted import planted_theory
 
 BEATS_BIAS_BY = 2.0
@@ -54,6 +55,8 @@ class Results(Shown, says="sentence"):
         """The scored splits, each with its kind: ID dev, OOD hans."""
         self.rows = [row for point in self.recipe.points for row in _rows(evidence, point)]
         """The rows of results.csv."""
+        self.group_rows, self.left_out = group_rows(evidence), left_out(evidence, task.scored)
+        """Worst-group and pair accuracy by split and line, and a sentence on groups that are too small."""
         measured = evidence.report(self.summaries[0].models[0])["splits"]
         majority = {split: measured[split]["majority"][task.metric] for split in task.scored}
         self.constant = {"majority class" if task.answer_kind.has_classes else "constant answer": majority}
@@ -166,6 +169,7 @@ def _rows(evidence: RecipeEvidence, point: Point) -> list[dict[str, Any]]:
     rows = []
     for split, scores in report["splits"].items():
         measured = {patterns[kind].format(name): v for kind in patterns for name, v in scores[kind].items()}
+        measured |= group_metrics(evidence, point.node, split)
         where = {"split": split, "kind": scores["kind"]}
         rows += [{**model, **where, "metric": m, "value": v, "key": point.node.key} for m, v in measured.items()]
     return rows
@@ -291,14 +295,10 @@ def follows_shortcut(
     always right or always wrong, or has no predictions, are left out.
     """
     found = {}
-    measured = bias_splits(evidence.store, bias.key)
-    for split in (split for split in splits if split in measured):
-        labels = evidence.task.splits[split].labels
-        # in the order of the split, as they were stored: ids of test examples need not be unique
-        logits = bias_predictions(evidence.store, bias.key, split).log_probs
-        right = evidence.task.answer_kind.decode(evidence.task.splits[split], logits) == labels
-        sides = {"shortcut right": (1.0, right), "shortcut wrong": (-1.0, ~right)}
-        if right.any() and not right.all():
+    for split in splits:
+        labels, right = evidence.task.splits[split].labels, evidence.shortcut_right(bias, split)
+        if right is not None and right.any() and not right.all():
+            sides = {"shortcut right": (1.0, right), "shortcut wrong": (-1.0, ~right)}
             answers = [evidence.answers(model, split) for model in models]
             terms = [Term(weight, name, [each[rows] for each in answers]) for name, (weight, rows) in sides.items()]
             found[split] = contrast(terms, {name: labels[rows] for name, (_, rows) in sides.items()}, "accuracy")

@@ -9,6 +9,7 @@ from srnet.evaluation import MIN_SEEDS
 from srnet.evaluation.verdict import ALPHA, Verdict, seeds_in_words, share_text
 from srnet.report.claims import Finding
 from srnet.report.evidence import Summary
+from srnet.report.groups import group_table
 from srnet.report.results import Results
 
 SRNET = "SRNet?"
@@ -90,6 +91,11 @@ def findings_table(findings: Sequence[Finding]) -> Table:
         statement = f"{finding.claim.name}: {finding.claim.sentence}"
         rows.append((finding.task, statement, finding.answer, "\n".join([*seeds, *finding.details])))
     return Table(("task", "claim", "answer", "figures"), rows, note=tested, texts=range(4))
+
+
+def worst_groups(results: Results) -> Table:
+    """Worst-group and pair accuracy; without rows where the task has neither groups nor pairs."""
+    return group_table(results.group_rows, "full CE model", results.left_out)
 
 
 def verdict_line(results: Results) -> str:

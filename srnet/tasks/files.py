@@ -20,7 +20,7 @@ from srnet.tasks.leaks import TextKeys
 from srnet.tasks.reading import bad_row, is_table, read_rows
 from srnet.tasks.shortcut import Shortcut, canonical
 from srnet.tasks.sources import BadRows, DataFile, FileSource, OfFiles
-from srnet.tasks.splits import Coarse, Decision, Split, joined
+from srnet.tasks.splits import PAIR, Coarse, Decision, Split, joined
 
 S = TypeVar("S")
 Leaks = Literal["check", "drop", "keep"]
@@ -294,8 +294,9 @@ def _layout(task: FilesTask, file: DataFile) -> Layout:
         needs_group=file.group is not None,
         strip_final_punctuation=task.strip_final_punctuation,
         bytes_literals=file.bytes_literals,
-        metadata=task.metadata,
         pair=file.pair,
+        # always kept: it is neither in the description nor in the fingerprint, so no key depends on it
+        metadata=tuple(dict.fromkeys((*task.metadata, *({PAIR} - task.read_columns)))),
         not_metadata=frozenset(task.read_columns if ALL_COLUMNS in task.metadata else ()),
     )
 

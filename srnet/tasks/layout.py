@@ -15,13 +15,11 @@ from srnet.core.errors import UserError, shortened
 from srnet.tasks.answers.base import AnswerKind
 from srnet.tasks.leaks import TextKeys
 from srnet.tasks.reading import Nested, bad_row, python_literal, read_rows
-from srnet.tasks.splits import LEVELS, Coarse, Split, SplitKind
+from srnet.tasks.splits import LEVELS, PAIR, Coarse, Split, SplitKind
 from srnet.tasks.tables import Bad, Row
 
 ALL_COLUMNS = "*"
 """Among the names of metadata: every column that is not a text or the label."""
-PAIR = "pair"
-"""The metadata column whose values join the rows of a pair, whatever the file calls it."""
 _FINAL_PUNCTUATION = " \t.!?,;:…。"
 _BYTES = re.compile(r"""b(['"]).*\1""", re.DOTALL)
 _TEXTS, _LABELS = (re.compile(rf"\[\s*{each}\s*\]", re.DOTALL) for each in (r"""['"].*['"]""", r"""['"\d-].*"""))

@@ -17,6 +17,8 @@ Decision = Literal["argmax", "sum"]
 """How a prediction is mapped to coarser classes: by the most likely class, or by the highest sum of probabilities."""
 LEVELS = " > "
 """The separator of the levels of a sub-case: `heuristic > label > sub-case`. Each level is scored."""
+PAIR = "pair"
+"""The column of metadata that names the pair of a row: a pair is right if all rows with its name are."""
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,11 @@ from srnet.audit.rows import (
     _predictions_of,
     disagreements,
     judge_split,
-    score_text,
     split_scores,
     word_overlap,
     worst_first,
 )
-from srnet.evaluation.significance import Interval
+from srnet.evaluation.significance import Interval, score_text
 from srnet.tasks.splits import Coarse, Split
 
 # --- loyalty -------------------------------------------------------------------------------------------------------

@@ -97,6 +97,34 @@ def test_verdicts_are_corrected_for_the_number_of_systems() -> None:
     assert min(each.p_value for each in many.values()) == pytest.approx(5 * alone)
 
 
+def test_groups_and_pairs_are_reported_and_change_no_verdict() -> None:
+    """Rows n and n + 1 are a pair, for even n: of 100 rows of seed 0 the first 40 and the first 80 are right."""
+    paired = [{**row, "pair": int(row["id"].split("-")[1]) // 2} for row in CLEAR]
+    found, bare = srnet.verdict(paired), srnet.verdict(CLEAR)
+    assert figures(found) == figures(bare)
+    hard = {row.name: row.figures for row in found.groups if row.split == "OOD hard"}
+    full, mask = hard["full"], hard["mask"]
+    assert (full.worst_difference, full.pairs_difference) == (None, None)
+    assert mask.worst
+    assert mask.worst.accuracy.difference == pytest.approx(80.0)
+    # seed 1 is right on the rows 99 and 0 to 78, so that it breaks two pairs: 40, 39 and 40 of 50
+    assert mask.pairs
+    assert mask.pairs.difference == pytest.approx(100 * (40 + 39 + 40) / 150)
+    assert mask.pairs_difference
+    assert mask.pairs_difference.difference == pytest.approx(40.0)
+    assert [row.figures.pairs for row in bare.groups] == [None] * 4
+    assert found.to_json()["groups"][3]["figures"]["worst_difference"]["value"] == pytest.approx(40.0)
+    assert [each.title for each in found.tables][1] == "Worst groups and pairs"
+    few = srnet.verdict(rows_of({"full": {"dev": 8, "hard": 4}, "mask": {"dev": 6, "hard": 9}}))
+    assert few.groups == (), "five rows in each group"
+
+
+def test_a_row_has_one_pair() -> None:
+    paired = [{**row, "pair": row["system"]} for row in CLEAR]
+    with refused("dev-0", "pairs"):
+        srnet.verdict(paired)
+
+
 def test_further_test_sets_are_scored_and_not_judged() -> None:
     more = [{**row, "split": "test"} for row in CLEAR if row["split"] == "dev"]
     found = srnet.verdict(CLEAR + more, ood=("hard",))

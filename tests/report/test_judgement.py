@@ -279,7 +279,7 @@ def test_a_doubtful_gain_gets_no_verdict_and_two_warnings(own_store: Store, caps
     assert 'class="result no"' in html
 
 
-def test_ood_sets_are_not_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ood_sets_are_not_pooled() -> None:
     """On each of two sets the model follows the shortcut. Pooled, the easier set with the weaker shortcut hides it."""
     sizes = {"easy": ((200, 0.9), (800, 0.7)), "difficult": ((800, 0.5), (200, 0.3))}  # shortcut right, wrong
     labels = {split: np.zeros(1000, int) for split in sizes}
@@ -292,15 +292,10 @@ def test_ood_sets_are_not_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (pooled[1][pooled[0] == 0] == 0).mean() < (pooled[1][pooled[0] == 1] == 0).mean()
     evidence: Any = SimpleNamespace(
         ood=list(sizes),
-        store=None,
-        task=SimpleNamespace(
-            splits={split: SimpleNamespace(labels=each) for split, each in labels.items()},
-            answer_kind=SimpleNamespace(decode=lambda split, logits: logits),
-        ),
+        task=SimpleNamespace(splits={split: SimpleNamespace(labels=each) for split, each in labels.items()}),
         answers=lambda model, split: answers[split],
+        shortcut_right=lambda bias, split: biased[split] == labels[split],
     )
-    monkeypatch.setattr(notes, "bias_splits", lambda store, bias: list(biased))
-    monkeypatch.setattr(notes, "bias_predictions", lambda store, bias, split: SimpleNamespace(log_probs=biased[split]))
     model: Any = SimpleNamespace(key="")
     found = notes.follows_shortcut(evidence, model, [model], evidence.ood)
     assert {split: round(each.difference) for split, each in found.items()} == {"easy": 20, "difficult": 20}

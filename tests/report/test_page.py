@@ -360,6 +360,7 @@ def test_the_same_as_markdown(page: Page) -> None:
             assert f"| {' | '.join(cells)} |" in text
     blocks = [block for block in text.split("\n\n") if block.startswith("| ")]
     sub_cases = sum(len(section.results.splits) for section in page.sections)
-    assert len(blocks) == 1 + len(page.sections) + sub_cases, "claims, scores, and sub-cases of every split"
+    others = 1 + 2 * len(page.sections)
+    assert len(blocks) == others + sub_cases, "claims, scores, worst groups, and sub-cases of every split"
     for block in blocks:
         assert len({line.count(" | ") for line in block.splitlines()}) == 1, "as many cells in every row"

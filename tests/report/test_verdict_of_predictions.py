@@ -33,7 +33,7 @@ TRAINING = TrainingSettings(steps=2, eval_every=2, batch_size=4)
 
 @dataclass(frozen=True)
 class ThreeWay:
-    """Three classes and sub-cases; `hard` has two classes of its own, as HANS."""
+    """Three classes, sub-cases and pairs; `hard` has two classes of its own, as HANS."""
 
     metric: Metric = "accuracy"
     name: str = "three-way"
@@ -41,7 +41,8 @@ class ThreeWay:
     def load(self) -> Task:
         def split(name: str, kind: SplitKind, classes: int) -> Split:
             cells = [Example(str(n), "a", "b", n * 7 % classes, f"case {n % 2} > {n % 3}") for n in range(120)]
-            return Split.of(name, kind, cells)
+            pairs = tuple(str(n // 2) if n < 90 else "" for n in range(120))
+            return replace(Split.of(name, kind, cells), columns={"pair": pairs})
 
         hard = replace(split("hard", "OOD", 2), coarse=Coarse(("yes", "no"), (0, 1, 1)))
         sets = split("train", "ID", 3), split("dev", "ID", 3)
@@ -122,6 +123,21 @@ def test_sub_cases_and_labels_are_scored_as_in_the_store(own_store: Store, tmp_p
             parts = {p.case: p.score.mean for p in found.parts if (p.system, p.split) == (name, split) and p.case}
             stored = {case: value.mean for case, value in {**recall, **summary.groups[split]}.items()}
             assert parts == pytest.approx(stored, abs=1e-3), "the store rounds to four digits"
+
+
+@pytest.mark.usefixtures("keys_are_cheap")
+def test_worst_groups_and_pairs_are_the_reports(own_store: Store, tmp_path: Path) -> None:
+    evidence = made_up(own_store, ThreeWay())
+    files, names = files_of(evidence, tmp_path)
+    found = {(row.name, row.split): row.figures for row in srnet.verdict(*files).groups}
+    for name, place in names.items():
+        models = [point.node for point in evidence.groups[place]]
+        for split, title in evidence.splits.items():
+            figures = evidence.group_figures(models, evidence.full_models(models), split)
+            assert found[name, title] == figures
+            assert figures.pairs_difference
+            assert figures.worst
+            assert figures.worst.name in ("case 0", "case 1"), "the top level"
 
 
 @pytest.mark.usefixtures("keys_are_cheap")

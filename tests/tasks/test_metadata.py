@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,30 @@ def test_columns_are_read_only_where_they_are_wanted(tmp_path: Path) -> None:
     assert every.dev.columns == {"source": tuple(f"of dev {n}" for n in range(6)), "age": tuple(map(str, range(6)))}
     assert spec.load().fingerprint == named.fingerprint == every.fingerprint
     assert metadata_columns(spec) == ("source", "age")
+
+
+def test_pairs_are_always_kept(tmp_path: Path) -> None:
+    spec = task(tmp_path)
+    before = spec.load().fingerprint
+    for name in ("train", "dev"):
+        lines = (tmp_path / f"{name}.csv").read_text().splitlines()
+        rows = [f"{line},{n // 2}" for n, line in enumerate(lines[1:])]
+        (tmp_path / f"{name}.csv").write_text("\n".join([f"{lines[0]},pair", *rows]))
+    loaded = spec.load()
+    assert loaded.dev.columns == {"pair": ("0", "0", "1", "1", "2", "2")}
+    assert (spec.metadata, loaded.fingerprint) == ((), before), "no key depends on it"
+    assert set(with_metadata(spec).load().dev.columns) == {"source", "age", "pair"}
+    assert replace(spec, metadata=("pair",)).load().dev.columns.keys() == {"pair"}
+
+
+@pytest.mark.parametrize("changes", [{"text_a": "pair"}, {"text_b": "pair"}, {"label": "pair"}])
+def test_a_text_or_a_label_is_no_pair(changes: dict[str, Any], tmp_path: Path) -> None:
+    rows = "text,label,pair\none,no,yes\ntwo,yes,no\n"
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.csv").write_text(rows)
+    files = {"train": str(tmp_path / "train.csv"), "dev": str(tmp_path / "dev.csv"), "leaks": "keep"}
+    spec = FilesTask("mine", ("no", "yes"), **{"text_a": "text", "text_b": None, **files, **changes})
+    assert spec.load().dev.columns == {}
 
 
 def test_descriptions_with_metadata_already_stay_as_they_are(tmp_path: Path) -> None:
