@@ -15,17 +15,10 @@ from srnet.evaluation.significance import Interval
 from srnet.evaluation.verdict import ALPHA, Verdict, seeds_in_words
 from srnet.recipes.recipe import Recipe
 from srnet.report.evidence import RecipeEvidence
-from srnet.tasks.base import TaskSpec
-from srnet.tasks.planted import ANTI, NEUTRAL, PlantedTask
-from srnet.tasks.planted_theory import reference_strength
+from srnet.tasks.planted import ANTI, NEUTRAL
 
 CONTROL = "control"
 """The name of the recipe, and of the folder of its report."""
-
-
-def planted_copy(task: TaskSpec, classes: int) -> PlantedTask:
-    """The copy of a task that a control is run on."""
-    return PlantedTask(task, reference_strength(classes))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode
 from srnet.finding.biases import Biases
 from srnet.finding.budget import Budget, Plans
-from srnet.finding.control import CONTROL, Control, planted_copy
+from srnet.finding.control import CONTROL, Control
 from srnet.finding.diagnoses import LONGER, Diagnosis, no_shortcut, none_keeps, not_followed, undertrained
 from srnet.finding.found import Biased, Found, Tried
 from srnet.finding.settings import FindSettings
@@ -39,6 +39,7 @@ from srnet.recipes.profiles import cpu_profile, toy_profile
 from srnet.recipes.recipe import Recipe, full_label, with_latencies
 from srnet.report.evidence import RecipeEvidence
 from srnet.report.results import follows_shortcut
+from srnet.tasks.planted import planted_copy
 from srnet.tasks.shortcut import Shortcut
 
 
@@ -284,7 +285,7 @@ class Find:
 
     def _copy(self, budget: float | None = None) -> Find:
         """The same search in a copy of the task with a planted shortcut."""
-        spec = planted_copy(self.spec, len(self.task.labels))
+        spec = planted_copy(self.spec)
         copied = Find(spec, self.backbone, replace(self.settings, control=False), self.engine, budget=budget)
         if self.scale != self.settings.scale:
             copied.profile = copied._lengthened

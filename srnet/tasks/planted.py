@@ -23,6 +23,7 @@ from srnet.core.errors import UserError
 from srnet.tasks.base import Task, TaskSpec, register_task
 from srnet.tasks.holdout import MOST_ROWS, rows_apart
 from srnet.tasks.leaks import TextKeys
+from srnet.tasks.planted_theory import reference_strength
 from srnet.tasks.sources import OfFiles
 from srnet.tasks.splits import LEVELS, Split, SplitKind
 
@@ -31,6 +32,7 @@ COLUMN = "cue"
 ANTI, NEUTRAL = "anti", "neutral"
 Strength = Annotated[float, Range(above=0, below=1)]
 CueAs = Literal["text", "column"]
+_WHAT = "a planted shortcut"
 _HELD_OUT = 0.2
 """The share of the training rows that the OOD sets are made of, at most `MOST_ROWS`."""
 _WORDS = (
@@ -93,7 +95,7 @@ class PlantedTask(Described):
         )
 
     def _check(self, task: Task) -> None:
-        task.need_classes("a planted shortcut")
+        task.need_classes(_WHAT)
         classes = len(task.labels)
         if self.strength < 1.0 / classes - 1e-9:
             raise UserError(
@@ -137,6 +139,13 @@ def _openings(task: Task) -> list[str]:
     if len(found) < len(task.labels):
         raise UserError(f"task '{task.name}' has more labels than there are opening words", "plant a column instead")
     return found[: len(task.labels)]
+
+
+def planted_copy(spec: TaskSpec, strength: float | None = None, cue: CueAs = "text") -> PlantedTask:
+    """The copy of a task; by default with a strength of 0.7 for two labels, and of the same odds for more."""
+    task = spec.load()
+    task.need_classes(_WHAT)
+    return PlantedTask(spec, reference_strength(len(task.labels)) if strength is None else strength, cue)
 
 
 def cues_of(task: Task, split: Split) -> np.ndarray:

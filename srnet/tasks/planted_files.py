@@ -10,8 +10,8 @@ from srnet.config.yaml_files import yaml_text
 from srnet.core.tables import Shown
 from srnet.tasks.base import TaskSpec
 from srnet.tasks.describe import write_task_files
-from srnet.tasks.planted import ANTI, NEUTRAL, CueAs, PlantedTask
-from srnet.tasks.planted_theory import Expected, expected, reference_strength
+from srnet.tasks.planted import ANTI, NEUTRAL, CueAs, PlantedTask, planted_copy
+from srnet.tasks.planted_theory import Expected, expected
 
 TASK_FILE = "task.yaml"
 _ASSUMED = (70.0, 75.0, 80.0, 85.0, 90.0, 95.0)
@@ -43,9 +43,9 @@ def plant(task: TaskSpec, folder: Path | str, strength: float | None = None, cue
     by chance; by default it is 0.7 for two labels, and for more the strength with the same odds. `cue` is `text`, an
     opening word, or `column`, the column `cue` alone, which no model reads.
     """
-    classes = len(task.load().labels)
-    planted = PlantedTask(task, reference_strength(classes) if strength is None else strength, cue)
+    planted = planted_copy(task, strength, cue)
     data = planted.load()
+    classes = len(data.labels)
     described = {
         "name": planted.name,
         "train": "train.csv",

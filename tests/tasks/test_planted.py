@@ -234,6 +234,12 @@ def test_files_describe_the_planted_task(tmp_path: Path) -> None:
     assert read.name == "inference-planted-70"
 
 
+def test_scores_have_no_cue(tmp_path: Path) -> None:
+    (tmp_path / "scores.csv").write_text("text,label\n" + "".join(f"text {n},{n / 7}\n" for n in range(40)))
+    with refused("classes", "scores"):
+        plant(DataOptions(train=str(tmp_path / "scores.csv"), answer="score").task(say=print), tmp_path / "out")
+
+
 def test_planting_into_a_folder_that_exists_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
