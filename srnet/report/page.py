@@ -25,6 +25,7 @@ from srnet.report import pictures as panels
 from srnet.report import tables
 from srnet.report.claims import Finding
 from srnet.report.conclusion import conclude
+from srnet.report.dots import draw_models
 from srnet.report.glossary import GLOSSARY
 from srnet.report.masks import MaskPictures
 from srnet.report.pictures import Picture, draw_curves
@@ -146,11 +147,18 @@ def _section(section: Section) -> list[str]:
 def report_files(*sections: str) -> list[str]:
     """What `write_report` writes for sections with these ids."""
     figures = [f"{section}.{format}" for section in sections for format in ("png", "pdf")]
-    return ["report.html", "report.md", "results.csv", SPEED, *figures]
+    models = [_models_file(section) for section in sections]
+    return ["report.html", "report.md", "results.csv", SPEED, *figures, *models]
+
+
+def _models_file(section: str) -> str:
+    """The picture of all models of a figure side by side."""
+    return f"{section}-models.png"
 
 
 def write_report(page: Page, out: Path) -> None:
-    """report.html, report.md, results.csv, speed.png if it was measured, each figure as PNG and PDF, in `out`."""
+    """Into `out`: report.html, report.md, results.csv, speed.png if it was measured; each figure's curves as PNG and
+    PDF, and its models side by side."""
     texts = {
         "results.csv": csv_text([section.results for section in page.sections]),
         "report.md": _render_markdown(page),
@@ -163,3 +171,4 @@ def write_report(page: Page, out: Path) -> None:
     for section in page.sections:
         for format, data in draw_curves(section.results).items():
             write_bytes(out / f"{section.id}.{format}", data)
+        write_bytes(out / _models_file(section.id), draw_models(section.results))

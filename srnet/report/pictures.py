@@ -242,20 +242,21 @@ def draw_curves(results: Results) -> dict[str, bytes]:
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(3, len(handles)), frameon=False)
     axes[0].set_ylabel(f"{results.metric} (%)")
     heading = f"{recipe.title or recipe.name}: {recipe.task.name}, {seeds} seed{'s' if seeds > 1 else ''}"
-    figure.suptitle(textwrap.fill(_matplotlib_text(heading), 50 * len(pictures)))  # about as wide as a panel
-    png = _saved(figure, "png", dpi=150)
+    figure.suptitle(textwrap.fill(matplotlib_text(heading), 50 * len(pictures)))  # about as wide as a panel
+    png = saved(figure, "png", dpi=150)
     figure.set_layout_engine("none")  # it is laid out now, and that takes most of the time
     # without a date the same results give the same bytes
-    return {"png": png, "pdf": _saved(figure, "pdf", metadata={"CreationDate": None})}
+    return {"png": png, "pdf": saved(figure, "pdf", metadata={"CreationDate": None})}
 
 
-def _saved(figure: Figure, format: str, **options: Any) -> bytes:
+def saved(figure: Figure, format: str, **options: Any) -> bytes:
+    """The bytes of a file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=format, **options)
     return buffer.getvalue()
 
 
-def _matplotlib_text(text: str) -> str:
+def matplotlib_text(text: str) -> str:
     """Text that matplotlib shows unchanged: what is between two dollar signs would be parsed as a formula."""
     return shortened(unescape(text)).replace("$", r"\$")
 
@@ -272,14 +273,14 @@ def _draw(axis: Any, picture: Picture) -> dict[str, Any]:
         look["marker"] = MARKERS[symbol.removesuffix("-open")]
         look["markerfacecolor"] = "white" if symbol.endswith("-open") else colour
         sd = trace.get("error_y", {}).get("array")
-        handles[_matplotlib_text(trace["name"])] = axis.errorbar(trace["x"], trace["y"], sd, **look)
-    axis.set_title(_matplotlib_text(picture["layout"]["title"]["text"]))
+        handles[matplotlib_text(trace["name"])] = axis.errorbar(trace["x"], trace["y"], sd, **look)
+    axis.set_title(matplotlib_text(picture["layout"]["title"]["text"]))
     axis.set_xlabel(x_axis["title"]["text"])
     axis.margins(x=0.0)  # the levels reach beyond the points
     axis.set_xscale(x_axis.get("type", "linear"))
     if "tickvals" in x_axis:
         turned = {} if x_axis.get("type") == "log" else {"rotation": 25, "ha": "right", "fontsize": 8}
-        axis.set_xticks(x_axis["tickvals"], map(_matplotlib_text, x_axis["ticktext"]), **turned)
+        axis.set_xticks(x_axis["tickvals"], map(matplotlib_text, x_axis["ticktext"]), **turned)
         axis.minorticks_off()
     axis.grid(color="#e5e5e5", linewidth=0.8)
     axis.set_axisbelow(True)
@@ -314,7 +315,7 @@ def draw_mosaic(mask: Mask, columns: int = 6) -> bytes:
     bar = figure.colorbar(image, cax=figure.add_axes((0.925, 0.25, 0.015, 0.5)))
     bar.set_label("share kept", color=_GREY)
     bar.ax.tick_params(color=_GREY, labelcolor=_GREY)
-    return _saved(figure, "png", dpi=110, transparent=True)
+    return saved(figure, "png", dpi=110, transparent=True)
 
 
 def _blocks(matrix: torch.Tensor, most: int = BLOCKS) -> np.ndarray:

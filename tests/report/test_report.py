@@ -39,6 +39,7 @@ COLUMNS = (
 def test_the_files_of_several_figures(ran: Any, results: Results, by_start: Results, tmp_path: Path) -> None:
     write_report(ran.page(results, by_start), tmp_path / "new" / "folder")
     pictures = {f"{name}-inference.{format}" for name in ("small", "starts") for format in ("png", "pdf")}
+    pictures |= {"small-inference-models.png", "starts-inference-models.png"}
     written = {path.name: path for path in (tmp_path / "new" / "folder").iterdir()}
     assert set(written) == {"results.csv", "report.html", "report.md", *pictures}
     lines = written["results.csv"].read_text().splitlines()
