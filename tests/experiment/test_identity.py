@@ -56,7 +56,7 @@ def test_same_expression_same_key(
 def changed(value: Any) -> Any:
     """Another valid value of the same field."""
     if value is None or isinstance(value, str):
-        return {None: 5, "float32": "bf16", "late": "published"}[value]
+        return {None: 5, "float32": "bf16", "late": "published", "all": "head"}[value]
     return value * 0.9 + 0.01 if isinstance(value, float) else not value if isinstance(value, bool) else value + 1
 
 
