@@ -9,7 +9,6 @@ from srnet.core.lazy import nn, torch
 from srnet.masks.mask import Mask
 from srnet.masks.targets import Targets
 from srnet.masks.units import inputs_dim
-from srnet.models.backbones import newly_initialised
 from srnet.training.method import Method
 from srnet.training.settings import Update
 
@@ -70,7 +69,8 @@ class _LowRank(Method):
 
 def _freeze_encoder(model: nn.Module) -> None:
     """What trains is outside the base model, or was randomly initialised, as a missing pooler is."""
-    prefix, new = getattr(model, "base_model_prefix", ""), newly_initialised(model)
+    # `srnet.models.backbones` keeps these names on the model
+    prefix, new = getattr(model, "base_model_prefix", ""), getattr(model, "newly_initialised", frozenset())
     for name, parameter in model.named_parameters():
         parameter.requires_grad = name in new or not (prefix and name.startswith(f"{prefix}."))
 

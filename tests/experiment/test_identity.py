@@ -86,6 +86,8 @@ def defaults() -> dict[str, dict[str, str]]:
 CONSTANTS = {
     "srnet.masks.modules": ("SAMPLE",),
     "srnet.training.method": ("LATE",),
+    "srnet.training.updates": ("RANK",),
+    "srnet.models.rounding": ("LEVELS",),
     "srnet.pruners.static": ("LOW_SPARSITY", "LOW_SPARSITY_TEMPERATURE"),
     "srnet.pruners.penalised": ("FIRST_STEERED", "GAIN", "LIMIT"),
     "srnet.training.spans": ("QUESTION_TOKENS", "ANSWER_TOKENS", "SHARED"),
