@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -171,11 +172,9 @@ def test_group_dro_equals_the_objective_to_the_bit(several: list[dict[str, torch
 
 def calls(batch: dict[str, Any]) -> dict[str, Callable[[torch.Tensor, Any], torch.Tensor]]:
     """Every loss as a function of logits and labels, with what it needs of a batch."""
-    found = {
-        name: lambda logits, labels, name=name: function(name)(
-            logits, labels, **needed(name, batch), **also(name, batch)
-        )
-        for name in NAMES
+    given = {name: {**needed(name, batch), **also(name, batch)} for name in NAMES}
+    found: dict[str, Callable[[torch.Tensor, Any], torch.Tensor]] = {
+        name: partial(function(name), **given[name]) for name in NAMES
     }
     found["distil"] = lambda logits, labels: distil(
         logits, labels, teacher=batch["teacher"], loss=confreg, bias=batch["bias"]

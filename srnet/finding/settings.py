@@ -34,6 +34,10 @@ class FindSettings(TrainingOptions):
     """Train three times as long, once, if scores on ID dev say that the first full model is undertrained, the budget
     allows it and no --scale is given."""
 
+    baselines: bool = option(False, alone=True)
+    """Train baselines beside the chosen subnetwork, with its steps and seeds, and compare all in one table: a new head,
+    LoRA, pruning of the debiased model, int8 weights."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.targets or len(set(self.targets)) != len(self.targets):

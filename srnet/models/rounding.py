@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from srnet.core.lazy import nn, torch
 from srnet.masks.targets import linear_layers
 from srnet.masks.units import inputs_dim
@@ -10,9 +12,11 @@ LEVELS = 127
 """The largest whole number of a weight. It is symmetric: from -127 to 127, and zero stays zero."""
 
 
-def rounded_layers(model: nn.Module) -> dict[str, nn.Module]:
+def rounded_layers(model: nn.Module) -> dict[str, Any]:
     """The linear layers whose weights are rounded: all, unless the embeddings share them."""
-    others = {id(each) for module in model.modules() if isinstance(module, nn.Embedding) for each in module.parameters()}
+    others = {
+        id(each) for module in model.modules() if isinstance(module, nn.Embedding) for each in module.parameters()
+    }
     return {name: layer for name, layer in linear_layers(model).items() if id(layer.weight) not in others}
 
 

@@ -60,6 +60,8 @@ class Point:
     place: Place
     seed: int
     node: ModelNode
+    is_baseline: bool = False
+    """Whether it is judged as subnetworks are, though it may be dense."""
 
     @property
     def search(self) -> Prune | None:
@@ -69,6 +71,11 @@ class Point:
     @property
     def is_pruned(self) -> bool:
         return self.search is not None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it is compared with the full CE model."""
+        return self.is_pruned or self.is_baseline
 
     @property
     def backbone(self) -> str:
@@ -237,11 +244,11 @@ class Profile:
 
     def fine_tuned(self, model: ModelNode, objective: str, settings: TrainingSettings | None = None) -> FineTune:
         """`model`, fine-tuned with the settings for the objective, or with others."""
-        settings = settings or self._finetuning(objective)
+        settings = settings or self.settings_for(objective)
         return FineTune(model, self.objective(objective, model), _of_run(settings, objective, model))
 
-    def _finetuning(self, objective: str) -> TrainingSettings:
-        """Those of the objective with its options, or else without."""
+    def settings_for(self, objective: str) -> TrainingSettings:
+        """The settings of a fine-tuning: those of the objective with its options, or else without."""
         return self.finetuning_of.get(objective) or self.finetuning_of.get(
             parse_objective(objective)[0].name, self.finetuning
         )

@@ -104,13 +104,14 @@ class RecipeEvidence(Evidence[ModelNode]):
 
     @cached_property
     def verdicts(self) -> dict[tuple[str, Place], Verdict]:
-        """On every subnetwork of the figure. Those with all seeds are judged together because one is chosen among them;
-        of the others, which a search only tried, no answer is taken."""
+        """On every subnetwork and every baseline of the figure. Those with all seeds are judged together because one is
+        chosen among them; of the others, which a search only tried, no answer is taken."""
         judged = {}
         for place, points in self.groups.items():
             models = [point.node for point in points]
             # a penalty may have pruned nothing at all: that is no subnetwork to judge
-            if self.ood and points[0].is_pruned and any(self.report(model)["sparsity"] for model in models):
+            is_sparse = points[0].is_pruned and any(self.report(model)["sparsity"] for model in models)
+            if self.ood and (is_sparse or points[0].is_baseline):
                 judged[place] = self.verdict(models, self.full_models(models))
         complete = [place for place in judged if len(self.groups[place]) == self.seeds]
         together = judge_together([judged[place] for place in complete])
@@ -142,7 +143,9 @@ class Summary:
         """The label and the place."""
         self.verdict = evidence.verdicts.get((point.label, point.place))
         """None for a full model, and where the task has no OOD set. Judged together with the rest of the figure."""
-        self.id_gain = evidence.gain(self.models, evidence.id) if point.is_pruned and not evidence.ood else None
+        self.answer = _answer(self.verdict, point)
+        """The verdict in a few words; empty without one."""
+        self.id_gain = evidence.gain(self.models, evidence.id) if point.is_judged and not evidence.ood else None
         """ID score minus the full CE model's, of a subnetwork of a task without an OOD set."""
 
         def over_seeds(split: str, kind: str) -> dict[str, Spread]:
@@ -155,6 +158,13 @@ class Summary:
         """Accuracy per sub-case, by split."""
         self.recall = {split: over_seeds(split, "recall") for split in evidence.splits}
         """Accuracy per true class, by split."""
+
+
+def _answer(verdict: Verdict | None, point: Point) -> str:
+    """A dense baseline that keeps the ID score and gains OOD is robust, and no SRNet."""
+    if verdict is None:
+        return ""
+    return "robust, but dense" if verdict.is_srnet and not point.is_pruned else verdict.short
 
 
 def _place_name(recipe: Recipe, point: Point, x: float) -> str:

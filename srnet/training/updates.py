@@ -70,7 +70,8 @@ class _LowRank(Method):
 def _freeze_encoder(model: nn.Module) -> None:
     """What trains is outside the base model, or was randomly initialised, as a missing pooler is."""
     # `srnet.models.backbones` keeps these names on the model
-    prefix, new = getattr(model, "base_model_prefix", ""), getattr(model, "newly_initialised", frozenset())
+    new: frozenset[str] = getattr(model, "newly_initialised", frozenset())
+    prefix = getattr(model, "base_model_prefix", "")
     for name, parameter in model.named_parameters():
         parameter.requires_grad = name in new or not (prefix and name.startswith(f"{prefix}."))
 

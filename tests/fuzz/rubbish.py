@@ -18,8 +18,8 @@ TEXTS = (
     "train=10", "dev=-1", "hub:x", "https://x/y.csv",
 )  # fmt: skip
 CHOICES = (
-    "imp", "mask", "wanda", "one-shot", "smp-s", "l0", "movement", "ce", "poe", "reweight", "confreg", "jtt", "balanced",
-    "poe-permuted",
+    "imp", "mask", "wanda", "one-shot", "smp-s", "l0", "movement", "ce", "poe", "reweight", "confreg", "jtt",
+    "balanced", "poe-permuted",
     "a", "b", "c", "full", "overlap", "claim", "unknown", "f1", "accuracy", "matthews", "train", "dev", "sparsity",
     "train.csv", "dev.csv", "ood.csv", "text_a", "text_b", "label", "srnet-tiny", "snli", "squad", "id+ood", "drop",
 )  # fmt: skip
