@@ -57,8 +57,8 @@ def run_recipe(
     """Run `recipe` with `engine` and write its report to `out`.
 
     `command` is what the report says it was made by, `speed` a picture of speed against score for it. `lead` are the
-    sentences that stand first, with commands in backticks; without them the report begins with its own conclusion. `beside`
-    is a table that compares a chosen model with others.
+    sentences that stand first, with commands in backticks; without them the report begins with its own conclusion.
+    `beside` is a table that compares a chosen model with others.
     """
     page = _report([recipe], Path(out), engine or Engine(), recipe.name, command, speed=speed, lead=lead, beside=beside)
     return page.sections[0].results

@@ -11,7 +11,7 @@ from srnet.experiment.nodes.training import FineTune
 from srnet.experiment.store import Store
 from srnet.masks.mask import Mask
 from srnet.masks.parametrization import raw_weights
-from srnet.masks.targets import Targets
+from srnet.masks.targets import Targets, in_base
 from srnet.masks.units import inputs_dim
 from srnet.models.rounding import rounded_layers
 from srnet.training.updates import RANK
@@ -59,6 +59,6 @@ def _rounded_sizes(model: nn.Module, kept: Mapping[str, torch.Tensor]) -> dict[s
 
 
 def _low_rank_sizes(model: nn.Module, changed: Collection[str]) -> dict[str, int]:
-    """The two matrices of each weight that got a product added."""
-    weights = raw_weights(Targets().find(model))
+    """The two matrices of each weight that got a product added; the head, which masks may cover, trains as it is."""
+    weights = raw_weights({name: layer for name, layer in Targets().find(model).items() if in_base(model, name)})
     return {name: FLOAT * RANK * sum(weights[name].shape) for name in weights.keys() & set(changed)}
