@@ -143,8 +143,6 @@ class Summary:
         """The label and the place."""
         self.verdict = evidence.verdicts.get((point.label, point.place))
         """None for a full model, and where the task has no OOD set. Judged together with the rest of the figure."""
-        self.answer = _answer(self.verdict, point)
-        """The verdict in a few words; empty without one."""
         self.id_gain = evidence.gain(self.models, evidence.id) if point.is_judged and not evidence.ood else None
         """ID score minus the full CE model's, of a subnetwork of a task without an OOD set."""
 
@@ -159,12 +157,12 @@ class Summary:
         self.recall = {split: over_seeds(split, "recall") for split in evidence.splits}
         """Accuracy per true class, by split."""
 
-
-def _answer(verdict: Verdict | None, point: Point) -> str:
-    """A dense baseline that keeps the ID score and gains OOD is robust, and no SRNet."""
-    if verdict is None:
-        return ""
-    return "robust, but dense" if verdict.is_srnet and not point.is_pruned else verdict.short
+    @property
+    def answer(self) -> str:
+        """The verdict in a few words; empty without one. A dense baseline may be robust, and is no SRNet."""
+        if self.verdict is None:
+            return ""
+        return "robust, but dense" if self.verdict.is_srnet and not self.point.is_pruned else self.verdict.short
 
 
 def _place_name(recipe: Recipe, point: Point, x: float) -> str:
