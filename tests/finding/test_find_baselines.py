@@ -11,6 +11,7 @@ from test_find import RELABELLED, SMALL, WITHOUT_OOD, command, engine, search  #
 import srnet
 from srnet.experiment.engine import Engine
 from srnet.experiment.estimate import planned_steps
+from srnet.finding.budget import Budget
 from srnet.finding.found import Found
 from srnet.finding.search import Find
 from srnet.finding.settings import FindSettings
@@ -125,3 +126,28 @@ def test_a_dry_run_counts_them(command: Any) -> None:  # noqa: F811
         int(more.split(" distinct trainings")[0].split()[-1])
         == int(plain.split(" distinct trainings")[0].split()[-1]) + 4
     )
+
+
+def test_units_are_compared_with_units(engine: Engine) -> None:  # noqa: F811
+    found = compared(engine, sparsities=(0.5,), granularity=("head", "neuron"))
+    pruned = {each.label: each for each in found.recipe.points if each.is_pruned}
+    assert set(pruned) == {"mask training (PoE), trained further", ONE_SHOT, WANDA}
+    for each in pruned.values():
+        assert each.search is not None
+        assert each.search.pruner.granularity == ("head", "neuron")  # type: ignore[attr-defined]
+        assert each.node != each.search, "trained further"
+    (chosen,) = (line for line in found.compared if line.name.startswith("mask training"))
+    assert chosen.beside_full is not None
+    assert chosen.bytes >= chosen.beside_full > 0
+
+
+def test_what_no_time_is_left_for_is_left_out(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    said: list[str] = []
+    monkeypatch.setattr(Find, "_say", lambda self, line: said.append(line))
+    monkeypatch.setattr(
+        Budget, "fits", lambda self, *recipes: not any(p.is_baseline for r in recipes for p in r.points)
+    )
+    found = compared(engine)
+    assert found.sparsity is not None
+    assert found.compared == ()
+    assert said[-1] == "baselines: none, no time is left for them"
