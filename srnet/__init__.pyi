@@ -9,7 +9,7 @@ from srnet.experiment.nodes.objectives import CE as CE, PoE as PoE, Reweight as 
 from srnet.experiment.nodes.objectives import Distilled as Distilled
 from srnet.experiment.nodes.bias import BiasModel as BiasModel, BiasSpec as BiasSpec, WeakModel as WeakModel
 from srnet.experiment.nodes.models import Pretrained as Pretrained, FineTuned as FineTuned, Rewind as Rewind
-from srnet.experiment.nodes.models import Evaluate as Evaluate
+from srnet.experiment.nodes.models import Quantised as Quantised, Evaluate as Evaluate
 from srnet.experiment.nodes.training import FineTune as FineTune, Prune as Prune, Trajectory as Trajectory
 from srnet.experiment.nodes.training import Moment as Moment
 from srnet.experiment.engine import Engine as Engine

@@ -23,6 +23,7 @@ import numpy as np
 from srnet.config.values import arguments_of
 from srnet.core.errors import UserError
 from srnet.core.lazy import torch
+from srnet.objectives.balanced import group_weights
 from srnet.objectives.base import OBJECTIVES
 from srnet.objectives.distillation import distilled
 from srnet.tasks.answers.base import divergence
@@ -110,6 +111,22 @@ def jtt(logits: torch.Tensor, labels: Given, *, early: Given, upweight: float = 
     objective = OBJECTIVES["jtt"].loss(upweight)
     objective.mean = torch.as_tensor(mean)
     return _mean(objective.losses, logits, labels, early=early)
+
+
+def balanced(logits: torch.Tensor, labels: Given, *, bias: Given, counts: Given) -> torch.Tensor:
+    """Group-balanced cross-entropy, - w y log p_m: the mean over `labels` that are not -100.
+
+    `bias` are log-probabilities of a bias model, of the shape of `logits`. The groups are label x bias model: number
+    2y has the rows of label y about which it is wrong, 2y + 1 those about which it is right. `counts` has the rows of
+    each group in all training data. w is the same for all rows of a group, so that groups have the same total weight.
+    """
+    objective, batch = OBJECTIVES["balanced"].loss(), _Batch(logits, labels)
+    rows = torch.as_tensor(counts)
+    if rows.shape != (2 * batch.logits.shape[1],) or rows.is_floating_point():
+        fix = f"give {2 * batch.logits.shape[1]} whole numbers: two for each class"
+        raise UserError(f"counts has the shape {list(rows.shape)} and the type {rows.dtype}", fix)
+    objective.weights = group_weights(rows)
+    return _mean(objective.losses, logits, labels, bias=bias)
 
 
 def _mean(losses: Callable[..., torch.Tensor], logits: torch.Tensor, labels: Given, **needs: Given) -> torch.Tensor:

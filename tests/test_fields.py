@@ -56,6 +56,7 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
     "Schedule": {"initial": FRACTION, "final": FRACTION, "ramp": SHARE, "begin": FRACTION},
     "Latency": dict.fromkeys(("head", "neuron", "attention", "feed_forward", "rest"), MILLISECONDS),
     "ProductOfExperts": {"strength": (*POSITIVE, 101.0)},
+    "PermutedExperts": {"strength": (*POSITIVE, 101.0)},
     "JustTrainTwice": {"upweight": POSITIVE, "early_share": SHARE},
     "GroupDRO": {"eta": POSITIVE},
     "Objective": {"distillation": SHARE, "temperature": (*POSITIVE, 1001.0)},
@@ -65,7 +66,7 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
         "learning_rate": RATE, "score_rate": RATE, "epochs": (*POSITIVE, 1e7), "steps": COUNT, "batch_size": SIZE,
         "warmup": (-0.1, 1.0, NAN), "eval_every": COUNT, "max_length": MAX_LENGTH, "max_grad_norm": (-1.0, NAN, INF),
         "patience": COUNT, "min_gain": (-1.0, NAN, INF), "trace": (-1, 10**10), "seed": SEED, "dev_rows": COUNT,
-        "precision": NAME, "selection": NAME,
+        "precision": NAME, "selection": NAME, "update": NAME,
     },
     "TrainingOptions": {
         "scale": (*POSITIVE, 101.0), "learning_rate": RATE, "score_rate": RATE, "max_length": MAX_LENGTH,

@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from refusals import refused
 
 import srnet.losses
-from srnet.losses import ce, confreg, distil, group_dro, jtt, poe, reweight
+from srnet.losses import balanced, ce, confreg, distil, group_dro, jtt, poe, reweight
 from srnet.objectives.base import OBJECTIVES, StatefulLoss
 from srnet.objectives.distillation import distilled
 from srnet.objectives.group_dro import GroupDRO
@@ -50,6 +51,9 @@ BY_HAND: dict[str, tuple[Callable[..., torch.Tensor], dict[str, Any], float]] = 
     ),
     # the early model is wrong about the second row
     "jtt": (jtt, {"early": BIAS}, (ln(4 / 3) + 6 * ln(2)) / 2),
+    # the bias model is right about the first row and wrong about the second: groups 1 and 2 of 0 to 3. Of 8 rows 6 are
+    # in group 1: weights 8 / (2 * 6) and 8 / (2 * 2)
+    "balanced": (balanced, {"bias": BIAS, "counts": [0, 6, 2, 0]}, (2 / 3 * ln(4 / 3) + 2 * ln(2)) / 2),
     "jtt with a mean": (jtt, {"early": BIAS, "upweight": 3.0, "mean": 2.0}, (ln(4 / 3) + 3 * ln(2)) / 2 / 2.0),
     "distil": (distil, {"teacher": TEACHER}, 0.5 * (ln(4 / 3) + ln(2)) / 2 + 0.5 * 4 * KL / 2),
     "distil beside poe": (
@@ -81,7 +85,12 @@ def test_group_dro_by_hand() -> None:
 
 # --- equal to the registered objectives ----------------------------------------------------------------------------
 
-NEEDS = {"poe": ("bias",), "reweight": ("bias",), "confreg": ("bias", "teacher"), "jtt": ("early",), "ce": ()}
+NEEDS = {
+    "poe": ("bias",), "reweight": ("bias",), "confreg": ("bias", "teacher"), "jtt": ("early",), "ce": (),
+    "balanced": ("bias",),
+}  # fmt: skip
+COUNTS = torch.tensor([3, 1, 4, 1, 5, 9, 2, 6])
+"""Rows of each group in made-up training data with four classes."""
 NAMES = sorted(NEEDS)
 
 
@@ -101,6 +110,11 @@ def needed(name: str, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]
     return {need: batch[need] for need in NEEDS[name]}
 
 
+def also(name: str, batch: dict[str, Any]) -> dict[str, Any]:
+    """What the function takes besides: what the objective learns from all training data."""
+    return {"counts": COUNTS[: 2 * np.shape(batch["bias"])[-1]]} if name == "balanced" else {}
+
+
 def function(name: str) -> Callable[..., torch.Tensor]:
     found: Callable[..., torch.Tensor] = getattr(srnet.losses, name)
     return found
@@ -109,6 +123,7 @@ def function(name: str) -> Callable[..., torch.Tensor]:
 def test_every_objective_is_a_function() -> None:
     public = {name for name, each in inspect.getmembers(srnet.losses, inspect.isfunction) if name[0] != "_"}
     own = {name for name, each in OBJECTIVES.items() if each.loss.__module__.startswith("srnet.")}  # tests add others
+    own -= {"poe-permuted"}  # it is `poe` with the rows of `bias` in another order
     assert {name.replace("-", "_") for name in own} | {"distil"} <= public
 
 
@@ -118,11 +133,15 @@ def test_every_objective_is_a_function() -> None:
 def test_equal_to_the_objective(name: str, batch: dict[str, torch.Tensor]) -> None:
     logits, labels, needs = batch["logits"], batch["labels"], needed(name, batch)
     assert OBJECTIVES[name].needs == NEEDS[name]
-    objective, options = OBJECTIVES[name].make({}), {}
+    options: dict[str, Any] = {}
+    objective = OBJECTIVES[name].make({})
     if isinstance(objective, StatefulLoss):
         objective.prepare(labels, **needs)
     if name == "jtt":
         options = {"mean": 1 + 5.0 * (batch["early"].argmax(1) != labels).float().mean().item()}
+    if name == "balanced":  # this batch is all the data
+        right = (batch["bias"].argmax(1) == labels).long()
+        options = {"counts": torch.bincount(2 * labels + right, minlength=2 * batch["bias"].shape[1])}
     ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
     found, expected = function(name)(ours, labels, **needs, **options), objective(theirs, labels, **needs)
     torch.testing.assert_close(found, expected)
@@ -153,8 +172,9 @@ def test_group_dro_equals_the_objective_to_the_bit(several: list[dict[str, torch
 
 def calls(batch: dict[str, Any]) -> dict[str, Callable[[torch.Tensor, Any], torch.Tensor]]:
     """Every loss as a function of logits and labels, with what it needs of a batch."""
-    found = {
-        name: lambda logits, labels, name=name: function(name)(logits, labels, **needed(name, batch)) for name in NAMES
+    given = {name: {**needed(name, batch), **also(name, batch)} for name in NAMES}
+    found: dict[str, Callable[[torch.Tensor, Any], torch.Tensor]] = {
+        name: partial(function(name), **given[name]) for name in NAMES
     }
     found["distil"] = lambda logits, labels: distil(
         logits, labels, teacher=batch["teacher"], loss=confreg, bias=batch["bias"]
@@ -292,6 +312,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "weights as a list": (
         lambda: group_dro(TWO, [0, 1], group=[0, 1], log_weights=[0.0, 0.0]), ("log_weights", "torch.zeros"),  # type: ignore[arg-type]
     ),
+    "counts of classes": (lambda: balanced(TWO, [0, 1], bias=BIAS, counts=[5, 5]), ("counts", "[2]", "4 whole")),
+    "no counts": (lambda: balanced(TWO, [0, 1], bias=BIAS, counts=[0.5] * 4), ("counts", "float32")),
     "no strength": (lambda: poe(TWO, [0, 1], bias=BIAS, strength=0.0), ("strength",)),
     "no upweight": (lambda: jtt(TWO, [0, 1], early=BIAS, upweight=-1.0), ("upweight",)),
     "no eta": (lambda: group_dro(TWO, [0, 1], group=[0, 1], log_weights=torch.zeros(2), eta=math.nan), ("eta",)),

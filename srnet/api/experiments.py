@@ -11,7 +11,7 @@ from srnet.config.fields import as_cli_args
 from srnet.core.files import require_writable
 from srnet.core.progress import is_secondary_rank
 from srnet.core.prose import sentences
-from srnet.core.tables import ShownList
+from srnet.core.tables import ShownList, Table
 from srnet.evaluation import MIN_SEEDS
 from srnet.experiment.engine import Engine
 from srnet.recipes.demo import DemoSettings, demo_recipe
@@ -52,13 +52,15 @@ def run_recipe(
     command: str = "srnet.run_recipe",
     speed: bytes | None = None,
     lead: Sequence[str] = (),
+    beside: Table | None = None,
 ) -> Results:
     """Run `recipe` with `engine` and write its report to `out`.
 
     `command` is what the report says it was made by, `speed` a picture of speed against score for it. `lead` are the
     sentences that stand first, with commands in backticks; without them the report begins with its own conclusion.
+    `beside` is a table that compares a chosen model with others.
     """
-    page = _report([recipe], Path(out), engine or Engine(), recipe.name, command, speed=speed, lead=lead)
+    page = _report([recipe], Path(out), engine or Engine(), recipe.name, command, speed=speed, lead=lead, beside=beside)
     return page.sections[0].results
 
 
@@ -78,6 +80,7 @@ def _report(
     order: Order | None = None,
     speed: bytes | None = None,
     lead: Sequence[str] = (),
+    beside: Table | None = None,
 ) -> Page:
     first = sentences(lead)
     require_writable(out, *report_files(*(section_id(recipe.name, recipe.task.name) for recipe in recipes)))
@@ -89,7 +92,7 @@ def _report(
         pictures, name = mask_pictures(each.recipe, engine.store), each.recipe.name
         sections.append(Section(Results(each), pictures, command if order is None else order.command(name)))
     findings = [] if order is None else [found for found in answer_claims(evidence) if found.conditions]
-    page = Page(title, command, sections, findings, speed, first)
+    page = Page(title, command, sections, findings, speed, beside, first)
     if not is_secondary_rank():
         write_report(page, out)
     return page

@@ -22,6 +22,7 @@ from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import FineTuned, ModelNode
 from srnet.experiment.store import Store
+from srnet.finding.comparison import comparison_table
 from srnet.finding.control import CONTROL
 from srnet.finding.found import Found
 from srnet.finding.search import Find
@@ -134,7 +135,8 @@ class _Delivery:
         found = self.found
         if (control := found.control) is not None:
             run_recipe(control.recipe, self.out / CONTROL, self.engine, self.command, lead=[control.sentence])
-        results = run_recipe(found.recipe, self.out, self.engine, self.command, speed, found.lead)
+        beside = comparison_table(found.compared) if found.compared else None
+        results = run_recipe(found.recipe, self.out, self.engine, self.command, speed, found.lead, beside)
         models = [each.key for each in (found.full_model, found.model) if each]
         task, bias = found.recipe.task, found.recipe.profile.bias
         audit_models(*models, task=task, bias=bias, out=self.out / AUDIT, engine=self.engine, lead=found.lead)

@@ -64,6 +64,9 @@ def _find(
 
     Without OOD data nothing is claimed: the audit shows how errors depend on the strength of the shortcut.
 
+    With --baselines a new head, LoRA, one-shot and Wanda pruning of the debiased model and int8 weights follow, with
+    the steps and seeds of the chosen subnetwork, in one table with it. Nothing is chosen among them.
+
     --format is that of the model: shrunk where units are pruned, else subnetwork.
     """
     from srnet.experiment.estimate import seconds_of
@@ -98,6 +101,10 @@ def _print_found(found: Any, folder: Path) -> None:
         out.print(runnable(line))
     if found.scores is not None:
         _print_scores(found)
+    if found.compared:
+        from srnet.finding.comparison import comparison_table
+
+        out.print(comparison_table(found.compared))
     for warning in found.warnings:
         out.print(f"Warning: {warning}.")
     if found.measured:

@@ -31,7 +31,9 @@ class _Limits:
 
 FIGURES = "fig2 ... fig8, figA1, figA2, figA3, tab5, tab6, or all of these; smp, robust-smp. Several are fine."
 Figures = Annotated[list[str], typer.Argument(help=FIGURES)]
-ClaimOptions = Annotated[Given, Fields("Options", "srnet.recipes.order:Order", without=("other_backbones", "lines"))]
+ClaimOptions = Annotated[
+    Given, Fields("Options", "srnet.recipes.order:Order", without=("other_backbones", "lines", "baselines"))
+]
 LimitOptions = Annotated[Given, Fields("Options", _Limits)]
 Spec = Annotated[Path, typer.Argument(help="A YAML file with task, lines, seeds and settings.")]
 RunOptions = Annotated[Given, Fields("Run", Run, show_defaults=False)]

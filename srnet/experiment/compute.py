@@ -26,11 +26,12 @@ from srnet.evaluation.metrics import measure, score_split
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import Node, load_task
 from srnet.experiment.nodes.bias import BiasModel, WeakModel
-from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode, Pretrained, Rewind, shared_backbone
+from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode, Pretrained, Quantised, Rewind, shared_backbone
 from srnet.experiment.nodes.objectives import NEEDS, Objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune, Training
 from srnet.experiment.store import TOKENS, Busy, Store
 from srnet.models.backbones import LoadedBackbone, load_backbone
+from srnet.models.rounding import round_weights
 from srnet.models.subnetwork import Subnetwork
 from srnet.objectives.base import StatefulLoss
 from srnet.objectives.distillation import distilled
@@ -176,6 +177,15 @@ def _compute_rewind(node: Rewind, context: Context, folder: Path) -> None:
         raise UserError(f"{node.subnetwork.label} has no mask to rewind")
     base = _backbone(target)
     Subnetwork.of(base, target.labels, target.state(base), mask).write_into(folder)
+
+
+@compute.register
+def _compute_quantised(node: Quantised, context: Context, folder: Path) -> None:
+    parent = context.subnetwork(node.parent)
+    base = _backbone(parent)
+    model = parent.model(_own(base))
+    round_weights(model)
+    Subnetwork.of(base, parent.labels, model.state_dict(), parent.mask).write_into(folder)
 
 
 @compute.register

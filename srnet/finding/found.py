@@ -12,6 +12,7 @@ from srnet.evaluation import KEEPS_ID
 from srnet.evaluation.significance import Spread
 from srnet.evaluation.verdict import Verdict
 from srnet.experiment.nodes.models import ModelNode
+from srnet.finding.comparison import Line
 from srnet.finding.control import Control
 from srnet.finding.diagnoses import Diagnosis
 from srnet.finding.sentences import first_sentence
@@ -99,6 +100,9 @@ class Found(Shown, says="sentence"):
     verdict: Verdict | None = None
     """None without OOD data, without a biased bias model, or if nothing was chosen."""
 
+    compared: tuple[Line, ...] = ()
+    """The full model, the chosen subnetwork and its baselines, where they are wanted."""
+
     # of the folder that is written
     warnings: tuple[str, ...] = ()
     """Reasons why a gain may be misleading, as in the report."""
@@ -162,5 +166,6 @@ class Found(Shown, says="sentence"):
             "full_model": self.full_model.key,
             "scores": plain(self.scores or {}),
             "verdict": self.verdict and {"answer": self.verdict.answer, "text": str(self.verdict), "gains": gains},
+            "baselines": plain(self.compared),
             "folder": self.folder and str(self.folder),
         }

@@ -6,7 +6,8 @@
 3. Debiased subnetworks of it from dense to sparse (or fast), while they keep the ID score and time is left. Where units
    are pruned, the weights that are left are trained further.
 4. Further seeds of the sparsest subnetwork that keeps it, of the full model and of its control.
-5. The OOD scores, the verdict and the diagnoses.
+5. Where they are wanted, baselines with the steps and seeds of the chosen one. Nothing is chosen among them.
+6. The OOD scores, the verdict and the diagnoses.
 
 Only the last step reads OOD scores. The searches score OOD examples in their course, as those of all figures do, so
 that they share their results; nothing reads these curves.
@@ -28,11 +29,13 @@ from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode
 from srnet.finding.biases import Biases
 from srnet.finding.budget import Budget, Plans
+from srnet.finding.comparison import compare
 from srnet.finding.control import CONTROL, Control
 from srnet.finding.diagnoses import LONGER, Diagnosis, no_shortcut, none_keeps, not_followed, undertrained
 from srnet.finding.found import Biased, Found, Tried
 from srnet.finding.settings import FindSettings
 from srnet.masks.granularity import WEIGHT
+from srnet.recipes.baselines import baselines, remarks
 from srnet.recipes.figures import MASK_CE, MASK_POE
 from srnet.recipes.paradigms import Point, Profile, full, of_fine_tuned
 from srnet.recipes.profiles import cpu_profile, toy_profile
@@ -101,8 +104,10 @@ class Find:
         self.biases.check()
         self._use(self.biases.presumed, debias=True)
         targets, seeds = self.settings.targets, self.settings.seeds
-        found = [self._recipe(targets, 1, "search"), self._recipe(targets[-1:], seeds, "seeds of the chosen one")]
-        return [*found, *([self._copy()._control_recipe(targets[-1], seeds)] if self.settings.control else [])]
+        chosen = self._recipe(targets[-1:], seeds, "seeds of the chosen one")
+        beside = [replace(self._beside(chosen, targets[-1]), name="baselines")] if self.settings.baselines else []
+        control = [self._copy()._control_recipe(targets[-1], seeds)] if self.settings.control else []
+        return [self._recipe(targets, 1, "search"), chosen, *beside, *control]
 
     def plan(self) -> str:
         """What fits into the budget. It is announced before anything is trained; what is trained follows the pace."""
@@ -196,6 +201,16 @@ class Find:
         profile = replace(profile or self.profile, seeds=tuple(range(seeds)))
         return Recipe(name, profile, figure, keeps=self.settings.keep_id)
 
+    def _beside(self, recipe: Recipe, target: float) -> Recipe:
+        """The recipe with the baselines of its subnetworks at a target."""
+
+        def figure(profile: Profile) -> list[Point]:
+            points = list(recipe.figure(profile))
+            like = [each for each in points if each.is_pruned and each.place.target == target]
+            return points + baselines(profile, like, full_label(profile))
+
+        return replace(recipe, figure=figure, remarks=remarks())
+
     @property
     def _label(self) -> str:
         label = MASK_POE if self.objective == "poe" else MASK_CE
@@ -230,7 +245,7 @@ class Find:
         splits = read_scores(self.engine.store, model)["splits"]
         return float(splits[self.task.dev.name]["metrics"][self.task.metric])
 
-    # --- 4. and 5. seeds, verdict and diagnoses --------------------------------------------------------------------
+    # --- 4. to 6. seeds, baselines, verdict and diagnoses -----------------------------------------------------------
 
     def _final(self, biases: Sequence[Biased], scores: _FullScores, tried: Sequence[Tried]) -> Found:
         chosen = next((each for each in reversed(tried) if each.kept >= self.settings.keep_id), None)
@@ -263,12 +278,25 @@ class Find:
         if seeds < self.settings.seeds:
             self._say(f"seeds: {seeds} of {self.settings.seeds}, no time is left for the others")
         title = f"What was tried with one seed, and {self.settings.text(chosen.target)} with all"
-        return replace(self._recipe([chosen.target], seeds, once=others), title=title)
+        return self._compared(replace(self._recipe([chosen.target], seeds, once=others), title=title), chosen)
+
+    def _compared(self, recipe: Recipe, chosen: Tried) -> Recipe:
+        """With the baselines, if they are wanted and there is time; nothing is chosen among them."""
+        if not self.settings.baselines:
+            return recipe
+        if self.objective != "poe":
+            self._say("baselines: none, because no shortcut was found that they could be debiased against")
+            return recipe
+        beside = self._beside(recipe, chosen.target)
+        if self.budget.fits(beside):
+            return beside
+        self._say("baselines: none, no time is left for them")
+        return recipe
 
     def _chosen(self, evidence: RecipeEvidence, chosen: Tried) -> dict[str, Any]:
         """The fields of `Found` on the chosen subnetwork."""
         ((place, points),) = (
-            each for each in evidence.groups.items() if each[1][0].is_pruned and each[0][1].target == chosen.target
+            each for each in evidence.groups.items() if each[0][0] == self._label and each[0][1].target == chosen.target
         )
         models = [point.node for point in points]
         best = max(models, key=lambda each: evidence.mean([each], evidence.id))
@@ -279,6 +307,7 @@ class Find:
             "full_model": evidence.full_models([best])[0],
             "scores": {split: spread(evidence.scores(models, split)) for split in self.task.scored},
             "verdict": evidence.verdicts.get(place) if self.objective == "poe" else None,
+            "compared": compare(evidence, place),
         }
 
     # --- a planted shortcut ----------------------------------------------------------------------------------------
@@ -286,7 +315,9 @@ class Find:
     def _copy(self, budget: float | None = None) -> Find:
         """The same search in a copy of the task with a planted shortcut."""
         spec = planted_copy(self.spec)
-        copied = Find(spec, self.backbone, replace(self.settings, control=False), self.engine, budget=budget)
+        copied = Find(
+            spec, self.backbone, replace(self.settings, control=False, baselines=False), self.engine, budget=budget
+        )
         if self.scale != self.settings.scale:
             copied.profile = copied._lengthened
         return copied

@@ -34,6 +34,9 @@ class FindSettings(TrainingOptions):
     """Train three times as long, once, if scores on ID dev say that the first full model is undertrained, the budget
     allows it and no --scale is given."""
 
+    baselines: bool = option(False, alone=True)
+    """Train baselines beside the chosen subnetwork, with its steps and seeds, and compare all in one table: a new head,
+    LoRA, pruning of the debiased model, int8 weights."""
     control: bool = option(False, alone=True)
     """Also search in a copy of the data with a planted shortcut of known strength: if that is not removed, a negative
     answer on yours says little. It takes about as long again; half of a --budget is for it."""

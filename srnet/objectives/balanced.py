@@ -19,11 +19,8 @@ class Balanced(StatefulLoss):
     """
 
     def prepare(self, labels: torch.Tensor, **needs: torch.Tensor) -> None:
-        groups = _groups(labels, needs["bias"])
-        counts = torch.bincount(groups, minlength=2 * needs["bias"].shape[1]).double()
-        shares = counts / counts.sum()
-        # groups without a row have no weight; the mean of the weights over all rows is 1
-        self.weights = torch.where(counts > 0, 1.0 / (shares * (counts > 0).sum()), 0.0).float()
+        classes = needs["bias"].shape[1]
+        self.weights = group_weights(torch.bincount(_groups(labels, needs["bias"]), minlength=2 * classes))
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         return {"weights": self.weights}
@@ -32,11 +29,24 @@ class Balanced(StatefulLoss):
         self.weights = state["weights"]
 
     def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: torch.Tensor) -> torch.Tensor:
-        self.weights = self.weights.to(logits.device)
-        weights = self.weights[_groups(labels, needs["bias"])]
-        return (weights * F.cross_entropy(logits, labels, reduction="none")).mean()
+        return self.losses(logits, labels, **needs).mean()
+
+    def losses(self, logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        """The loss of each row."""
+        weights = self.weights.to(logits.dtype).to(logits.device)[_groups(labels, bias)]
+        return weights * F.cross_entropy(logits, labels, reduction="none")
+
+
+def group_weights(counts: torch.Tensor) -> torch.Tensor:
+    """The weight of each group's rows, of which there are `counts`: their mean over all rows is 1.
+
+    Groups without a row have no weight.
+    """
+    counts = counts.double()
+    return torch.where(counts > 0, counts.sum() / (counts * (counts > 0).sum()), 0.0)
 
 
 def _groups(labels: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """The number of each row's group: label, and whether the bias model's answer is right."""
+    """The number of each row's group: label, and whether the bias model's answer is right; -100 counts as class 0."""
+    labels = labels.clamp_min(0)
     return 2 * labels + (bias.argmax(1) == labels).long()

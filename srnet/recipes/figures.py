@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
+from srnet.recipes.baselines import remarks, with_baselines
 from srnet.recipes.paradigms import Axis, Point, Profile, Search, full, in_isolation, of_fine_tuned, of_raw
 from srnet.recipes.recipe import FULL_CE, Recipe
 
@@ -40,16 +41,30 @@ class Figure:
     family: Literal["srnet", "smp"] = "srnet"
     """Whose figure it is: that of mask training, or of static model pruning, which is trained differently."""
     needs_ood: bool = True
+    baselines_of: str | None = None
+    """The line whose baselines may be added; None if the figure has none."""
     points: Callable[[Profile], list[Point]] = lambda profile: []
 
     def __call__(self, points: Callable[[Profile], list[Point]]) -> Callable[[Profile], list[Point]]:
         FIGURES[self.name] = replace(self, points=points)
         return points
 
-    def recipe(self, profile: Profile, sparsities: tuple[float, ...] = (), lines: tuple[str, ...] = ()) -> Recipe:
+    def recipe(
+        self,
+        profile: Profile,
+        sparsities: tuple[float, ...] = (),
+        lines: tuple[str, ...] = (),
+        *,
+        baselines: bool = False,
+    ) -> Recipe:
+        """What is computed for a profile; `baselines` adds lines where the figure has a line that they belong to."""
         shown = sparsities or profile.sparsities_of.get(self.same_as or self.name, profile.sparsities)
         profile = replace(profile, sparsities=shown)
-        return Recipe(self.name, profile, self.points, self.axis, self.title, lines=lines)
+        recipe = Recipe(self.name, profile, self.points, self.axis, self.title, lines=lines)
+        if not baselines or self.baselines_of is None:
+            return recipe
+        points = partial(with_baselines, self.points, self.baselines_of, FULL_CE)
+        return replace(recipe, figure=points, remarks=remarks())
 
 
 FIGURES: dict[str, Figure] = {}
@@ -73,7 +88,7 @@ def _series(profile: Profile, searches: dict[str, Search], paradigm: Any = of_fi
     return [point for label, search in searches.items() for point in paradigm(profile, label, search, **more)]
 
 
-@Figure("fig2", "Subnetworks of the CE-fine-tuned model")
+@Figure("fig2", "Subnetworks of the CE-fine-tuned model", baselines_of=MASK_POE)
 def _fig2(profile: Profile) -> list[Point]:
     mask, imp = (_searches(profile, label, pruner, "ce", "poe") for label, pruner in ((MASK, "mask"), (IMP, "imp")))
     return _full_models(profile) + _series(profile, mask | imp)

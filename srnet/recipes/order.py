@@ -83,6 +83,8 @@ class Order(TrainingOptions):
     lines: tuple[str, ...] = option((), name="--line", kind=REPEATED)
     """Only this line of a figure, by its label, and the full CE model to compare with. Repeatable. --dry-run lists the
     labels."""
+    baselines: bool = option(False, alone=True)
+    """Add baselines to fig2: a new head, LoRA, pruning of the debiased model, int8 weights."""
     words: tuple[str, ...] | None = option(None, name="--label-words")
     """One word a label, with commas, or none for a classifier. Default, for smp and robust-smp: the task's own words
     where the backbone brings a masked-language-model head."""
@@ -125,7 +127,12 @@ class Order(TrainingOptions):
         paper = [name for name, figure in FIGURES.items() if figure.family == "srnet"]
         names = paper if _ALL in self.figures else dict.fromkeys(self.figures)
         shown = [(FIGURES[name], task) for name in names for task in self._tasks(FIGURES[name])]
-        made = [figure.recipe(self._profile(figure, task), self.sparsities, self.lines) for figure, task in shown]
+        if self.baselines and not any(figure.baselines_of for figure, _ in shown):
+            raise UserError("baselines are lines of fig2", "leave out --baselines, or add fig2")
+        made = [
+            figure.recipe(self._profile(figure, task), self.sparsities, self.lines, baselines=self.baselines)
+            for figure, task in shown
+        ]
         recipes = [recipe for recipe in made if recipe.name != "tab6" or recipe.profile.other_backbones]
         if not recipes:
             raise UserError(f"profile '{self.profile}' has no other backbones", "give --other-backbones")

@@ -12,7 +12,7 @@ from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED
 from srnet.experiment.nodes.base import TaskSpec
 from srnet.experiment.nodes.bias import BiasSpec
-from srnet.experiment.nodes.models import FineTuned, ModelNode, Pretrained, Rewind
+from srnet.experiment.nodes.models import FineTuned, ModelNode, Pretrained, Quantised, Rewind
 from srnet.experiment.nodes.objectives import Distilled, Objective, ObjectiveSources, make_objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
 from srnet.masks.budget import Sparsity
@@ -60,6 +60,8 @@ class Point:
     place: Place
     seed: int
     node: ModelNode
+    is_baseline: bool = False
+    """Whether it is judged as subnetworks are, though it may be dense."""
 
     @property
     def search(self) -> Prune | None:
@@ -69,6 +71,11 @@ class Point:
     @property
     def is_pruned(self) -> bool:
         return self.search is not None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it is compared with the full CE model."""
+        return self.is_pruned or self.is_baseline
 
     @property
     def backbone(self) -> str:
@@ -237,11 +244,11 @@ class Profile:
 
     def fine_tuned(self, model: ModelNode, objective: str, settings: TrainingSettings | None = None) -> FineTune:
         """`model`, fine-tuned with the settings for the objective, or with others."""
-        settings = settings or self._finetuning(objective)
+        settings = settings or self.settings_for(objective)
         return FineTune(model, self.objective(objective, model), _of_run(settings, objective, model))
 
-    def _finetuning(self, objective: str) -> TrainingSettings:
-        """Those of the objective with its options, or else without."""
+    def settings_for(self, objective: str) -> TrainingSettings:
+        """The settings of a fine-tuning: those of the objective with its options, or else without."""
         return self.finetuning_of.get(objective) or self.finetuning_of.get(
             parse_objective(objective)[0].name, self.finetuning
         )
@@ -295,24 +302,31 @@ def full(
     finetune: str = "ce",
     after: str | None = None,
     update: Update = "all",
+    weights: Literal["float32", "int8"] = "float32",
     backbone: str | None = None,
 ) -> list[Point]:
     """A full model, fine-tuned with the objective `finetune`, and then with `after`.
 
-    The last of its trainings updates all weights, the head alone, or LoRA matrices.
+    The last of its trainings updates all weights, the head alone, or LoRA matrices. Then the weights of linear layers
+    are rounded if `weights` says so; activations stay float32.
     """
 
     def model(seed: int) -> ModelNode:
         found = profile.full(seed, finetune, backbone)
-        found = found if after is None else profile.fine_tuned(found, after)
-        if update == "all":
-            return found
-        if not isinstance(found, FineTune):
-            raise UserError(f"'{update}' needs a training, and {found.label} has none", "give another objective")
-        rate = _RATES[update] * found.training.learning_rate
-        return replace(found, training=replace(found.training, update=update, learning_rate=rate))
+        found = updating(found if after is None else profile.fine_tuned(found, after), update)
+        return found if weights == "float32" else Quantised(found)
 
     return [Point(label, Place(), seed, model(seed)) for seed in profile.seeds]
+
+
+def updating(model: ModelNode, update: Update) -> ModelNode:
+    """`model`, whose last training updates only what `update` names, at the learning rate that is usual for it."""
+    if update == "all":
+        return model
+    if not isinstance(model, FineTune):
+        raise UserError(f"'{update}' needs a training, and {model.label} has none", "give another objective")
+    rate = _RATES[update] * model.training.learning_rate
+    return replace(model, training=replace(model.training, update=update, learning_rate=rate))
 
 
 def of_fine_tuned(

@@ -58,6 +58,8 @@ class Recipe:
     cannot be distinguished from that of longer training."""
     lines: tuple[str, ...] = ()
     """Only these lines of the figure, by their labels, and the full CE models; all if none is named."""
+    remarks: tuple[str, ...] = ()
+    """Sentences for the report."""
     keeps: float = KEEPS_ID
     """The share of the full model's ID score that its subnetworks must keep to be SRNets."""
 

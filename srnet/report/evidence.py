@@ -131,13 +131,14 @@ class RecipeEvidence(Evidence[ModelNode]):
 
     @cached_property
     def verdicts(self) -> dict[tuple[str, Place], Verdict]:
-        """On every subnetwork of the figure. Those with all seeds are judged together because one is chosen among them;
-        of the others, which a search only tried, no answer is taken."""
+        """On every subnetwork and every baseline of the figure. Those with all seeds are judged together because one is
+        chosen among them; of the others, which a search only tried, no answer is taken."""
         judged = {}
         for place, points in self.groups.items():
             models = [point.node for point in points]
             # a penalty may have pruned nothing at all: that is no subnetwork to judge
-            if self.ood and points[0].is_pruned and any(self.report(model)["sparsity"] for model in models):
+            is_sparse = points[0].is_pruned and any(self.report(model)["sparsity"] for model in models)
+            if self.ood and (is_sparse or points[0].is_baseline):
                 verdict = self.verdict(models, self.full_models(models))
                 judged[place] = replace(verdict, has_shortcut=self.has_shortcut(points[0].backbone))
         complete = [place for place in judged if len(self.groups[place]) == self.seeds]
@@ -170,7 +171,7 @@ class Summary:
         """The label and the place."""
         self.verdict = evidence.verdicts.get((point.label, point.place))
         """None for a full model, and where the task has no OOD set. Judged together with the rest of the figure."""
-        self.id_gain = evidence.gain(self.models, evidence.id) if point.is_pruned and not evidence.ood else None
+        self.id_gain = evidence.gain(self.models, evidence.id) if point.is_judged and not evidence.ood else None
         """ID score minus the full CE model's, of a subnetwork of a task without an OOD set."""
 
         def over_seeds(split: str, kind: str) -> dict[str, Spread]:
@@ -183,6 +184,13 @@ class Summary:
         """Accuracy per sub-case, by split."""
         self.recall = {split: over_seeds(split, "recall") for split in evidence.splits}
         """Accuracy per true class, by split."""
+
+    @property
+    def answer(self) -> str:
+        """The verdict in a few words; empty without one. A dense baseline may be robust, and is no SRNet."""
+        if self.verdict is None:
+            return ""
+        return "robust, but dense" if self.verdict.is_srnet and not self.point.is_pruned else self.verdict.short
 
 
 def _place_name(recipe: Recipe, point: Point, x: float) -> str:

@@ -67,6 +67,8 @@ class Page(Shown, says="first_lines", table="findings"):
     findings: list[Finding] = field(default_factory=list)
     speed: bytes | None = None
     """A picture of speed against score, as PNG."""
+    beside: Table | None = None
+    """What the chosen model is compared with, where it was chosen by a search."""
     lead: Sequence[str] = ()
     """Sentences that stand first, commands in backticks. Without them the page has some of its own."""
 
@@ -115,6 +117,8 @@ def _render_markdown(page: Page) -> str:
         parts += ["## Claims", Table(header, rows).markdown(bold="answer")]
     for section in page.sections:
         parts += [f"## {markdown_text(section.title)}", *_section(section)]
+    if page.beside:
+        parts += [f"## {page.beside.title}", page.beside.markdown(), markdown_text(page.beside.note)]
     if page.speed:
         parts += ["## Speed", f"![Speed against score]({SPEED})"]
     return "\n\n".join(parts) + "\n"

@@ -192,7 +192,7 @@ def _notes(summary: Summary, split: str) -> str:
         lines.append(f"sparsity {100 * summary.sparsity:.2f} %, counted on the mask")
     if verdict is not None:
         gains = f"OOD minus full CE model: {', '.join(verdict.gain_lines)}"
-        lines += [f"keeps {verdict.kept_percent} of ID", gains, f"SRNet? {verdict.short}"]
+        lines += [f"keeps {verdict.kept_percent} of ID", gains, f"SRNet? {summary.answer}"]
     if summary.id_gain is not None:
         lines.append(f"ID minus full CE model: {summary.id_gain}")
     lines += [f"{summary.steps:,.0f} training steps", *(f"key {model.key}" for model in summary.models)]

@@ -21,7 +21,7 @@ from srnet.evaluation.significance import Interval, Term, contrast, holm
 from srnet.evaluation.verdict import ALPHA, Verdict
 from srnet.experiment.estimate import training_steps
 from srnet.experiment.nodes.bias import Bias
-from srnet.experiment.nodes.models import ModelNode
+from srnet.experiment.nodes.models import ModelNode, Quantised
 from srnet.experiment.nodes.objectives import Objective
 from srnet.experiment.nodes.training import FineTune, Moment, Prune
 from srnet.experiment.store import Store
@@ -86,8 +86,7 @@ class Results(Shown, says="sentence"):
 
     def _rows(self) -> list[Any]:
         return [
-            {"model": s.name, "sparsity": s.sparsity, "verdict": s.verdict and s.verdict.short, **s.scores}
-            for s in self.summaries
+            {"model": s.name, "sparsity": s.sparsity, "verdict": s.answer or None, **s.scores} for s in self.summaries
         ]
 
 
@@ -96,7 +95,7 @@ def _page_command(evidence: RecipeEvidence) -> str:
     gains = {
         each.models[0]: min(gain.difference for gain in each.verdict.gains.values())
         for each in evidence.summaries
-        if each.verdict is not None and len(each.models) == evidence.seeds
+        if each.verdict is not None and len(each.models) == evidence.seeds and not each.point.is_baseline
     }
     if not gains or not evidence.task.answer_kind.has_classes:
         return ""
@@ -157,7 +156,7 @@ def _rows(evidence: RecipeEvidence, point: Point) -> list[dict[str, Any]]:
         "objective_finetune": _objective_of(search.parent if search else point.node),
         "objective_prune": search.objective.label if search and search.pruner.trains else "",
         "objective_after": _objective_of(point.node) if search and search is not point.node else "",
-        "data": search.data if search else "id",
+        "data": getattr(search or point.node, "data", "id"),
         "start": "" if place.start is None else place.start,
         "length": place.length if search else "",
         "training_steps": training_steps(point.node, evidence.store),
@@ -179,6 +178,8 @@ def _objective_of(node: ModelNode) -> str:
     """The objective of the fine-tuning that made a model; empty for a raw one."""
     if isinstance(node, Moment):
         return node.trajectory.objective.name
+    if isinstance(node, Quantised):
+        return _objective_of(node.parent)
     return node.objective.name if isinstance(node, FineTune) else ""
 
 
@@ -188,7 +189,7 @@ def _objective_of(node: ModelNode) -> str:
 def _notes(evidence: RecipeEvidence) -> list[str]:
     notes = [*_reference_notes(evidence), *_cost_notes(evidence)]
     notes += [f"{name}: {node.features}" for name, node in evidence.bias_models.items()]
-    return [shortened(note, len(note)) for note in (*notes, *evidence.task.notes)]
+    return [shortened(note, len(note)) for note in (*notes, *evidence.recipe.remarks, *evidence.task.notes)]
 
 
 def _reference_notes(evidence: RecipeEvidence) -> list[str]:
@@ -256,14 +257,15 @@ def _warnings(evidence: RecipeEvidence, majority: Mapping[str, float]) -> list[s
     if not evidence.task.answer_kind.has_classes:
         return []
     judged = [summary for summary in evidence.summaries if summary.verdict is not None]
+    what = "models" if any(each.point.is_baseline for each in judged) else "subnetworks"
     means = {each.name: {split: score.mean for split, score in each.scores.items()} for each in judged}
     low = [each.name for each in judged if is_below_majority(each.verdict, means[each.name], majority)]
     full = {each.name: evidence.full_models(each.models) for each in judged}
     disputed = [each.name for each in judged if metrics_disagree(evidence, each.models, full[each.name])]
     return [
         *(w for backbone, bias in evidence.recipe.bias_models.items() for w in _about_full(evidence, backbone, bias)),
-        *_about_subnetworks(low, "better than the full CE model OOD, but no better than the majority class"),
-        *_about_subnetworks(disputed, "accuracy and F1 disagree about the OOD gain"),
+        *_about_several(what, low, "better than the full CE model OOD, but no better than the majority class"),
+        *_about_several(what, disputed, "accuracy and F1 disagree about the OOD gain"),
     ]
 
 
@@ -320,9 +322,9 @@ def metrics_disagree(evidence: Evidence[M], *sides: Sequence[M]) -> bool:
     return any(max(map(abs, pair)) >= SOME_GAIN and min(pair) < NO_GAIN and max(pair) > -NO_GAIN for pair in pairs)
 
 
-def _about_subnetworks(names: Sequence[str], problem: str) -> list[str]:
+def _about_several(what: str, names: Sequence[str], problem: str) -> list[str]:
     """One warning for all of them: a few by their names, many by their number as well."""
     if len(names) < 2:
         return [f"{name}: {problem}" for name in names]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return [f"{len(names)} subnetworks ({'; '.join(names[:NAMED])}{more}): {problem}"]
+    return [f"{len(names)} {what} ({'; '.join(names[:NAMED])}{more}): {problem}"]

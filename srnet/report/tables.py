@@ -26,7 +26,7 @@ def score_table(results: Results, names: Sequence[str] = ()) -> Table:
     judged, compared = _verdict_column(results), _compared(results)
     rows = []
     for summary, name in zip(results.summaries, names or [s.name for s in results.summaries], strict=True):
-        verdict = [summary.verdict.short if summary.verdict else ""] * len(judged)
+        verdict = [summary.answer] * len(judged)
         scores = [str(summary.scores[split]) for split in results.splits]
         sparsity, steps = f"{100 * summary.sparsity:.2f} %", f"{summary.steps:,.0f}"
         rows.append([name, sparsity, *verdict, *scores, *_comparison(summary, len(compared)), steps])
@@ -127,8 +127,9 @@ def verdict_line(results: Results) -> str:
 
 
 def judged_subnetworks(results: Results) -> list[Judged]:
-    """Those with a verdict and with all seeds: others were only tried."""
-    judged = [(summary, summary.verdict) for summary in results.summaries if summary.verdict is not None]
+    """Those with a verdict and with all seeds: others were only tried. Baselines are not what was searched for."""
+    own = [summary for summary in results.summaries if not summary.point.is_baseline]
+    judged = [(summary, summary.verdict) for summary in own if summary.verdict is not None]
     seeds = max((verdict.seeds for _, verdict in judged), default=0)
     return [pair for pair in judged if pair[1].seeds == seeds]
 

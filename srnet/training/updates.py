@@ -8,7 +8,7 @@ from srnet.core.errors import UserError
 from srnet.core.lazy import nn, torch
 from srnet.masks.mask import Mask
 from srnet.masks.targets import Targets
-from srnet.models.backbones import newly_initialised
+from srnet.masks.units import inputs_dim
 from srnet.training.method import Method
 from srnet.training.settings import Update
 
@@ -16,13 +16,13 @@ RANK = 8
 """The rank of the matrices of LoRA, as in its authors' comparisons."""
 
 
-def update_method(update: Update, mask: Mask | None) -> Method:
-    """What acts during a fine-tuning that updates the weights that `update` names."""
+def update_method(update: Update, mask: Mask | None, seed: int = 0) -> Method:
+    """What acts during a fine-tuning that updates the weights that `update` names; `seed` is that of new matrices."""
     if update == "all":
         return Method(mask)
     if mask is not None:
         raise UserError(f"a subnetwork trains all its weights, not '{update}'", "leave update out")
-    return _HeadOnly() if update == "head" else _LowRank()
+    return _HeadOnly() if update == "head" else _LowRank(seed)
 
 
 class _HeadOnly(Method):
@@ -36,15 +36,22 @@ class _HeadOnly(Method):
 class _LowRank(Method):
     """LoRA: each linear layer that pruning would mask gets a product of two small matrices, and the head trains."""
 
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.seed = seed
+
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         super().prepare(model, total_steps)
         peft = _peft()
         _freeze_encoder(model)
         head = {name for name, each in model.named_parameters() if each.requires_grad}
         layers = [name for name in Targets().find(model) if f"{name}.weight" not in head]
+        transposed = all(inputs_dim(model.get_submodule(name)) == 0 for name in layers)
         # alpha twice the rank is usual; without dropout, as the model has its own
-        config = peft.LoraConfig(r=RANK, lora_alpha=2 * RANK, target_modules=layers)
-        peft.inject_adapter_in_model(config, model)
+        config = peft.LoraConfig(r=RANK, lora_alpha=2 * RANK, target_modules=layers, fan_in_fan_out=transposed)
+        with torch.random.fork_rng(devices=[]):  # a run that starts again has the same matrices
+            torch.manual_seed(self.seed)
+            peft.inject_adapter_in_model(config, model)
         for name, each in model.named_parameters():
             each.requires_grad = name in head or ".lora_" in name
 
@@ -62,7 +69,9 @@ class _LowRank(Method):
 
 def _freeze_encoder(model: nn.Module) -> None:
     """What trains is outside the base model, or was randomly initialised, as a missing pooler is."""
-    prefix, new = getattr(model, "base_model_prefix", ""), newly_initialised(model)
+    # `srnet.models.backbones` keeps these names on the model
+    new: frozenset[str] = getattr(model, "newly_initialised", frozenset())
+    prefix = getattr(model, "base_model_prefix", "")
     for name, parameter in model.named_parameters():
         parameter.requires_grad = name in new or not (prefix and name.startswith(f"{prefix}."))
 

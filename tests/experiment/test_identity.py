@@ -56,7 +56,7 @@ def test_same_expression_same_key(
 def changed(value: Any) -> Any:
     """Another valid value of the same field."""
     if value is None or isinstance(value, str):
-        return {None: 5, "float32": "bf16", "late": "published"}[value]
+        return {None: 5, "float32": "bf16", "late": "published", "all": "head"}[value]
     return value * 0.9 + 0.01 if isinstance(value, float) else not value if isinstance(value, bool) else value + 1
 
 
@@ -86,6 +86,8 @@ def defaults() -> dict[str, dict[str, str]]:
 CONSTANTS = {
     "srnet.masks.modules": ("SAMPLE",),
     "srnet.training.method": ("LATE",),
+    "srnet.training.updates": ("RANK",),
+    "srnet.models.rounding": ("LEVELS",),
     "srnet.pruners.static": ("LOW_SPARSITY", "LOW_SPARSITY_TEMPERATURE"),
     "srnet.pruners.penalised": ("FIRST_STEERED", "GAIN", "LIMIT"),
     "srnet.training.spans": ("QUESTION_TOKENS", "ANSWER_TOKENS", "SHARED"),

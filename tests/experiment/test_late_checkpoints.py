@@ -62,7 +62,8 @@ def nodes(raw: Pretrained, bias: BiasModel) -> dict[str, tuple[ModelNode, int]]:
     full, poe, mask = FineTune(raw, CE(), TRAINING), PoE(bias), MaskTraining(0.5)
     sources = ObjectiveSources(lambda: bias, lambda: full)
     rewound = Rewind(Prune(raw, mask, poe, TRAINING), raw)
-    debiasing = {name: make_objective(name, sources) for name in ("poe", "reweight", "confreg", "group-dro", "jtt")}
+    names = ("poe", "reweight", "confreg", "group-dro", "jtt", "balanced", "poe-permuted")
+    debiasing = {name: make_objective(name, sources) for name in names}
     return {
         **{f"full, {name}": (FineTune(raw, each, TRAINING), LATE) for name, each in debiasing.items()},
         "full, poe, as published": (FineTune(raw, poe, PUBLISHED), EARLY),

@@ -13,7 +13,7 @@ from srnet.experiment.engine import Engine
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import Node, load_task
 from srnet.experiment.nodes.bias import BiasModel
-from srnet.experiment.nodes.models import Evaluate, Pretrained, Rewind
+from srnet.experiment.nodes.models import Evaluate, Pretrained, Quantised, Rewind
 from srnet.experiment.nodes.objectives import CE, ConfReg, Distilled, PoE, Reweight
 from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.rebuild import _stored_node, rebuild, stored_model
@@ -54,6 +54,8 @@ def nodes(raw: Pretrained, tiny_task: SyntheticTask, tiny_backbone: str, tmp_pat
         imp.levels,
         Prune(raw, RewoundIMP(0.5)),
         Prune(tuned, OneShot(0.25)),
+        Quantised(tuned),
+        FineTune(raw, training=TrainingSettings(steps=3, update="head")),
         FineTune(Rewind(masked, raw), ConfReg(bias, tuned)),
         Evaluate(masked),
         Evaluate(tuned, ("train", "dev")),

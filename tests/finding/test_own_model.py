@@ -15,7 +15,7 @@ from small_models import write_tuned
 import srnet
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
-from srnet.experiment.nodes.models import FineTuned
+from srnet.experiment.nodes.models import FineTuned, Quantised
 from srnet.experiment.nodes.training import FineTune
 from srnet.experiment.rebuild import stored_model
 from srnet.experiment.store import Store
@@ -23,6 +23,7 @@ from srnet.finding.diagnoses import undertrained
 from srnet.finding.search import Find
 from srnet.finding.settings import FindSettings
 from srnet.recipes import profiles
+from srnet.recipes.baselines import HEAD
 from srnet.recipes.paradigms import Profile, Search, full, in_isolation, of_fine_tuned, of_raw
 from srnet.recipes.profiles import cpu_profile
 from srnet.recipes.recipe import Recipe
@@ -180,3 +181,15 @@ def test_prune_finetune_and_evaluate_take_the_folder(
     assert "does not name its outputs" not in (tmp_path / "audit" / "audit.html").read_text()
     assert typed(monkeypatch, "audit", *where, "--labels-are", "other=entailment") == 2
     assert "'other'" in capsys.readouterr().err
+
+
+def test_baselines_of_the_users_own_model(own: FineTuned, engine: Engine) -> None:
+    """The head and LoRA matrices train on from it, and the int8 line is that model itself."""
+    settings = FindSettings(keep_id=0.1, sparsities=(0.5,), seeds=1, lengthen=False, baselines=True)
+    found = Find(SMALL, "srnet-tiny", settings, engine, own=own).run()
+    nodes = {each.label: each.node for each in found.recipe.points if each.is_baseline}
+    assert nodes["your model, int8 weights"] == Quantised(own)
+    assert isinstance(nodes[HEAD], FineTune)
+    assert (nodes[HEAD].parent, nodes[HEAD].training.steps) == (own, 8)
+    assert [line.name.startswith("your model") for line in found.compared].count(True) == 2
+    assert all(line.bytes > 0 for line in found.compared)

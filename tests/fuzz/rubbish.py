@@ -19,6 +19,7 @@ TEXTS = (
 )  # fmt: skip
 CHOICES = (
     "imp", "mask", "wanda", "one-shot", "smp-s", "l0", "movement", "ce", "poe", "reweight", "confreg", "jtt",
+    "balanced", "poe-permuted",
     "a", "b", "c", "full", "overlap", "claim", "unknown", "f1", "accuracy", "matthews", "train", "dev", "sparsity",
     "train.csv", "dev.csv", "ood.csv", "text_a", "text_b", "label", "srnet-tiny", "snli", "squad", "id+ood", "drop",
 )  # fmt: skip

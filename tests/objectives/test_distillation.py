@@ -82,7 +82,7 @@ def test_beside_every_loss(name: str) -> None:
     logits, labels = torch.tensor([[0.3, -1.2], [2.0, 0.1]]), torch.tensor([0, 1])
     bias = torch.tensor([[0.8, 0.2], [0.9, 0.1]]).log()
     teacher = torch.tensor([[0.6, 0.4], [0.3, 0.7]]).log()
-    known = {"bias": bias, "teacher": teacher, "early": teacher, "group": labels}
+    known = {"bias": bias, "permuted_bias": bias, "teacher": teacher, "early": teacher, "group": labels}
     registered, losses = OBJECTIVES[name], [OBJECTIVES[name].make({}) for _ in range(2)]
     given = {need: known[need] for need in registered.needs}
     for loss in losses:

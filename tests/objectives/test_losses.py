@@ -117,6 +117,14 @@ def plain_group_dro(p: torch.Tensor, y: torch.Tensor, bias: torch.Tensor, teache
     return torch.stack([weight * loss for weight, loss in zip(q, losses, strict=True)]).sum()
 
 
+def plain_balanced(p: torch.Tensor, y: torch.Tensor, bias: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    """The mean over groups of the mean over each group's rows."""
+    groups: dict[tuple[int, bool], list[int]] = {}
+    for row, label in enumerate(y.tolist()):
+        groups.setdefault((label, int(bias[row].argmax()) == label), []).append(row)
+    return torch.stack([-of_truth(p[rows], y[rows]).log().mean() for rows in groups.values()]).mean()
+
+
 PLAIN: dict[str, Formula] = {
     "ce": lambda p, y, bias, teacher: -of_truth(p, y).log().mean(),
     "poe": lambda p, y, bias, teacher: -of_truth(normalised(p * bias), y).log().mean(),
@@ -124,6 +132,8 @@ PLAIN: dict[str, Formula] = {
     "confreg": plain_confreg,
     "group-dro": plain_group_dro,
     "jtt": plain_jtt,
+    "balanced": plain_balanced,
+    "poe-permuted": lambda p, y, bias, teacher: -of_truth(normalised(p * bias), y).log().mean(),
 }
 
 
@@ -147,7 +157,8 @@ def batches(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, 
 def test_loss_and_gradient_match_plain_probabilities(name: str, batch: tuple[torch.Tensor, ...]) -> None:
     values, labels, bias, teacher = batch
     logits, again = values.clone().requires_grad_(), values.clone().requires_grad_()
-    ours = loss_of(name, logits, labels, bias=bias.log(), teacher=teacher.log(), early=teacher.log(), group=labels)
+    known = {"bias": bias.log(), "permuted_bias": bias.log(), "teacher": teacher.log(), "early": teacher.log()}
+    ours = loss_of(name, logits, labels, **known, group=labels)
     plain = PLAIN[name](normalised(again.exp()), labels, bias, teacher)
     torch.testing.assert_close(ours, plain)
     torch.testing.assert_close(
@@ -174,7 +185,8 @@ def test_certainty_stays_finite(name: str, scale: float) -> None:
     rows = [(label, b, t) for label in (0, 1) for b in (0, 1) for t in (0, 1)]
     labels, bias, teacher = (torch.tensor(column) for column in zip(*rows, strict=True))
     logits = (scale * torch.tensor([[1.0, -1.0]])).repeat(len(rows), 1).requires_grad_()
-    loss = loss_of(name, logits, labels, bias=certain[bias], teacher=certain[teacher], early=certain[bias], group=bias)
+    known = {"bias": certain[bias], "permuted_bias": certain[teacher], "teacher": certain[teacher]}
+    loss = loss_of(name, logits, labels, **known, early=certain[bias], group=bias)
     loss.backward()
     assert logits.grad is not None
     assert torch.isfinite(loss)
@@ -199,6 +211,8 @@ def test_what_each_objective_needs() -> None:
         "confreg": ("bias", "teacher"),
         "group-dro": ("group",),
         "jtt": ("early",),
+        "balanced": ("bias",),
+        "poe-permuted": ("permuted_bias",),
     }
     assert {name: OBJECTIVES[name].needs for name in published} == published
     assert [name for name in published if not OBJECTIVES[name].debiases] == ["ce"]

@@ -125,12 +125,13 @@ KEYS = {
     "finetune": "poe", "prune": "poe", "isolated": "poe", "sparsities": [0.3], "options": {"init": "soft"},
     "starts": [0.5], "after": "poe", "lengths": [0.5], "data": "id+ood", "backbone": "x", "distil": True,
     "options_at": {0.5: {"init": "soft"}}, "lengths_at": {0.5: 2.0},
+    "update": "head", "weights": "int8",
 }  # fmt: skip
 REFUSED = {
-    "full": {*KEYS} - {"finetune", "backbone"},
-    "a": {"isolated"},
-    "b": {"starts", "after"},
-    "c": {"finetune", "isolated", "starts", "after"},
+    "full": {*KEYS} - {"finetune", "backbone", "after", "update", "weights"},
+    "a": {"isolated", "update", "weights"},
+    "b": {"starts", "after", "update", "weights"},
+    "c": {"finetune", "isolated", "starts", "after", "update", "weights"},
 }
 
 
@@ -144,6 +145,12 @@ def test_a_key_is_refused_or_changes_the_models(paradigm: str, key: str, tmp_pat
             load(tmp_path, changed)
     else:
         assert load(tmp_path, changed).points != load(tmp_path, line).points
+
+
+@pytest.mark.parametrize(("key", "known"), [("update", "lora"), ("weights", "int8")])
+def test_values_that_make_no_sense_are_refused(key: str, known: str, tmp_path: Path) -> None:
+    with refused("line 1 'x'", key, known):
+        load(tmp_path, {"label": "x", key: "int4"}).points  # noqa: B018
 
 
 def test_options_of_a_pruner_are_what_its_fields_ask_for(tmp_path: Path) -> None:

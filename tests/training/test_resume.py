@@ -14,15 +14,19 @@ from driven import Attempts, Interrupted, same
 from methods import STEERED, TRAINING
 from safetensors.torch import save_file
 
+from srnet.objectives.balanced import Balanced
 from srnet.pruners.mask_training import MaskTraining
 from srnet.pruners.soft_movement import SoftMovement
 from srnet.training.method import Method, split_snapshot
 from srnet.training.settings import TrainingSettings
 from srnet.training.trainer import Result
+from srnet.training.updates import update_method
 
 MakeMethod = Callable[[], Method]
 METHODS: dict[str, MakeMethod] = {
     "fine-tuning": Method,
+    "head only": lambda: update_method("head", None),
+    "LoRA": lambda: update_method("lora", None),
     "gradual": lambda: MaskTraining(0.8, init="soft", initial_sparsity=0.2).method(fine_tuned=False, eval_every=5),
     "fixed penalty": lambda: SoftMovement(0.8, penalty=50.0).method(fine_tuned=False, eval_every=5),
     **{name: partial(pruner.shared_run().method, fine_tuned=True, eval_every=5) for name, pruner in TRAINING.items()},
@@ -74,6 +78,19 @@ def test_interrupted_runs_end_bit_identical(name: str, make_run: Any, undisturbe
     # it did continue: 1-3, 1-9, 6-10, 6-13, 11-end
     begins = {3: 1, 9: 1, 10: 6, 13: 6, whole.steps[-1]: 11}
     assert broken.steps == [step for end in (*stops, whole.steps[-1]) for step in range(begins[end], end + 1)]
+
+
+def test_a_loss_with_weights_ends_the_same(make_run: Any, tmp_path: Path) -> None:
+    def attempts(folder: Path) -> Attempts:
+        loss, data = Balanced(), make_run(Method(), folder).train
+        bias = torch.rand((len(data), 2), generator=torch.Generator().manual_seed(0)).log_softmax(1)
+        given = {"loss": loss, "loss_state": loss, "needs": ("bias",), "train": replace(data, extras={"bias": bias})}
+        return Attempts(make_run, folder, settings=FAST, **given)
+
+    expected, broken = attempts(tmp_path / "whole")(), attempts(tmp_path / "broken")
+    with pytest.raises(Interrupted):
+        broken(9)
+    assert same(broken().snapshot, expected.snapshot)
 
 
 def test_a_kill_after_the_last_checkpoint_trains_no_more(make_run: Any, undisturbed: Any) -> None:

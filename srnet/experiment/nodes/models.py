@@ -1,4 +1,4 @@
-"""Nodes whose artifact is a model, of which those at the root and rewinding need no training; and its scores."""
+"""Nodes whose artifact is a model that needs no training: those at the root, rewinding, rounding; and its scores."""
 
 from __future__ import annotations
 
@@ -249,6 +249,24 @@ class Rewind(ModelNode):
     @property
     def label(self) -> str:
         return f"rewind {self.subnetwork.label}"
+
+
+@dataclass(frozen=True)
+class Quantised(ModelNode):
+    """Q(f): `parent` with the weights of its linear layers rounded to 8 bits, symmetric, with one scale per output.
+
+    Activations, embeddings, biases and norms stay float32. It is stored as float32 numbers, and computes with them.
+    """
+
+    parent: ModelNode
+
+    @property
+    def formula(self) -> str:
+        return f"Q({self.parent.formula})"
+
+    @property
+    def label(self) -> str:
+        return f"{self.parent.label}, int8 weights"
 
 
 @dataclass(frozen=True)

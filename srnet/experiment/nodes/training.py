@@ -103,7 +103,7 @@ class FineTune(Training):
             raise UserError("a part of the training data is for plain CE on ID data")
 
     def method(self, mask: Mask | None) -> Method:
-        return update_method(self.training.update, mask)
+        return update_method(self.training.update, mask, self.training.seed)
 
     @property
     def how(self) -> str:
