@@ -75,7 +75,7 @@ class RecipeEvidence(Evidence[ModelNode]):
     def has_shortcut(self, backbone: str) -> bool:
         """Whether the bias model certainly predicts the labels of ID dev; also where a figure has no bias model."""
         node = self.recipe.bias_models.get(backbone)
-        if node is None:
+        if node is None or self.id not in bias_splits(self.store, node.key):
             return True
         log_probs = bias_predictions(self.store, node.key, self.id).log_probs
         return permutation_p(log_probs, self.task.dev.labels) < LEVEL

@@ -278,7 +278,14 @@ def test_no_name_loses_the_report(label: str, ran: Any, tmp_path: Path) -> None:
     """After days of computation a label must not end in a traceback."""
     page = renamed(ran, label)
     write_report(page, tmp_path)
-    names = {"results.csv", "report.html", "report.md", "small-inference.png", "small-inference.pdf"}
+    names = {
+        "results.csv",
+        "report.html",
+        "report.md",
+        "small-inference.png",
+        "small-inference.pdf",
+        "small-inference-models.png",
+    }
     assert {path.name for path in tmp_path.iterdir()} == names
     for name in ("results.csv", "report.html", "report.md"):
         (tmp_path / name).read_text(encoding="utf-8")
