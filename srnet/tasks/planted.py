@@ -21,6 +21,7 @@ from srnet.config.fields import Described, option
 from srnet.config.values import Range
 from srnet.core.errors import UserError
 from srnet.tasks.base import Task, TaskSpec, register_task
+from srnet.tasks.files import FilesTask
 from srnet.tasks.holdout import MOST_ROWS, rows_apart
 from srnet.tasks.leaks import TextKeys
 from srnet.tasks.planted_theory import reference_strength
@@ -74,7 +75,8 @@ class PlantedTask(Described):
         return replace(self, of=self.of.resolved(folder)) if isinstance(self.of, OfFiles) else self
 
     def load(self) -> Task:
-        task = self.of.load()
+        # no OOD set of the task is scored, whether it was found or not
+        task = (replace(self.of, absent=()) if isinstance(self.of, FilesTask) else self.of).load()
         self._check(task)
         train, held = _apart(task)
         plant = _Planter(task.labels, self.cue, _openings(task))
