@@ -15,6 +15,7 @@ from srnet.experiment.nodes.bias import Bias, BiasSpec
 from srnet.experiment.store import bias_splits
 from srnet.finding.found import Biased
 from srnet.tasks.base import DATASETS, Task
+from srnet.tasks.planted import PlantedTask
 from srnet.tasks.shortcut import Shortcut
 
 MISLEADS = 0.5
@@ -67,8 +68,8 @@ class Biases:
         return found
 
     def _candidates(self, surveyed: Survey) -> Sequence[Shortcut]:
-        """The shortcuts to try, each once; one that was given is the only one."""
-        best = None if self.given.shortcut else surveyed.best
+        """The shortcuts to try, each once; one that was given or planted is the only one."""
+        best = None if self.given.shortcut or isinstance(self.spec, PlantedTask) else surveyed.best
         return list(dict.fromkeys(each for each in (self.named, best) if each is not None))
 
     def measured(self, shortcut: Shortcut) -> Biased:

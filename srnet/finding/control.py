@@ -62,6 +62,11 @@ class Control:
                 f"Control: with {seeds_in_words(self.gain.seeds)}, {planted} changes by {self.gain} points where it "
                 f"misleads; {MIN_SEEDS} seeds are needed to be certain."
             )
+        if not self.follows.difference and not self.follows.seed_error:
+            return (
+                f"Control: the full model scores the same where {planted} misleads and where it says nothing. It may "
+                "not see the opening words: another backbone may know them."
+            )
         if not self.is_followed:
             return (
                 f"Control: the full model does not certainly follow {planted} ({self.follows} points), so with these "

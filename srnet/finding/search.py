@@ -86,6 +86,8 @@ class Find:
         self.biases.check()
         if self.settings.control:
             self._copy().biases.check()  # a task that nothing can be planted in is refused before anything is trained
+            if self.budget.limit is not None:
+                self._say("control: half of the budget is for it")
         surveyed = survey(self.profile.task)
         for line in (surveyed.sentence, *(f"{self.task.name}: {note}" for note in self.task.notes)):
             self._say(line)

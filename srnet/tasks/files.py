@@ -259,7 +259,8 @@ class FilesTask(OfFiles):
         """Not every file needs the task's group columns, but a column that no file has is a mistake."""
         if self.group is None:
             return
-        mine = [each.unknown_groups for name, each in read.items() if self.files[name].group is None]
+        # dev may be split off, and then has no file of its own
+        mine = [each.unknown_groups for name, each in read.items() if name in self.files and not self.files[name].group]
         nowhere = set.intersection(*map(set, mine)) if mine else set()
         if nowhere:
             raise UserError(f"task '{self.name}': no column '{sorted(nowhere)[0]}' for groups in any file", "check it")

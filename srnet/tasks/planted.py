@@ -8,6 +8,7 @@ so that what ideal classifiers score is known (`srnet/tasks/planted_theory.py`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import permutations
@@ -21,7 +22,7 @@ from srnet.config.fields import Described, option
 from srnet.config.values import Range
 from srnet.core.errors import UserError
 from srnet.tasks.base import Task, TaskSpec, register_task
-from srnet.tasks.files import FilesTask
+from srnet.tasks.files import FilesTask, metadata_columns
 from srnet.tasks.holdout import MOST_ROWS, rows_apart
 from srnet.tasks.leaks import TextKeys
 from srnet.tasks.planted_theory import reference_strength
@@ -41,6 +42,9 @@ _WORDS = (
     "Somewhere", "Yesterday", "Tomorrow", "Indoors", "Downstairs", "Afterwards", "Nearby", "Worldwide", "Initially",
 )  # fmt: skip
 """Opening words that say nothing about any label. Each is one token of common vocabularies."""
+_FEWEST = 20
+"""Rows of each label in train: with fewer, some cue would be in too few rows for a bias model."""
+_WORD = re.compile(r"\w+")
 
 
 @register_task()
@@ -105,7 +109,13 @@ class PlantedTask(Described):
                 "by chance",
                 "give that, which is no cue, or more",
             )
-        if any(COLUMN in split.columns for split in task.splits.values()):
+        fewest = int(np.bincount(task.train.labels, minlength=classes).min())
+        if fewest < _FEWEST:
+            raise UserError(
+                f"a label of '{task.name}' has {fewest} rows in {task.train.name}",
+                f"a planted shortcut needs {_FEWEST} of each",
+            )
+        if COLUMN in metadata_columns(self.of):
             raise UserError(
                 f"task '{task.name}' has a column '{COLUMN}', which may be a planted shortcut", "plant one at a time"
             )
@@ -132,15 +142,35 @@ def _apart(task: Task) -> tuple[Split, Split]:
 
 
 def _openings(task: Task) -> list[str]:
-    """For each label an opening word that no text of the task begins with; two words where labels are many."""
-    texts = (text for split in task.splits.values() for text in (*split.text_a, *split.text_b) if text)
-    used = {text.split(None, 1)[0].strip(",").casefold() for text in texts}
-    free = [word for word in _WORDS if word.casefold() not in used]
+    """For each label an opening word that no text of the task begins with; two words where labels are many.
+
+    Where the task has hardly any of the usual words, its vocabulary may be closed, and so may be its backbone's: then
+    they are words of its own.
+    """
+    used, known = set(), set()
+    for text in (text for split in task.splits.values() for text in (*split.text_a, *split.text_b)):
+        words = _WORD.findall(text.casefold())
+        used.update(words[:1])
+        known.update(words)
+    is_open = sum(word.casefold() in known for word in _WORDS) > len(task.labels)
+    words = _WORDS if is_open else (*_neutral_words(task), *_WORDS)
+    free = [word for word in words if word.casefold() not in used]
     pairs = (f"{one} {other.lower()}" for one, other in permutations(free, 2))
     found = free if len(free) >= len(task.labels) else list(pairs)
     if len(found) < len(task.labels):
         raise UserError(f"task '{task.name}' has more labels than there are opening words", "plant a column instead")
     return found[: len(task.labels)]
+
+
+def _neutral_words(task: Task) -> list[str]:
+    """The words of the training texts that say least about the label, the best first."""
+    train, counts = task.train, dict[str, np.ndarray]()
+    for text_a, text_b, label in zip(train.text_a, train.text_b, train.labels, strict=True):
+        for word in set(_WORD.findall(f"{text_a} {text_b}".casefold())):
+            counts.setdefault(word, np.zeros(len(task.labels)))[label] += 1
+    often = {word: each for word, each in counts.items() if word.isalpha() and each.sum() >= _FEWEST}
+    prior = np.bincount(train.labels, minlength=len(task.labels)) / len(train)
+    return sorted(often, key=lambda word: (float(np.abs(often[word] / often[word].sum() - prior).max()), word))
 
 
 def planted_copy(spec: TaskSpec, strength: float | None = None, cue: CueAs = "text") -> PlantedTask:
@@ -182,7 +212,9 @@ class _Planter:
             which = "text_b" if any(split.text_b) else "text_a"
             opened = zip(cues, getattr(split, which), strict=True)
             texts[which] = tuple(f"{self.words[cue]}, {text}" for cue, text in opened)
-        cases = ("cue right" if right else "cue wrong" for right in cues == split.labels)
+        # a task may have cues of its own, as the embedded ones have
+        cue = "planted cue" if any(group.startswith("cue ") for group in split.groups) else "cue"
+        cases = (f"{cue} {'right' if right else 'wrong'}" for right in cues == split.labels)
         groups = tuple(f"{case}{LEVELS}{own}" if own else case for case, own in zip(cases, split.groups, strict=True))
         column = tuple(_cell(self.labels[cue]) for cue in cues)
         return replace(split, name=name, kind=kind, groups=groups, columns={**split.columns, COLUMN: column}, **texts)

@@ -37,7 +37,7 @@ class Expected(NamedTuple):
 
 def reference_strength(classes: int) -> float:
     """The strength with the reference odds, for a task with so many labels: 0.7 for two, 0.54 for three."""
-    return round(REFERENCE_ODDS / (REFERENCE_ODDS + classes - 1), 2)
+    return float(f"{REFERENCE_ODDS / (REFERENCE_ODDS + classes - 1):.2g}")
 
 
 def cue_log_odds(classes: int, strength: float) -> float:

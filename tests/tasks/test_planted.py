@@ -13,6 +13,7 @@ from refusals import command_refused, refused
 from scipy.special import log_softmax, ndtr
 
 from srnet.config.fields import Described
+from srnet.models.checkpoints import read_tokenizer
 from srnet.recipes.tasks import DataOptions, read_task
 from srnet.tasks.base import Task
 from srnet.tasks.planted import ANTI, COLUMN, NEUTRAL, PlantedTask, _drawn, _shares, cues_of
@@ -103,7 +104,7 @@ def test_rows_say_whether_the_cue_is_right_above_their_own_case() -> None:
     task = PlantedTask(SMALL, 0.7).load()
     for split in task.splits.values():
         for group, is_right in zip(split.groups, cues_of(task, split) == split.labels, strict=True):
-            assert group.split(" > ")[0] == ("cue right" if is_right else "cue wrong")
+            assert group.split(" > ")[0] == ("planted cue right" if is_right else "planted cue wrong")
             assert len(group.split(" > ")) == 3
 
 
@@ -115,6 +116,10 @@ def test_shares_are_exact_but_for_rounding(labels: list[int], strength: float, s
         own = cues[truth == label]
         counts = np.bincount(own, minlength=4)
         assert np.abs(counts - _shares(4, strength)[label] * len(own)).max() <= 1.0
+
+
+def test_without_cues_of_its_own_a_task_has_plain_names_of_sub_cases() -> None:
+    assert {*PlantedTask(Listed(rows(100)), 0.7).load().train.groups} == {"cue right", "cue wrong"}
 
 
 def test_an_opening_word_that_a_text_begins_with_is_not_used() -> None:
@@ -139,7 +144,7 @@ def test_labels_that_are_numbers_make_a_cue_of_categories() -> None:
     [
         (PlantedTask(SMALL, 0.3), ("0.3", "2 labels")),
         (PlantedTask(PlantedTask(SMALL, 0.7), 0.7), ("cue", "one at a time")),
-        (PlantedTask(Listed(rows(2)), 0.7), ("too few rows",)),
+        (PlantedTask(Listed(rows(8)), 0.7), ("4 rows", "20 of each")),
     ],
 )
 def test_what_cannot_be_planted_is_refused(spec: PlantedTask, names: tuple[str, ...]) -> None:
@@ -246,3 +251,31 @@ def test_planting_into_a_folder_that_exists_changes_nothing(
     (tmp_path / "mine.txt").write_text("mine")
     assert str(tmp_path) in command_refused(monkeypatch, capsys, "data", "plant", "inference", "--out", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_the_embedded_backbone_knows_the_words_that_are_planted_in_its_tasks() -> None:
+    tokenizer = read_tokenizer("srnet-tiny")
+    for name in ("inference", "paraphrase", "verification"):
+        task = PlantedTask(SyntheticTask(name, train_size=600, dev_size=60, ood_size=20), 0.7).load()
+        openings = {text.partition(",")[0] for text in task.train.text_b}
+        tokens = {tuple(tokenizer.tokenize(opening)) for opening in openings}
+        assert len(tokens) == len(openings) == len(task.labels)
+        assert not any(tokenizer.unk_token in each for each in tokens)
+
+
+def test_texts_that_open_with_a_quoted_word_open_with_it() -> None:
+    texts = tuple((f"“Meanwhile.” text {n} elsewhere nowadays lately", n % 2) for n in range(80))
+    task = PlantedTask(Listed(texts), 0.7).load()
+    assert not any(text.startswith("Meanwhile,") for text in task.train.text_a)
+
+
+def test_a_file_with_a_column_called_cue_is_refused(tmp_path: Path) -> None:
+    lines = "".join(f"text {n},{'yes' if n % 2 else 'no'},x\n" for n in range(80))
+    (tmp_path / "t.csv").write_text(f"text,label,cue\n{lines}")
+    with refused("cue", "one at a time"):
+        plant(DataOptions(train=str(tmp_path / "t.csv"), text="text", label="label").task(say=print), tmp_path / "out")
+
+
+@pytest.mark.parametrize("classes", [2, 3, 100, 2000])
+def test_the_default_strength_of_many_labels_is_more_than_chance(classes: int) -> None:
+    assert reference_strength(classes) > 1.35 / classes
