@@ -9,6 +9,7 @@ from srnet.bias.shortcuts.base import KINDS, Part, parse_shortcut
 from srnet.core.errors import UserError, shortened
 from srnet.core.lists import with_commas
 from srnet.tasks.base import Task
+from srnet.tasks.splits import PAIR
 
 _IDENTIFIER = 0.5
 """A column is an identifier if more than this share of its cells are different."""
@@ -73,7 +74,9 @@ def _of_texts(task: Task) -> Iterator[Candidate | LeftOut]:
 
 def _of_columns(task: Task) -> Iterator[Candidate | LeftOut]:
     for column, cells in task.train.columns.items():
-        if _equals_label(cells, task.train.labels.tolist()):
+        if column == PAIR:
+            yield LeftOut(f"columns:{column}", "it joins the rows of a pair")
+        elif _equals_label(cells, task.train.labels.tolist()):
             yield LeftOut(f"columns:{column}", "it equals the label, so it is the answer and not a shortcut", True)
         elif why := _no_metadata(cells):
             yield LeftOut(f"columns:{column}", why)

@@ -151,6 +151,15 @@ def test_final_punctuation_can_be_stripped_from_both_texts(tmp_path: Path) -> No
     assert task.train.text_b == ("It ran", "He: sat", "It is 1.5")
 
 
+def test_group_columns_where_dev_is_split_off(tmp_path: Path) -> None:
+    rows = "".join(f"text {n}\tother {n}\t{'yes' if n % 2 else 'no'}\tcase {n % 3}\n" for n in range(60))
+    (tmp_path / "t.tsv").write_text(f"text_a\ttext_b\tlabel\tcase\n{rows}")
+    task = FilesTask("mine", ("no", "yes"), str(tmp_path / "t.tsv"), group="case")
+    assert {*task.load().dev.groups} <= {"case 0", "case 1", "case 2"}
+    with refused("nosuch"):
+        replace(task, group="nosuch").load()
+
+
 def test_group_columns_that_only_some_files_have(tmp_path: Path) -> None:
     path = tmp_path / "ood.tsv"
     path.write_text("text_a\ttext_b\tlabel\tcase\tkind\na\tb\tyes\tone\tx\nc\td\tno\ttwo\t\ne\tf\tno\t\t\n")
