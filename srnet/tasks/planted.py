@@ -149,9 +149,9 @@ def _openings(task: Task) -> list[str]:
     """
     used, known = set(), set()
     for text in (text for split in task.splits.values() for text in (*split.text_a, *split.text_b)):
-        words = _WORD.findall(text.casefold())
-        used.update(words[:1])
-        known.update(words)
+        read = _WORD.findall(text.casefold())
+        used.update(read[:1])
+        known.update(read)
     is_open = sum(word.casefold() in known for word in _WORDS) > len(task.labels)
     words = _WORDS if is_open else (*_neutral_words(task), *_WORDS)
     free = [word for word in words if word.casefold() not in used]
