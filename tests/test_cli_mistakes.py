@@ -16,7 +16,7 @@ from srnet.experiment.store import Store
 
 
 MISTAKES = {
-    "finetune --task gossip": ("'gossip'", "cola, fever, inference"),
+    "finetune --task gossip": ("'gossip'", "cola, fever, imdb, inference"),
     "finetune --task gone.yaml": ("gone.yaml", "No such file"),
     "finetune --task task.yaml --objective mse": ("'mse'",),
     "finetune --task task.yaml --objective confreg": ("teacher",),

@@ -55,7 +55,7 @@ def test_the_demonstration_twice(
     opens = first.out.splitlines()[-1].removeprefix("Try both models, side by side: srnet page ").split()
     assert opens[2:] == ["--store", "store"]
     out = tiny_demo / "srnet-demo"
-    pictures = {"demo-inference.png", "demo-inference.pdf"}
+    pictures = {"demo-inference.png", "demo-inference.pdf", "demo-inference-models.png"}
     assert {path.name for path in out.iterdir()} == {"results.csv", "report.html", "report.md", *pictures}
     rows = list(csv.DictReader((out / "results.csv").open()))
     assert {row["kind"] for row in rows} == {"ID", "OOD"}
@@ -134,7 +134,7 @@ def test_a_figure_of_the_paper_and_its_claim(
     assert "inference, gradual: not enough evidence (one seed; at least 3 are needed)" in said.out
     assert "Report: srnet-fig8/report.html" in said.out
     out = tiny_demo / "srnet-fig8"
-    pictures = {"fig8-inference.png", "fig8-inference.pdf"}
+    pictures = {"fig8-inference.png", "fig8-inference.pdf", "fig8-inference-models.png"}
     assert {path.name for path in out.iterdir()} == {"results.csv", "report.html", "report.md", *pictures}
     page = (out / "report.html").read_text()
     assert "srnet reproduce fig8 --scale 0.02 --profile toy --tasks inference --seeds 1" in page

@@ -88,6 +88,9 @@ forked find mine/mine.yaml --speedup 1.05 --format shrunk --dry-run
 forked find mine/mine.yaml --backbone backbone --sparsities 0.5 --scale 0.01 --folds 2 --budget 60m --measure
 forked find mine/mine.yaml --backbone backbone --sparsities 0.5 --seeds 1 --scale 0.01 --leaks keep --store store \
     --out found
+forked data plant mine/mine.yaml --strength 0.7 --leaks keep --out planted
+forked find mine/mine.yaml --control --baselines --leaks keep --dry-run
+forked reproduce fig2 --tasks fewer.yaml --backbone backbone --plant 0.7 --baselines --dry-run
 forked find qqp --data qqp --full merged --max-length 32 --sparsities 0.5 --dry-run
 forked run recipe.yaml --dry-run
 forked run recipe.yaml --out report --store store

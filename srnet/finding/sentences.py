@@ -54,7 +54,7 @@ def _kept(sparsity: float) -> str:
 
 def _split(found: Found, scores: Mapping[str, Spread]) -> tuple[float, list[float]]:
     """The ID score and those that are mentioned of the OOD sets."""
-    first, others = next(iter(scores.values())).mean, [scores[split].mean for split in found.ood]
+    first, others = next(iter(scores.values())).mean, [scores[split].mean for split in found.ood if split in scores]
     return first, others if len(others) <= LISTED else [sum(others) / len(others)]
 
 
