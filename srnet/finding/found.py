@@ -127,11 +127,6 @@ class Found(Shown, says="sentence"):
         return tuple(split for split in self.full_scores if split not in self.id_tests)[1:]
 
     @property
-    def seeds(self) -> int:
-        """Those of the chosen subnetwork, or of the full model."""
-        return len(self.recipe.seeds)
-
-    @property
     def sentence(self) -> str:
         """The result in one sentence, without terms."""
         return first_sentence(self)

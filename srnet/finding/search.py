@@ -334,7 +334,8 @@ class Find:
         copied = self._copy(limit)  # the other half of the budget
         tried = {each.target for each in found.tried}
         chosen = next((t for t in tried if t in (found.speedup, found.sparsity)), min(tried))
-        seeds = next((n for n in range(found.seeds, 0, -1) if copied._fits(chosen, n)), 0)
+        # all seeds, also where nothing was chosen: a negative answer is what the control is for
+        seeds = next((n for n in range(self.settings.seeds, 0, -1) if copied._fits(chosen, n)), 0)
         if not seeds:
             self._say("control: not begun, no time is left for it")
             return None
