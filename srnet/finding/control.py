@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from srnet.core.prose import listed
 from srnet.evaluation import MIN_SEEDS
 from srnet.evaluation.significance import Interval
 from srnet.evaluation.verdict import ALPHA, Verdict, seeds_in_words
@@ -79,10 +78,9 @@ class Control:
                 f"({self.gain} points where it misleads; the subnetwork {kept}). A negative answer on your shortcut "
                 "means something."
             )
-        fixes = listed(["a longer training (--scale 3)", "a larger backbone"])
         return (
             f"Control: {planted} is not certainly removed ({self.gain} points where it misleads). A negative answer on "
-            f"your shortcut says little; try {fixes}."
+            "your shortcut says little; try a longer training (--scale 3) or a larger backbone."
         )
 
     def to_json(self) -> dict[str, Any]:
