@@ -109,7 +109,7 @@ def _uncertain(verdict: Verdict) -> str:
 
 
 _NONE = "no gain"
-_GAINS = ((FAILS, "it is certainly worse"), (_NONE, "there is no gain"), (OPEN, "the gain may be chance"))
+_GAINS = ((FAILS, "it is certainly worse"), (_NONE, "no gain was measured"), (OPEN, "the gain may be chance"))
 
 
 def _kind(gain: Condition) -> str:

@@ -135,7 +135,7 @@ def _apart(task: Task) -> tuple[Split, Split]:
     """The rows to train on, and those of the OOD sets."""
     train = task.train
     size = min(MOST_ROWS, round(_HELD_OUT * len(train)))
-    held = rows_apart(TextKeys.of(train), train.labels, size)[1] if size else np.empty(0, np.int64)
+    held = rows_apart(train, TextKeys.of(train), train.labels, size)[1] if size else np.empty(0, np.int64)
     if len(set(train.labels[held].tolist())) < len(task.labels):
         raise UserError(f"{train.name} of '{task.name}' has too few rows to hold some of every label out")
     return train.take(np.setdiff1d(np.arange(len(train)), held)), train.take(held)

@@ -36,7 +36,7 @@ def test_a_certain_gain() -> None:
     ("given", "ends"),
     [
         (verdict(challenge=interval(-1.0, 9.0)), "the gain may be chance"),
-        (verdict(challenge=interval(-9.0, 1.0)), "there is no gain"),
+        (verdict(challenge=interval(-9.0, 1.0)), "no gain was measured"),
         (verdict(challenge=interval(-9.0, -5.0)), "it is certainly worse"),
         (verdict(interval(-1.0, 2.0)), "it may keep less than 95 % of the first score"),
         (verdict(interval(-9.0, -5.0)), "it certainly keeps less than 95 % of the first score"),
