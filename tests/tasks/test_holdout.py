@@ -81,7 +81,8 @@ def test_rows_of_a_pair_stay_together_although_their_texts_differ(rows: list[tup
     file = replace(file, split=replace(file.split, columns={"pair": tuple(names)}))
     train, dev = split_off(file, 0.3, file.split.labels)
     assert not set(filter(str.strip, train.split.columns["pair"])) & set(filter(str.strip, dev.split.columns["pair"]))
-    assert ("and pairs" in dev.origin) and len(train.split) + len(dev.split) == len(some)
+    assert "and pairs" in dev.origin
+    assert len(train.split) + len(dev.split) == len(some)
 
 
 def test_premises_stay_together_and_a_frequent_hypothesis_does_not_join_all() -> None:
