@@ -56,6 +56,7 @@ MISTAKES = {
     "run gone.yaml": ("gone.yaml",),
     "run task.yaml": ("task.yaml", "'train_size'"),
     "find mine.csv": ("'mine.csv'", "--train"),
+    "find inference --dry-run --json": ("JSON", "--json"),
     "speed": ("argument",),
     "speed nowhere": ("'nowhere'",),
     "export 0123 --format merged --out x": ("'0123'",),

@@ -13,6 +13,7 @@ from srnet.cli.options import LINE, Choice, Command, Fields
 from srnet.cli.program import Data, Given, Json, Run, app, out, runnable
 from srnet.cli.recipes import DryRun, Measure, print_plan
 from srnet.cli.speed import times_text
+from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED
 
 Task = Annotated[
@@ -83,6 +84,8 @@ def _find(
         "engine": engine,
     }
     if dry_run or measure:
+        if json:
+            raise UserError("a plan is not written as JSON", "leave --json out")
         plan = srnet.plan_find(spec, chosen, **given, measure=measure)
         print_plan(plan)
         if budget is not None:
