@@ -75,7 +75,8 @@ def no_shortcut(tried: Sequence[Biased]) -> Diagnosis:
     gains = ", ".join(f"{written(each.shortcut)} {each.gain:+.1f}" for each in tried)
     return Diagnosis(
         f"Nothing that was tried is a shortcut: points over the majority class on your data are {gains}. There is "
-        "nothing to debias, so subnetworks are searched with the usual training, and nothing is claimed about robustness",
+        "nothing to debias, so subnetworks are searched with the usual training, and nothing is claimed about "
+        "robustness",
         "If you suspect a shortcut, name it: --shortcut, with a column of your data, scores:FILE for predictions of "
         "your own, or unknown for what a weak model learns",
     )
