@@ -157,6 +157,17 @@ def test_pair_accuracy_by_hand() -> None:
     assert pair_contrast([(1.0, [first])], labels, np.where(pairs < 9, pairs, -1)) is None, "nine pairs are too few"
 
 
+def test_pairs_that_are_all_right_have_an_interval() -> None:
+    """40 pairs: at least the error of ten wrong ones, sqrt(.25 * .75 / 40) = 6.85 points."""
+    pairs, labels = np.repeat(np.arange(40), 2), np.zeros(80, np.int64)
+    level = pair_contrast([(1.0, [labels, labels, labels])], labels, pairs)
+    assert level
+    assert (level.difference, level.example_error) == pytest.approx((100.0, 6.847), abs=1e-3)
+    none = pair_contrast([(1.0, [labels]), (-1.0, [labels])], labels, pairs)
+    assert none
+    assert none.example_error == 0.0, "the same answers do not differ"
+
+
 CELLS = st.lists(st.sampled_from(["", "a", "b", "c", "d"]), min_size=1, max_size=30)
 
 
