@@ -14,7 +14,7 @@ from srnet.masks.selection import Selection, kth_each
 
 SAMPLE = 32_768
 """Scores from which a threshold is estimated: the error of the share above it is then a few thousandths."""
-AT_ONCE = 2**25
+AT_ONCE = 2**26
 """Scores whose penalty is computed together on a GPU, so that what is in between takes little of its memory."""
 
 
@@ -300,10 +300,10 @@ class _SumOfMeans(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
         shares = _sigmoids(ctx.saved_tensors, ctx.shift)
-        slopes = torch._foreach_addcmul(shares, shares, shares, value=-1.0)  # s - s^2
-        torch._foreach_mul_(slopes, ctx.weights)
-        torch._foreach_mul_(slopes, grads[0])
-        return None, None, *slopes
+        torch._foreach_addcmul_(shares, shares, shares, value=-1.0)  # s - s^2
+        torch._foreach_mul_(shares, ctx.weights)
+        torch._foreach_mul_(shares, grads[0])
+        return None, None, *shares
 
 
 def _sigmoids(scores: Sequence[torch.Tensor], shift: float) -> list[torch.Tensor]:
