@@ -21,7 +21,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 DEVICE = torch.device("cuda", 0)
 _CARRIER = torch.device("lazy", 0)
@@ -79,7 +79,9 @@ class _Created(TorchFunctionMode):
     """Names the carrier where the GPU is named, and creates what would be created without passing `SecondDevice`."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        args, kwargs = tree_map(_carried, args), {name: _carried(each) for name, each in (kwargs or {}).items()}
+        if function in (torch.device, torch.get_device_module):
+            return function(*args, **(kwargs or {}))
+        args, kwargs = tuple(map(_carried, args)), {name: _carried(each) for name, each in (kwargs or {}).items()}
         if function in (torch.tensor, torch.as_tensor) and kwargs.get("device") == _CARRIER:
             return function(*args, **{**kwargs, "device": "cpu"}).to(_CARRIER)
         if function in (torch.Tensor.cuda, torch.Tensor.pin_memory):
@@ -102,6 +104,8 @@ class SecondDevice(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         is_remote = _is_remote((args, kwargs))
+        if not is_remote and not _is_second(kwargs.get("device")):
+            return function(*args, **kwargs)
         if is_remote and _waits(function, args, kwargs):
             self.waits[f"{_source()} {function}"] += 1
         if _uploads(function, args, kwargs):
@@ -248,7 +252,11 @@ def _carried(value: Any) -> Any:
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:
-    return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]
+    if isinstance(values, list | tuple):
+        return [each for value in values for each in _tensors(value)]
+    if isinstance(values, dict):
+        return _tensors(list(values.values()))
+    return [values] if isinstance(values, torch.Tensor) else []
 
 
 def _is_remote(values: Any) -> bool:
@@ -256,7 +264,12 @@ def _is_remote(values: Any) -> bool:
 
 
 def _values(values: Any) -> Any:
-    return tree_map(lambda each: each.values if isinstance(each, Remote) else each, values)
+    """Arguments with what is behind tensors of the device."""
+    if type(values) in (list, tuple):  # not `tree_map`, which takes most of a test's time
+        return type(values)([_values(each) for each in values])
+    if type(values) is dict:
+        return {name: _values(each) for name, each in values.items()}
+    return values.values if isinstance(values, Remote) else values
 
 
 def _check_devices(function: Any, args: Any, kwargs: dict[str, Any]) -> None:
