@@ -8,6 +8,8 @@ a GPU: in trainings of BERT-base's size, by our trainer, between two steps of th
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -69,11 +71,9 @@ def counted_steps(method: Method, layers: int, hidden: int) -> list[tuple[int, i
                 raise _Enough
 
         model, loss = bert(layers, hidden).train(), OBJECTIVES["ce"].make({})
-        try:
+        with contextlib.suppress(_Enough):
             train(Run(model, method, loss, settings, data, data, lambda logits: 0.0, Path(folder), watch=watch))
-        except _Enough:
-            pass
-    return [(b[0] - a[0], b[1] - a[1]) for a, b in zip(totals, totals[1:], strict=False)]
+    return [(b[0] - a[0], b[1] - a[1]) for a, b in itertools.pairwise(totals)]
 
 
 def measured(layers: int = LAYERS, hidden: int = HIDDEN) -> Iterator[Cost]:
@@ -105,9 +105,7 @@ def main() -> None:
         found.append(cost)
         bars = [str(bar) if bar is None else f"<= {bar:,}" for bar in (cost.most_syncs, cost.most_operations)]
         bars = [bar.replace("None", "") for bar in bars]
-        table.add_row(
-            cost.name, str(cost.syncs), bars[0], f"{cost.operations:,}", bars[1], "yes" if cost.met else "NO"
-        )
+        table.add_row(cost.name, str(cost.syncs), bars[0], f"{cost.operations:,}", bars[1], "yes" if cost.met else "NO")
     Console().print(table)
     result = {"torch": torch.__version__, "srnet": __version__, **vars(given)}
     costs = [{**asdict(cost), "met": cost.met} for cost in found]

@@ -1,7 +1,7 @@
 """Selection by rank: exact, by the fastest method of each device, and without a wait for a GPU for every matrix.
 
-On the CPU numbers are partitioned, elsewhere they are sorted: of the methods that CUDA has, a sort is the fastest by far.
-Both give the same selection, ties included.
+On the CPU numbers are partitioned, elsewhere they are sorted: of the methods that CUDA has, a sort is the fastest by
+far. Both give the same selection, ties included.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from srnet.core.lazy import torch
 _PARTITIONED = ("float16", "float32", "float64", "int64")
 """The types that numpy can partition."""
 _LONG = 65_536
-"""Numbers above which tensors are not copied into one: a copy of all scores of a model would be as large as the model."""
+"""Numbers above which tensors are not copied into one: a copy of all scores would be as large as the model."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ This file is also what the two processes run: every scenario in one launch, sinc
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ import pytest
 import torch
 from driven import Interrupted, mask_in, same
 from filelock import FileLock
+from methods import TRAINING
 from safetensors.torch import load_file, save_file
 
 from srnet.core.errors import UserError
@@ -163,6 +165,24 @@ class Laboratory:
             self.train("resumed", self.run(hard(), "poe", "broken", dropout=0.1))
         self.train("whole again", self.run(hard(), "poe", "whole", dropout=0.1))
 
+    def agree(self) -> None:
+        """This rank's masks after 50 steps of every pruner, before an evaluation gives all ranks those of the main."""
+        settings = replace(FAST, steps=50, eval_every=50, score_rate=0.1)
+        for name, pruner in TRAINING.items():
+            method, found = pruner.method(fine_tuned=True, eval_every=50), dict[int, Mask]()
+            act = method.after_step
+
+            def after_step(step: int, method: Method = method, act: Any = act, found: Any = found) -> dict[str, float]:
+                figures: dict[str, float] = act(step)
+                found[step] = method.current_mask()
+                return figures
+
+            method.after_step = after_step  # type: ignore[method-assign]
+            train(self.run(method, "ce", f"agree {name}", settings=settings))
+            last = found[max(found)]
+            digest = hashlib.sha256(last.to_bytes()).hexdigest()
+            self.note(f"agree {name}", {"digest": digest, "steps": max(found), "sparsity": last.sparsity})
+
     def fail(self) -> None:
         self.note_error("uneven", self.run(hard(), "poe", "uneven", settings=replace(FAST, batch_size=7)))
         run = self.run(RewoundIMP(0.5).shared_run().method(fine_tuned=True, eval_every=5), "ce", "full")
@@ -193,7 +213,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     with several_evaluation_batches():
         laboratory = Laboratory(Path(sys.argv[1]), Path(sys.argv[2]))
-        for trial in (laboratory.compare, laboratory.interrupt, laboratory.fail, laboratory.evaluate):
+        for trial in (laboratory.compare, laboratory.agree, laboratory.interrupt, laboratory.fail, laboratory.evaluate):
             trial()
 
 
@@ -314,6 +334,14 @@ def test_the_ranks_have_the_same_result(name: str, two: tuple[Seen, Seen]) -> No
     for key in ("step", "dev_score", "steps", "step_seconds", "log"):
         assert main[name][key] == other[name][key], key
     assert same(main.snapshot(name), other.snapshot(name))
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_the_ranks_have_the_same_mask_before_it_is_shared(name: str, two: tuple[Seen, Seen]) -> None:
+    main, other = (seen[f"agree {name}"] for seen in two)
+    assert main == other
+    assert main["steps"] == (50 if not name.startswith("imp") else {"imp": 25, "imp-rw": 20}[name])
+    assert 0.0 < main["sparsity"] < 1.0, "a mask that never moved would be alike in any case"
 
 
 def test_only_the_main_process_is_seen_from_outside(shared: Path, one: Seen, two: tuple[Seen, Seen]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -79,7 +80,7 @@ def test_a_step_of_every_method_waits_as_often_as_one_of_fine_tuning(make_run: A
 
             with pytest.raises(Interrupted):
                 Attempts(make_run, tmp_path / name, lambda: method, settings=settings)(watch=watch)
-        return [after - before for before, after in zip(counted, counted[1:], strict=False)]
+        return [after - before for before, after in itertools.pairwise(counted)]
 
     usual = max(waits("fine-tuning", Method()))
     assert usual <= 5
