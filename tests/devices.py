@@ -3,8 +3,8 @@
     with second_device() as device:
         model.to(device)
 
-Inside, `torch.cuda` has one GPU, so that whatever chooses its device chooses this one. Its tensors compute on the CPU and
-say that they are on `cuda:0`. It has a random state of its own, and counts by source line what the CPU waits for.
+Inside, `torch.cuda` has one GPU, so that whatever chooses its device chooses this one. Its tensors compute on the CPU
+and say that they are on `cuda:0`. It has a random state of its own, and counts by source line what the CPU waits for.
 """
 
 from __future__ import annotations

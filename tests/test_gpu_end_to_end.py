@@ -33,6 +33,9 @@ def test_from_a_training_to_every_export_and_an_audit(shell: Shell) -> None:
         options = {"format": name, **EXPORTS[name]}
         folders[name] = srnet.export_model(small, shell.folder / name, engine=engine, **options)
 
+    def logits_of(folder: Path) -> np.ndarray:
+        return open_classifier(str(folder)).logits(split.text_a, split.text_b)
+
     with counted_device() as (_, counts):
         full = shell.finetune("--json", "--quiet").json["key"]
         masked = ("--granularity", "head,neuron", "--steps", 10, "--json", "--quiet")
@@ -43,15 +46,12 @@ def test_from_a_training_to_every_export_and_an_audit(shell: Shell) -> None:
             export(name)
     export("onnx")  # its tracer does not work while something else, as this device does, looks at every operation
     with second_device():
-        there = {
-            name: open_classifier(str(folder)).logits(split.text_a, split.text_b) for name, folder in folders.items()
-        }
+        there = {name: logits_of(folder) for name, folder in folders.items()}
         for other in (small, calibrated):
             done = shell("audit", full, other, "--task", shell.task, "--quiet")
             assert done.code == 0, done.err
     for name, folder in folders.items():
-        here = open_classifier(str(folder)).logits(split.text_a, split.text_b)
-        np.testing.assert_allclose(there[name], here, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(there[name], logits_of(folder), atol=1e-5, err_msg=name)
 
 
 def test_a_bank_answers_as_without_a_gpu(tiny_backbone: str, tmp_path: Path) -> None:
