@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -159,7 +160,8 @@ def counted_device() -> Iterator[tuple[torch.device, SecondDevice]]:
     torch.__future__.set_swap_module_params_on_conversion(True)
     _RANDOM.seed(2)
     try:
-        with pytest.MonkeyPatch.context() as patch, _Created(), SecondDevice() as mode:
+        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(), _Created(), SecondDevice() as mode:
+            warnings.filterwarnings("ignore", "'pin_memory' argument is set")  # torch itself knows of no GPU
             _install(patch, mode)
             yield DEVICE, mode
     finally:

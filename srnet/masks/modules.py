@@ -307,7 +307,7 @@ class _SumOfMeans(torch.autograd.Function):
 
 
 def _sigmoids(scores: Sequence[torch.Tensor], shift: float) -> list[torch.Tensor]:
-    return list(torch._foreach_sigmoid(torch._foreach_add(scores, shift) if shift else list(scores)))
+    return list(torch._foreach_sigmoid(torch._foreach_add(list(scores), shift) if shift else list(scores)))
 
 
 def mean_sigmoid(scores: list[torch.Tensor], shift: float = 0.0) -> torch.Tensor:

@@ -147,5 +147,5 @@ def brought_to(device: torch.device, values: Sequence[torch.Tensor]) -> list[tor
     if all(each.device == device for each in values):
         return list(values)
     flat = torch.cat([each.reshape(-1) for each in values]).to(device, non_blocking=device.type != "cpu")
-    parts = flat.split([each.numel() for each in values])
+    parts = torch.split(flat, [each.numel() for each in values])
     return [part.reshape(each.shape) for part, each in zip(parts, values, strict=True)]
