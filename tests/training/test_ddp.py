@@ -246,7 +246,7 @@ def shared(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory) -> Path
                 alone = Laboratory(root / "backbone", root / "one")
                 alone.compare()
                 alone.half()
-            output, _ = launched.communicate(timeout=300)
+            output, _ = launched.communicate(timeout=1800)
             assert launched.returncode == 0, output
             (root / "done").touch()
     return root
