@@ -82,6 +82,10 @@ class ScoreMask(_Scores):
         masked = _StraightThrough.apply(self.scores, weight, self._strict_cut())  # type: ignore[no-untyped-call]
         return cast(torch.Tensor, masked)
 
+    def sources(self) -> tuple[torch.Tensor, ...]:
+        """What the masked weight is computed from, beside the weight."""
+        return self.scores, self.phi
+
     def _traceable(self, weight: torch.Tensor) -> torch.Tensor:
         """The same values and gradients without reading `phi` in Python: a compiler would treat it as a constant.
 
@@ -188,6 +192,9 @@ class UnitMask(nn.Module):
             self.__dict__["units"] = units
         self.register_buffer("unit_of", unit_of)
 
+    def sources(self) -> tuple[torch.Tensor, ...]:
+        return self.units.sources()
+
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         gates: torch.Tensor = self.units(torch.ones_like(self.units.scores)).to(weight.dtype)
         return weight * gates[self.unit_of].unsqueeze(1 - self.dim)
@@ -201,6 +208,9 @@ class GateMask(_Scores):
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         return weight * self.gate().to(weight.dtype)
+
+    def sources(self) -> None:
+        """Nothing alone: its noise is not drawn twice."""
 
     def gate(self) -> torch.Tensor:
         if not self.training:
@@ -231,6 +241,9 @@ class FixedMask(nn.Module):
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         return weight * self.keep
+
+    def sources(self) -> tuple[torch.Tensor, ...]:
+        return (self.keep,)
 
     def binary(self) -> torch.Tensor:
         return self.keep.bool()
