@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,7 @@ from srnet.masks.timed import Latency
 from srnet.objectives.base import OBJECTIVES
 from srnet.pruners.base import Pruner
 from srnet.training.method import split_snapshot
-from tests.devices import counted_device, second_device
+from tests.devices import SecondDevice, counted_device, second_device
 from tests.methods import METHODS, TRAINING
 from tests.small_models import batch, random_units, tiny, unit_mask
 
@@ -54,7 +53,7 @@ def variants() -> Iterator[Any]:
 
 
 def train(
-    pruner: Pruner, model: Any, device: torch.device, waits: Counter[str], steps: int = TAKEN
+    pruner: Pruner, model: Any, device: torch.device, counts: SecondDevice, steps: int = TAKEN
 ) -> tuple[Mask, list[int]]:
     """The mask, and how often the CPU waited after each step. As in a training, masks are attached, then moved."""
     method = pruner.method(fine_tuned=True, eval_every=2)
@@ -69,9 +68,9 @@ def train(
         (loss if penalty is None else loss + penalty).backward()
         optimizer.step()
         optimizer.zero_grad()
-        before = waits.total()
+        before = counts.waits.total()
         method.after_step(step)
-        waited.append(waits.total() - before)
+        waited.append(counts.waits.total() - before)
     snapshot = method.snapshot()
     assert {each.device.type for each in snapshot.values()} == {"cpu"}
     mask = split_snapshot(snapshot)[1]
@@ -82,9 +81,9 @@ def train(
 @pytest.mark.parametrize("pruner", variants())
 def test_every_method_finds_its_mask_on_another_device(pruner: Pruner) -> None:
     model = small()
-    with counted_device() as (device, waits):
+    with counted_device() as (device, counts):
         if pruner.trains:
-            mask, _ = train(pruner, model, device, waits)
+            mask, _ = train(pruner, model, device, counts)
         model.to(device)
         pruner.check_model(model)
         if not pruner.trains:
@@ -110,12 +109,12 @@ def test_a_model_that_is_already_there_can_be_masked() -> None:
 def test_between_refreshes_no_step_waits_for_the_device(name: str, granularity: Granularity) -> None:
     """Neither a threshold nor a budget is read: the CPU would wait for all that it has sent before."""
     pruner = replace(METHODS[name], granularity=granularity)  # type: ignore[call-arg]
-    with counted_device() as (device, waits):
+    with counted_device() as (device, counts):
         model = small().requires_grad_(True)
-        assert train(pruner, model, device, waits, steps=1)[1] == [0]
-        before = waits.total()
+        assert train(pruner, model, device, counts, steps=1)[1] == [0]
+        before = counts.waits.total()
         assert model.bert.encoder.layer[0].output.dense.weight.device == device
-        assert waits.total() == before, "a masked weight"
+        assert counts.waits.total() == before, "a masked weight"
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

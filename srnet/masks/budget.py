@@ -8,6 +8,7 @@ from typing import Literal
 from srnet.config.values import Fraction, kind_of, located
 from srnet.core.lazy import torch
 from srnet.masks.mask import Mask
+from srnet.masks.selection import Selection, select
 
 Scope = Literal["local", "global"]
 Sparsity = Fraction
@@ -27,19 +28,7 @@ def keep_largest(scores: torch.Tensor, pruned: int, tiebreak: torch.Tensor | Non
     Among equal scores the one with the smaller `tiebreak` (a weight's magnitude) is pruned first, then the earlier
     entry, so that a tie neither breaks the budget nor removes complete rows.
     """
-    flat = scores.detach().reshape(-1)
-    if pruned <= 0:
-        return torch.ones(scores.shape, dtype=torch.bool, device=scores.device)
-    cut = flat.kthvalue(pruned).values
-    keep = flat > cut
-    tied = (flat == cut).nonzero().squeeze(1)
-    survivors = flat.numel() - pruned - int(keep.sum())
-    if survivors:
-        if tiebreak is not None and tied.numel() > survivors:
-            order = tiebreak.detach().reshape(-1)[tied].argsort(stable=True)
-            tied = tied[order]
-        keep[tied[tied.numel() - survivors :]] = True
-    return keep.reshape(scores.shape)
+    return select([scores], [pruned], None if tiebreak is None else lambda _: tiebreak)[0].keep
 
 
 def meet_budget(
@@ -49,18 +38,29 @@ def meet_budget(
     magnitude: Mapping[str, torch.Tensor] | None = None,
 ) -> Mask:
     """The mask that keeps the highest scores: in each matrix (`local`) or over all of them (`global`)."""
+    return Mask({name: each.keep for name, each in select_within(scores, sparsity, scope, magnitude).items()})
+
+
+def select_within(
+    scores: Mapping[str, torch.Tensor],
+    sparsity: float,
+    scope: Scope = "local",
+    magnitude: Mapping[str, torch.Tensor] | None = None,
+) -> dict[str, Selection]:
+    """The highest scores, on their device. Magnitudes are read only of matrices in which scores are tied."""
     names = sorted(scores)
     if scope == "local":
-        return Mask({n: _keep(scores[n], sparsity, magnitude[n] if magnitude else None) for n in names})
-    flat = torch.cat([scores[n].detach().reshape(-1) for n in names])
-    ties = torch.cat([magnitude[n].detach().reshape(-1) for n in names]) if magnitude else None
-    keep = keep_largest(flat, prune_count(sparsity, flat.numel()), ties)
-    parts = torch.split(keep, [scores[n].numel() for n in names])
-    return Mask({n: part.reshape(scores[n].shape) for n, part in zip(names, parts, strict=True)})
-
-
-def _keep(scores: torch.Tensor, sparsity: float, tiebreak: torch.Tensor | None) -> torch.Tensor:
-    return keep_largest(scores, prune_count(sparsity, scores.numel()), tiebreak)
+        counts = [prune_count(sparsity, scores[name].numel()) for name in names]
+        ties = None if magnitude is None else lambda number: magnitude[names[number]]
+        return dict(zip(names, select([scores[name] for name in names], counts, ties), strict=True))
+    flat = torch.cat([scores[name].detach().reshape(-1) for name in names])
+    all_ties = None if magnitude is None else lambda _: torch.cat([magnitude[name].reshape(-1) for name in names])
+    keep = select([flat], [prune_count(sparsity, flat.numel())], all_ties)[0].keep
+    parts = torch.split(keep, [scores[name].numel() for name in names])
+    return {
+        name: Selection(scores[name].detach(), None, part.reshape(scores[name].shape))
+        for name, part in zip(names, parts, strict=True)
+    }
 
 
 def divide_budget(budget: int, totals: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, int]:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from srnet.core.errors import UserError
 from srnet.core.lazy import nn, no_grad, torch
-from srnet.masks.budget import Scope, divide_budget, keep_largest, meet_budget, prune_count
+from srnet.masks.budget import Scope, divide_budget, prune_count, select_within
 from srnet.masks.mask import Mask
 from srnet.masks.parametrization import attach, raw_weights, weight_name
+from srnet.masks.selection import Selection, brought_to, count_each, select
 from srnet.masks.timed import Latency
 from srnet.masks.units import Block, blocks_of
 
@@ -57,9 +58,9 @@ class _GroupMatrix:
     writes: bool
     """Whether it writes the units' results to the hidden states."""
 
-    def along(self, values: torch.Tensor) -> torch.Tensor:
-        """A value for each unit, in a shape that broadcasts over the matrix."""
-        return values[self.unit_of].unsqueeze(1 - self.dim)
+    def along(self, values: torch.Tensor, unit_of: torch.Tensor) -> torch.Tensor:
+        """A value for each unit, in a shape that broadcasts over the matrix; `unit_of` is on their device."""
+        return values[unit_of].unsqueeze(1 - self.dim)
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ class Groups(ABC):
         """The layers that a mask covers, by module name."""
         self.masks: dict[str, ScoreMask] = {}
         """The trainable mask of each group, once they are attached."""
+        self.weights = sum(weight.numel() for weight in raw_weights(layers).values())
+        """The number of weights that a mask covers."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[str]:
@@ -97,16 +100,34 @@ class Groups(ABC):
         """The number of kept scores of each group, out of `totals`, where every group meets the sparsity by itself."""
 
     @abstractmethod
+    def select(
+        self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None
+    ) -> dict[str, Selection]:
+        """The scores of each group that are kept: the share `sparsity` is pruned, the lowest scores first."""
+
     def keep(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> Values:
-        """True for the scores of each group that are kept: the share `sparsity` is pruned, the lowest scores first."""
+        """True for the scores of each group that are kept."""
+        return {name: each.keep for name, each in self.select(scores, sparsity, scope, ties).items()}
 
     def check_removes(self, sparsity: float, scope: Scope) -> None:
         """Refuse a share so small that, with some scores, every unit would be kept. Called before any training."""
         return
 
     @abstractmethod
+    def over_weights(self, keep: Values) -> Values:
+        """A decision about each weight from one about each score, on its device."""
+
     def expand(self, keep: Values) -> Mask:
         """The mask over weights, from a decision about each score."""
+        return Mask(self.over_weights(keep))
+
+    @abstractmethod
+    def count(self, decisions: Iterable[tuple[str, torch.Tensor]]) -> torch.Tensor:
+        """The number of weights whose decision is true, on their device; every group comes once."""
+
+    def kept(self, decisions: Iterable[tuple[str, torch.Tensor]]) -> torch.Tensor:
+        """The number of weights that are kept, with those that belong to no unit."""
+        return self.count(decisions)
 
     @abstractmethod
     def attach(self, masks: dict[str, ScoreMask]) -> None:
@@ -114,6 +135,10 @@ class Groups(ABC):
 
     def magnitudes(self) -> dict[str, torch.Tensor]:
         return {name: self.magnitude(name) for name in self}
+
+    def ties(self) -> Values:
+        """The magnitudes, each computed when it is read: few groups have tied scores."""
+        return _Computed(self, self.magnitude)
 
     def magnitude(self, name: str) -> torch.Tensor:
         """The magnitude of each weight or unit of a group."""
@@ -125,6 +150,22 @@ class Groups(ABC):
     def mask(self) -> Mask:
         """The mask that the attached modules apply."""
         return self.expand({name: mask.binary() for name, mask in self.masks.items()})
+
+
+class _Computed(Mapping[str, "torch.Tensor"]):
+    """Values that are computed when they are read."""
+
+    def __init__(self, names: Iterable[str], compute: Callable[[str], torch.Tensor]) -> None:
+        self.names, self.compute = list(names), compute
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        return self.compute(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
 class _WeightGroups(Groups):
@@ -139,11 +180,16 @@ class _WeightGroups(Groups):
     def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
         return {name: total - prune_count(sparsity, total) for name, total in totals.items()}
 
-    def keep(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> Values:
-        return meet_budget(scores, sparsity, scope, ties)
+    def select(
+        self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None
+    ) -> dict[str, Selection]:
+        return select_within(scores, sparsity, scope, ties)
 
-    def expand(self, keep: Values) -> Mask:
-        return Mask(keep)
+    def over_weights(self, keep: Values) -> Values:
+        return keep
+
+    def count(self, decisions: Iterable[tuple[str, torch.Tensor]]) -> torch.Tensor:
+        return count_each(decision for _, decision in decisions).sum()
 
     def attach(self, masks: dict[str, ScoreMask]) -> None:
         self.masks = masks
@@ -157,20 +203,28 @@ class _UnitGroups(Groups):
         super().__init__(layers)
         weights = raw_weights(layers)
         self.groups = {group.name: group for group in groups}
-        self.total: float = sum(weight.numel() for weight in weights.values())
+        self.total: float = self.weights
         """The amount of which a budget is a share: weights."""
         self.sizes = {name: _sizes(group, weights) for name, group in self.groups.items()}
         """The number of weights of each unit, by group. Budgets are computed on the CPU, wherever the model is."""
         self.costs = self.sizes
         """The part of `total` that each unit has."""
+        self._placed: dict[torch.device, _Placed] = {}
+
+    def placed(self, device: torch.device) -> _Placed:
+        """Sizes and places of units on the device of a model, to which they are copied once."""
+        if device not in self._placed:
+            self._placed[device] = _placed(self, device)
+        return self._placed[device]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.groups)
 
     @no_grad
     def pooled(self, name: str, values: Values) -> torch.Tensor:
-        squares = _sums_of_squares(self.groups[name], values)
-        return (squares / self.sizes[name].to(squares.device)).sqrt()
+        group = self.groups[name]
+        placed = self.placed(values[group.matrices[0].weight].device)
+        return (_sums_of_squares(group, values, placed) / placed.sizes[name]).sqrt()
 
     # --- budgets ---------------------------------------------------------------------------------------------------
 
@@ -247,25 +301,27 @@ class _UnitGroups(Groups):
         fix = f"give at most {largest:g}" + (", or prune other units too" if is_one_kind else "")
         return UserError(f"sparsity {sparsity:g} would remove every {what}", fix if largest else "prune other units")
 
-    def keep(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> Values:
+    def select(
+        self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None
+    ) -> dict[str, Selection]:
         if scope == "global" or STACK in self.groups:
-            return self._keep_globally(scores, sparsity)
+            return self._select_globally(scores, sparsity)
+        names = list(scores)
         counts = self.counts({name: each.numel() for name, each in scores.items()}, sparsity)
-        return {
-            name: keep_largest(each, each.numel() - counts[name], ties[name] if ties else None)
-            for name, each in scores.items()
-        }
+        pruned = [scores[name].numel() - counts[name] for name in names]
+        of_number = None if ties is None else lambda number: ties[names[number]]
+        return dict(zip(names, select(list(scores.values()), pruned, of_number), strict=True))
 
-    def _keep_globally(self, scores: Values, sparsity: float) -> dict[str, torch.Tensor]:
+    def _select_globally(self, scores: Values, sparsity: float) -> dict[str, Selection]:
         """The lowest scores of all groups are pruned until the budget is met as nearly as units allow."""
         names = sorted(scores)
         flat = torch.cat([_best_protected(scores[name]) for name in names])
         costs = torch.cat([self.costs[name] for name in names])
         order = flat.argsort(stable=True)
         pruned = self._number_pruned(costs[order.to(costs.device)], int((flat < torch.inf).sum()), sparsity)
-        keep = torch.ones_like(flat, dtype=torch.bool)
-        keep[order[:pruned]] = False
-        return dict(zip(names, torch.split(keep, [scores[name].numel() for name in names]), strict=True))
+        keep = torch.ones_like(flat, dtype=torch.bool).index_fill_(0, order[:pruned], False)
+        parts = torch.split(keep, [scores[name].numel() for name in names])
+        return {name: Selection(scores[name], None, part) for name, part in zip(names, parts, strict=True)}
 
     def _number_pruned(self, costs: torch.Tensor, free: int, sparsity: float) -> int:
         """The number of units to prune, by their costs in the order of their scores; the first `free` may be pruned."""
@@ -275,14 +331,28 @@ class _UnitGroups(Groups):
 
     # --- masks -----------------------------------------------------------------------------------------------------
 
-    def expand(self, keep: Values) -> Mask:
+    @no_grad
+    def over_weights(self, keep: Values) -> Values:
         """Matrices of which no unit is pruned are covered as well: the budget counts them."""
-        weights = raw_weights(self.layers)
-        masks = dict(Mask.ones_like(weights))
+        device = next(iter(keep.values())).device
+        weights, placed = raw_weights(self.layers), self.placed(device)
+        masks = {name: torch.ones(each.shape, dtype=torch.bool, device=device) for name, each in weights.items()}
         for name, group in self.groups.items():
             for matrix in group.matrices:
-                masks[matrix.weight] = matrix.along(keep[name].cpu()).expand(weights[matrix.weight].shape)
-        return Mask(masks)
+                along = matrix.along(keep[name], placed.unit_of[matrix.weight])
+                masks[matrix.weight] = along.expand(weights[matrix.weight].shape)
+        return masks
+
+    def expand(self, keep: Values) -> Mask:
+        here = brought_to(torch.device("cpu"), list(keep.values()))  # far less than the mask
+        return Mask(self.over_weights(dict(zip(keep, here, strict=True))))
+
+    def count(self, decisions: Iterable[tuple[str, torch.Tensor]]) -> torch.Tensor:
+        counts = [(self.placed(each.device).sizes[name].long() * each).sum() for name, each in decisions]
+        return torch.stack(counts).sum()
+
+    def kept(self, decisions: Iterable[tuple[str, torch.Tensor]]) -> torch.Tensor:
+        return self.count(decisions) + (self.weights - sum(int(each.long().sum()) for each in self.sizes.values()))
 
     def attach(self, masks: dict[str, ScoreMask]) -> None:
         """Only the matrix that writes is masked: a unit that writes nothing is pruned, and it still has a gradient.
@@ -332,9 +402,8 @@ class _TimedUnitGroups(_UnitGroups):
 
 def _best_protected(scores: torch.Tensor) -> torch.Tensor:
     """The scores of a group with the highest one infinite, so that one unit is kept."""
-    protected = scores.detach().clone()
-    protected[protected.argmax()] = torch.inf
-    return protected
+    best = scores.detach().argmax(0, keepdim=True)  # as an index in brackets the CPU would read it
+    return scores.detach().scatter(0, best, torch.inf)
 
 
 def _sizes(group: _Group, weights: Values) -> torch.Tensor:
@@ -345,12 +414,27 @@ def _sizes(group: _Group, weights: Values) -> torch.Tensor:
     return total
 
 
-def _sums_of_squares(group: _Group, values: Values) -> torch.Tensor:
+@dataclass(frozen=True)
+class _Placed:
+    """The sizes of units, and the units of matrices, on one device."""
+
+    sizes: dict[str, torch.Tensor]
+    unit_of: dict[str, torch.Tensor]
+
+
+def _placed(groups: _UnitGroups, device: torch.device) -> _Placed:
+    unit_of = {matrix.weight: matrix.unit_of for group in groups.groups.values() for matrix in group.matrices}
+    sizes = brought_to(device, list(groups.sizes.values()))
+    places = brought_to(device, list(unit_of.values()))
+    return _Placed(dict(zip(groups.sizes, sizes, strict=True)), dict(zip(unit_of, places, strict=True)))
+
+
+def _sums_of_squares(group: _Group, values: Values, placed: _Placed) -> torch.Tensor:
     """The sum of squares over the weights of each unit."""
     total = torch.zeros(group.size, device=values[group.matrices[0].weight].device)
     for matrix in group.matrices:
         sums = values[matrix.weight].detach().square().sum(1 - matrix.dim, dtype=torch.float32)
-        total.index_add_(0, matrix.unit_of.to(total.device), sums)
+        total.index_add_(0, placed.unit_of[matrix.weight], sums)
     return total
 
 

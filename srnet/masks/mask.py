@@ -59,7 +59,7 @@ class Mask(Mapping[str, "torch.Tensor"]):
     @property
     def sparsity(self) -> float:
         """The share of weights that is pruned, counted."""
-        return (self.total - self.kept) / self.total if self.total else 0.0  # one rounding: 34 of 100 are 0.34
+        return share_pruned(self.kept, self.total)
 
     def sparsities(self) -> dict[str, float]:
         return {name: int((~tensor).sum()) / tensor.numel() for name, tensor in self.items()}
@@ -108,6 +108,11 @@ class Mask(Mapping[str, "torch.Tensor"]):
             flat = torch.from_numpy(bits[start : start + counts[name]].astype(bool))
             tensors[name], start = flat.reshape(shape), start + counts[name]
         return cls(tensors)
+
+
+def share_pruned(kept: int, total: int) -> float:
+    """The share that is not kept, with one rounding: 34 of 100 are 0.34."""
+    return (total - kept) / total if total else 0.0
 
 
 def hash_tensors(tensors: Mapping[str, torch.Tensor]) -> str:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch import nn
 
 from srnet.masks.scores import BETA, HIGH, LOW, Cut
+from srnet.masks.selection import Selection, kth_each
 
 SAMPLE = 32_768
 """Scores from which a threshold is estimated: the error of the share above it is then a few thousandths."""
+AT_ONCE = 2**25
+"""Scores whose penalty is computed together on a GPU, so that what is in between takes little of its memory."""
 
 
 def _kept(values: torch.Tensor, scores: torch.Tensor, cut: float | torch.Tensor) -> torch.Tensor:
-    """`values` where the score is above `cut`, else 0."""
-    if isinstance(cut, torch.Tensor) or values.itemsize < scores.itemsize:  # rounded scores would move past the cut
+    """`values` where the score is above the number `cut`, or at least the tensor `cut`, else 0."""
+    if isinstance(cut, torch.Tensor):
+        return values.masked_fill(scores < cut, 0.0)
+    if values.itemsize < scores.itemsize:  # rounded scores would move past the cut
         return torch.where(scores > cut, values, 0.0)
     # the backward pass of a rectifier is exactly this, in one vectorised kernel; on the CPU `where` is 15 times slower
     return cast(torch.Tensor, torch.ops.aten.threshold_backward(values, scores.to(values.dtype), cut))
@@ -95,12 +100,12 @@ class ScoreMask(_Scores):
         return weight * (keep + (self.scores - self.scores.detach()).to(weight.dtype))
 
     def _strict_cut(self) -> float | torch.Tensor:
-        """The largest float below phi, so that `score > cut` means `score >= phi`.
+        """The largest float below phi, so that `score > cut` means `score >= phi`: a number, cached until phi changes.
 
-        A number on the CPU, cached until phi is changed or replaced. On a GPU reading it would make the CPU wait.
+        On a GPU it is phi itself, because reading it would make the CPU wait.
         """
         if self.phi.device.type != "cpu":
-            return _just_below(self.phi)
+            return self.phi
         phi, version, cut = self._cut
         if phi is not self.phi or version != phi._version:
             cut = float(_just_below(self.phi))
@@ -116,16 +121,34 @@ class ScoreMask(_Scores):
         """Set phi (and move tied scores by one unit in the last place) so that exactly `keep` stays."""
         self.phi.copy_(_cut_between(self.scores, keep.to(self.scores.device), cut))
 
+    @staticmethod
     @torch.no_grad()
+    def set_cuts(masks: Mapping[str, ScoreMask], selected: Mapping[str, Selection], cut: Cut = "middle") -> None:
+        """`set_cut` of several masks. Where no scores are tied, the edges of the selection are all that is needed."""
+        between = {name: each.edges for name, each in selected.items() if each.edges is not None}
+        for name in selected.keys() - between.keys():
+            masks[name].set_cut(selected[name].keep, cut)
+        if between:
+            highest, lowest = torch.stack(list(between.values())).unbind(1)
+            _set_thresholds([masks[name] for name in between], list(_threshold(highest, lowest, cut).unbind()))
+
     def estimate_cut(self, sample: torch.Tensor, kept: float) -> None:
         """Set phi so that about the share `kept` of the scores stays. Where scores are tied, more stay."""
-        pruned = round((1.0 - kept) * sample.numel())
-        if pruned <= 0:  # keep every score, also those outside the sample
-            self.phi.fill_(-torch.inf)
-        elif pruned >= sample.numel():
-            self.phi.fill_(torch.inf)
-        else:
-            self.phi.copy_(sample.kthvalue(pruned + 1).values)
+        self.estimate_cuts([self], [sample], [kept])
+
+    @staticmethod
+    @torch.no_grad()
+    def estimate_cuts(masks: Sequence[ScoreMask], samples: Sequence[torch.Tensor], kept: Sequence[float]) -> None:
+        """`estimate_cut` of several masks, all of one device."""
+        sizes = [sample.numel() for sample in samples]
+        pruned = [round((1.0 - share) * size) for share, size in zip(kept, sizes, strict=True)]
+        inside = [number for number, size in enumerate(sizes) if 0 < pruned[number] < size]
+        found = kth_each([samples[number] for number in inside], [pruned[number] for number in inside])
+        cuts = dict(zip(inside, found, strict=True))
+        for number in set(range(len(masks))) - set(inside):  # keep every score, also those outside the sample, or none
+            infinity = math.inf if pruned[number] > 0 else -math.inf
+            cuts[number] = torch.full_like(masks[number].phi, infinity)
+        _set_thresholds(masks, [cuts[number] for number in range(len(masks))])
 
     @staticmethod
     @torch.no_grad()
@@ -140,35 +163,47 @@ class ScoreMask(_Scores):
         pruned = [mask.scores.masked_fill(kept[name], -torch.inf).max() for name, mask in masks.items()]
         highest = torch.stack(pruned).max()
         shared = torch.nextafter(highest, torch.full_like(highest, torch.inf))
-        for name, mask in masks.items():
-            if bool((mask.scores[kept[name]] < highest).any()):
+        below = torch.stack([(kept[name] & (mask.scores < highest)).any() for name, mask in masks.items()])
+        # at once: each `bool` would wait for a GPU
+        for (name, mask), has_own in zip(masks.items(), below.tolist(), strict=True):
+            if has_own:
                 mask.set_cut(kept[name], "kth")
             else:
-                mask.scores[kept[name] & (mask.scores == highest)] = shared
+                mask.scores.copy_(shared.where(kept[name] & (mask.scores == highest), mask.scores))
                 mask.phi.copy_(shared)
 
 
 def _cut_between(scores: torch.Tensor, keep: torch.Tensor, cut: Cut) -> torch.Tensor:
     """The threshold phi that separates `keep` from the rest, as `scores >= phi`.
 
-    `middle` lies halfway between the two, so that small updates flip neither side; for the initial scores of Eq. 1 with
-    alpha = 2 that is phi itself. `kth` is the published rule, `scores > k-th value` for k pruned weights: the next
-    float above the highest pruned score, which any increase of that score crosses. Pruned entries tied with the lowest
-    kept one are lowered in place by one unit in the last place: the comparison in the forward pass then gives the exact
-    budget.
+    Pruned entries that are not below the lowest kept one are lowered in place, to one unit in the last place below it:
+    the comparison in the forward pass then gives the exact budget.
     """
-    infinity = torch.full((), torch.inf, dtype=scores.dtype, device=scores.device)
-    if not bool(keep.any()):
-        return infinity
-    if bool(keep.all()):
-        return -infinity
-    lowest_kept = scores[keep].min()
-    scores[(scores >= lowest_kept) & ~keep] = torch.nextafter(lowest_kept, -infinity)
-    highest_pruned = scores[~keep].max()
+    lowest = scores.masked_fill(~keep, torch.inf).amin()
+    scores.copy_(scores.where(keep, scores.clamp(max=_just_below(lowest))))
+    phi = _threshold(scores.masked_fill(keep, -torch.inf).amax(), lowest, cut)
+    # nothing is pruned, or nothing is kept
+    return torch.where(keep.all(), -torch.inf, torch.where(keep.any(), phi, torch.inf))
+
+
+def _threshold(highest_pruned: torch.Tensor, lowest_kept: torch.Tensor, cut: Cut) -> torch.Tensor:
+    """`middle` lies halfway between the two, so that small updates flip neither side; for the initial scores of Eq. 1
+    with alpha = 2 that is phi itself. `kth` is the published rule, `scores > k-th value` for k pruned weights: the next
+    float above the highest pruned score, which any increase of that score crosses.
+    """
     if cut == "kth":
-        return torch.nextafter(highest_pruned, infinity)
+        return torch.nextafter(highest_pruned, torch.full_like(highest_pruned, torch.inf))
     middle = highest_pruned + (lowest_kept - highest_pruned) / 2
     return torch.where(middle > highest_pruned, middle, lowest_kept)  # adjacent floats have no middle
+
+
+def _set_thresholds(masks: Sequence[ScoreMask], cuts: Sequence[torch.Tensor]) -> None:
+    """One operation for all masks on a GPU."""
+    if cuts and cuts[0].device.type != "cpu":
+        torch._foreach_copy_([mask.phi for mask in masks], list(cuts))
+    else:
+        for mask, cut in zip(masks, cuts, strict=True):
+            mask.phi.copy_(cut)
 
 
 class UnitMask(nn.Module):
@@ -265,7 +300,47 @@ class _MeanSigmoid(torch.autograd.Function):
         return torch.addcmul(share, share, share, value=-1.0).mul_(gradient / x.numel()), None  # s - s^2
 
 
+class _SumOfMeans(torch.autograd.Function):
+    """The sum over matrices of weight * sum(sigmoid(S + shift)), in few operations whatever the number of matrices."""
+
+    @staticmethod
+    def forward(ctx: Any, shift: float, weights: list[float], *scores: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(*scores)
+        ctx.shift, ctx.weights = shift, weights
+        sums = torch._foreach_norm(_sigmoids(scores, shift), 1)  # of what is positive: its sum
+        return torch.stack(torch._foreach_mul(sums, weights)).sum()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
+        shares = _sigmoids(ctx.saved_tensors, ctx.shift)
+        slopes = torch._foreach_addcmul(shares, shares, shares, value=-1.0)  # s - s^2
+        torch._foreach_mul_(slopes, ctx.weights)
+        torch._foreach_mul_(slopes, grads[0])
+        return None, None, *slopes
+
+
+def _sigmoids(scores: Sequence[torch.Tensor], shift: float) -> list[torch.Tensor]:
+    return list(torch._foreach_sigmoid(torch._foreach_add(scores, shift) if shift else list(scores)))
+
+
 def mean_sigmoid(scores: list[torch.Tensor], shift: float = 0.0) -> torch.Tensor:
     """The mean over matrices of the mean of sigmoid(S + shift)."""
-    means = [cast(torch.Tensor, _MeanSigmoid.apply(each, shift)) for each in scores]  # type: ignore[no-untyped-call]
-    return torch.stack(means).mean()
+    if scores[0].device.type == "cpu":
+        means = [cast(torch.Tensor, _MeanSigmoid.apply(each, shift)) for each in scores]  # type: ignore[no-untyped-call]
+        return torch.stack(means).mean()
+    parts = []
+    for some in _parts(scores):
+        weights = [1.0 / (each.numel() * len(scores)) for each in some]
+        parts.append(cast(torch.Tensor, _SumOfMeans.apply(shift, weights, *some)))  # type: ignore[no-untyped-call]
+    return torch.stack(parts).sum()
+
+
+def _parts(scores: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    """The matrices in few parts of at most AT_ONCE scores, or of one matrix."""
+    part: list[torch.Tensor] = []
+    for each in scores:
+        if part and sum(other.numel() for other in part) + each.numel() > AT_ONCE:
+            yield part
+            part = []
+        part.append(each)
+    yield part

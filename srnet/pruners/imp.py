@@ -11,6 +11,7 @@ from srnet.config.values import Range, Share
 from srnet.core.errors import UserError
 from srnet.core.lazy import nn, torch
 from srnet.masks.budget import Scope, Sparsity
+from srnet.masks.granularity import Values
 from srnet.masks.mask import Mask
 from srnet.pruners.base import OfUnits, register, speedup_text
 from srnet.training.method import Method
@@ -117,26 +118,23 @@ class _Iterations(Method):
             self.emit(self.levels[done - 1], self.snapshot())
         if done < len(self.levels):
             self._prune(done)
-        return {"mask/sparsity": self.current_mask().sparsity}
+        return {"mask/sparsity": self.fixed_sparsity()}
 
     def _prune(self, index: int) -> None:
         level = self.levels[index]
-        keep = self._smallest_pruned(level)
-        self.set_fixed(keep)
+        self.set_fixed(self._smallest_pruned(level))
         if self.pruner.rewinds:
             self.emit(level, self.snapshot())
 
     def result(self) -> tuple[dict[str, torch.Tensor], Mask | None]:
         return self.original if self.pruner.rewinds else self.state(), self.current_mask()
 
-    def _smallest_pruned(self, sparsity: float) -> Mask:
+    def _smallest_pruned(self, sparsity: float) -> Values:
         """The mask at `sparsity`, without the smallest of the remaining weights or units; pruned ones stay pruned."""
-        remaining = self.groups.pool({name: keep.float() for name, keep in self.current_mask().items()})
-        scores = {
-            name: each.masked_fill(remaining[name].to(each.device) == 0.0, -1.0)
-            for name, each in self.groups.magnitudes().items()
-        }
-        return self.groups.expand(self.groups.keep(scores, sparsity, self.pruner.scope))
+        remaining = self.groups.pool({name: keep.float() for name, keep in self.fixed().items()})
+        magnitudes = self.groups.magnitudes()
+        scores = {name: each.masked_fill(remaining[name] == 0.0, -1.0) for name, each in magnitudes.items()}
+        return self.groups.over_weights(self.groups.keep(scores, sparsity, self.pruner.scope))
 
     def may_select(self, step: int) -> bool:
         return False  # Algorithm 1 returns each level at a fixed step: there is nothing to select

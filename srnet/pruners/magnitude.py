@@ -60,11 +60,12 @@ class _Gradual(Method):
         if step % self.pruner.refresh_every and step % self.eval_every and step != self.total_steps:
             return {}
         self.settle(step)
-        return {"mask/sparsity": self.current_mask().sparsity}
+        return {"mask/sparsity": self.fixed_sparsity()}
 
     def settle(self, step: int) -> None:
         sparsity = self.schedule.at(self.progress(step))
-        self.set_fixed(self.groups.expand(self.groups.keep(self.groups.magnitudes(), sparsity, self.pruner.scope)))
+        keep = self.groups.keep(self.groups.magnitudes(), sparsity, self.pruner.scope)
+        self.set_fixed(self.groups.over_weights(keep))
 
     def may_select(self, step: int) -> bool:
         return self.schedule.reached(self.progress(step))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -10,8 +11,9 @@ from srnet.config.values import Count, Positive, Range, Share
 from srnet.core.lazy import nn, torch
 from srnet.masks.budget import Scope, Sparsity
 from srnet.masks.granularity import Values
-from srnet.masks.mask import Mask
+from srnet.masks.mask import share_pruned
 from srnet.masks.scores import Cut, Init, Schedule, initial_scores
+from srnet.masks.selection import Selection, brought_to
 from srnet.pruners.base import OfUnits, register
 from srnet.pruners.scored import Scored
 from srnet.training.method import LATE, Method
@@ -71,6 +73,7 @@ class _Training(Scored):
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         super().prepare(model, total_steps)
         self._previous, self._refreshed = self._refresh(0), 0
+        """What was kept after the last refresh, and its step."""
 
     def first_masks(self) -> dict[str, Any]:
         magnitudes = self.groups.magnitudes()
@@ -84,23 +87,23 @@ class _Training(Scored):
         scores = initial_scores(magnitude, keep, self.pruner.init, self.pruner.phi, self.pruner.alpha)
         return ScoreMask(scores, self.pruner.phi)
 
-    def _refresh(self, step: int) -> Mask:
-        """Set the thresholds so that the sparsity scheduled for `step` is met to the weight."""
+    def _refresh(self, step: int) -> Values:
+        """Set the thresholds so that the sparsity scheduled for `step` is met to the weight; return what is kept."""
         sparsity = self.schedule.at(self.progress(step))
-        keep = self.groups.keep(self.groups.scores(), sparsity, self.pruner.scope, self.groups.magnitudes())
+        selected = self.groups.select(self.groups.scores(), sparsity, self.pruner.scope, self.groups.ties())
+        keep = {name: each.keep for name, each in selected.items()}  # before tied scores move
         if step or self.pruner.init == "soft" or self.pruner.cut == "middle":
-            self._set_thresholds(keep)
+            self._set_thresholds(selected, keep)
         # else: Eq. 1 puts all scores well away from phi, and the published code first moves phi at an evaluation
-        return self.groups.expand(keep)
+        return keep
 
-    def _set_thresholds(self, keep: Values) -> None:
+    def _set_thresholds(self, selected: Mapping[str, Selection], keep: Values) -> None:
         from srnet.masks.modules import ScoreMask  # not at the top: it imports torch
 
         if self.pruner.cut == "kth" and self.pruner.scope == "global":
             ScoreMask.set_shared_cut(self.masks(), keep)
         else:
-            for name, mask in self.masks().items():
-                mask.set_cut(keep[name], self.pruner.cut)
+            ScoreMask.set_cuts(self.masks(), selected, self.pruner.cut)
 
     def settle(self, step: int) -> None:
         self._refresh(step)
@@ -108,15 +111,21 @@ class _Training(Scored):
     def after_step(self, step: int) -> dict[str, float]:
         if step % self.pruner.refresh_every and not self.is_due(step):
             return {}
-        drifted = self.current_mask().sparsity
+        drifted = self.kept()
         keep = self._refresh(step)
-        flips = self._flips(keep) / (step - self._refreshed)
-        self._refreshed = step
-        return {"mask/sparsity": keep.sparsity, "mask/drift": drifted - keep.sparsity, "mask/flips_per_step": flips}
+        figures = torch.stack([drifted, self.groups.kept(keep.items()), self._flips(keep)])
+        before, after, flips = figures.tolist()  # at once: each number would wait for a GPU
+        per_step, self._refreshed = flips / (step - self._refreshed), step
+        sparsity, drift = share_pruned(after, self.groups.weights), share_pruned(before, self.groups.weights)
+        return {"mask/sparsity": sparsity, "mask/drift": drift - sparsity, "mask/flips_per_step": per_step}
 
-    def _flips(self, keep: Mask) -> int:
-        before, self._previous = self._previous, keep
-        return sum(int((keep[name] != before[name]).sum()) for name in keep)
+    def _flips(self, keep: Values) -> torch.Tensor:
+        """How many weights were kept at the last refresh and are not now, or the reverse."""
+        device = next(iter(keep.values())).device  # the model may have moved since it got its masks
+        before = brought_to(device, [self._previous[name] for name in keep])
+        self._previous = keep
+        changes = ((name, keep[name] != each) for name, each in zip(keep, before, strict=True))
+        return self.groups.count(changes)
 
     def may_select(self, step: int) -> bool:
         return self.progress(step) >= self.select_after and super().may_select(step)

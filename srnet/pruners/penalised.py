@@ -10,6 +10,7 @@ from typing import ClassVar, cast
 from srnet.config.values import NotNegative
 from srnet.core.lazy import nn, torch
 from srnet.masks.granularity import Groups, groups_of
+from srnet.masks.mask import share_pruned
 from srnet.pruners.base import Ramped
 from srnet.pruners.scored import Scored
 
@@ -44,6 +45,7 @@ class PenalisedMethod(Scored):
     pruner: Penalised
     trains_weights = True
     _measured: tuple[int, float] = (-1, 0.0)
+    _read: tuple[torch.Tensor | None, int, float] = (None, 0, 0.0)
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         super().prepare(model, total_steps)
@@ -67,22 +69,36 @@ class PenalisedMethod(Scored):
         """The share of weights that are kept after `step`, by a sample of each matrix; cached, as it is used often."""
         if self._measured[0] != step:
             masks = self.masks().values()
-            shares = torch.stack([(mask.sample(step) > self.cut()).float().mean() for mask in masks])
-            sizes = torch.tensor([mask.scores.numel() for mask in masks], dtype=shares.dtype, device=shares.device)
+            shares = torch.stack([(mask.sample(step) > self.cut()).float().mean() for mask in masks]).cpu()
+            sizes = torch.tensor([mask.scores.numel() for mask in masks], dtype=shares.dtype)
             self._measured = step, float((shares * sizes).sum() / sizes.sum())
         return self._measured[1]
 
     def strength(self, step: int) -> float:
         if self.pruner.penalty is not None:
             return self.pruner.penalty * self.schedule.growth(self.progress(step))
-        return float(self._steered) if self._excess(step) > 0.0 else 0.0
+        return self._steered_strength() if self._excess(step) > 0.0 else 0.0
+
+    def _steered_strength(self) -> float:
+        """The steered lambda, read only if another than this method has changed it: reading waits for a GPU."""
+        steered, version, value = self._read
+        if steered is not self._steered or version != self._steered._version:
+            value = float(self._steered)
+            self._read = (self._steered, self._steered._version, value)
+        return value
+
+    def _steer(self, value: float) -> None:
+        self._steered.fill_(value)
+        self._read = (self._steered, self._steered._version, float(torch.tensor(value, dtype=self._steered.dtype)))
 
     def after_step(self, step: int) -> dict[str, float]:
         if self.pruner.penalty is None:
-            steered = float(self._steered) * math.exp(GAIN * self._excess(step))
-            self._steered.fill_(min(LIMIT, max(1.0 / LIMIT, steered)))
+            steered = self._steered_strength() * math.exp(GAIN * self._excess(step))
+            self._steer(min(LIMIT, max(1.0 / LIMIT, steered)))
         figures = {"mask/penalty": self.strength(step)}
-        return figures | ({"mask/sparsity": self.current_mask().sparsity} if self.is_due(step) else {})
+        if not self.is_due(step):
+            return figures
+        return figures | {"mask/sparsity": share_pruned(int(self.kept()), self.groups.weights)}
 
     def _excess(self, step: int) -> float:
         """log(kept / target): above 0 while too many weights are kept. Then the penalty acts, and grows."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from srnet.core.lazy import nn, no_grad, torch
-from srnet.masks.budget import keep_largest
-from srnet.masks.mask import Mask
+from srnet.masks.mask import Mask, share_pruned
+from srnet.masks.selection import select
 from srnet.pruners.base import Pruner
 from srnet.training.method import Method
 
@@ -50,6 +50,10 @@ class Scored(Method, ABC):
     def current_mask(self) -> Mask:
         return self.groups.mask()
 
+    def kept(self) -> torch.Tensor:
+        """The number of weights that the masks keep, counted where they are."""
+        return self.groups.kept((name, mask.binary()) for name, mask in self.masks().items())
+
     def is_due(self, step: int) -> bool:
         """Whether an evaluation may follow this step."""
         return step % self.eval_every == 0 or step == self.total_steps
@@ -89,22 +93,26 @@ class Budgeted(Scored):
         if not self.is_due(step):
             self._set_thresholds(step, {name: mask.sample(step) for name, mask in self.masks().items()}, exact=False)
             return {}
-        drifted = self.current_mask().sparsity
+        drifted = self.kept()
         self.settle(step)
-        sparsity = self.current_mask().sparsity
-        return {"mask/sparsity": sparsity, "mask/drift": drifted - sparsity}
+        figures = torch.stack([drifted, self.kept()]).tolist()  # at once: each number would wait for a GPU
+        drift, sparsity = (share_pruned(kept, self.groups.weights) for kept in figures)
+        return {"mask/sparsity": sparsity, "mask/drift": drift - sparsity}
 
     @no_grad
     def _set_thresholds(self, step: int, scores: Mapping[str, torch.Tensor], *, exact: bool) -> None:
-        """Set the thresholds one group at a time, so that no temporary is as large as the model."""
+        from srnet.masks.modules import ScoreMask  # not at the top: it imports torch
+
+        names, masks = list(scores), self.masks()
         totals = {name: each.numel() for name, each in scores.items()}
         counts = self.counts(scores, totals, step)
-        for name, mask in self.masks().items():
-            if exact:
-                pruned = totals[name] - counts[name]
-                mask.set_cut(keep_largest(scores[name], pruned, self.groups.magnitude(name)))
-            else:
-                mask.estimate_cut(scores[name], counts[name] / totals[name])
+        if exact:
+            pruned, ties = [totals[name] - counts[name] for name in names], self.groups.ties()
+            selected = select(list(scores.values()), pruned, lambda number: ties[names[number]])
+            ScoreMask.set_cuts(masks, dict(zip(names, selected, strict=True)))
+        else:
+            kept = [counts[name] / totals[name] for name in names]
+            ScoreMask.estimate_cuts([masks[name] for name in names], list(scores.values()), kept)
 
     def counts(self, scores: Mapping[str, torch.Tensor], totals: Mapping[str, int], step: int) -> dict[str, int]:
         """The number of scores that each group keeps after `step`; by default the same share of each."""

@@ -10,6 +10,7 @@ from srnet.config.fields import option
 from srnet.config.values import Fraction, Range
 from srnet.core.lazy import no_grad, torch
 from srnet.masks.parametrization import raw_weights
+from srnet.masks.selection import kth_each
 from srnet.pruners.base import register
 from srnet.pruners.penalised import Penalised, PenalisedMethod
 from srnet.training.method import Method
@@ -52,9 +53,9 @@ class _SoftMovement(PenalisedMethod):
         for mask in self.masks().values():
             flat = mask.scores.detach().reshape(-1)
             least = int(self.pruner.floor * flat.numel()) + 1
-            enough = int((flat > self.cut()).sum()) >= least
-            cut = self.cut() if enough else float(flat.kthvalue(max(1, flat.numel() - least)).values)
-            mask.phi.fill_(_above(cut))
+            (kth,) = kth_each([flat], [max(0, flat.numel() - least - 1)])
+            enough = (flat > self.cut()).sum() >= least  # on its device: as a condition it would wait for a GPU
+            mask.phi.copy_(torch.where(enough, _above(self.cut()), torch.nextafter(kth, torch.full_like(kth, torch.inf))))
 
     def cut(self) -> float:
         return math.log(self.pruner.threshold / (1.0 - self.pruner.threshold))

@@ -13,6 +13,7 @@ from srnet.core.lazy import nn, torch
 from srnet.masks.budget import Sparsity, divide_budget
 from srnet.masks.granularity import WEIGHT
 from srnet.masks.scores import Schedule
+from srnet.masks.selection import in_stacks
 from srnet.masks.targets import LAYERS, Targets
 from srnet.models.backbones import newly_initialised
 from srnet.pruners.base import OfUnits, register
@@ -125,10 +126,19 @@ def _shared_counts(
     kinds: dict[str, list[str]] = {}
     for name in sorted(scores):
         kinds.setdefault(_matrix_kind(name), []).append(name)
-    means = torch.stack([torch.sigmoid(each / temperature).mean() for each in scores.values()])
-    shares = dict(zip(scores, means.tolist(), strict=True))  # at once: each `tolist` would wait for a GPU
+    shares = dict(zip(scores, _mean_shares(list(scores.values()), temperature), strict=True))
     counts: dict[str, int] = {}
     for names in kinds.values():
         budget, open_ = sum(local[name] - least for name in names), {name: totals[name] - least for name in names}
         counts |= {name: least + count for name, count in divide_budget(budget, open_, shares).items()}
     return counts
+
+
+def _mean_shares(scores: list[torch.Tensor], temperature: float) -> list[float]:
+    """mean(sigmoid(S / p)) of each tensor."""
+    places, means = list[int](), list[torch.Tensor]()
+    for numbers, rows in in_stacks([each.reshape(-1) for each in scores]):
+        places += numbers
+        means.append(torch.sigmoid(rows / temperature).mean(1))
+    found = torch.cat(means).tolist()  # at once: each `tolist` would wait for a GPU
+    return [share for _, share in sorted(zip(places, found, strict=True))]

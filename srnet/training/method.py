@@ -7,8 +7,9 @@ from typing import Any, cast
 
 from srnet.core.errors import UserError
 from srnet.core.lazy import nn, torch
-from srnet.masks.mask import Mask
+from srnet.masks.mask import Mask, share_pruned
 from srnet.masks.parametrization import attach, attached, current_mask, raw_weights, weight_name
+from srnet.masks.selection import count_each
 
 Snapshot = dict[str, "torch.Tensor"]
 """The state of a run at one step: weights by name, masks by name with the prefix `mask:`."""
@@ -54,10 +55,20 @@ class Method:
         mask = Mask.ones_like(weights) if mask is None else mask
         attach(layers, {name: FixedMask(keep, weights[name]) for name, keep in mask.items()})
 
-    def set_fixed(self, mask: Mask) -> None:
+    def set_fixed(self, mask: Mapping[str, torch.Tensor]) -> None:
         """Replace the values of the masks that do not train."""
         for name, module in attached(self.layers).items():
             cast(Any, module).keep.copy_(mask[name])
+
+    def fixed(self) -> dict[str, torch.Tensor]:
+        """What the masks that do not train keep, on their device."""
+        return {name: cast(Any, module).binary() for name, module in attached(self.layers).items()}
+
+    def fixed_sparsity(self) -> float:
+        """The share of weights that masks that do not train prune, counted where they are."""
+        modules = [cast(Any, module) for module in attached(self.layers).values()]
+        total = sum(module.keep.numel() for module in modules)
+        return share_pruned(int(count_each(module.binary() for module in modules).sum()), total)
 
     def current_mask(self) -> Mask:
         """The mask that the model has now."""

@@ -216,8 +216,11 @@ class Pruning:
 
     def check_finite(self) -> None:
         """Refuse to continue a training with non-finite parameters."""
-        for name, parameter in self.model.named_parameters():
-            if parameter.requires_grad and not bool(parameter.isfinite().all()):
+        trained = [(name, each) for name, each in self.model.named_parameters() if each.requires_grad]
+        # at once: each `bool` would wait for a GPU
+        finite = torch.stack([each.isfinite().all() for _, each in trained]).tolist() if trained else []
+        for (name, _), is_finite in zip(trained, finite, strict=True):
+            if not is_finite:
                 problem = f"training diverged before step {self.done}: {name} has non-finite values"
                 raise UserError(problem, "lower the learning rates, or the penalty")
 
