@@ -28,7 +28,7 @@ from srnet.core.device import current_device, on_cpu
 from srnet.core.files import write_json
 from srnet.masks.parametrization import raw_weights
 from srnet.masks.targets import Targets
-from srnet.pruners.base import PRUNERS, get_pruner
+from srnet.pruners.base import PRUNERS, OverFrozen, get_pruner
 from srnet.timing.measuring import _reset_peak, _status
 from srnet.training.method import Method
 
@@ -42,7 +42,7 @@ PARTS = (1, 2)
 
 def cases() -> list[str]:
     trained = sorted(name for name, pruner in PRUNERS.items() if pruner.trains)
-    return [FULL, *trained]
+    return [FULL, *trained, *(f"{name}, {BF16}" for name in trained if issubclass(get_pruner(name), OverFrozen))]
 
 
 def method_of(case: str) -> Method:

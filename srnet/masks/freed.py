@@ -7,7 +7,7 @@ would be alive at once. The layer computes as before; only what it saves is repl
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import torch
@@ -77,19 +77,18 @@ def _freeing(stack: Any) -> Iterator[None]:
 
     def pack(saved: torch.Tensor) -> Any:
         dtype = made.get(_storage(saved))
-        return saved if dtype is None else (dtype, saved.size(), saved.stride(), saved.storage_offset())
+        if dtype is None:
+            return saved, saved._version
+        return dtype, saved.size(), saved.stride(), saved.storage_offset()
 
     def unpack(packed: Any) -> torch.Tensor:
-        if isinstance(packed, torch.Tensor):
-            return packed
-        if versions != [each._version for each in sources]:
-            raise RuntimeError(
-                "the weight, the scores or the threshold of a masked layer were changed between the forward and the "
-                "backward pass that needs them; call backward() before the step of the optimiser"
-            )
-        dtype, *place = packed
+        what, *place = packed
+        if isinstance(what, torch.Tensor):
+            _check_unchanged([what], place)  # torch leaves this to hooks where there are some
+            return what
+        _check_unchanged(sources, versions)
         with torch.no_grad():
-            return torch.as_strided(stack[0](stack.original).to(dtype), *place)
+            return torch.as_strided(stack[0](stack.original).to(what), *place)
 
     handle = stack.register_forward_hook(note)
     try:
@@ -97,6 +96,14 @@ def _freeing(stack: Any) -> Iterator[None]:
             yield
     finally:
         handle.remove()
+
+
+def _check_unchanged(tensors: Iterable[torch.Tensor], versions: list[int]) -> None:
+    if [each._version for each in tensors] != versions:
+        raise RuntimeError(
+            "what the gradient of a masked layer needs was modified by an inplace operation after the forward pass: its "
+            "input, weight, scores or threshold; call backward() before the step of the optimiser"
+        )
 
 
 def _autocast_dtype(weight: torch.Tensor) -> torch.dtype:

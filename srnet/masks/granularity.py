@@ -100,9 +100,7 @@ class Groups(ABC):
         """The number of kept scores of each group, out of `totals`, where every group meets the sparsity by itself."""
 
     @abstractmethod
-    def select(
-        self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None
-    ) -> dict[str, Selection]:
+    def select(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> dict[str, Selection]:
         """The scores of each group that are kept: the share `sparsity` is pruned, the lowest scores first."""
 
     def keep(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> Values:
@@ -180,9 +178,7 @@ class _WeightGroups(Groups):
     def counts(self, totals: Mapping[str, int], sparsity: float) -> dict[str, int]:
         return {name: total - prune_count(sparsity, total) for name, total in totals.items()}
 
-    def select(
-        self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None
-    ) -> dict[str, Selection]:
+    def select(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> dict[str, Selection]:
         return select_within(scores, sparsity, scope, ties)
 
     def over_weights(self, keep: Values) -> Values:
@@ -301,9 +297,7 @@ class _UnitGroups(Groups):
         fix = f"give at most {largest:g}" + (", or prune other units too" if is_one_kind else "")
         return UserError(f"sparsity {sparsity:g} would remove every {what}", fix if largest else "prune other units")
 
-    def select(
-        self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None
-    ) -> dict[str, Selection]:
+    def select(self, scores: Values, sparsity: float, scope: Scope, ties: Values | None = None) -> dict[str, Selection]:
         if scope == "global" or STACK in self.groups:
             return self._select_globally(scores, sparsity)
         names = list(scores)

@@ -55,7 +55,9 @@ class _SoftMovement(PenalisedMethod):
             least = int(self.pruner.floor * flat.numel()) + 1
             (kth,) = kth_each([flat], [max(0, flat.numel() - least - 1)])
             enough = (flat > self.cut()).sum() >= least  # on its device: as a condition it would wait for a GPU
-            mask.phi.copy_(torch.where(enough, _above(self.cut()), torch.nextafter(kth, torch.full_like(kth, torch.inf))))
+            mask.phi.copy_(
+                torch.where(enough, _above(self.cut()), torch.nextafter(kth, torch.full_like(kth, torch.inf)))
+            )
 
     def cut(self) -> float:
         return math.log(self.pruner.threshold / (1.0 - self.pruner.threshold))
