@@ -54,6 +54,7 @@ class _StraightThrough(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None, None, None]:
         (weight, *scores), gradient = ctx.saved_tensors, grads[0]
         of_weight = _kept(gradient, scores[0], ctx.cut) if scores else None
+        weight = weight.to(gradient.dtype)  # a product of two types is slow on the CPU
         if not gradient.is_contiguous():
             return weight * gradient, of_weight, None, None
         # in place: a layer's backward pass has just made this gradient, and nothing else refers to it
