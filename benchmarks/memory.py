@@ -34,6 +34,8 @@ from srnet.training.method import Method
 
 FULL, BF16 = "fine-tuning", "bf16 weights"
 TARGETS = {"mask": 20.0, f"mask, {BF16}": 14.0, "smp-l": 20.0, "smp-s": 20.0}
+"""By case; it holds for every number of batches."""
+SIZES = {"batch": 1, "length": 4, "layers": 12, "hidden": 768}
 STEPS, EVAL_EVERY = 4, 2
 """Thresholds are set exactly at every evaluation, which is part of the peak."""
 PARTS = (1, 2)
@@ -87,9 +89,7 @@ def measure(case: str, parts: int, rows: int, length: int, layers: int, hidden: 
     device = current_device()
     batch = {name: each.to(device) for name, each in batch_of(rows, length).items()}
     small = method_of(case)
-    train(
-        bert(2, 64).to(device).train(), small, batch, parts
-    )  # what torch loads at its first use is not the training's
+    train(bert(2, 64).to(device).train(), small, batch, parts)  # torch loads much at its first use
     del small
     model = bert(layers, hidden).to(device).train()
 
@@ -106,7 +106,7 @@ def measure(case: str, parts: int, rows: int, length: int, layers: int, hidden: 
 
 
 def in_own_process(case: str, parts: int, options: argparse.Namespace) -> float:
-    sizes = [f"--{name}={getattr(options, name)}" for name in ("batch", "length", "layers", "hidden")]
+    sizes = [f"--{name}={getattr(options, name)}" for name in SIZES]
     command = [sys.executable, "-m", "benchmarks.memory", f"--case={case}", f"--parts={parts}", *sizes]
     # a large tensor then has pages of its own, which the system takes back when it is freed
     environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
@@ -114,34 +114,44 @@ def in_own_process(case: str, parts: int, options: argparse.Namespace) -> float:
     return float(found["training"] - found["plain"]) / float(found["masked"])
 
 
+def measured(case: str, options: argparse.Namespace) -> dict[str, Any]:
+    found = {str(parts): round(in_own_process(case, parts, options), 2) for parts in PARTS}
+    target = TARGETS.get(case)
+    return {"bytes": found, "target": target, "met": None if target is None else max(found.values()) <= target}
+
+
+def show(results: dict[str, dict[str, Any]]) -> Table:
+    table = Table(title="bytes per masked weight beyond the plain model")
+    columns = [f"{parts} batch{'es' if parts > 1 else ''} in a step" for parts in PARTS]
+    for column in ("training", *columns, "target", "met"):
+        table.add_column(column, justify="left" if column == "training" else "right")
+    for case, each in results.items():
+        target = "" if each["target"] is None else f"<= {each['target']:g}"
+        figures = (f"{value:.2f}" for value in each["bytes"].values())
+        table.add_row(case, *figures, target, {None: "", True: "yes", False: "NO"}[each["met"]])
+    return table
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, default in (("batch", 1), ("length", 4), ("layers", 12), ("hidden", 768), ("parts", 0)):
+    for name, default in SIZES.items():
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--case")
-    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--only", nargs="*", choices=cases(), help="these alone, without memory.json")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--parts", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:
-        sizes = options.batch, options.length, options.layers, options.hidden
-        print(json.dumps(measure(options.case, options.parts, *sizes)))
+        print(json.dumps(measure(options.case, options.parts, *(getattr(options, name) for name in SIZES))))
         return
     console, results = Console(), {}
-    table = Table(title="bytes per masked weight, beyond the plain model")
-    for heading in ("training", *(f"{n} batch{'es' * (n > 1)} in a step" for n in PARTS), "target", "met"):
-        table.add_column(heading, justify="left" if heading == "training" else "right")
     for case in options.only or cases():
-        found = [in_own_process(case, parts, options) for parts in PARTS]
-        target = TARGETS.get(case)
-        met = None if target is None else max(found) <= target
-        results[case] = {"bytes": dict(zip(map(str, PARTS), found, strict=True)), "target": target, "met": met}
-        console.log(case, found)
-        table.add_row(
-            case,
-            *(f"{each:.2f}" for each in found),
-            f"<= {target:g}" if target else "",
-            {None: "", True: "yes", False: "NO"}[met],
-        )
-    console.print(table)
+        results[case] = measured(case, options)
+        console.log(case, results[case])
+    console.print(show(results))
+    if not options.only:
+        sizes = {name: getattr(options, name) for name in SIZES}
+        facts = {"device": current_device().type, "torch": torch.__version__, "sizes": sizes, "trainings": results}
+        write_json(Path(__file__).parent / "memory.json", facts)
 
 
 if __name__ == "__main__":
