@@ -207,6 +207,10 @@ class OverFrozen(OfUnits):
                 f"frozen weights in {self.frozen} need single weights", "give granularity weight, or float32"
             )
 
+    @property
+    def aim(self) -> str:
+        return super().aim + ("" if self.frozen == "float32" else f", weights in {self.frozen}")
+
 
 def speedup_text(speedup: float) -> str:
     return f"{speedup:g} times as fast"
