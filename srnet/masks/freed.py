@@ -7,8 +7,8 @@ would be alive at once. The layer computes as before; only what it saves is repl
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, cast
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -32,7 +32,7 @@ def free_masked_weight(layer: nn.Module) -> None:
     kind = type(layer)
     if "forward" in vars(kind):
         return
-    plain = cast(Callable[..., Any], kind.forward)
+    plain = kind.forward
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling() or not _lowers_peak(self, args):
@@ -59,8 +59,9 @@ def _lowers_peak(layer: Any, args: tuple[Any, ...]) -> bool:
 
 def _may_hook() -> bool:
     """Whether nobody else decides what is saved, as activation checkpointing does, and `torch.func` allows it."""
-    autograd = torch._C._autograd
-    return autograd._saved_tensors_hooks_is_enabled() and autograd._top_saved_tensors_default_hooks(False) is None
+    autograd: Any = torch._C._autograd
+    is_allowed: bool = autograd._saved_tensors_hooks_is_enabled()
+    return is_allowed and autograd._top_saved_tensors_default_hooks(False) is None
 
 
 @contextlib.contextmanager
@@ -101,8 +102,8 @@ def _freeing(stack: Any) -> Iterator[None]:
 def _check_unchanged(tensors: Iterable[torch.Tensor], versions: list[int]) -> None:
     if [each._version for each in tensors] != versions:
         raise RuntimeError(
-            "what the gradient of a masked layer needs was modified by an inplace operation after the forward pass: its "
-            "input, weight, scores or threshold; call backward() before the step of the optimiser"
+            "the input, the weight, the scores or the threshold of a masked layer were modified by an inplace "
+            "operation between its forward and backward passes: call backward() before the step of the optimiser"
         )
 
 
@@ -114,4 +115,4 @@ def _autocast_dtype(weight: torch.Tensor) -> torch.dtype:
 
 def _storage(tensor: torch.Tensor) -> int:
     """A number that tensors with the same memory share, on every device."""
-    return tensor.untyped_storage()._cdata
+    return int(tensor.untyped_storage()._cdata)
