@@ -32,8 +32,9 @@ lint: $(READY)  ## ruff and mypy
 docs: $(READY)  ## build the documentation into site/, without network; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: $(READY)  ## ratios measured side by side, also in benchmarks/results.json, features.json, syncs.json, engine.json, coding.json, deploy.json
+bench: $(READY)  ## ratios measured side by side, also in benchmarks/results.json, memory.json, features.json, syncs.json, engine.json, coding.json, deploy.json
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.features
 	$(BIN)/python -m benchmarks.syncs
 	$(BIN)/python -m benchmarks.engine

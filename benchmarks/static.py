@@ -1,19 +1,15 @@
-"""What static model pruning costs: its layer, its evaluation, its memory."""
+"""What static model pruning costs: its layer and its evaluation."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional as F
 from torch.nn.utils.parametrize import remove_parametrizations
-from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.models import batch_of, bert, encoded
+from benchmarks.models import bert, encoded
 from benchmarks.timing import Ratio, compare
 from srnet.masks.targets import LAYERS, Targets
 from srnet.pruners.static import StaticLocal, StaticShared
@@ -84,30 +80,4 @@ def evaluation() -> Iterator[Ratio]:
         yield compare(name, lambda m=model: predict(m, data), theirs, "<= 1.02", rounds=12)  # type: ignore[misc]
 
 
-def memory() -> Iterator[Ratio]:
-    """Bytes for each weight that can be pruned, beyond the frozen model: the most that was allocated at once."""
-    model = bert().train()
-    batch, labels = batch_of(1, 4), torch.zeros(1, dtype=torch.long)
-    method = StaticShared(sparsity=0.9).method(fine_tuned=False, eval_every=2)
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
-        method.prepare(model, total_steps=100)
-        scores = [parameter for name, parameter in model.named_parameters() if name.endswith(".scores")]
-        optimizer = torch.optim.AdamW(scores, lr=1e-2, weight_decay=0.0)
-        for step in range(1, 5):
-            penalty = method.penalty(step)  # as the trainer does, before the forward pass
-            loss = F.cross_entropy(model(**batch).logits, labels)
-            (loss if penalty is None else loss + penalty).backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            method.after_step(step)
-    used = _peak(recorded) / sum(parameter.numel() for parameter in scores)
-    yield Ratio("SMP bytes for each prunable weight", used, used, used, 0.0, 0.0, "<= 20")
-
-
-def _peak(recorded: Any) -> int:
-    """Allocations and releases in the order in which they happened."""
-    events = [e for e in recorded.profiler.kineto_results.events() if e.name() == "[memory]"]
-    return int(np.cumsum([e.nbytes() for e in sorted(events, key=lambda e: e.start_ns())]).max())
-
-
-CASES = (masked_linear, evaluation, memory)
+CASES = (masked_linear, evaluation)

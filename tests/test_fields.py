@@ -40,6 +40,7 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
     "Pruner": {"sparsity": FRACTION},
     "Ramped": {"begin": FRACTION, "ramp": SHARE},
     "OfUnits": {"granularity": (NAME,), "speedup": (1.0, 0.0, NAN, INF)},
+    "OverFrozen": {"frozen": NAME},
     "MaskTraining": {
         "init": NAME, "initial_sparsity": FRACTION, "ramp": SHARE, "scope": NAME, "phi": POSITIVE,
         "alpha": (0.9, NAN, INF), "refresh_every": COUNT, "cut": NAME,

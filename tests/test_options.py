@@ -68,7 +68,7 @@ def headings(text: str) -> list[str]:
 
 # --- every field of every pruner -----------------------------------------------------------------------------------
 
-CANDIDATES = ["0.2", "0.25", "2.5", "3", "soft", "global", "kth", "end", "neuron", "query,key"]
+CANDIDATES = ["0.2", "0.25", "2.5", "3", "soft", "global", "kth", "end", "neuron", "query,key", "bf16"]
 NEEDED = {"--speedup": {"granularity": ("neuron",)}}
 """Options that an option requires."""
 

@@ -39,19 +39,26 @@ class _StraightThrough(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: torch.Tensor, weight: torch.Tensor, cut: float | torch.Tensor) -> torch.Tensor:
+    def forward(
+        ctx: Any,
+        scores: torch.Tensor,
+        weight: torch.Tensor,
+        cut: float | torch.Tensor,
+        dtype: torch.dtype | None = None,
+    ) -> torch.Tensor:
         ctx.cut, learns = cut, ctx.needs_input_grad[1]
         ctx.save_for_backward(*((weight, scores) if learns else (weight,)))
-        return _kept(weight, scores, cut)
+        return _kept(weight if dtype is None else weight.to(dtype), scores, cut)
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None, None]:
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None, None, None]:
         (weight, *scores), gradient = ctx.saved_tensors, grads[0]
         of_weight = _kept(gradient, scores[0], ctx.cut) if scores else None
+        weight = weight.to(gradient.dtype)  # a product of two types is slow on the CPU
         if not gradient.is_contiguous():
-            return weight * gradient, of_weight, None
+            return weight * gradient, of_weight, None, None
         # in place: a layer's backward pass has just made this gradient, and nothing else refers to it
-        return gradient.mul_(weight), of_weight, None
+        return gradient.mul_(weight), of_weight, None, None
 
 
 class _Scores(nn.Module):
@@ -75,6 +82,8 @@ class ScoreMask(_Scores):
     """A trainable mask: the weight, which may be frozen, is kept where score >= phi."""
 
     phi: torch.Tensor
+    computes_in: torch.dtype | None = None
+    """The type of the masked weight, where the weight itself is kept in another."""
 
     def __init__(self, scores: torch.Tensor, phi: float) -> None:
         super().__init__(scores)
@@ -83,9 +92,13 @@ class ScoreMask(_Scores):
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         if torch.compiler.is_compiling():
-            return self._traceable(weight)
-        masked = _StraightThrough.apply(self.scores, weight, self._strict_cut())  # type: ignore[no-untyped-call]
-        return cast(torch.Tensor, masked)
+            return self._traceable(weight if self.computes_in is None else weight.to(self.computes_in))
+        given = self.scores, weight, self._strict_cut(), self.computes_in
+        return cast(torch.Tensor, _StraightThrough.apply(*given))  # type: ignore[no-untyped-call]
+
+    def sources(self) -> tuple[torch.Tensor, ...]:
+        """What the masked weight is computed from, beside the weight."""
+        return self.scores, self.phi
 
     def _traceable(self, weight: torch.Tensor) -> torch.Tensor:
         """The same values and gradients without reading `phi` in Python: a compiler would treat it as a constant.
@@ -223,6 +236,9 @@ class UnitMask(nn.Module):
             self.__dict__["units"] = units
         self.register_buffer("unit_of", unit_of)
 
+    def sources(self) -> tuple[torch.Tensor, ...]:
+        return self.units.sources()
+
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         gates: torch.Tensor = self.units(torch.ones_like(self.units.scores)).to(weight.dtype)
         return weight * gates[self.unit_of].unsqueeze(1 - self.dim)
@@ -236,6 +252,9 @@ class GateMask(_Scores):
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         return weight * self.gate().to(weight.dtype)
+
+    def sources(self) -> None:
+        """Nothing alone: its noise is not drawn twice."""
 
     def gate(self) -> torch.Tensor:
         if not self.training:
@@ -266,6 +285,9 @@ class FixedMask(nn.Module):
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         return weight * self.keep
+
+    def sources(self) -> tuple[torch.Tensor, ...]:
+        return (self.keep,)
 
     def binary(self) -> torch.Tensor:
         return self.keep.bool()

@@ -15,9 +15,12 @@ def weight_name(module_name: str) -> str:
 
 def attach(layers: Mapping[str, nn.Module], masks: Mapping[str, nn.Module]) -> None:
     """Attach each layer's mask (by weight name) to its weight."""
+    from srnet.masks.freed import free_masked_weight  # not at the top: it imports torch
+
     for name, layer in layers.items():
         # unsafe: skips a check that would run the mask on the weight once more; shapes are equal by construction
         parametrize.register_parametrization(layer, "weight", masks[weight_name(name)], unsafe=True)
+        free_masked_weight(layer)
 
 
 def is_score(name: str) -> bool:

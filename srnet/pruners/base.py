@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from srnet.config.fields import Described, option
 from srnet.config.values import Fraction, Range, Share
@@ -23,6 +23,8 @@ from srnet.training.method import Method
 
 Batches = Iterable[Any]
 """Batches of a model's inputs: by name, with `labels`; of a user's own model also tuples or single tensors."""
+Frozen = Literal["float32", "bf16"]
+"""How frozen weights are kept in training."""
 Speedup = Annotated[float, Range(above=1.0)]
 
 
@@ -187,6 +189,27 @@ class OfUnits(Pruner):
 
     def check_removes(self, model: nn.Module) -> None:
         self.groups(model).check_removes(self.share, getattr(self, "scope", "local"))
+
+
+@dataclass(frozen=True)
+class OverFrozen(OfUnits):
+    """A pruner that trains masks over frozen weights."""
+
+    _: KW_ONLY
+    frozen: Frozen = option("float32", name="--frozen-weights")
+    """How frozen weights are kept in training: bf16 rounds them once, before it, and takes half of the memory. The
+    result has the rounded weights."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.frozen != "float32" and self.needs_units:  # only some of the matrices of units have a mask
+            raise UserError(
+                f"frozen weights in {self.frozen} need single weights", "give granularity weight, or float32"
+            )
+
+    @property
+    def aim(self) -> str:
+        return super().aim + ("" if self.frozen == "float32" else f", weights in {self.frozen}")
 
 
 def speedup_text(speedup: float) -> str:

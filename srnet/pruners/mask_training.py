@@ -9,19 +9,20 @@ from typing import Annotated, Any, ClassVar
 from srnet.config.fields import option
 from srnet.config.values import Count, Positive, Range, Share
 from srnet.core.lazy import nn, torch
+from srnet.masks.bits import pack_bits, unpack_bits
 from srnet.masks.budget import Scope, Sparsity
 from srnet.masks.granularity import Values
 from srnet.masks.mask import share_pruned
 from srnet.masks.scores import Cut, Init, Schedule, initial_scores
 from srnet.masks.selection import Selection, brought_to
-from srnet.pruners.base import OfUnits, register
+from srnet.pruners.base import OverFrozen, register
 from srnet.pruners.scored import Scored
 from srnet.training.method import LATE, Method
 
 
 @register
 @dataclass(frozen=True)
-class MaskTraining(OfUnits):
+class MaskTraining(OverFrozen):
     """Mask training (Algorithm 2): scores behind the mask are trained, the weights are frozen.
 
     `initial_sparsity` below `sparsity` turns on the cubic schedule, which the paper uses with `init="soft"`.
@@ -72,8 +73,8 @@ class _Training(Scored):
 
     def prepare(self, model: nn.Module, total_steps: int) -> None:
         super().prepare(model, total_steps)
-        self._previous, self._refreshed = self._refresh(0), 0
-        """What was kept after the last refresh, and its step."""
+        self._previous, self._refreshed = _packed(self._refresh(0)), 0
+        """What was kept after the last refresh, as bits, and its step."""
 
     def first_masks(self) -> dict[str, Any]:
         magnitudes = self.groups.magnitudes()
@@ -123,9 +124,14 @@ class _Training(Scored):
         """How many weights were kept at the last refresh and are not now, or the reverse."""
         device = next(iter(keep.values())).device  # the model may have moved since it got its masks
         before = brought_to(device, [self._previous[name] for name in keep])
-        self._previous = keep
-        changes = ((name, keep[name] != each) for name, each in zip(keep, before, strict=True))
+        self._previous = _packed(keep)
+        pairs = zip(keep.items(), before, strict=True)
+        changes = ((name, now != unpack_bits(each, now.shape)) for (name, now), each in pairs)
         return self.groups.count(changes)
 
     def may_select(self, step: int) -> bool:
         return self.progress(step) >= self.select_after and super().may_select(step)
+
+
+def _packed(keep: Values) -> Values:
+    return {name: pack_bits(each) for name, each in keep.items()}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from srnet.core.lazy import nn, no_grad, torch
 from srnet.masks.mask import Mask, share_pruned
 from srnet.masks.selection import select
-from srnet.pruners.base import Pruner
+from srnet.pruners.base import OverFrozen, Pruner
 from srnet.training.method import Method
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ class Scored(Method, ABC):
         self.groups = self.pruner.groups(model)
         self.layers = self.groups.layers
         self.groups.attach(self.first_masks())
+        if isinstance(self.pruner, OverFrozen) and self.pruner.frozen == "bf16":
+            from srnet.masks.frozen import round_frozen  # not at the top: it imports torch
+
+            self.rounded = round_frozen(model, self.layers)  # after the first masks, which rank exact magnitudes
 
     def freeze(self, model: nn.Module) -> None:
         """Exclude everything but scores from the training."""
@@ -43,6 +47,9 @@ class Scored(Method, ABC):
     @abstractmethod
     def first_masks(self) -> dict[str, Any]:
         """The masks before the first step, by group."""
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {name: each.float() if name in self.rounded else each for name, each in super().state().items()}
 
     def masks(self) -> dict[str, ScoreMask]:
         return self.groups.masks

@@ -16,7 +16,7 @@ from srnet.masks.scores import Schedule
 from srnet.masks.selection import in_stacks
 from srnet.masks.targets import LAYERS, Targets
 from srnet.models.backbones import newly_initialised
-from srnet.pruners.base import OfUnits, register
+from srnet.pruners.base import OverFrozen, register
 from srnet.pruners.scored import Budgeted
 from srnet.training.method import Method
 
@@ -26,7 +26,7 @@ LOW_SPARSITY, LOW_SPARSITY_TEMPERATURE = 0.3, 4.0
 
 @register
 @dataclass(frozen=True)
-class StaticLocal(OfUnits):
+class StaticLocal(OverFrozen):
     """SMP-L: only scores are trained; every matrix keeps the weights with the highest.
 
     The head of a masked language model stays as pre-trained; a randomly initialised classifier is trained.

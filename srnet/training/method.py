@@ -37,6 +37,8 @@ class Method:
         self.total_steps: int
         self.layers: dict[str, nn.Module] = {}
         """The masked layers, by module name."""
+        self.rounded: frozenset[str] = frozenset()
+        """Names of frozen weights that were rounded to bf16 for the training."""
         self.emit: Callable[[float, Snapshot], None] = lambda level, snapshot: None
         """Receives each snapshot of a method that yields several models in one run."""
 

@@ -14,6 +14,7 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from srnet.core.errors import UserError
+from srnet.masks.frozen import widen_frozen
 from srnet.masks.mask import Mask
 from srnet.masks.parametrization import detach, is_score, save_plain, weight_name
 from srnet.masks.saved import FoundMask
@@ -225,11 +226,11 @@ class Pruning:
                 raise UserError(problem, "lower the learning rates, or the penalty")
 
     def _trained(self) -> set[str]:
-        """The ordinary names of what may have changed: parameters that train, and buffers that are saved.
+        """The ordinary names of what may have changed: what trains or was rounded, and buffers that are saved.
 
         Without a step of an optimiser no parameter has.
         """
-        names = self.model.state_dict().keys() & dict(self.model.named_buffers()).keys()
+        names = self.model.state_dict().keys() & dict(self.model.named_buffers()).keys() | self.method.rounded
         for name, each in self.model.named_parameters():
             if each.requires_grad and (self._has_trained or self._has_stepped):
                 names.add(name.replace(".parametrizations.weight.original", ".weight"))
@@ -239,6 +240,7 @@ class Pruning:
         _ATTACHED.discard(self)
         for hook in self._hooks:
             hook.remove()
+        widen_frozen(self.model)
         detach(self.method.layers)
         for each, trains in self._trained_before:
             each.requires_grad = trains

@@ -40,6 +40,7 @@ BAD_VALUES: dict[tuple[str, str], tuple[Any, ...]] = {  # (pruner, field): value
     ("imp", "sparsity"): (0.0, 0.55, 0.95),
     ("mask", "init"): ("medium",),
     ("mask", "cut"): ("top",),
+    ("mask", "frozen"): ("fp16",),
     ("mask", "alpha"): (0.5, math.nan),
     ("mask", "phi"): (0.0, -1.0, math.nan),
     ("mask", "refresh_every"): (0,),
