@@ -44,6 +44,14 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
+def free_memory() -> int | None:
+    """The bytes that this process can still take on the GPU, those that torch holds unused included; None on the CPU."""
+    if on_cpu():
+        return None
+    unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    return int(torch.cuda.mem_get_info()[0]) + unused
+
+
 def visible_gpus() -> list[str]:
     """The GPUs of this process as CUDA_VISIBLE_DEVICES names them: by number, or by UUID as some batch systems do.
 

@@ -18,7 +18,7 @@ from srnet.evaluation import KEEPS_ID
 from srnet.evaluation.evidence import Evidence
 from srnet.evaluation.metrics import measure
 from srnet.evaluation.significance import spread
-from srnet.experiment.identity import describe
+from srnet.experiment.identity import describe, is_identifying
 from srnet.experiment.nodes.base import every_node, load_task
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate, ModelNode
@@ -156,5 +156,5 @@ def _ignored(type: str) -> dict[str, Any]:
     """The values of fields that do not identify a described type."""
     fields = dataclasses.fields(DESCRIBED[type]) if type in DESCRIBED else ()  # type: ignore[arg-type]
     defaults = {f.name: default_of(f) for f in fields if default_of(f) is not dataclasses.MISSING}
-    located = {f.name: _ANYTHING for f in fields if "by_content" in f.metadata}
+    located = {f.name: _ANYTHING for f in fields if not is_identifying(f)}
     return {**{name: _stripped(describe(default)) for name, default in defaults.items()}, **located}
