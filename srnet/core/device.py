@@ -45,7 +45,7 @@ def synchronize() -> None:
 
 
 def free_memory() -> int | None:
-    """The bytes that this process can still take on the GPU, those that torch holds unused included; None on the CPU."""
+    """The bytes that this process can still take on the GPU, with what torch holds unused; None on the CPU."""
     if on_cpu():
         return None
     unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()

@@ -25,6 +25,7 @@ from srnet.experiment.nodes.models import Evaluate, ModelNode
 from srnet.experiment.store import Store, read_logits
 from srnet.models.formats.card import About, Scored
 from srnet.tasks.base import Task
+from srnet.training.settings import Precision
 
 Description = dict[str, Any]
 """A stored expression."""
@@ -49,10 +50,10 @@ def read_scores(store: Store, model: ModelNode) -> dict[str, Any]:
 def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About:
     """Scores of all seeds that the store has of the same expression. `keeps` is the ID share that a verdict needs."""
     task, model = load_task(node.task_spec), describe(node)
-    about = About(task.name, _suspicion(node, task), task.metric, node.formula)
+    about = About(task.name, _suspicion(node, task), task.metric, node.formula, precision=node.eval_precision)
     if not store.has(Evaluate(node).key):
         return about
-    stored = _evaluations(store)
+    stored = _evaluations(store, node.eval_precision)
     ours = _by_seed(store, [each for each in stored if each.expression == _without_seeds(model)])
     if not ours:
         return about
@@ -93,10 +94,13 @@ class _Evaluation:
         return tuned["type"] in _RAW and _without_seeds(tuned) == _without_seeds(raw)
 
 
-def _evaluations(store: Store) -> list[_Evaluation]:
+def _evaluations(store: Store, precision: Precision) -> list[_Evaluation]:
+    """The evaluations in one precision: others are not compared with them."""
     keys = [entry.key for entry in store.entries() if entry.type == "Evaluate"]
     expressions = {key: store.manifest(key)["expression"] for key in keys}
-    return [_Evaluation(key, each["model"]) for key, each in expressions.items() if each.get("splits") is None]
+    wanted = {"splits": None, "precision": precision}
+    known = {key: {"precision": "float32", "splits": None, **each} for key, each in expressions.items()}
+    return [_Evaluation(key, each["model"]) for key, each in known.items() if wanted.items() <= each.items()]
 
 
 def _by_seed(store: Store, evaluations: Sequence[_Evaluation]) -> dict[int, _Evaluation]:

@@ -20,6 +20,8 @@ from srnet.core.progress import world_size
 from srnet.training.settings import Precision, TrainingSettings
 
 T = TypeVar("T")
+CHECKPOINTS = {"gradient_checkpointing_kwargs": {"use_reentrant": False}}
+"""How transformers makes checkpoints of layers: reentrant ones fail in DDP where some parameters are not used."""
 _TIMEOUT = timedelta(hours=2)
 """The longest wait for a slow rank. The launcher notices at once if a rank dies."""
 
@@ -33,8 +35,7 @@ def hardware_arguments(settings: TrainingSettings, world: int = 1) -> dict[str, 
     if settings.precision in _DTYPES:
         arguments[settings.precision] = True
     if settings.checkpointing:
-        # reentrant checkpoints would give no gradient where only the parameters of a layer train, and fail in DDP
-        arguments |= {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}}
+        arguments |= {"gradient_checkpointing": True, **CHECKPOINTS}
     if settings.compile:
         missing = _missing_tool()
         if missing is not None:

@@ -17,8 +17,8 @@ Batch = dict[str, torch.Tensor]
 
 def split_batch(batch: Mapping[str, torch.Tensor], parts: int) -> list[Batch]:
     """Parts of as many rows each, as long as the longest row of the batch."""
-    pieces = {name: each.chunk(parts) for name, each in batch.items()}
-    return [{name: each[number] for name, each in pieces.items()} for number in range(parts)]
+    pieces = zip(*(each.chunk(parts) for each in batch.values()), strict=True)
+    return [dict(zip(batch, each, strict=True)) for each in pieces]
 
 
 def random_masks(model: nn.Module) -> list[nn.Module]:

@@ -12,13 +12,14 @@ from srnet.config.values import BatchSize, Count, MaxLength, Range, Rate, Seed, 
 from srnet.core.errors import UserError
 
 Precision = Literal["float32", "tf32", "bf16", "fp16"]
+WeightDecay = Annotated[float, Range(0, 10)]
 Selection = Literal["late", "published"]
 Update = Literal["all", "head", "lora"]
 
 
 @dataclass(frozen=True)
 class TrainingSettings(Described):
-    """AdamW, by default without weight decay, a linear decay of the learning rate, and clipping at 1.0, as in the paper."""
+    """AdamW, linear decay of the learning rate, clipping at 1.0 and no weight decay, as in the paper."""
 
     learning_rate: Rate = 5e-5
     """Peak learning rate."""
@@ -47,8 +48,8 @@ class TrainingSettings(Described):
     dev_rows: Count | None = option(None, expert=True)
     """Rows of ID dev for selecting checkpoints, always the same. Default: all. Results are always on all rows."""
     precision: Precision = "float32"
-    """Precision of the layers in training; tf32 and fp16 need a GPU. Weights, scores, thresholds and the optimiser stay in
-    float32."""
+    """Precision of the layers in training; tf32 and fp16 need a GPU. Weights, scores, thresholds and the optimiser stay
+    in float32."""
     compile: bool = option(False, expert=True)
     """Use torch.compile: faster steps after minutes of compilation."""
     score_rate: Rate | None = None
@@ -59,10 +60,10 @@ class TrainingSettings(Described):
     update: Update = option("all", expert=True)
     """What fine-tuning updates: all weights, the head alone, or the head and low-rank matrices (lora, needs peft)."""
     accumulate: Count = 1
-    """Parts of a batch whose gradients are added before a step, to save memory. The batch and the result stay the same."""
+    """Parts in which a batch is computed, to save memory; their gradients are added. The batch stays the same."""
     checkpointing: bool = False
-    """Compute activations again in the backward pass (gradient checkpointing): less memory, slower, the same result."""
-    weight_decay: Annotated[float, Range(0, 10)] = option(0.0, expert=True)
+    """Gradient checkpointing, to save memory: the backward pass computes activations again. The result is the same."""
+    weight_decay: WeightDecay = option(0.0, expert=True)
     """Weight decay of AdamW, on the weights; not on biases, norms and mask scores."""
     eval_precision: Precision = option("float32", expert=True, identifies=False)
     """Precision in which the result is evaluated. Evaluations in the course of a training have that of the training."""

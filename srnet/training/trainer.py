@@ -271,7 +271,9 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
             json.dumps(asdict(self.state), default=str),
             self.best,
             {
-                **{"best_step": self.best_step, "best_score": self.best_score, "best": bool(self.best)},
+                "best_step": self.best_step,
+                "best_score": self.best_score,
+                "best": bool(self.best),
                 "scaler": None if self.accelerator.scaler is None else self.accelerator.scaler.state_dict(),
             },
             self.run.loss_state.state_dict() if self.run.loss_state else {},

@@ -295,6 +295,10 @@ class Evaluate(Node):
         return self.model.eval_precision if self.splits is None else "float32"
 
     @property
+    def precisions(self) -> tuple[Precision, ...]:
+        return (self.precision,)
+
+    @property
     def names(self) -> tuple[str, ...]:
         return self.splits or load_task(self.task_spec).scored
 

@@ -72,6 +72,10 @@ class Training(ModelNode):
         return self.training.eval_precision
 
     @property
+    def precisions(self) -> tuple[Precision, ...]:
+        return (self.training.precision,) if self.trains else ()
+
+    @property
     def planned_steps(self) -> int:
         """Planned steps; the maximum where a training may stop early."""
         if self.training.steps is not None:
@@ -268,6 +272,10 @@ class Prune(_Pruning):
     @property
     def max_length(self) -> int:
         return self.training.max_length if self.pruner.trains else self.parent.max_length
+
+    @property
+    def eval_precision(self) -> Precision:
+        return self.training.eval_precision if self.pruner.trains else self.parent.eval_precision
 
     @property
     def formula(self) -> str:
