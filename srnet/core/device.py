@@ -46,10 +46,11 @@ def synchronize() -> None:
 
 def free_memory() -> int | None:
     """The bytes that this process can still take on the GPU, with what torch holds unused; None on the CPU."""
-    if on_cpu():
+    device = current_device()
+    if device.type != "cuda":
         return None
-    unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-    return int(torch.cuda.mem_get_info()[0]) + unused
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0]) + unused
 
 
 def visible_gpus() -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from srnet.core.device import free_memory, on_cpu
+from srnet.core.device import current_device, free_memory, on_cpu
 from srnet.core.errors import UserError
 from srnet.core.lazy import dist, nn, no_grad, torch
 from srnet.core.progress import world_size
@@ -91,7 +91,7 @@ def computing_in(precision: Precision) -> Iterator[None]:
     """Compute the layers of a model in `precision`; their weights stay as they are."""
     check_precision(precision)
     if precision in _DTYPES:
-        with torch.autocast("cpu" if on_cpu() else "cuda", getattr(torch, _DTYPES[precision])):
+        with torch.autocast(current_device().type, getattr(torch, _DTYPES[precision])):
             yield
     else:
         with _tf32() if precision == "tf32" else contextlib.nullcontext():
@@ -124,7 +124,7 @@ def check_memory(model: nn.Module) -> None:
         raise UserError(
             f"a training needs at least {_size(needed)} for weights, gradients and optimiser, and the GPU has "
             f"{_size(free)} free",
-            "take a smaller backbone or a larger GPU, or train less of the model: smp-l, smp-s, update head or lora",
+            "take a smaller backbone or a larger GPU, or train less of it: update head or lora, or mask heads and neurons",
         )
 
 

@@ -47,7 +47,7 @@ class SharedNoise:
     def begin_part(self) -> None:
         self._uses.clear()
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _before(self, mask: nn.Module, args: Any) -> None:
         if not mask.training:
             return
@@ -68,7 +68,7 @@ class SharedNoise:
         self._uses[mask] += -1 if repeats else 1
         return self._uses[mask] - (0 if repeats else 1)
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _after(self, mask: nn.Module, args: Any, output: Any) -> None:
         if self._own is not None:
             restore_random_state(self._own)

@@ -56,8 +56,8 @@ def eval_tokens(model: nn.Module) -> int:
     matrices = [each for layer in layers for each in layer.parameters(recurse=False) if each.ndim == 2]
     numbers = _LIVE * max((sum(each.shape) for each in matrices), default=1)
     fitting = free / 2 / (numbers * torch.float32.itemsize)
-    doubled = next((times for times in range(_DOUBLED, 0, -1) if EVAL_TOKENS * 2**times <= fitting), 0)
-    return EVAL_TOKENS * 2**doubled
+    sizes = [EVAL_TOKENS << doubled for doubled in range(_DOUBLED + 1)]
+    return max((size for size in sizes if size <= fitting), default=EVAL_TOKENS)
 
 
 def _logits(model: nn.Module, data: Encoded, rows: np.ndarray) -> np.ndarray | None:

@@ -282,7 +282,7 @@ def test_a_step_that_does_not_fit_is_one_line_with_what_needs_less(make: Make, m
 
 def test_a_model_that_does_not_fit_is_refused_before_the_training(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "free_memory", lambda: 2**18)
-    with refused("a training needs at least", "MiB", "the GPU has 0 MiB free", "smaller backbone"):
+    with refused("a training needs at least", "MiB", "the GPU has 0 MiB free", "smaller backbone", "update head"):
         make()
     bytes_of_model: list[int] = []
     real = hardware.check_memory
