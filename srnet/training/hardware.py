@@ -124,7 +124,7 @@ def check_memory(model: nn.Module) -> None:
         raise UserError(
             f"a training needs at least {_size(needed)} for weights, gradients and optimiser, and the GPU has "
             f"{_size(free)} free",
-            "take a smaller backbone or a larger GPU, or train less: update head or lora, or masks of heads and neurons",
+            "take a smaller backbone or a larger GPU, or train less: update head or lora, or mask heads and neurons",
         )
 
 
