@@ -226,7 +226,9 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
         return [name for name in super().get_decay_parameter_names(model) if sizes[name] > 1 and not is_score(name)]
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        super().log({**logs, **self.clock.figures()}, *args, **kwargs)
+        # fp16: the norm of a step that was left out is infinite, which is no number in JSON
+        finite = {name: each for name, each in logs.items() if name != "grad_norm" or math.isfinite(each)}
+        super().log({**finite, **self.clock.figures()}, *args, **kwargs)
 
     # --- evaluation and selection ----------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import accelerate
@@ -24,6 +25,7 @@ from srnet.experiment.nodes.training import FineTune
 from srnet.experiment.store import read_logits
 from srnet.models.formats.card import write_card
 from srnet.models.subnetwork import Subnetwork
+from srnet.report import results
 from srnet.training import hardware, trainer
 from srnet.training.hardware import computing_in, hardware_arguments
 from srnet.training.method import Method, Snapshot
@@ -84,12 +86,13 @@ def test_an_overflow_leaves_out_a_step_and_is_no_error(
 
     def loss(self: Any, *given: Any) -> torch.Tensor:
         calls.append(1)
-        return real(self, *given) * (float("inf") if len(calls) == 2 else 1.0)
+        return real(self, *given) * (float("inf") if len(calls) == 6 else 1.0)
 
     monkeypatch.setattr(trainer._SubnetworkTrainer, "_loss", loss)
     result = train(make_run(method_of("smp-s"), tmp_path, settings=replace(SETTINGS, precision="fp16")))
     assert result.steps == len(calls) == 12
-    assert scaled[0].get_scale() < 2.0**12, "halved once"
+    assert scaled[0].get_scale() < 2.0**13, "halved once"
+    assert ["grad_norm" in each for each in result.log if "loss" in each] == [False, True], "step 6 and step 12"
     assert all(bool(each.isfinite().all()) for each in result.snapshot.values() if each.is_floating_point())
 
 
@@ -209,3 +212,12 @@ def test_the_card_says_in_what_scores_were_computed(raw: Pretrained, engine: Eng
         cards.append((folder / "README.md").read_text())
     assert "bf16" not in cards[0]
     assert "Computed in bf16." in cards[1]
+
+
+def test_the_report_says_in_what_results_were_computed(raw: Pretrained) -> None:
+    nodes = [FineTune(raw, training=replace(SETTINGS, eval_precision=each)) for each in ("float32", "bf16")]
+    notes = [
+        results._precision_notes(SimpleNamespace(recipe=SimpleNamespace(points=[SimpleNamespace(node=each)])))  # type: ignore[arg-type]
+        for each in nodes
+    ]
+    assert notes == [[], ["Results were evaluated in bf16."]]
